@@ -112,6 +112,8 @@ class DataError(FstcrfError, ValueError):
         Index of the sentence, from 0.
     token : int, optional
         Index of the token in its sentence, from 0.
+    column : int, optional
+        Column in that line, from 1.
     """
 
     def __init__(
@@ -122,16 +124,24 @@ class DataError(FstcrfError, ValueError):
         line: int | None = None,
         sentence: int | None = None,
         token: int | None = None,
+        column: int | None = None,
     ) -> None:
         self.message = message
         self.path, self.line, self.sentence, self.token = path, line, sentence, token
-        super().__init__(_located(message, path, line, sentence, token))
+        self.column = column
+        super().__init__(_located(message, path, line, sentence, token, column))
 
 
 def _located(
-    message: str, path: str | None, line: int | None, sentence: int | None, token: int | None
+    message: str,
+    path: str | None,
+    line: int | None,
+    sentence: int | None,
+    token: int | None,
+    column: int | None = None,
 ) -> str:
     file = path if line is None else f"{path or '<input>'}:{line}"
+    file = file if column is None else f"{file}:{column}"
     places = (
         file,
         None if sentence is None else f"sentence {sentence}",
@@ -233,7 +243,7 @@ class ContradictionError(GrammarError, NoPathError):
     """
 
     def __init__(self, message: str, *, constraints: tuple[str, ...] = ()) -> None:
-        self.path = self.line = self.token = None
+        self.path = self.line = self.token = self.column = None
         NoPathError.__init__(self, message, constraints=constraints)
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from fstcrf.kernel.machines import Axis as Axis
     from fstcrf.kernel.machines import Bound as Bound
     from fstcrf.kernel.machines import Factor as Factor
-    from fstcrf.kernel.machines import Machine as Machine
+    from fstcrf.kernel.machines import JointChain as JointChain
     from fstcrf.kernel.machines import Residual as Residual
     from fstcrf.kernel.native import use as use
     from fstcrf.kernel.native import variant as variant
@@ -90,7 +90,7 @@ __all__, __getattr__ = importer(
         "graphs": "BestPaths Classes Domain Graph Posterior forward_backward log_partition "
         "max_marginals maxima viterbi",
         "lazy": "Allowance Budget Conjunction LazyAcceptor SearchResult lazy_paths path_scores",
-        "machines": "Axis Bound Factor Machine Residual",
+        "machines": "Axis Bound Factor JointChain Residual",
         "native": "use variant variants",
         "online": "Learner Parameters PassiveAggressive",
         "rows": "PackedTable SparseRows padded",

@@ -13,7 +13,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.machines import Bound, Machine, allocated
+from fstcrf.kernel.machines import Bound, JointChain, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
 from fstcrf.lazy import made_once, making
 from fstcrf.ragged import Ragged
@@ -152,7 +152,7 @@ class Conjunction:
 
     Parameters
     ----------
-    machine : Machine
+    machine : JointChain
     readers : sequence of Reader
         At least one.
 
@@ -164,7 +164,7 @@ class Conjunction:
         NaN or +inf among the scores.
     """
 
-    def __init__(self, machine: Machine, readers: Sequence[LazyAcceptor]) -> None:
+    def __init__(self, machine: JointChain, readers: Sequence[LazyAcceptor]) -> None:
         self.machine, self.readers = machine, tuple(readers)
         self._views: dict[int, tuple[Any, list[Any]]] = {}  # never replaced: searches read them
         self._spare = threading.local()
@@ -289,7 +289,7 @@ class StandIn(Protocol):
         """
 
     @property
-    def machine(self) -> Machine | None:
+    def machine(self) -> JointChain | None:
         """The product; None where it cannot be expanded."""
 
 
@@ -515,7 +515,7 @@ class _Handover:
         else:
             self._give(machine)
 
-    def _give(self, machine: Machine) -> None:
+    def _give(self, machine: JointChain) -> None:
         batch = self._batch.over(machine)
         lengths = Ragged(batch.bounds).lengths
         longest = int(lengths[lengths <= self._longest].max(initial=1))

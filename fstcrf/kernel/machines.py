@@ -228,8 +228,8 @@ MAX_AXES = int(lib.FC_MAX_AXES)
 
 
 @dataclass(frozen=True, eq=False)
-class Machine:
-    """A composition without the potentials of sentences.
+class JointChain:
+    """A composition as a chain over joint states, without the potentials of sentences.
 
     Parameters
     ----------
@@ -318,11 +318,11 @@ class Bound:
 
     Parameters
     ----------
-    machine : Machine
+    machine : JointChain
     offsets : int64 [B + 1]
         Bounds of the sentences, which may be empty.
     per_token : tuple of float64 arrays
-        As `Machine.per_token_shapes` wants them.
+        As `JointChain.per_token_shapes` wants them.
     checked : bool
         The potentials are known to be numbers below 1e300: sums of finite weights.
 
@@ -341,7 +341,7 @@ class Bound:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: JointChain,
         offsets: Longs,
         per_token: tuple[Floats, ...],
         *,
@@ -372,7 +372,7 @@ class Bound:
         self._per_token, self.bounds = per_token, offsets
         self.longest = int(lengths.max(initial=0))
 
-    def over(self, machine: Machine) -> Bound:
+    def over(self, machine: JointChain) -> Bound:
         """Return the same sentences under a machine of the same axes and potentials.
 
         It differs in its residual automaton alone.
@@ -487,7 +487,7 @@ def _refuse(status: int, where: int) -> None:
     raise ShapeError(f"{what} has sizes or indices that disagree, or two edges for one label")
 
 
-def bound_view(machine: Machine, per_token: Sequence[Any]) -> tuple[Any, list[Any]]:
+def bound_view(machine: JointChain, per_token: Sequence[Any]) -> tuple[Any, list[Any]]:
     """Return the C view of a machine with pointers to per-token potentials, and its memory.
 
     Everything else is that of the machine, copied.
@@ -512,7 +512,7 @@ def bound_view(machine: Machine, per_token: Sequence[Any]) -> tuple[Any, list[An
     return view, keep
 
 
-def _machine_view(machine: Machine) -> tuple[Any, list[Any]]:
+def _machine_view(machine: JointChain) -> tuple[Any, list[Any]]:
     """Return the C view of a machine without per-token potentials, and its memory."""
     keep: list[Any] = []
     factors = [_factor_view(f, machine.outer, keep) for f in machine.factors]

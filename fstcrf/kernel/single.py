@@ -20,7 +20,7 @@ from fstcrf.lazy import LazyModule
 if TYPE_CHECKING:
     from fstcrf.kernel import lazy, machines
     from fstcrf.kernel.lazy import Budget, Conjunction
-    from fstcrf.kernel.machines import Machine
+    from fstcrf.kernel.machines import JointChain
 else:  # a tagger without a grammar does not wait for them
     lazy, machines = LazyModule("fstcrf.kernel.lazy"), LazyModule("fstcrf.kernel.machines")
 
@@ -170,7 +170,7 @@ class SentenceMachine:
 
     Parameters
     ----------
-    machine : Machine
+    machine : JointChain
         With one per-token factor, and axes of shared potentials.
     grammar : Conjunction, optional
         Over the same machine.
@@ -181,7 +181,7 @@ class SentenceMachine:
         Another kind of machine.
     """
 
-    def __init__(self, machine: Machine, grammar: Conjunction | None = None) -> None:
+    def __init__(self, machine: JointChain, grammar: Conjunction | None = None) -> None:
         per_token = [k for k, factor in enumerate(machine.factors) if factor.value is None]
         if len(per_token) != 1 or any(axis.score is None for axis in machine.axes):
             raise ShapeError("the machine brings other potentials than those of one factor")
@@ -215,6 +215,21 @@ class SentenceMachine:
         ShapeError, NumericError
             As for `Bound`.
         """
+        tokens = self._take(values)
+        return self._expanded(tokens) if self._arena is None else self._searched(tokens, budget)
+
+    def log_partition(self, values: Floats) -> float:
+        """Return log Z of the machine without the grammar; raises as `best`."""
+        self._take(values)
+        where = self._counts
+        status = lib.fc_machine_log_partition(
+            self._view, 1, self._offsets, lib.FC_AUTO, self._scores, self._work, where
+        )
+        check(status, "log Z")
+        return float(self._scores[0])
+
+    def _take(self, values: Floats) -> int:
+        """Take the potentials of a sentence, and return its tokens."""
         tokens = len(values)
         pointer = array_in(values, np.float64, (tokens, *self._shape), "potentials")
         place = lib.fc_first_invalid(values.size, pointer)
@@ -224,7 +239,7 @@ class SentenceMachine:
         if tokens > self._room:
             self._make_room(tokens)
         self._factor.value, self._offsets[1] = pointer, tokens
-        return self._expanded(tokens) if self._arena is None else self._searched(tokens, budget)
+        return tokens
 
     def _make_room(self, tokens: int) -> None:
         self._room = 1 << max(4, (tokens - 1).bit_length())

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.blocks import LongSentence, Suffixes, is_long
-from fstcrf.kernel.machines import Bound, Machine, allocated
+from fstcrf.kernel.machines import Bound, JointChain, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.ragged import Ragged
 
@@ -53,7 +53,7 @@ class SpanLabels:
     last: Bytes
     arc: Bytes
 
-    def view(self, machine: Machine) -> tuple[Any, list[Any]]:
+    def view(self, machine: JointChain) -> tuple[Any, list[Any]]:
         """Return the labels as C reads them, and the memory that they are in."""
         axis = machine.axes[self.axis]
         states, arcs = (axis.n_states,), (axis.n_arcs,)

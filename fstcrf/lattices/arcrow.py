@@ -81,8 +81,8 @@ class ArcRow:
     free : Arcs
         One row, without the grammar.
     on : tuple of Tape
-    many : int
-        Arcs that were given, which `Arcs.origin` numbers.
+    many : int, optional
+        Arcs that were given, which `Arcs.origin` numbers; None: scores of labels at tokens were.
     rules : tuple of Rule
         The grammar.
     frames : Frames, optional
@@ -91,15 +91,18 @@ class ArcRow:
         First token that no path passes, where it is known why there is none.
     machines : tuple of Transducer
         The transducers that were composed, to whose arcs `Arcs.moves` leads.
+    stepwise : tuple of str
+        Tapes whose labels were given scores of successions at each token.
     """
 
     free: Arcs
     on: tuple[Tape, ...]
-    many: int = 0
+    many: int | None = None
     rules: tuple[Rule, ...] = ()
     frames: Frames | None = None
     dead: int | None = None
     machines: tuple[Transducer, ...] = ()
+    stepwise: tuple[str, ...] = ()
 
     summable: ClassVar = True
     large: ClassVar = ""
@@ -127,6 +130,9 @@ class ArcRow:
         if self.frames is None or any(rule.over != "segments" for rule in self.rules):
             return None
         return self.frames.under([rule.acceptor for rule in self.rules])
+
+    def moving(self, tape: int) -> bool:
+        return self.on[tape].name in self.stepwise
 
     @property
     def timed(self) -> bool:
@@ -279,13 +285,14 @@ class ArcRow:
     def arc_probabilities(self) -> Floats:
         self.check_alive()
         known, arcs = self.engine.origin >= 0, self.engine
-        total = np.bincount(arcs.origin[known], weights=arcs.posterior[known], minlength=self.many)
+        share = arcs.posterior[known]
+        total = np.bincount(arcs.origin[known], weights=share, minlength=self.many or 0)
         return total.astype(np.float64)
 
-    def string_sum(self, labels: Sequence[str]) -> float:
+    def string_sum(self, labels: Sequence[str], tape: int) -> float:
         if self._searched is not None:
             return self._searched.log_sum(self._ids(labels))
-        return self._sum_of([0], [self._ids(labels)])
+        return self._sum_of([tape], [self._ids(labels, tape)])
 
     def saying(self, said: Said) -> Self:
         if self.segmented and not (said and isinstance(said[0], str)):
@@ -478,7 +485,9 @@ class ArcRow:
             pairs=PairScores(pairs),
             per_position=joint.per_token,
         )
-        return cls(arcs, tuple(on))
+        chains = lattice.program.chain
+        stepwise = tuple(tape for tape in lattice.tapes if chains[tape].arc is None)
+        return cls(arcs, tuple(on), stepwise=stepwise)
 
     def arcs(self) -> ArcRow:
         return self
@@ -498,11 +507,11 @@ class ArcRow:
                 if first[k] <= max(a, b) < first[k + 1]:
                     tables[min(a, b), max(a, b)] = table if a < b else table.swapaxes(-1, -2)
             arcs = arcproducts.beside(arcs, cast("Arcs", other.engine.clocked), tables)
-        each = zip(parts, names, strict=True)
+        each = [*zip(cast("Sequence[ArcRow]", parts), names, strict=True)]
         on = [tape._replace(name=new[tape.name]) for part, new in each for tape in part.on]
-        written = cast("Sequence[ArcRow]", parts)
-        machines = tuple(machine for part in written for machine in part.machines)
-        return ArcRow(arcs, tuple(on), self.many, machines=machines)
+        machines = tuple(machine for part, _ in each for machine in part.machines)
+        moving = tuple(new[tape] for part, new in each for tape in part.stepwise)
+        return ArcRow(arcs, tuple(on), self.many, machines=machines, stepwise=moving)
 
     def beginning_where(self, begins: Callable[[str], bool]) -> Self:
         """Return the paths whose segments begin at tokens that begin one, and only there.
@@ -523,13 +532,13 @@ class ArcRow:
     # --- Other forms --------------------------------------------------------------------------
 
     @cached_property
-    def machine(self) -> openfst.Machine:
+    def machine(self) -> openfst.FstArrays:
         flat, which = self.engine.explicit
         label = self.engine.label[:, 0]
         read = label if which is None else np.where(which >= 0, label[which], -1)
         symbol = (read + 1).astype(np.int32)
         table = (openfst.EPSILON, *self.on[0].labels)
-        return openfst.Machine(
+        return openfst.FstArrays(
             start=0,
             source=Ragged(flat.row).rows().astype(np.int32),
             target=flat.target,

@@ -15,7 +15,7 @@ given of each.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, cast
@@ -154,6 +154,11 @@ class Arcs:
         return len(self.source)
 
     @property
+    def written(self) -> Arcs:
+        """The same: all arcs are there."""
+        return self
+
+    @property
     def tapes(self) -> int:
         """Number of tapes."""
         return int(self.label.shape[1])
@@ -274,6 +279,36 @@ class Arcs:
     @property
     def _width(self) -> int:
         return -1 if self.moves is None else self.moves.shape[1]
+
+    @staticmethod
+    def joined(parts: Sequence[Arcs]) -> Arcs:
+        """Return engines with the same pair scores and tapes as one."""
+        if len(parts) == 1:
+            return parts[0]
+        first, shift = parts[0], Ragged.from_lengths(len(p.final) for p in parts).offsets
+        own, plain = first.at is None, all(p.end is None for p in parts)
+        found = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _OF_ARCS}
+        moved = np.repeat(shift[:-1].astype(np.int32), [len(p.source) for p in parts])
+        begins = [p.begins + s for p, s in zip(parts, shift.tolist(), strict=False)]
+        return Arcs(
+            texts=None
+            if own
+            else Ragged.from_lengths(np.concatenate([p.rows.lengths for p in parts])),
+            begins=np.concatenate(begins),
+            at=None if own else np.concatenate([p.position for p in parts]),
+            final=np.concatenate([p.final for p in parts]),
+            class_final=first.class_final,
+            pairs=first.pairs,
+            per_position=first.per_position,
+            end=None if plain else np.concatenate([p.ends for p in parts]),
+            moves=None if first.moves is None else np.concatenate([p.moves for p in parts]),
+            ambiguous=first.ambiguous,
+            **(found | {name: found[name] + moved for name in ("source", "target")}),
+        )
+
+    def runs(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield the runs (first, end) of engines of so many tokens that are joined: all."""
+        yield 0, len(tokens)
 
     def forget(self) -> None:
         """Let go of nothing: the arcs are the lattice."""
@@ -635,27 +670,3 @@ def check_size(arcs: int, what: str) -> None:
             f"{what} has {arcs:,} arcs, too many to write out: restrict the lattice, or constrain "
             "fewer labels at once"
         )
-
-
-def joined(parts: Sequence[Arcs]) -> Arcs:
-    """Return lattices with the same pair scores and tapes as the rows of one."""
-    if len(parts) == 1:
-        return parts[0]
-    first, shift = parts[0], Ragged.from_lengths(len(p.final) for p in parts).offsets
-    own, plain = first.at is None, all(p.end is None for p in parts)
-    found = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _OF_ARCS}
-    moved = np.repeat(shift[:-1].astype(np.int32), [len(p.source) for p in parts])
-    begins = [p.begins + s for p, s in zip(parts, shift.tolist(), strict=False)]
-    return Arcs(
-        texts=None if own else Ragged.from_lengths(np.concatenate([p.rows.lengths for p in parts])),
-        begins=np.concatenate(begins),
-        at=None if own else np.concatenate([p.position for p in parts]),
-        final=np.concatenate([p.final for p in parts]),
-        class_final=first.class_final,
-        pairs=first.pairs,
-        per_position=first.per_position,
-        end=None if plain else np.concatenate([p.ends for p in parts]),
-        moves=None if first.moves is None else np.concatenate([p.moves for p in parts]),
-        ambiguous=first.ambiguous,
-        **(found | {name: found[name] + moved for name in ("source", "target")}),
-    )

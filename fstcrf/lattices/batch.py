@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import AS_GRAMMAR, LabelSet, is_fst, refuse_fst, whole_number
-from fstcrf.arrays import Bools, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget, SearchResult
 from fstcrf.lattices import many, spans
@@ -39,6 +39,7 @@ else:
 arrays = LazyModule("fstcrf.lattices.emissions.batch")  # stands above this module
 
 LatticeT = TypeVar("LatticeT", bound=Any)
+_T = TypeVar("_T")
 
 
 class Lattices(many.Batch[LatticeT]):
@@ -199,6 +200,10 @@ class Lattices(many.Batch[LatticeT]):
     arc_marginals = many.arc_marginals
     probable_spans, span_probabilities = spans.probable_spans, spans.span_probabilities
 
+    def gradient(self) -> list[dict[str, Floats]]:
+        """Return the derivatives of log Z of each lattice; see `Lattice.gradient`."""
+        return self._each(lambda lattice: lattice.gradient())
+
     def minimum_risk(
         self, loss: Literal["token", "span"] = "token", *, scheme: str | Scheme | None = None
     ) -> list[MinimumRisk]:
@@ -206,13 +211,17 @@ class Lattices(many.Batch[LatticeT]):
 
         Parameters and errors as for `Lattice.minimum_risk`.
         """
-        risks = []
+        return self._each(lambda lattice: lattice.minimum_risk(loss, scheme=scheme))
+
+    def _each(self, ask: Callable[[LatticeT], _T]) -> list[_T]:
+        """Return what each lattice answers; errors say which has no path."""
+        found = []
         for number, lattice in enumerate(self):
             try:
-                risks.append(lattice.minimum_risk(loss, scheme=scheme))
+                found.append(ask(lattice))
             except NoPathError as error:
                 raise error.of_sentence(number) from None
-        return risks
+        return found
 
     # --- Other lattices ---------------------------------------------------------------------------
 

@@ -191,12 +191,11 @@ def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None
 
 
 def from_machine(
-    machine: openfst.Machine, labels: LabelSet | None = None, *, tape: str = "label"
+    machine: openfst.FstArrays, labels: LabelSet | None = None, *, tape: str = "label"
 ) -> ArcRow:
     """Return the lattice of an acyclic acceptor as flat arrays; see `Lattice.from_machine`."""
-    acceptor = acyclic_acceptor(machine)
+    acceptor, number = acyclic_acceptor(machine)
     names = machine_labels(acceptor, labels)
-    count = len(acceptor.source)
     read = acceptor.ilabel - np.int32(1)
     label = read[:, None]
     arcs = Arcs(
@@ -209,15 +208,15 @@ def from_machine(
         left=read,  # without pairs there are no classes
         right=read,
         score=acceptor.score,
-        origin=np.arange(count),
+        origin=number.astype(np.int64),
         label=label,
         under=label,
         end=None,
-        carries=np.zeros((count, 1), dtype=bool),
+        carries=np.zeros((len(number), 1), dtype=bool),
         class_final=_NONE,
         pairs=None,
     )
-    return ArcRow(arcs, (Tape(tape, names, segments=False),), count)
+    return ArcRow(arcs, (Tape(tape, names, segments=False),), len(machine.source))
 
 
 def from_paths(
@@ -252,7 +251,7 @@ def from_paths(
     score, final = np.zeros(sizes.total), np.full(sizes.total + 1, -np.inf)
     score[first], final[sizes.offsets[1:]] = value, 0.0
     order = np.argsort(source, kind="stable")
-    machine = openfst.Machine(
+    machine = openfst.FstArrays(
         start=0 if rows else -1,
         source=source[order],
         target=target[order],
@@ -261,7 +260,10 @@ def from_paths(
         score=score[order],
         final=final,
     )
-    return from_machine(machine, names, tape=tape)
+    row = from_machine(machine, names, tape=tape)
+    number = row.free.origin  # the first arcs are the first ones
+    arcs = replace(row.free, origin=np.where(number < len(rows), number, -1))
+    return replace(row, free=arcs, many=len(rows))
 
 
 def joint_paths(
@@ -292,7 +294,8 @@ def joint_paths(
     label = np.concatenate([of, nothing])[row.free.label[:, 0]]
     carries = np.zeros(label.shape, dtype=bool)
     arcs = replace(row.free, label=label, under=label, carries=carries)
-    return ArcRow(arcs, tuple(Tape(t, own, segments=False) for t, own in sets.items()), len(label))
+    on = tuple(Tape(t, own, segments=False) for t, own in sets.items())
+    return replace(row, free=arcs, on=on)
 
 
 # --- What is given --------------------------------------------------------------------------------

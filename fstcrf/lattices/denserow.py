@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from fstcrf.lattices.findings import Confidence, Method, MinimumRisk, ProbableSpans
     from fstcrf.lattices.paths import Path
     from fstcrf.machines.grammar import Grammar
-    from fstcrf.machines.openfst import Machine
+    from fstcrf.machines.openfst import FstArrays
+    from fstcrf.machines.transducer import Transducer
     from fstcrf.text.corpus import Scheme
 else:  # a tagger that is loaded does not wait for what few calls need
     arcrow = LazyModule("fstcrf.lattices.arcrow")
@@ -62,7 +63,8 @@ class DenseRow(Taped):
         What this sentence brings, one array for each of ``program.inputs``.
     """
 
-    timed, given = True, None
+    timed, given, many = True, None, None
+    machines: ClassVar[tuple[Transducer, ...]] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.program, self.values)
@@ -74,6 +76,9 @@ class DenseRow(Taped):
     @property
     def length(self) -> int:
         return len(self.values[0])
+
+    def moving(self, tape: int) -> bool:
+        return self.program.chain[self.tapes[tape]].arc is None
 
     @property
     def large(self) -> str:
@@ -199,7 +204,7 @@ class DenseRow(Taped):
     # --- Other forms --------------------------------------------------------------------------
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> FstArrays:
         return machines.lattice_machine(self)
 
     def plan(self) -> Plan:

@@ -31,10 +31,11 @@ if TYPE_CHECKING:
         ProbableSpans,
         SegmentCounts,
     )
-    from fstcrf.lattices.paths import Path
+    from fstcrf.lattices.paths import Labels, Path, Places
     from fstcrf.machines.grammar import Grammar
-    from fstcrf.machines.openfst import Machine
+    from fstcrf.machines.openfst import FstArrays
     from fstcrf.machines.plans import Plan, Search
+    from fstcrf.machines.transducer import Transducer
     from fstcrf.ragged import Ragged
     from fstcrf.text.corpus import Scheme
 
@@ -49,6 +50,10 @@ Said: TypeAlias = Sequence[str] | Sequence[Sequence[str]] | Sequence[tuple[int, 
 
 Segment: TypeAlias = tuple[int, int, str]
 """Start, end (exclusive) and label, or type."""
+
+
+Spelled: TypeAlias = "tuple[Labels, tuple[Places | None, ...]]"
+"""The labels of a path, and where they lie, as a `Path` has them."""
 
 
 class Tape(NamedTuple):
@@ -74,6 +79,7 @@ class Runs(NamedTuple):
     proven : int64 [B]; the first so many paths of each row are the best ones; None: all.
     bound : float64 [B]; no path that is not among these scores more.
     popped : int64 [B]; states that a search took from its queue; None: nothing was searched.
+    spelled : labels of the only path, and where they lie, as a `Path` has them; None: ask `told`.
     """
 
     found: Longs
@@ -83,6 +89,7 @@ class Runs(NamedTuple):
     proven: Longs | None = None
     bound: Floats | None = None
     popped: Longs | None = None
+    spelled: Spelled | None = None
 
     @property
     def elements(self) -> Ints:
@@ -187,6 +194,17 @@ class Row(Protocol):
         """Tokens; raises ShapeError where paths differ."""
 
     @property
+    def many(self) -> int | None:
+        """Arcs that were given; None: scores of labels at tokens were."""
+
+    @property
+    def machines(self) -> tuple[Transducer, ...]:
+        """The transducers that were composed."""
+
+    def moving(self, tape: int) -> bool:
+        """Whether successions of a tape's labels have scores of their own at each token."""
+
+    @property
     def large(self) -> str:
         """Why nothing but its best path is shown; empty: it is small."""
 
@@ -276,7 +294,7 @@ class Row(Protocol):
     # --- Other forms --------------------------------------------------------------------------
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> FstArrays:
         """The paths as flat arrays of an acceptor."""
 
     def plan(self) -> Plan:
@@ -293,7 +311,7 @@ class WrittenRow(Row, Protocol):
     def bounded(self, wanted: Longs) -> Self:
         """Return the paths by boundaries: 1 must, −1 must not be one, [T + 1]."""
 
-    def string_sum(self, labels: Sequence[str]) -> float:
+    def string_sum(self, labels: Sequence[str], tape: int) -> float:
         """Return the log of the sum over all paths with these labels; −inf where there is none."""
 
     def expectations(self) -> SegmentCounts:

@@ -121,7 +121,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return cls(constructors.from_machine(openfst.from_fst(fst), labels))
 
     @classmethod
-    def from_machine(cls, machine: openfst.Machine, labels: LabelSet | None = None) -> AnyLattice:
+    def from_machine(cls, machine: openfst.FstArrays, labels: LabelSet | None = None) -> AnyLattice:
         """Return the lattice of an acyclic acceptor as flat arrays; errors as for `from_fst`."""
         return cls(constructors.from_machine(machine, labels))
 
@@ -547,7 +547,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return self.row.plan()
 
     @property
-    def machine(self) -> openfst.Machine:
+    def machine(self) -> openfst.FstArrays:
         """The lattice as flat arrays of an acceptor.
 
         Over the labels of all tapes together; of arcs, over those of the first tape.

@@ -11,12 +11,12 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arguments import LabelSet
-from fstcrf.arrays import Floats, Longs, distinct
+from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
 from fstcrf.lattices.paths import Labels, Path
 from fstcrf.lattices.tapes import Taped
-from fstcrf.machines.openfst import EPSILON, Machine, connect, sausage_machine, symbols
+from fstcrf.machines.openfst import EPSILON, FstArrays, connect, sausage_machine, symbols
 from fstcrf.ragged import Ragged
 
 _LEAST = 0.005  # shown as 0.01
@@ -90,28 +90,32 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 # --- A machine as a lattice -----------------------------------------------------------------------
 
 
-def acyclic_acceptor(machine: Machine) -> Machine:
-    """Return what lies on a path, states in topological order, arcs by label."""
-    machine = connect(machine)
-    different = np.flatnonzero(machine.ilabel != machine.olabel)
+def acyclic_acceptor(given: FstArrays) -> tuple[FstArrays, Ints]:
+    """Return what lies on a path, states in topological order, arcs by label; and given numbers.
+
+    These are of its arcs, int32 [A].
+    """
+    numbers = np.arange(len(given.source), dtype=np.int32)
+    machine = connect(replace(given, olabel=numbers, osymbols=None))
+    different = np.flatnonzero(machine.ilabel != given.olabel[machine.olabel])
     if len(different):
         arc = int(different[0])
-        read, written = int(machine.ilabel[arc]), int(machine.olabel[arc])
+        read, written = int(machine.ilabel[arc]), int(given.olabel[machine.olabel[arc]])
         raise DataError(
             f"no acceptor: an arc of state {machine.source[arc]} reads "
-            f"{_shown(read, machine.isymbols)} and writes {_shown(written, machine.osymbols)}; "
+            f"{_shown(read, machine.isymbols)} and writes {_shown(written, given.osymbols)}; "
             "project the Fst on its output first"
         )
     if (machine.target <= machine.source).any():
         machine = _numbered(machine)
     key = machine.source.astype(np.int64) * (int(machine.ilabel.max(initial=0)) + 1)
     key += machine.ilabel
-    if (np.diff(key) >= 0).all():
-        return machine
-    return _permuted(machine, np.argsort(key, kind="stable"))
+    if (np.diff(key) < 0).any():
+        machine = _permuted(machine, np.argsort(key, kind="stable"))
+    return replace(machine, olabel=machine.ilabel, osymbols=given.osymbols), machine.olabel
 
 
-def _numbered(machine: Machine) -> Machine:
+def _numbered(machine: FstArrays) -> FstArrays:
     number, cycle = acyclic.topological(machine.row, machine.target)
     if cycle >= 0:
         free = machine.ilabel == 0
@@ -138,7 +142,7 @@ def _numbered(machine: Machine) -> Machine:
     )
 
 
-def _permuted(machine: Machine, arcs: np.ndarray[tuple[int], np.dtype[np.intp]]) -> Machine:
+def _permuted(machine: FstArrays, arcs: np.ndarray[tuple[int], np.dtype[np.intp]]) -> FstArrays:
     names = ("source", "target", "ilabel", "olabel", "score")
     return replace(machine, **{name: getattr(machine, name)[arcs] for name in names})
 
@@ -147,7 +151,7 @@ def _shown(number: int, table: tuple[str, ...] | None) -> str:
     return str(number) if table is None else repr(table[number])
 
 
-def machine_labels(machine: Machine, labels: LabelSet | None) -> tuple[str, ...]:
+def machine_labels(machine: FstArrays, labels: LabelSet | None) -> tuple[str, ...]:
     """Return the labels of an acceptor: those of its symbol table, or given ones."""
     tables = [table for table in (machine.isymbols, machine.osymbols) if table is not None]
     if len(tables) == 2 and tables[0] != tables[1]:
@@ -184,7 +188,7 @@ def _difference(one: tuple[str, ...], other: tuple[str, ...]) -> str:
 _MAX_ARCS = 30_000_000
 
 
-def lattice_machine(lattice: Taped) -> Machine:
+def lattice_machine(lattice: Taped) -> FstArrays:
     """Return a lattice as flat arrays: states, arcs, scores."""
     _check_size(lattice, max(len(lattice) - 1, 0))
     joint = joint_arrays(lattice)
@@ -288,7 +292,7 @@ def _joint_labels(lattice: Taped) -> tuple[Longs, list[tuple[str, ...]]]:
     return np.ravel_multi_index(labels, sizes), names
 
 
-def _node(machine: kernel.Machine, factors: list[Floats], length: int) -> Floats:
+def _node(machine: kernel.JointChain, factors: list[Floats], length: int) -> Floats:
     total = np.zeros((length, machine.outer, machine.width))
     for factor, value in zip(machine.factors, factors, strict=True):
         rows = np.zeros(machine.outer, np.int32) if factor.place is None else factor.place
@@ -296,7 +300,7 @@ def _node(machine: kernel.Machine, factors: list[Floats], length: int) -> Floats
     return total.reshape(length, machine.outer * machine.width)
 
 
-def _joint_arcs(machine: kernel.Machine, axes: list[Floats]) -> Floats:
+def _joint_arcs(machine: kernel.JointChain, axes: list[Floats]) -> Floats:
     """Return the scores of all arcs between joint states, [1 or T, N, N]."""
     states = [s.reshape(-1) for s in np.indices(machine.shape)]
     size = len(states[0])
@@ -316,7 +320,7 @@ def _joint_arcs(machine: kernel.Machine, axes: list[Floats]) -> Floats:
 
 
 def _with_residual(
-    machine: kernel.Machine, node: Floats, step: Floats, initial: Floats, final: Floats
+    machine: kernel.JointChain, node: Floats, step: Floats, initial: Floats, final: Floats
 ) -> tuple[Any, ...]:
     """Multiply joint states with those of the residual automaton, read at their token."""
     residual = machine.residual

@@ -25,16 +25,12 @@ from fstcrf.lattices.pathquestions import ArrayT_co, refuse_options
 from fstcrf.lattices.paths import Labels, LabelsT_co, Path, labels_of_tapes, shares
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped
-from fstcrf.lazy import LazyModule
 from fstcrf.machines.plans import Program, Search, warn_unproven
 from fstcrf.machines.plans.program import searched
 from fstcrf.ragged import RUN_TOKENS, Ragged
 
 if TYPE_CHECKING:
-    from fstcrf.lattices import arcs
     from fstcrf.lattices.engine import Engine, Said, Tape
-else:
-    arcs = LazyModule("fstcrf.lattices.arcs")
 
 AnswerT = TypeVar("AnswerT")
 LatticeT = TypeVar("LatticeT")
@@ -169,7 +165,7 @@ class Group:
         """Return the paths of one lattice, given as runs of its row."""
         if isinstance(self.engine, Alone):
             return self.engine.told_of(runs)
-        found: list[Path] = self.lattices[row].paths(self.engine, runs, self._log_z[row])
+        found: list[Path] = self.lattices[row].paths(self.engine, runs, lambda: self._log_z[row])
         return found
 
     def drawn(self, row: int, runs: Runs) -> list[Any]:
@@ -205,7 +201,9 @@ def _groups(
     one = rows[0]
     if not isinstance(one, Taped):
         engines = [row.engine.clocked if clocked else row.engine for row in rows]
-        yield Group(numbers, Batch(members), arcs.joined(engines))
+        for first, end in engines[0].runs([engine.rows.total for engine in engines]):
+            joined = engines[0].joined(engines[first:end])
+            yield Group(numbers[first:end], Batch(members[first:end]), joined)
         return
     program = one.program if search is None else searched(one.program, search)
     values = [row.values for row in rows]

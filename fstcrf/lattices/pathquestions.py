@@ -9,6 +9,7 @@ algorithm is a call of the row.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
@@ -43,6 +44,22 @@ def refuse_options(given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value is not None:
             raise OptionError(f"{name}= is for lattices of tokens; those of arcs are written out")
+
+
+def _once(ask: Callable[[], float]) -> Callable[[], float]:
+    """Return what gives the answer to a question that is asked once."""
+    known: list[float] = []
+
+    def found() -> float:
+        if not known:
+            known.append(ask())
+        return known[0]
+
+    return found
+
+
+def _chance(score: float, log_z: Callable[[], float]) -> float:
+    return share(score, log_z())
 
 
 class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
@@ -183,7 +200,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         engine, runs = self.row.searched(1, budget, search)
         if not len(runs.score):
             raise self.row.no_path(runs)
-        (path,) = self.paths(engine, runs, float(engine.usual_log_z[0]))
+        (path,) = self.paths(engine, runs, lambda: float(engine.usual_log_z[0]))
         warn_unproven(int(not path.exact), 1)
         return path
 
@@ -237,7 +254,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         engine, runs = self.row.searched(n, budget, search)
         if runs.proven is not None and runs.bound is not None:
             warn_unproven(int(runs.proven[0] < n and runs.bound[0] > -np.inf), 1)
-        return self.paths(engine, runs, float(engine.usual_log_z[0]))
+        return self.paths(engine, runs, lambda: float(engine.usual_log_z[0]))
 
     def strings(
         self, tape: str | None = None, n: int = 1, *, budget: int = PREFIXES
@@ -287,44 +304,51 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         self.row.check_alive()
         return self.drawn(self.engine, self.engine.sample(n, [np.random.default_rng(seed)]))
 
-    def paths(self, engine: Engine, runs: Runs, log_z: float) -> list[Path[LabelsT_co]]:
-        """Return what the paths of a row of an engine say, log Z being known."""
+    def paths(
+        self, engine: Engine, runs: Runs, log_z: Callable[[], float]
+    ) -> list[Path[LabelsT_co]]:
+        """Return what the paths of a row of an engine say; log Z is asked once, when needed."""
         labels, places = self._columns(engine, runs)
-        scores, tapes = runs.score.tolist(), self.tapes
-        rows = zip(labels, places, scores, strict=True)
+        scores, tapes, whole = runs.score.tolist(), self.tapes, _once(log_z)
+        chances: list[Any] = [partial(_chance, score, whole) for score in scores]
+        rows = zip(labels, places, scores, chances, strict=True)
         if runs.proven is None or runs.bound is None:
             return [
-                Path(label, score, share(score, log_z), True, score, place, tapes)  # noqa: FBT003
-                for label, place, score in rows
+                Path(label, score, chance, True, score, place, tapes)  # noqa: FBT003
+                for label, place, score, chance in rows
             ]
         proven, bound = int(runs.proven[0]), float(runs.bound[0])
         return [
             Path(
                 label,
                 score,
-                share(score, log_z),
+                chance,
                 rank < proven,
                 score if rank < proven else max(score, bound),
                 place,
                 tapes,
             )
-            for rank, (label, place, score) in enumerate(rows)
+            for rank, (label, place, score, chance) in enumerate(rows)
         ]
 
     def drawn(self, engine: Engine, runs: Runs) -> list[LabelsT_co]:
         """Return what samples are: labels, or paths where there are segments."""
         if self.segmented:
-            return cast("list[LabelsT_co]", self.paths(engine, runs, float(self.engine.log_z[0])))
+            return cast(
+                "list[LabelsT_co]", self.paths(engine, runs, lambda: float(engine.log_z[0]))
+            )
         return self._columns(engine, runs)[0]
 
     def said(self, engine: Engine, path: Ints) -> Any:
         """Return the labels of a path of an engine, or its segments where there are such."""
         run = Runs(np.ones(1, dtype=np.int64), np.zeros(1), np.array([0, len(path)]), path)
-        (found,) = self.paths(engine, run, 0.0)
+        (found,) = self.paths(engine, run, float)
         return found.segments if self.segmented else found.labels
 
     def _columns(self, engine: Engine, runs: Runs) -> tuple[list[Any], list[Any]]:
         """Return the labels of each path, and where those of segments lie."""
+        if runs.spelled is not None:
+            return [runs.spelled[0]], [runs.spelled[1]]
         on = self.on
         if len(on) == 1:
             return self._column(engine, runs, 0, on[0])

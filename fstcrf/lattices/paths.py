@@ -85,6 +85,25 @@ def made_spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -
     return tuple(map(partial(tuple.__new__, corpus.Span), zip(start, end, names, strict=True)))
 
 
+class _WhenAsked:
+    """A slot for a number, or for what computes it when it is first looked at."""
+
+    def __init__(self, slot: Any) -> None:
+        self._slot = slot
+
+    def __get__(self, path: object, owner: type | None = None) -> Any:
+        if path is None:
+            return self
+        value = self._slot.__get__(path, owner)
+        if callable(value):
+            value = value()
+            self._slot.__set__(path, value)
+        return value
+
+    def __set__(self, path: object, value: object) -> None:
+        self._slot.__set__(path, value)
+
+
 @dataclass(frozen=True, slots=True)
 class Path(Generic[LabelsT_co]):
     """One label sequence through a lattice, or one sequence of segments.
@@ -98,8 +117,8 @@ class Path(Generic[LabelsT_co]):
     score : float
         Sum of its potentials (natural log).
     probability : float
-        exp(score − log Z); NaN where that needs a grammar too large to multiply out
-        (`Lattice.confidence` bounds it).
+        exp(score − log Z), found when it is first looked at; NaN where that needs a grammar too
+        large to multiply out (`Lattice.confidence` bounds it).
     exact : bool
         Nothing scores higher: proven, not searched until a budget ended.
     bound : float
@@ -178,6 +197,9 @@ class Path(Generic[LabelsT_co]):
         }
         proven = None if self.exact else f"not proven; none scores more than {self.bound:.4g}"
         return display.picture(display.facts({**facts, "best": proven}), display.sequences(rows))
+
+
+Path.probability = _WhenAsked(vars(Path)["probability"])  # type: ignore[assignment,misc]
 
 
 def _short(labels: Labels) -> str:

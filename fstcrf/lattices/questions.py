@@ -21,10 +21,16 @@ from fstcrf.lattices.findings import (
 )
 from fstcrf.lattices.pathquestions import ArrayT_co, PathQuestions
 from fstcrf.lattices.paths import LabelsT_co, share
+from fstcrf.lazy import LazyModule
 from fstcrf.machines.plans import warn_unproven
 
 if TYPE_CHECKING:
     from fstcrf.text.corpus import Scheme
+
+if TYPE_CHECKING:
+    from fstcrf.lattices import gradients
+else:  # few ask for them
+    gradients = LazyModule("fstcrf.lattices.gradients")
 
 Loss = Literal["token", "span"]
 
@@ -123,6 +129,38 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         """
         return self.row.arcs().expectations()
 
+    def gradient(self) -> dict[str, Floats]:
+        """Return the derivatives of log Z in the scores that the lattice was made of.
+
+        They are how often each score is expected to count. Those of a grammar are not among them,
+        nor those of what scores the tape that a transducer writes.
+
+        Returns
+        -------
+        dict of str to float64
+            Of labels at tokens: ``"emission"`` [T, L]; ``"transition"`` [L, L], or [T − 1, L, L]
+            where each token has its own; ``"initial"`` and ``"final"`` [L]. Of taggers these are
+            the derivatives in scores of labels. Of frames ``"emission"`` alone. Of segments, arcs
+            or paths: ``"arc"`` [E], as they were given; of segments ``"transition"``,
+            ``"initial"`` and ``"final"``, too; of spans ``"outside"`` [T]. Where there are several
+            tapes, the name of the tape is in front, ``"pos.emission"``; given arcs are those of the
+            first. Of each transducer, by the name of the tape that it writes, [A + Q]: its A arcs,
+            and at A + q that a path ends in its state q. An acceptor writes no tape: it is
+            ``"acceptor k"``, k transducers having been composed before it.
+
+        Raises
+        ------
+        NoPathError
+            There is no path.
+        AmbiguousError
+            Of several runs of a tropical transducer over one string only the best one counts: its
+            arcs are not those of the machine that is summed over.
+        OptionError
+            A transducer that was composed before lattices were put beside each other, where it is
+            not known which arcs it takes.
+        """
+        return gradients.gradient(self.row)
+
     def arc_probabilities(self) -> Floats:
         """Return the probability of each arc that was given, float64 [E].
 
@@ -159,21 +197,27 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         """Return the probability of all paths that say this and nothing else; raises as `score`."""
         return share(float(self.row.saying(said).engine.log_z[0]), self.log_partition())
 
-    def string_log_partition(self, labels: Sequence[str]) -> float:
+    def string_log_partition(self, labels: Sequence[str], *, tape: str | None = None) -> float:
         """Return the log of the sum over all paths with these labels; −inf where there is none.
 
-        Of the first tape, where there are several.
+        Parameters
+        ----------
+        labels : sequence of str
+        tape : str, optional
+            The tape that has them; the first one when absent.
 
         Raises
         ------
         LabelError
-            A label that the lattice does not have, or that strings do not: the blank.
+            A label that the tape does not have, or that strings do not: the blank.
+        OptionError
+            No such tape.
         """
-        return self.row.arcs().string_sum(labels)
+        return self.row.arcs().string_sum(labels, 0 if tape is None else self.number(tape))
 
-    def string_probability(self, labels: Sequence[str]) -> float:
+    def string_probability(self, labels: Sequence[str], *, tape: str | None = None) -> float:
         """Return the probability of labels, that of all their paths; raises as their log Z."""
-        return share(self.string_log_partition(labels), self.log_partition())
+        return share(self.string_log_partition(labels, tape=tape), self.log_partition())
 
     # --- Spans --------------------------------------------------------------------------------
 

@@ -72,7 +72,7 @@ def span_reading(labels: tuple[str, ...], scheme: Scheme) -> SpanReading:
 
 @memoised(64)
 def _span_labels(
-    program: Program, machine: kernel.Machine, tape: str, scheme: Scheme
+    program: Program, machine: kernel.JointChain, tape: str, scheme: Scheme
 ) -> tuple[kernel.SpanLabels | None, tuple[str, ...]]:
     """Return how the arcs of a tape open and carry spans, None where none do, and their types."""
     topology, k = program.chain[tape].topology, program.order.index(tape)

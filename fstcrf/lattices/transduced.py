@@ -12,148 +12,39 @@ there.
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar, cast
+from functools import partial
+from itertools import count
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
+from fstcrf.arrays import Array, Floats, Ints, Longs
 from fstcrf.errors import (
-    EpsilonCycleError,
     LabelError,
     OptionError,
     ShapeError,
-    TooLargeError,
 )
-from fstcrf.kernel.acyclic import Acyclic, connected, topological
+from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.paired import Paired
-from fstcrf.kernel.transduced import Moves, Transduced, transduced
+from fstcrf.kernel.transduced import Transduced, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.engine import Row, Tape
+from fstcrf.lattices.foldedarcs import FoldedArcs, Folding, folding
 from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
+from fstcrf.machines.moves import Compiled, compiled, numbered
 from fstcrf.machines.plans import Program
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 
 _T = TypeVar("_T", bound=np.generic)
 _NONE = np.zeros(0)
-_MOST_CELLS = 100_000_000  # states times labels
 _ROUNDED = 1e-4  # sums of potentials and of numbers below a million
-
-
-@dataclass(frozen=True, eq=False)
-class Compiled:
-    """A transducer over the labels of a tape, without what lies on no path.
-
-    Parameters
-    ----------
-    moves : Moves
-    origin : int64 [E + Q]
-        The arc of the machine that each move is, and the number of its arcs + state for each end.
-    output : int32 [E + Q]
-        Label that is written; −1: none.
-    """
-
-    moves: Moves
-    origin: Longs
-    output: Ints
-
-
-@memoised(64)
-def compiled(machine: Transducer, labels: tuple[str, ...]) -> Compiled:
-    """Return a transducer as it reads a tape with these labels.
-
-    Raises
-    ------
-    EpsilonCycleError
-        It moves in a circle without input, on a way to an end.
-    LabelError
-        It reads labels, none of which the tape has.
-    """
-    return _compiled(machine, _numbers(machine.input_symbols, labels)[machine.input], len(labels))
-
-
-def _compiled(machine: Transducer, reads: Ints, size: int) -> Compiled:
-    """Return a transducer whose arcs read labels below a number; −2: one that there is not."""
-    there = (machine.score > -np.inf) & (reads > -2)
-    row, order = _by_source(machine.source, there, len(machine.final))
-    useful = connected(row, machine.target[order], 0, machine.final > -np.inf)
-    useful[0] = True
-    there &= useful[machine.source] & useful[machine.target]
-    alone = there & (reads < 0)
-    row, order = _by_source(machine.source, alone, len(useful))
-    number, cycle = topological(row, machine.target[order])
-    if cycle >= 0:
-        raise EpsilonCycleError(_circle(row, machine.target[order], cycle))
-    states = np.flatnonzero(useful)
-    states = states[np.argsort(number[states], kind="stable")]
-    place = np.empty(len(useful), dtype=np.int32)
-    place[states] = np.arange(len(states))
-    width = size + 1
-    if len(states) * width > _MOST_CELLS:
-        raise TooLargeError(
-            f"a transducer of {len(states):,} states over {size:,} labels is too large to compose"
-        )
-    arcs = np.flatnonzero(there)
-    cell = place[machine.source[arcs]].astype(np.int64) * width + reads[arcs] + 1
-    order = np.argsort(cell, kind="stable")
-    arcs = arcs[order]
-    moves = Moves(
-        labels=size,
-        start=int(place[0]),
-        index=Ragged.from_rows(cell, len(states) * width).offsets.astype(np.int32),
-        reads=reads[arcs],
-        target=place[machine.target[arcs]],
-        gain=np.concatenate([machine.score[arcs], machine.final[states]]),
-    )
-    origin = np.concatenate([arcs, len(machine.source) + states])
-    nothing = np.full(len(states), -1, dtype=np.int32)
-    return Compiled(moves, origin, np.concatenate([machine.output[arcs], nothing]))
-
-
-def _by_source(source: Ints, there: Bools, states: int) -> tuple[Longs, Longs]:
-    """Return rows of states, and the arcs that are there in their order."""
-    arcs = np.flatnonzero(there)
-    order = arcs[np.argsort(source[arcs], kind="stable")]
-    return Ragged.from_rows(source[order], states).offsets, order
-
-
-def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Ints:
-    """Return the label of each symbol, −2: the tape has none; last, −1 for what reads nothing."""
-    index = {label: k for k, label in enumerate(labels)}
-    numbers = [index.get(symbol, -2) for symbol in symbols]
-    if symbols and max(numbers) < 0:
-        near = difflib.get_close_matches(symbols[0], labels, 1, 0.0)
-        nearest = f", the nearest is {near[0]!r}" if near else ""
-        raise LabelError(
-            f"the transducer reads {symbols[0]!r}, and nothing that the tape has{nearest}"
-        )
-    return np.asarray([*numbers, -1], dtype=np.int32)
-
-
-def _circle(row: Longs, target: Ints, state: int) -> str:
-    """Return the message about the states of a circle, of which one is known."""
-    came, line = {state: -1}, [state]
-    for s in line:
-        for t in target[row[s] : row[s + 1]].tolist():
-            if t == state:
-                way = [s]
-                while came[way[-1]] >= 0:
-                    way.append(came[way[-1]])
-                names = " → ".join(map(str, [*reversed(way), state]))
-                return (
-                    f"the transducer may go in a circle without reading: {names}; a path would "
-                    "have no end: bound the repetition"
-                )
-            if t not in came:
-                came[t] = s
-                line.append(t)
-    raise AssertionError(f"state {state} is on no circle")
 
 
 def composed(row: Row, machine: Transducer) -> ArcRow:
@@ -166,7 +57,63 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
     OptionError
         No such tape; one with the name of what it writes.
     """
-    names = [tape.name for tape in row.on]
+    if isinstance(row, DenseRow):
+        plan = _plan(row.program, machine)
+        if not plan.problem:
+            free = row if plan.free is row.program else row.with_program(plan.free)
+            write, arcs = partial(_free, free, *plan.machines, plan.tape), None
+            if plan.folding is not None:
+                arcs = cast("Arcs", FoldedArcs(plan.folding, free.values, write))
+            return ArcRow(arcs or write(), plan.on, rules=plan.rules, machines=(machine,))
+    tape = _tape_read(row.on, machine)
+    form, problem = ambiguity.single(machine)
+    made = _composed(_written(row), form, tape, problem)
+    return replace(made, machines=(*made.machines[:-1], machine))
+
+
+class _Plan(NamedTuple):
+    """How the lattices of a program are composed with a transducer.
+
+    Parameters
+    ----------
+    free : Program
+        Without its grammar.
+    rules : tuple of Rule
+        The grammar.
+    machines : (Transducer,)
+        The one that is composed.
+    problem : str
+        Why only the best of several runs may be taken.
+    tape : int
+        What it reads.
+    on : tuple of Tape
+        Those of the composition.
+    folding : Folding, optional
+    """
+
+    free: Program
+    rules: tuple[Rule, ...]
+    machines: tuple[Transducer]
+    problem: str
+    tape: int
+    on: tuple[Tape, ...]
+    folding: Folding | None
+
+
+@memoised(64)
+def _plan(program: Program, machine: Transducer) -> _Plan:
+    row = DenseRow(program, ())
+    tape = _tape_read(row.on, machine)
+    machine, problem = ambiguity.single(machine)
+    free = row.without_grammar().program
+    found = None if problem else folding(free, machine)
+    on = *row.on, *_writes(machine)
+    return _Plan(free, _rules(row), (machine,), problem, tape, on, found)
+
+
+def _tape_read(on: Sequence[Tape], machine: Transducer) -> int:
+    """Return which tape a transducer reads."""
+    names = [tape.name for tape in on]
     if machine.reads is not None and machine.reads not in names:
         raise OptionError(f"no tape {machine.reads!r} to read: there is {', '.join(names)}")
     if machine.tape in names:
@@ -174,25 +121,32 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
             f"tape {machine.tape!r} is there already: name what the transducer writes, "
             f".on({machine.reads or names[-1]!r}, writes=...)"
         )
-    tape = len(names) - 1 if machine.reads is None else names.index(machine.reads)
-    machine, problem = ambiguity.single(machine)
-    if isinstance(row, DenseRow) and not problem and all(map(_all_finite, row.values)):
-        template = _template(row.program, tuple(x.shape for x in row.values), machine, tape)
+    return len(names) - 1 if machine.reads is None else names.index(machine.reads)
+
+
+def _writes(machine: Transducer) -> tuple[Tape, ...]:
+    """Return the tape that a transducer adds."""
+    if machine.tape is None:
+        return ()
+    return (Tape(machine.tape, machine.output_symbols, segments=False, written=True),)
+
+
+def _free(row: DenseRow, machine: Transducer, tape: int) -> Arcs:
+    """Return the arcs of a row without a grammar composed with a transducer."""
+    what = row.program, tuple([x.shape for x in row.values]), machine, tape
+    if all(map(_all_finite, row.values)) and next(_asked(*what)):
+        template = _template(*what)
         if template is not None:
             return template.filled(row.values)
-    return _composed(row, machine, tape, problem)
+    return _composed(row.arcs(), machine, tape).free
 
 
-def _composed(row: Row, machine: Transducer, tape: int, problem: str = "") -> ArcRow:
-    base = _written(row)
-    made = compiled(machine, base.on[tape].labels)
+def _composed(base: ArcRow, machine: Transducer, tape: int, problem: str = "") -> ArcRow:
+    made, reads = compiled(machine, base.on[tape].labels), base.free.label[:, tape]
     writes = machine.tape is not None
-    reads = base.free.label[:, tape]
     arcs = arcs_composed(base.free, made, reads, writes=writes, problem=problem)
-    on = base.on
-    if machine.tape is not None:
-        on += (Tape(machine.tape, machine.output_symbols, segments=False, written=True),)
-    return replace(base, free=arcs, on=on, frames=None, machines=(*base.machines, machine))
+    on, machines = (*base.on, *_writes(machine)), (*base.machines, machine)
+    return replace(base, free=arcs, on=on, frames=None, machines=machines)
 
 
 def _all_finite(values: Floats) -> bool:
@@ -211,21 +165,27 @@ class _Template:
 
     Parameters
     ----------
-    row : ArcRow
+    arcs : Arcs
         That of a sentence whose potentials are all 0.
     cells : tuple of int64 [A]
         For each array of potentials, which of them each arc has; behind the last: none.
     """
 
-    row: ArcRow
+    arcs: Arcs
     cells: tuple[Longs, ...]
 
-    def filled(self, values: tuple[Floats, ...]) -> ArcRow:
+    def filled(self, values: tuple[Floats, ...]) -> Arcs:
         """Return the composition of a sentence with these potentials."""
-        score = self.row.free.score
+        score = self.arcs.score
         for array, cell in zip(values, self.cells, strict=True):
             score = score + np.append(array.reshape(-1), 0.0)[cell]
-        return replace(self.row, free=replace(self.row.free, score=score))
+        return replace(self.arcs, score=score)
+
+
+@memoised(1024)
+def _asked(*what: Hashable) -> Iterator[int]:  # noqa: ARG001 (by which it is kept)
+    """Return what counts, at each `next`, how often a composition was asked for."""
+    return count()
 
 
 @memoised(128)  # a corpus has sentences of many lengths; some 3 MB each at most
@@ -237,33 +197,36 @@ def _template(
     Which potential an arc has is told by compositions of sentences whose potentials are numbers.
     """
     empty = tuple(np.zeros(shape) for shape in shapes)
-    base = _composed(DenseRow(program, empty), machine, tape)
-    if len(base.free.source) > _MOST_KEPT:
+
+    def made(*values: Floats) -> Arcs:
+        return _composed(DenseRow(program, values).arcs(), machine, tape).free
+
+    arcs, cells = made(*empty), []
+    if len(arcs.source) > _MOST_KEPT:
         return None
-    cells = []
     for k, array in enumerate(empty):
-        numbered = np.arange(1.0, array.size + 1.0).reshape(array.shape)
-        probe = _composed(
-            DenseRow(program, (*empty[:k], numbered, *empty[k + 1 :])), machine, tape
-        ).free
-        number = np.rint(probe.score - base.free.score)
-        known = np.abs(probe.score - base.free.score - number) < _ROUNDED
+        numbers = np.arange(1.0, array.size + 1.0).reshape(array.shape)
+        probe = made(*empty[:k], numbers, *empty[k + 1 :])
+        number = np.rint(probe.score - arcs.score)
+        known = np.abs(probe.score - arcs.score - number) < _ROUNDED
         single = (number >= 0) & (number <= array.size) & known
-        if not single.all() or not np.array_equal(probe.final, base.free.final):
+        if not single.all() or not np.array_equal(probe.final, arcs.final):
             return None
         cells.append(np.where(number > 0, number - 1, array.size).astype(np.int64))
-    return _Template(base, tuple(cells))
+    return _Template(arcs, tuple(cells))
+
+
+def _rules(row: DenseRow) -> tuple[Rule, ...]:
+    """Return the grammar of a row as rules."""
+    tapes = ((part, tuple(map(row.tapes.index, part.tapes))) for part in row.program.conjuncts)
+    return tuple([Rule(part, numbers, "tokens") for part, numbers in tapes])
 
 
 def _written(row: Row) -> ArcRow:
     """Return a row as arcs, its grammar as rules."""
     if not isinstance(row, DenseRow):
         return cast("ArcRow", row.arcs())
-    names = [tape.name for tape in row.on]
-    rules = [
-        Rule(part, tuple(map(names.index, part.tapes)), "tokens") for part in row.program.conjuncts
-    ]
-    return replace(row.without_grammar().arcs(), rules=tuple(rules))
+    return replace(row.without_grammar().arcs(), rules=_rules(row))
 
 
 def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
@@ -287,7 +250,7 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     if not other.on[0].segments:
         check_lengths(next(m for m in base.machines if m.tape == base.on[tape].name))
     parts = _brackets if other.on[0].segments else _units
-    made = _compiled(*parts(other, names), len(names) * (base.length + 1))
+    made = numbered(*parts(other, names), len(names) * (base.length + 1))
     label = arcs.label[:, tape]
     code = np.where(label >= 0, label + len(names) * arcs.position[arcs.target], -1)
     scored = arcs_composed(arcs, made, code.astype(np.int32), writes=False, traced=False)
@@ -485,26 +448,3 @@ def _single(
         found.score,
     )
     return single, np.where(of_lattice, -1, found.symbol - size).astype(np.int32), found.final
-
-
-# --- What is asked of it ------------------------------------------------------------------------
-
-
-def expected_moves(row: ArcRow, number: int) -> Floats:
-    """Return how often each arc of a transducer is expected to be taken, and each end, [E + Q].
-
-    It is the gradient of log Z in its scores, arcs first.
-
-    Parameters
-    ----------
-    row : ArcRow
-    number : int
-        Which of the transducers, in the order in which they were composed.
-    """
-    row.check_alive()
-    arcs, machine = row.engine, row.machines[number]
-    assert arcs.moves is not None  # noqa: S101 (there is a machine)
-    taken = np.flatnonzero(arcs.moves[:, number] >= 0)
-    size = len(machine.source) + len(machine.final)
-    move, share = arcs.moves[taken, number], arcs.posterior[taken]
-    return np.bincount(move, weights=share, minlength=size).astype(np.float64)

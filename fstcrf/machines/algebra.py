@@ -7,16 +7,17 @@ Nothing is ever changed in place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from fstcrf.arguments import one_of
+from fstcrf.arguments import one_of, whole_number
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
-from fstcrf.errors import EpsilonCycleError, OptionError, TooLargeError
-from fstcrf.kernel.acyclic import connected
+from fstcrf.errors import EpsilonCycleError, NumericError, OptionError, TooLargeError
+from fstcrf.kernel.acyclic import connected, topological
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 
@@ -29,6 +30,8 @@ MAX_ARCS = 50_000_000
 MAX_WAYS = 5_000_000
 """Ways without a symbol that are made longer by a state between."""
 
+MAX_SUMMED = 3_000
+"""States with cycles among them whose ways are summed: equations, each with as many numbers."""
 
 _CLOSE = 1e-12  # of rounding: a weight of a cycle that is none
 
@@ -327,6 +330,168 @@ def _repeated(loop: float, state: int, *, log: bool) -> float:
     return -float(np.log1p(-np.exp(loop))) if log else 0.0
 
 
+# --- Where weights lie ----------------------------------------------------------------------------
+
+
+def pushed(machine: Transducer) -> Transducer:
+    """Return a machine that gives the same weights, which lie as early on a path as they can.
+
+    What leads from a state to ends is together 0 then, but from the start.
+
+    Raises
+    ------
+    NumericError
+        What leads from a state to ends is together infinite.
+    TooLargeError
+        Too many states with cycles among them, where weights are summed.
+    """
+    machine = trimmed(machine)
+    total = _totals(machine)
+    if total[0] == -np.inf:
+        return machine
+    score = machine.score + (total[machine.target] - total[machine.source])
+    final = machine.final - total
+    if (machine.target > 0).all():  # no path comes back to the start
+        score[machine.source == 0] += total[0]
+        final[0] += total[0]
+        return replace(machine, score=score, final=final)
+    moved = replace(machine, score=score)
+    parts = [_silent([0], [1], total[:1]), _columns(moved, 1)]
+    return made(machine, parts, np.append(-np.inf, final))
+
+
+def _totals(machine: Transducer) -> Floats:
+    """Return the weights of all ways from each state to ends, together; −inf: there is none.
+
+    Sums are v = M v + f, and relative to best ways no entry of M and f is above 1. They are finite
+    where there is a solution above 0.
+    """
+    source, target, score = machine.source, machine.target, machine.score
+    best = machine.final.copy()
+    for _ in range(len(best) + 1):
+        before = best.copy()
+        np.maximum.at(best, source, score + before[target])
+        if (best <= before + _CLOSE).all():
+            break
+    else:
+        raise _infinite(int(np.argmax(best > before + _CLOSE)))
+    if machine.semiring == "tropical" or best[0] == -np.inf:
+        return best
+    share, ends = np.exp(score + best[target] - best[source]), np.exp(machine.final - best)
+    order = np.argsort(source, kind="stable")
+    number, cycle = topological(Ragged.from_rows(source[order], len(best)).offsets, target[order])
+    if cycle >= 0:
+        return best + np.log(_solved(source, target, share, ends))
+    order = np.argsort(-number[source], kind="stable")
+    columns = (source[order], target[order], share[order])
+    for s, t, part in zip(*(column.tolist() for column in columns), strict=True):
+        ends[s] += part * ends[t]
+    return best + np.log(ends)
+
+
+def _solved(source: Ints, target: Ints, share: Floats, ends: Floats) -> Floats:
+    """Return the solution of v = M v + f."""
+    size = len(ends)
+    if size > MAX_SUMMED:
+        raise TooLargeError(
+            f"sums over the ways of {size:,} states with cycles among them: expected at most "
+            f"{MAX_SUMMED:,}; minimize() it first"
+        )
+    matrix = np.eye(size)
+    np.subtract.at(matrix, (source, target), share)
+    try:
+        total = np.linalg.solve(matrix, ends)
+    except np.linalg.LinAlgError:
+        raise _infinite(0) from None
+    fine = np.isfinite(total) & (total > 0)
+    if not fine.all():
+        raise _infinite(int(np.argmin(fine)))
+    return np.asarray(total)
+
+
+def _infinite(state: int) -> NumericError:
+    return NumericError(
+        f"what leads from state {state} to ends is together infinite: going round a cycle gains"
+    )
+
+
+# --- Machines in place of symbols -----------------------------------------------------------------
+
+
+def replaced(root: Transducer, parts: Mapping[str, Transducer], depth: int) -> Transducer:
+    """Return a machine in which others stand where it writes their names, to a depth.
+
+    Raises
+    ------
+    OptionError
+        Machines of two semirings; an arc that reads or writes a name and something else; a depth
+        below 0.
+    TooLargeError
+        More than `MAX_ARCS` arcs.
+    """
+    every, depth = [root, *parts.values()], whole_number(depth, "depth")
+    for machine in every[1:]:
+        _same_semiring(root, machine)
+    read, reads = _terminals(every, parts, "input")
+    written, writes = _terminals(every, parts, "output")
+    for machine, i, o in zip(every, reads, writes, strict=True):
+        _check_names(machine, [*parts], i, o)
+    found: list[_Columns] = []
+    states, arcs = len(root.final), 0
+    todo = deque([(0, 0, -1, depth)])  # of `every`, its first state, where it leads to, levels left
+    while todo:
+        which, first, home, left = todo.popleft()
+        machine, i, o = every[which], reads[which], writes[which]
+        source, _, _, target, score = _columns(machine, first)
+        plain = np.flatnonzero(o >= -1)
+        found.append((source[plain], i[plain], o[plain], target[plain], score[plain]))
+        if home >= 0:
+            found.append(_ends(machine, first, home))
+        for name, end in sorted({*zip(o[o < -1].tolist(), target[o < -1].tolist(), strict=True)}):
+            if left:
+                calls = np.flatnonzero((o == name) & (target == end))
+                found.append(_silent(source[calls], np.full(len(calls), states), score[calls]))
+                todo.append((-1 - name, states, end, left - 1))
+                states += len(every[-1 - name].final)
+        arcs += len(source)
+        if arcs > MAX_ARCS:
+            raise TooLargeError(
+                f"more than {MAX_ARCS:,} arcs with {left} levels left: replace to a depth below "
+                f"{depth}"
+            )
+    tape = next((machine.tape for machine in every if machine.tape is not None), None)
+    final = np.append(root.final, np.full(states - len(root.final), -np.inf))
+    return trimmed(made(replace(root, tape=tape), found, final, written, read))
+
+
+def _terminals(
+    every: Sequence[Transducer], names: Iterable[str], side: Side
+) -> tuple[Labels, list[Ints]]:
+    """Return the symbols of one side of all machines but names, and their numbers on each arc.
+
+    The k-th name is −2 − k.
+    """
+    of_each = [getattr(machine, f"{side}_symbols") for machine in every]
+    number = {name: -2 - k for k, name in enumerate(names)}
+    known = tuple(dict.fromkeys(x for own in of_each for x in own if x not in number))
+    number |= {x: k for k, x in enumerate(known)}
+    tables = [np.asarray([*(number[x] for x in own), -1], dtype=np.int32) for own in of_each]
+    pairs = zip(every, tables, strict=True)
+    return known, [table[getattr(machine, side)] for machine, table in pairs]
+
+
+def _check_names(machine: Transducer, names: Sequence[str], read: Ints, written: Ints) -> None:
+    """Refuse arcs that read or write a name, and something else."""
+    odd = np.flatnonzero((written < -1) & (read != -1) & (read != written))
+    odd = np.append(odd, np.flatnonzero((read < -1) & (read != written)))
+    if len(odd):
+        name = names[-2 - min(int(read[odd[0]]), int(written[odd[0]]))]
+        raise OptionError(
+            f"an arc of state {machine.source[odd[0]]} of {machine!r} reads or writes {name!r} and "
+            "something else: let it read and write the name, or write it and read nothing"
+        )
+
+
 # --- Parts ----------------------------------------------------------------------------------------
 
 
@@ -388,7 +553,11 @@ def _ends(machine: Transducer, shift: int, to: int) -> _Columns:
 
 
 def made(
-    like: Transducer, parts: Sequence[_Columns], final: Floats, written: Labels | None = None
+    like: Transducer,
+    parts: Sequence[_Columns],
+    final: Floats,
+    written: Labels | None = None,
+    readable: Labels | None = None,
 ) -> Transducer:
     """Return a machine of arcs and ends on the tapes of another one, and with its symbols."""
     source, read, write, target, score = (np.concatenate(c) for c in zip(*parts, strict=True))
@@ -400,7 +569,9 @@ def made(
         target=target.astype(np.int32),
         score=score,
         final=final,
+        input_symbols=like.input_symbols if readable is None else readable,
         output_symbols=like.output_symbols if written is None else written,
+        named={},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Never, Self
 
@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     import pynini
 
     from fstcrf.machines import algebra, languages, openfst
+    from fstcrf.machines.grammar import Grammar
+    from fstcrf.machines.grammar.labels import Labels
 else:  # most transducers are from nowhere else, and stay as they are
     algebra = LazyModule("fstcrf.machines.algebra")
     languages = LazyModule("fstcrf.machines.languages")
     openfst = LazyModule("fstcrf.machines.openfst")
 
-backoff = LazyModule("fstcrf.machines.backoff")  # it stands on this
+backoff = LazyModule("fstcrf.machines.backoff")  # these stand on this
+relations = LazyModule("fstcrf.machines.relations")
 
 Semiring = Literal["log", "tropical"]
 
@@ -66,6 +69,9 @@ class Transducer:
         tape.
     reads : str, optional
         The tape that it reads; the last one when absent.
+    named : mapping of str to float64 [A + Q]
+        For each cost with a name, ``<?name>`` in a ``.grm`` file, how often each arc has it, and
+        each end.
 
     Raises
     ------
@@ -88,6 +94,7 @@ class Transducer:
     semiring: Semiring = "log"
     tape: str | None = "output"
     reads: str | None = None
+    named: Mapping[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
@@ -176,6 +183,50 @@ class Transducer:
     def reverse(self) -> Transducer:
         """Return what reads and writes the same strings from their ends."""
         return algebra.reversed_(self)
+
+    def push(self) -> Transducer:
+        """Return it with its weights as early on a path as they can lie; those of strings stay.
+
+        What leads from a state to ends is together 0 then, but from the start.
+
+        Raises
+        ------
+        NumericError
+            What leads from a state to ends is together infinite: a cycle gains.
+        TooLargeError
+            More than 3,000 states with cycles among them, of a log one.
+        """
+        return algebra.pushed(self)
+
+    def replace(self, parts: Mapping[str, Transducer], depth: int) -> Transducer:
+        r"""Return it with machines in place of symbols: an arc that writes a name is that machine.
+
+        It reads and writes what the machine does, whose weight is added to its own. Machines may
+        write names, too, their own among them.
+
+        Parameters
+        ----------
+        parts : mapping of str to Transducer
+            By the symbol that each stands for. Such an arc reads that symbol, too, or nothing.
+        depth : int
+            So many machines stand within each other at most. Arcs with a name at that depth are
+            left out, and with them what is nested deeper.
+
+        Raises
+        ------
+        OptionError
+            Machines of two semirings; an arc that reads or writes a name and something else; a
+            depth below 0.
+        TooLargeError
+            More than 50 million arcs.
+
+        Examples
+        --------
+        >>> pair = Transducer.from_text("0 1 (\n1 2 S\n1 2 <eps>\n2 3 )\n3", tape=None)
+        >>> pair.replace({"S": pair}, 1).witness(pair.replace({"S": pair}, 0))
+        ('(', '(', ')', ')')
+        """
+        return algebra.replaced(self, parts, depth)
 
     def determinize(self) -> Transducer:
         """Return an acceptor with the same weights, and at most one run for each string.
@@ -354,7 +405,7 @@ class Transducer:
         return cls._of(machine if semiring is None else replace(machine, semiring=semiring), tape)
 
     @classmethod
-    def _of(cls, machine: openfst.Machine, tape: str | None) -> Self:
+    def _of(cls, machine: openfst.FstArrays, tape: str | None) -> Self:
         """Return OpenFst's arrays as a transducer; its start becomes state 0."""
         if machine.start < 0:
             raise DataError("the machine has no state to start in: it accepts nothing")
@@ -523,6 +574,64 @@ class Transducer:
         made: Transducer = backoff.read_arpa(path, labels)
         return made
 
+    @classmethod
+    def from_grammar(
+        cls,
+        source: Grammar | str | Path,
+        labels: Labels,
+        *,
+        export: str | None = None,
+        weights: Mapping[str, float] | None = None,
+        tape: str = "output",
+    ) -> Transducer:
+        """Return a grammar, or an export of a ``.grm`` file, as a transducer; it is tropical.
+
+        A relation, such as ``x : y``, writes a tape. Another expression is an acceptor with all its
+        alternatives: it may be one that has no deterministic form of 10,000 states.
+
+        Parameters
+        ----------
+        source : Grammar, str or Path
+            A grammar over one tape, the text of a file, or the path of one.
+        labels : sequence of str, or mapping of str to sequence of str
+            The labels of the tape that it reads, or of each tape by name.
+        export : str, optional
+            Which export; the only one when absent.
+        weights : mapping of str to float, optional
+            The costs of names, ``<?name>``; 0 when absent.
+        tape : str
+            The tape that a relation writes.
+
+        Raises
+        ------
+        GrammarError
+            What cannot be read or bound, with its place; an export or a name that there is not.
+        TooLargeError
+            More states than can be had.
+        OSError
+            A file that cannot be read.
+
+        Examples
+        --------
+        >>> spans = Transducer.from_grammar(
+        ...     'export X = (("[B-NP]" "[I-NP]"* : "[NP]") | ("[O]" : ""))*;', ["O", "B-NP", "I-NP"]
+        ... )
+        >>> spans.output_symbols
+        ('NP',)
+        """
+        made: Transducer = relations.from_grammar(source, labels, export, weights, tape)
+        return made
+
+    def by_name(self, gradient: Floats) -> dict[str, float]:
+        """Return what the derivative of the costs with names is, of one by arc and end.
+
+        Parameters
+        ----------
+        gradient : float64 [A + Q]
+            The derivative in the score of each arc, and each end.
+        """
+        return {name: -float(uses @ gradient) for name, uses in self.named.items()}
+
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:
         """Return the same machine with failure arcs, expanded.
 
@@ -551,10 +660,10 @@ class Transducer:
     # --- To elsewhere -------------------------------------------------------------------------
 
     @property
-    def machine(self) -> openfst.Machine:
+    def machine(self) -> openfst.FstArrays:
         """The transducer as OpenFst has it."""
         order = np.argsort(self.source, kind="stable")
-        return openfst.Machine(
+        return openfst.FstArrays(
             start=0,
             source=self.source[order],
             target=self.target[order],

@@ -330,7 +330,7 @@ def path_labels(composition: JointModel, path: Ints) -> list[Ints]:
 
 
 def _bound(
-    program: Program, machine: kernel.Machine, run: Run, values: Values, *, checked: bool = False
+    program: Program, machine: kernel.JointChain, run: Run, values: Values, *, checked: bool = False
 ) -> kernel.Bound:
     return kernel.Bound(machine, run.offsets, program.per_token(values), checked=checked)
 

@@ -103,7 +103,7 @@ def along(acceptor: Acceptor, place: Ints) -> Acceptor | None:
     return None if free else found
 
 
-def _check_lengths(machine: openfst.Machine, name: str) -> None:
+def _check_lengths(machine: openfst.FstArrays, name: str) -> None:
     half = np.flatnonzero((machine.ilabel == 0) != (machine.olabel == 0))
     if not len(half):
         return
@@ -128,7 +128,7 @@ def _label_numbers(symbols: Ints, table: tuple[str, ...] | None, labels: tuple[s
     return number[symbols]
 
 
-def _check_labels(machine: openfst.Machine, read: Tape, written: Tape, name: str) -> None:
+def _check_labels(machine: openfst.FstArrays, read: Tape, written: Tape, name: str) -> None:
     known = set(_label_numbers(machine.ilabel, machine.isymbols, read[1]).tolist())
     missing = [label for i, label in enumerate(read[1]) if i not in known]
     if missing:
@@ -154,7 +154,7 @@ def _check_labels(machine: openfst.Machine, read: Tape, written: Tape, name: str
         )
 
 
-def _deterministic(machine: openfst.Machine, read: Tape, written: Tape, name: str) -> Acceptor:
+def _deterministic(machine: openfst.FstArrays, read: Tape, written: Tape, name: str) -> Acceptor:
     sizes = len(read[1]), len(written[1])
     pair = _label_numbers(machine.ilabel, machine.isymbols, read[1]) * sizes[1]
     pair += _label_numbers(machine.olabel, machine.osymbols, written[1])

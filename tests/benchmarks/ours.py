@@ -226,7 +226,7 @@ def _lattices(weights: Weights, offsets: Longs, node: Floats) -> tuple[list[Boun
     """Return sentences over all pairs and over a rest, and some beside a tape of 5 labels."""
     import numpy as np
 
-    from fstcrf.kernel import Axis, Bound, Factor, Machine
+    from fstcrf.kernel import Axis, Bound, Factor, JointChain
     from fstcrf.machines.topology import rest_of
 
     scores, states = weights.still_graph.score, weights.still_graph.n_states
@@ -239,10 +239,10 @@ def _lattices(weights: Weights, offsets: Longs, node: Floats) -> tuple[list[Boun
     alone, composed = [], []
     for axis in axes:
         ends = np.zeros((1, states))
-        machine = Machine((axis,), (Factor(1, states),), None, ends, ends)
+        machine = JointChain((axis,), (Factor(1, states),), None, ends, ends)
         alone.append(Bound(machine, offsets, (potentials,)))
         ends = np.zeros((5, states))
-        machine = Machine((few, axis), (Factor(1, states),), None, ends, ends)
+        machine = JointChain((few, axis), (Factor(1, states),), None, ends, ends)
         composed.append(Bound(machine, offsets[:9], (potentials[:end],)))
     return alone, composed
 

@@ -34,7 +34,7 @@ def binaries() -> list[bytes]:
     ]
 
 
-def ask(machine: openfst.Machine) -> None:
+def ask(machine: openfst.FstArrays) -> None:
     openfst.to_bytes(machine)
     openfst.att_text(machine)
     largest = int(machine.ilabel.max(initial=0))

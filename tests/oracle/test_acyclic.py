@@ -13,7 +13,7 @@ from hypothesis import given
 from fstcrf.arrays import Floats
 from fstcrf.lattices import Lattice
 from fstcrf.machines import openfst
-from fstcrf.machines.openfst import Machine
+from fstcrf.machines.openfst import FstArrays
 from tests.support.fsts import Found, all_paths, machines, pynini_or_skip
 from tests.support.oracles import assert_close, largest, log_sum
 from tests.support.strategies import potentials
@@ -22,7 +22,7 @@ LABELS = ("x", "y", "z")
 ACCEPTORS = machines(acyclic=True, acceptor=True, max_states=6, max_arcs=12)
 
 
-def read(machine: Machine) -> tuple[Lattice, list[Found]]:
+def read(machine: FstArrays) -> tuple[Lattice, list[Found]]:
     """Make a lattice, and list the paths of what it has become: their arcs decide ties."""
     lattice = Lattice.from_machine(machine, LABELS)
     found, before = all_paths(lattice.machine), all_paths(machine)
@@ -80,7 +80,7 @@ def totals(paths: list[Found]) -> dict[tuple[int, ...], float]:
 
 
 @given(machine=ACCEPTORS, budget=st.integers(1, 4), n=st.integers(1, 5))
-def test_label_sequences_within_a_budget(machine: Machine, budget: int, n: int) -> None:
+def test_label_sequences_within_a_budget(machine: FstArrays, budget: int, n: int) -> None:
     """What is not proven says so: its bound is kept, and the best path's labels are among it."""
     lattice, paths = read(machine)
     summed = {named(labels): total for labels, total in totals(paths).items()}
@@ -144,7 +144,7 @@ def test_large_scores_and_long_chains() -> None:
 
 
 @given(machine=ACCEPTORS)
-def test_best_paths_by_pynini(machine: Machine) -> None:
+def test_best_paths_by_pynini(machine: FstArrays) -> None:
     pynini = pynini_or_skip()
     lattice, paths = read(machine)
     fst = lattice.to_fst("standard")
@@ -155,7 +155,7 @@ def test_best_paths_by_pynini(machine: Machine) -> None:
 
 
 @given(machine=ACCEPTORS)
-def test_sums_by_pynini(machine: Machine) -> None:
+def test_sums_by_pynini(machine: FstArrays) -> None:
     pynini = pynini_or_skip()
     lattice, paths = read(machine)
     fst = lattice.to_fst("log64")
@@ -192,7 +192,7 @@ def test_any_numbering_of_the_states(seed: int) -> None:
     order = np.lexsort((rng.random(machine.n_arcs), source))
     final = np.empty_like(machine.final)
     final[number] = machine.final
-    mixed = Machine(
+    mixed = FstArrays(
         start=int(number[machine.start]),
         source=source[order],
         target=number[machine.target][order],

@@ -15,7 +15,13 @@ import numpy as np
 import pytest
 
 from fstcrf import Lattice, Transducer
-from fstcrf.errors import EpsilonCycleError, NoPathError, OptionError, TooLargeError
+from fstcrf.errors import (
+    EpsilonCycleError,
+    NoPathError,
+    NumericError,
+    OptionError,
+    TooLargeError,
+)
 from fstcrf.machines import algebra
 from fstcrf.machines.transducer import Semiring
 
@@ -276,6 +282,89 @@ def minimisation(rng: Any, semiring: Semiring) -> None:
     assert len(small.final) > 4 or len(small.final) == max(1, len(futures - {frozenset()}))
 
 
+def pushing(rng: Any, semiring: Semiring) -> None:
+    """The same weights; what goes on from a state is together 0, but from the start."""
+    one = random(rng, semiring, tape=tape_of(rng))
+    if rng.random() < 0.5:
+        one = replace(one, score=one.score + 2.0)  # cycles that may gain
+    alive = algebra.trimmed(one)
+    total = np.zeros((len(alive.final), len(alive.final)))
+    np.add.at(total, (alive.source, alive.target), np.exp(alive.score))
+    gains = float(np.abs(np.linalg.eigvals(total)).max(initial=0.0)) >= 1.0
+    if semiring == "tropical":
+        none = np.full_like(alive.input, -1)
+        ways = Matrices(replace(alive, input=none, output=none))
+        gains = bool((np.diag(ways.times(ways.star, ways.star)) > 1e-9).any())
+    alone = (alive.final > -np.inf).any()
+    if gains and alone:
+        with pytest.raises(NumericError, match="going round a cycle gains"):
+            one.push()
+        return
+    found = one.push()
+    check_same(table(found), table(one))
+    reached = set(found.source.tolist()) | {0}
+    for state in reached - {0} if alone else ():
+        own = [*found.score[found.source == state], found.final[state]]
+        plus: Any = np.logaddexp if semiring == "log" else np.maximum
+        assert np.isclose(plus.reduce(own), 0.0)
+
+
+def expanded(
+    machine: Transducer, parts: dict[str, Transducer], depth: int
+) -> list[tuple[Pair, float]]:
+    """List the runs of an acyclic machine, all names replaced, by what they read and write."""
+    columns = (machine.source, machine.input, machine.output, machine.target, machine.score)
+    arcs = [*zip(*(column.tolist() for column in columns), strict=True)]
+
+    def onwards(state: int) -> list[tuple[Pair, float]]:
+        final = float(machine.final[state])
+        found: list[tuple[Pair, float]] = [(((), ()), final)] if final > -np.inf else []
+        for _, i, o, target, score in (arc for arc in arcs if arc[0] == state):
+            name = machine.output_symbols[o] if o >= 0 else ""
+            here: list[tuple[Pair, float]] = [
+                (
+                    (
+                        (machine.input_symbols[i],) if i >= 0 else (),
+                        (name,) if o >= 0 else (),
+                    ),
+                    0.0,
+                )
+            ]
+            if name in parts:
+                here = expanded(parts[name], parts, depth - 1) if depth else []
+            for ((a, b), v), ((c, d), w) in itertools.product(here, onwards(target)):
+                found.append(((a + c, b + d), score + v + w))
+        return found
+
+    return [(pair, weight) for pair, weight in onwards(0) if weight > -np.inf]
+
+
+def named(rng: Any, semiring: Semiring, tape: str | None) -> Transducer:
+    """Return an acyclic machine, some arcs of which are the names N and M."""
+    one = random(rng, semiring, tape=tape, acyclic=True)
+    size = len(one.input_symbols), len(one.output_symbols)
+    symbols = (*one.input_symbols, "N", "M"), (*one.output_symbols, "N", "M")
+    read, written = one.input.copy(), one.output.copy()
+    for arc in np.flatnonzero(rng.random(len(read)) < 0.35).tolist():
+        name = int(rng.integers(2))
+        written[arc] = size[1] + name
+        read[arc] = -1 if tape is not None and rng.random() < 0.5 else size[0] + name
+    return replace(
+        one, input=read, output=written, input_symbols=symbols[0], output_symbols=symbols[1]
+    )
+
+
+def replacement(rng: Any, semiring: Semiring) -> None:
+    tape = tape_of(rng)
+    root, *others = (named(rng, semiring, tape) for _ in range(3))
+    parts, depth = dict(zip("NM", others, strict=True)), int(rng.integers(3))
+    found = root.replace(parts, depth)
+    assert not {"N", "M"} & {*found.input_symbols, *found.output_symbols}
+    runs = expanded(root, parts, depth)
+    wanted = together(semiring, ((p, w) for p, w in runs if max(map(len, p)) <= 3))
+    check_same(table(found, 3), wanted)
+
+
 def complement(rng: Any, semiring: Semiring) -> None:
     one = language(rng, semiring)
     accepted = table(replace(one, semiring="tropical"), 4)
@@ -337,7 +426,7 @@ def samples(rng: Any, semiring: Semiring) -> None:
 LAWS: tuple[Law, ...] = (
     union, concatenation, closure, inversion, projection, reversal, composition,
     composition_behind_a_lattice, intersection, without_epsilon, determinisation, minimisation,
-    complement, difference, support, shortest, witness, samples,
+    pushing, replacement, complement, difference, support, shortest, witness, samples,
 )  # fmt: skip
 
 
@@ -408,6 +497,19 @@ RELATION = Transducer.from_text("0 1 a x\n1", tape="out")
             "reads tape 'in', the first one writes 'out'",
         ),
         (lambda: RELATION @ 3, OptionError, "lattice @ transducer"),
+        (acceptor("0 0 a -1\n0").push, NumericError, "from state 0 .* a cycle gains"),
+        (acceptor("0 0 a\n0", "log").push, NumericError, "from state 0 .* a cycle gains"),
+        (lambda: RELATION.replace({"x": ONE}, -1), OptionError, "depth"),
+        (
+            lambda: RELATION.replace({"x": replace(RELATION, semiring="tropical")}, 1),
+            OptionError,
+            "one machine is log",
+        ),
+        (
+            lambda: RELATION.replace({"x": RELATION}, 1),
+            OptionError,
+            "an arc of state 0 .* 'x' and something else",
+        ),
         (lambda: RELATION | 3, OptionError, "int: only transducers"),
         (lambda: acceptor("0 1 a\n").sample(1), NoPathError, "nothing to sample"),
         (

@@ -19,9 +19,10 @@ from fstcrf.lattices import Lattice, Lattices
 from fstcrf.lattices import transduced as transduced_
 from fstcrf.lattices.arcrow import ArcRow
 from fstcrf.lattices.lattice import AnyLattice
-from fstcrf.lattices.transduced import compiled, composed, expected_moves
+from fstcrf.lattices.transduced import composed
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.moves import compiled
 from fstcrf.machines.transducer import Transducer
 from tests.support.fsts import pynini_or_skip
 from tests.support.oracles import log_sum
@@ -166,7 +167,7 @@ def acyclic(rng: np.random.Generator, length: int) -> AnyLattice:
     order = np.argsort(source, kind="stable")
     ends = [np.asarray(x[order], dtype=np.int32) for x in (source, target)]
     table, score = (openfst.EPSILON, *INPUT), rng.normal(size=count)
-    machine = openfst.Machine(0, ends[0], ends[1], symbol, symbol, score, final, table, table)
+    machine = openfst.FstArrays(0, ends[0], ends[1], symbol, symbol, score, final, table, table)
     return Lattice.from_machine(machine)
 
 
@@ -340,7 +341,7 @@ def test_expected_moves_are_the_gradient_of_log_z(
     case = case_of(kind, seed, tapes=3)
     if not case.paths:
         return
-    found, log_z = expected_moves(cast("ArcRow", case.lattice.row), 0), case.log_z
+    found, log_z = case.lattice.gradient()["out"], case.log_z
     wanted = np.zeros(len(found))
     for path in known_paths(case.base):
         for score, wrote, arcs in runs(case.machines[0], path.tapes[0]):
@@ -520,7 +521,7 @@ def test_labels_and_sizes_that_go_with_nothing_are_refused(monkeypatch: pytest.M
     base = Lattice.from_arrays(INPUT, np.zeros((4000, 3)))
     monkeypatch.setattr(kernel.transduced, "__defaults__", (10_000,))
     with pytest.raises(TooLargeError, match=r"more than 10,000 arcs .* states"):
-        composed(base.row, transducer(rng, INPUT, OUTPUT, 8))
+        Lattice(composed(base.row, transducer(rng, INPUT, OUTPUT, 8))).nbest(2)
 
 
 def test_a_grammar_of_tokens_does_not_read_what_is_written_at_boundaries() -> None:
@@ -560,6 +561,7 @@ def test_sentences_of_one_length_have_the_same_arcs(
             assert kept.best().labels == alone.best().labels
             close(kept.best().score, alone.best().score)
             close(kept.expected("out"), alone.expected("out"))
-            rows = [cast("ArcRow", x.row) for x in (kept, alone)]
-            moved = [expected_moves(row, len(row.machines) - 1) for row in rows]
-            close(moved[0], moved[1])
+            found, wanted = kept.gradient(), alone.gradient()
+            assert found.keys() == wanted.keys()
+            for name, values in wanted.items():
+                close(found[name], values)

@@ -81,7 +81,7 @@ def random_case(seed: int) -> Case:
         with_holes(rng, numbers(rng, *shape, whole=whole))
         for shape in ((tokens, states), (states, states), (states,), (states,))
     )
-    machine = kernel.Machine(
+    machine = kernel.JointChain(
         (kernel.Axis(states, score=arc.reshape(1, -1)),),
         (kernel.Factor(1, states),),
         None,
@@ -279,7 +279,7 @@ def test_what_is_not_for_sentences_alone() -> None:
 
 
 def test_many_readers_fill_several_words() -> None:
-    machine = kernel.Machine(
+    machine = kernel.JointChain(
         (kernel.Axis(2, score=np.zeros((1, 4))),),
         (kernel.Factor(1, 2),),
         None,

@@ -10,7 +10,7 @@ import pytest
 
 from fstcrf.arrays import Floats
 from fstcrf.kernel import Domain, decoding
-from fstcrf.kernel.machines import Axis, Factor, Machine, Residual
+from fstcrf.kernel.machines import Axis, Factor, JointChain, Residual
 from tests.support.machine_checks import check_best, check_sums
 from tests.support.machines import Case, answers, assert_near, enumerate_paths
 
@@ -19,7 +19,7 @@ DOMAINS: tuple[Domain, ...] = ("auto", "log")
 
 def plain(states: int, node: Floats, arcs: Floats, **fields: Any) -> Case:
     """One axis, one sentence."""
-    machine = Machine(
+    machine = JointChain(
         axes=(Axis(states, None, None, arcs.reshape(1, -1), None),),
         factors=(Factor(1, states, None, None),),
         residual=None,
@@ -154,7 +154,7 @@ def test_numbers_on_the_border_belong_to_the_larger_state(variant: str) -> None:
 
 def test_reference_of_a_machine_by_hand() -> None:
     """Two axes of two states, one token each way: written out."""
-    machine = Machine(
+    machine = JointChain(
         axes=(
             Axis(2, None, None, np.asarray([[1.0, 2.0, 3.0, 4.0]]), None),
             Axis(

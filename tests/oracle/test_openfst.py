@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from fstcrf.machines import openfst
-from fstcrf.machines.openfst import ArcType, FstType, Machine
+from fstcrf.machines.openfst import ArcType, FstArrays, FstType
 from tests.support.fsts import ARC_TYPES, machines, made_by_pynini, pynini_or_skip
 
 EACH_TYPE = pytest.mark.parametrize("arc_type", ARC_TYPES)
@@ -18,7 +18,7 @@ ALL_TRINARY = 0x0000FFFFFFFF0000
 PAIRS = 0x0000555555550000
 
 
-def same(one: Machine, other: Machine) -> None:
+def same(one: FstArrays, other: FstArrays) -> None:
     assert one.start == other.start
     for name in ("source", "target", "ilabel", "olabel", "score", "final"):
         found, wanted = getattr(one, name), getattr(other, name)
@@ -36,7 +36,7 @@ def bits(fst: Any, *, test: bool) -> int:
 @pytest.mark.thorough
 @EACH_TYPE
 @given(machine=machines())
-def test_bytes_are_the_machine(arc_type: ArcType, machine: Machine) -> None:
+def test_bytes_are_the_machine(arc_type: ArcType, machine: FstArrays) -> None:
     pynini = pynini_or_skip()
     wanted = made_by_pynini(machine, arc_type)
     kinds: tuple[FstType, ...] = ("vector", "const")
@@ -50,7 +50,7 @@ def test_bytes_are_the_machine(arc_type: ArcType, machine: Machine) -> None:
 
 @EACH_TYPE
 @given(machine=machines())
-def test_no_property_is_wrong(arc_type: ArcType, machine: Machine) -> None:
+def test_no_property_is_wrong(arc_type: ArcType, machine: FstArrays) -> None:
     """OpenFst believes what the bytes say; what it finds out by itself must be the same."""
     pynini = pynini_or_skip()
     kinds: tuple[FstType, ...] = ("vector", "const")
@@ -64,13 +64,13 @@ def test_no_property_is_wrong(arc_type: ArcType, machine: Machine) -> None:
 
 @EACH_TYPE
 @given(machine=machines())
-def test_an_fst_is_the_machine(arc_type: ArcType, machine: Machine) -> None:
+def test_an_fst_is_the_machine(arc_type: ArcType, machine: FstArrays) -> None:
     same(openfst.from_fst(made_by_pynini(machine, arc_type)), machine)
 
 
 @EACH_TYPE
 @given(machine=machines(tables=True))
-def test_what_pynini_writes_is_read(arc_type: ArcType, machine: Machine) -> None:
+def test_what_pynini_writes_is_read(arc_type: ArcType, machine: FstArrays) -> None:
     pynini_or_skip()
     import pywrapfst
 
@@ -81,7 +81,7 @@ def test_what_pynini_writes_is_read(arc_type: ArcType, machine: Machine) -> None
 
 
 @given(machine=machines(tables=True))
-def test_symbol_tables_are_those_of_pynini(machine: Machine) -> None:
+def test_symbol_tables_are_those_of_pynini(machine: FstArrays) -> None:
     pynini = pynini_or_skip()
     fst = openfst.to_fst(machine)
     sides = (fst.input_symbols(), machine.isymbols), (fst.output_symbols(), machine.osymbols)
@@ -143,7 +143,7 @@ def test_a_machine_without_a_start_is_empty() -> None:
 
 
 @given(machine=machines())
-def test_connect(machine: Machine) -> None:
+def test_connect(machine: FstArrays) -> None:
     pynini = pynini_or_skip()
     allowed = machine.score > -np.inf  # pynini keeps forbidden arcs
     without = replace(
@@ -160,7 +160,7 @@ def test_connect(machine: Machine) -> None:
 
 @EACH_TYPE
 @given(machine=machines())
-def test_text_is_read_by_pynini(arc_type: ArcType, machine: Machine) -> None:
+def test_text_is_read_by_pynini(arc_type: ArcType, machine: FstArrays) -> None:
     pynini = pynini_or_skip()
     import pywrapfst
 
@@ -171,7 +171,7 @@ def test_text_is_read_by_pynini(arc_type: ArcType, machine: Machine) -> None:
 
 
 @given(machine=machines())
-def test_text_of_pynini_is_read(machine: Machine) -> None:
+def test_text_of_pynini_is_read(machine: FstArrays) -> None:
     pynini_or_skip()
     fst = made_by_pynini(machine, "log64").connect()
     same(openfst.from_att(fst.print()), openfst.from_fst(fst))

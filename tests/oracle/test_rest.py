@@ -12,7 +12,7 @@ import pytest
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, ShapeError
-from fstcrf.kernel import Axis, Bound, Factor, Machine, decoding
+from fstcrf.kernel import Axis, Bound, Factor, JointChain, decoding
 from tests.oracle.test_machines import SMALL, named
 from tests.support.machine_strategies import WIDE, Bounds, random_case
 from tests.support.machines import Case
@@ -76,8 +76,8 @@ def chain(
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     axis = Axis(states, score=score, rest=-0.5, others=np.flatnonzero(score[0] != -0.5))
     factors = (Factor(1, states),)
-    with_rest = Machine((axis,), factors, None, ends, ends)
-    without = Machine((replace(axis, rest=None, others=None),), factors, None, ends, ends)
+    with_rest = JointChain((axis,), factors, None, ends, ends)
+    without = JointChain((replace(axis, rest=None, others=None),), factors, None, ends, ends)
     return Bound(with_rest, offsets, (node,)), Bound(without, offsets, (node,))
 
 
@@ -116,9 +116,9 @@ def test_a_rest_that_cannot_be() -> None:
     score = np.zeros((1, 9))
     ends = np.zeros((1, 3))
 
-    def made(**fields: object) -> Machine:
+    def made(**fields: object) -> JointChain:
         axis = replace(Axis(3, score=score), **fields)  # type: ignore[arg-type]
-        return Machine((axis,), (), None, ends, ends)
+        return JointChain((axis,), (), None, ends, ends)
 
     one = np.ones(1, dtype=np.int64)
     for wrong in (np.inf, -np.inf, np.nan):

@@ -13,7 +13,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.kernel import Graph, decoding
 from fstcrf.kernel.decoding import Ranked
-from fstcrf.kernel.machines import Axis, Machine
+from fstcrf.kernel.machines import Axis, JointChain
 from tests.support.machine_strategies import LONG, WIDE, Bounds, machine_cases, random_case
 from tests.support.machines import (
     Case,
@@ -148,7 +148,7 @@ def test_sums_of_a_sentence_that_the_linear_domain_loses_on_the_way(
     tokens: int, before: int
 ) -> None:
     """What was added before it was lost is not added twice; other sentences keep theirs."""
-    machine = Machine(
+    machine = JointChain(
         axes=(
             Axis(2, None, None, np.asarray([[200.0, 128.0, 0.0, -256.0]]), None, 1, None, None),
             Axis(

@@ -33,7 +33,7 @@ from fstcrf.ext.words import Annotation
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.emissions.structure import joint_structure
 from fstcrf.machines.grammar import Acceptor, Constraint, Grammar, equivalent
-from fstcrf.machines.openfst import Machine, to_bytes
+from fstcrf.machines.openfst import FstArrays, to_bytes
 from tests.support.wordlists import KINDS, RANGES, UNKNOWN
 
 LABELS = ("O", "B-A", "I-A", "B-B")
@@ -67,7 +67,7 @@ def machine(folder: Path) -> Path:
     score = np.asarray([0.0, -1.0, 0.5, 0.0, -2.0])
     names = ("<eps>", *LABELS)
     final = np.asarray([0.0, -0.5])
-    found = Machine(0, source, target, label, label, score, final, names, names)
+    found = FstArrays(0, source, target, label, label, score, final, names, names)
     (folder / "mine.fst").write_bytes(to_bytes(found, "standard"))
     return folder / "mine.fst"
 
@@ -301,10 +301,10 @@ def segments() -> Lattice:
     return Lattice.from_segments(2, start, end, label, score, ("A", "B"))
 
 
-def straight() -> Machine:
+def straight() -> FstArrays:
     rows = [np.asarray(row, dtype=np.int32) for row in ([0, 0, 1], [1, 1, 2], [1, 2, 2])]
     names, final = ("<eps>", "a", "b"), np.asarray([-np.inf, -np.inf, 0.5])
-    return Machine(
+    return FstArrays(
         0, rows[0], rows[1], rows[2], rows[2], np.asarray([0.5, 0.1, 0.0]), final, names, names
     )
 

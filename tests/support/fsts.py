@@ -13,7 +13,7 @@ import pytest
 from hypothesis.extra import numpy as hnp
 
 from fstcrf.arrays import Floats
-from fstcrf.machines.openfst import Machine
+from fstcrf.machines.openfst import FstArrays
 
 ARC_TYPES = ("standard", "log", "log64")
 
@@ -43,7 +43,7 @@ def machines(
     max_states: int = 5,
     max_arcs: int = 10,
     tables: bool = False,
-) -> Machine:
+) -> FstArrays:
     """Machines with epsilons, parallel arcs, forbidden arcs, dead states, perhaps no state."""
     states = draw(st.integers(1 if acyclic else 0, max_states))
     pair = st.tuples(st.integers(0, max(states - 1, 0)), st.integers(0, max(states - 1, 0)))
@@ -56,7 +56,7 @@ def machines(
     labels = hnp.arrays(np.int32, len(ends), elements=st.integers(0, 3), fill=st.nothing())
     read = draw(labels)
     table = ("<eps>", "a", "b c", 'ü"') if tables and draw(st.booleans()) else None
-    return Machine(
+    return FstArrays(
         start=0 if acyclic else draw(st.integers(min(states, 1) - 1, states - 1)),
         source=columns[:, 0].copy(),
         target=columns[:, 1].copy(),
@@ -95,7 +95,7 @@ def one_of(*symbols: int) -> Any:
     return fst
 
 
-def made_by_pynini(machine: Machine, arc_type: str) -> Any:
+def made_by_pynini(machine: FstArrays, arc_type: str) -> Any:
     """Make the same machine arc by arc."""
     pynini = pynini_or_skip()
     fst = pynini.Fst(arc_type=arc_type)
@@ -116,7 +116,7 @@ def made_by_pynini(machine: Machine, arc_type: str) -> Any:
     return fst
 
 
-def all_paths(machine: Machine) -> list[Found]:
+def all_paths(machine: FstArrays) -> list[Found]:
     """Every path of an acyclic acceptor that is not forbidden, best first, ties by arc."""
     row = machine.row.tolist()
     found: list[Found] = []

@@ -19,7 +19,7 @@ import hypothesis.strategies as st
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints
-from fstcrf.kernel.machines import Axis, Factor, Machine, Residual
+from fstcrf.kernel.machines import Axis, Factor, JointChain, Residual
 from tests.support.machines import Case
 
 T = TypeVar("T")
@@ -152,7 +152,7 @@ class _Builder:
         residual = None if kind == "none" else self._residual(kind)
         shape = (self.outer, self.width)
         ends = [self.numbers(*shape) if self._flip() else np.zeros(shape) for _ in range(2)]
-        machine = Machine(tuple(axes), tuple(factors), residual, ends[0], ends[1])
+        machine = JointChain(tuple(axes), tuple(factors), residual, ends[0], ends[1])
         return Case(machine, self.offsets, (*self.moving_factors, *self.moving_axes))
 
     def numbers(self, *shape: int) -> Floats:

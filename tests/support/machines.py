@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.kernel.machines import Bound, Machine
+from fstcrf.kernel.machines import Bound, JointChain
 from tests.support.oracles import largest, log_sum
 
 TOLERANCE = 1e-9
@@ -30,7 +30,7 @@ TOLERANCE = 1e-9
 class Case(NamedTuple):
     """A machine, sentences, and the potentials that belong to their tokens."""
 
-    machine: Machine
+    machine: JointChain
     offsets: Longs
     per_token: tuple[Floats, ...]
 

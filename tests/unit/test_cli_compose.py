@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,7 +98,7 @@ def test_weights_tuned_on_held_out_data() -> None:
         (["pos.fstcrf", "field.fstcrf", "--target", "pos=a"], 2, "--target, --columns and"),
         (["pos.fstcrf", "field.fstcrf", "--tune", "dev"], 1, "dev: No such file"),
         (["gold.fstcrf", "--grammar", "bio", "--tune", "dev"], 2, "weights are chosen for two"),
-        (["pos.fstcrf", "--grammar", "pos=bio"], 1, "bio.grm:2: bio(): label 'ADJ' is not iob2"),
+        (["pos.fstcrf", "--grammar", "pos=bio"], 1, "bio.grm:2:14: bio(): label 'ADJ' is not iob2"),
         (["pos.fstcrf", "none.fstcrf"], 1, "none.fstcrf: No such file or directory"),
         (["pos.fstcrf", "literal.fstcrf"], 2, "some of the taggers read columns, others attribute"),
         (["pos.fstcrf", "field.fstcrf", "--grammar", "none.grm"], 1, "none.grm: No such file"),
@@ -169,7 +170,7 @@ def test_bad_grammars(text: str, message: str) -> None:
     Path("g.grm").write_text(text)
     taggers = ["pos.fstcrf", "field.fstcrf"]
     line = failure("compose", *taggers, "-o", "joint", "--grammar", "g.grm")
-    assert line.startswith(f"g.grm{message}")
+    assert re.sub(r"^(g\.grm:\d+):\d+: ", r"\1: ", line).startswith(f"g.grm{message}")
     done("compose", *taggers, "-o", "joint")
     found = failure("tag", "joint", "--grammar", "g.grm", given="noon NOUN O\n\n")
     assert found == line

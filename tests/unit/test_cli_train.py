@@ -184,7 +184,7 @@ def test_a_grammar_becomes_part_of_the_tagger(folder: Path) -> None:
     assert "none.grm" in failure("train", "train.txt", "-o", "m", *options, "--grammar", "none.grm")
     (folder / "wrong.grm").write_text('\nexport X = never["B-NED"];\n', "utf-8")
     assert failure("train", "train.txt", "-o", "m", *options, "--grammar", "wrong.grm").startswith(
-        "wrong.grm:2: "
+        "wrong.grm:2:12: "
     )
     assert not (folder / "m").exists()
 

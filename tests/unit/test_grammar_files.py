@@ -28,7 +28,13 @@ def message(text: str, labels: Any = None) -> str:
     with pytest.raises(GrammarError) as raised:
         Grammar.from_text(text, labels)
     assert "\n" not in str(raised.value)
-    return str(raised.value)
+    return without_column(raised.value)
+
+
+def without_column(error: GrammarError) -> str:
+    """Return a message with the line alone: of some places the column does not matter."""
+    assert error.line is None or error.column is not None
+    return str(error).replace(f":{error.line}:{error.column}:", f":{error.line}:", 1)
 
 
 # --- What a file says --------------------------------------------------------------------------
@@ -186,7 +192,7 @@ def test_a_file(tmp_path: Path) -> None:
     assert acceptor.name == "np.grm:2: NP"
     with pytest.raises(GrammarError) as raised:
         grammar.bind(["u"])
-    assert str(raised.value) == f"{path}:2: no label 'ü'; there are 'u'"
+    assert str(raised.value) == f"{path}:2:13: no label 'ü'; there are 'u'"
     assert (raised.value.path, raised.value.line) == (str(path), 2)
     path.write_bytes(b"# ok\n# \xff\n")
     with pytest.raises(GrammarError, match=r"np\.grm:2: a byte is not UTF-8"):
@@ -205,7 +211,7 @@ def test_syntax_is_checked_before_labels_are_known() -> None:
     [
         ("", "exports nothing; write: export NAME = ...;"),
         ('A = "[x]";', "exports nothing"),
-        ("export X = ;", "<input>:1: unexpected ';'; expected '(', a name, labels in quotes"),
+        ("export X = ;", "<input>:1: unexpected ';'; expected '(', '~', a name, labels in quotes"),
         ('export X = "[x]"', "<input>:1: the text ends too early; expected"),
         ('\n\nexport X = ("[x]";\n', "<input>:3: unexpected ';'; expected"),
         ('export X = "[x];', "quotes that are not closed on this line"),
@@ -222,12 +228,12 @@ def test_syntax_is_checked_before_labels_are_known() -> None:
         ("export Verbs = any; export X = verbs;", "'verbs' is not defined; the nearest are Verbs"),
         ("export X = contiguuous;", "the nearest are contiguous"),
         ("export X = Y;\nY = any;", "'Y' is defined in line 2, behind or around its use"),
-        ("export X = any X;", "'X' is defined in line 1, behind or around its use"),
+        ("export X = any X;", "'X' is used in its own definition"),
         (
             "\nX = any\nX;export Y = X;",
             "'X' is used in its own definition; no grammar is recursive",
         ),
-        ("func f[x] { return x f[x]; }\nexport X = f[any];", "'f' is defined in line 1, behind"),
+        ("func f[x] { return x f[x]; }\nexport X = f[any];", "'f' is used in its own definition"),
         ("X = any; X = any; export Y = X;", "'X' is defined twice, first in line 1"),
         ("any = bio; export Y = any;", "'any' is built in; choose another name"),
         ("func bio[x] { return x; } export Y = any;", "'bio' is built in"),
@@ -236,7 +242,7 @@ def test_syntax_is_checked_before_labels_are_known() -> None:
         ("func f[any] { return any; } export Y = any;", "'any' is built in"),
         ("func f[x] { return x; } export Y = f;", "'f' is a function: write f[...]"),
         ("func f[x] { return x; } export Y = f[any, any];", "f takes 1 arguments, not 2"),
-        ("func f[x] { return x; } export Y = f[1];", "f takes expressions only"),
+        ("func f[x] { return x; } export Y = f[1];", "is a number, expected an expression"),
         ("X = any; export Y = X[any];", "'X' is no function and takes no arguments"),
         ("export Y = g[any];", "'g' is not defined"),
         ('export Y = any - ("[x]" <1>);', "what stands behind a minus has weights"),
@@ -318,7 +324,7 @@ def test_classes_without_labels() -> None:
     with pytest.raises(GrammarError) as caught:
         Grammar.from_text('\nexport A = never[label["Zipcode"]];', labels)
     assert str(caught.value) == (
-        '<input>:2: never(label("Zipcode")): no label matches label("Zipcode"); the nearest are '
+        '<input>:2:12: never(label("Zipcode")): no label matches label("Zipcode"); the nearest are '
         "'ZipCode'"
     )
     free = Grammar.from_text('export A = any* - (any* label["Zipcode"] any*);', labels)

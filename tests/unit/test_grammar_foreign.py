@@ -18,17 +18,17 @@ NEVER = -np.inf
 
 def machine(
     arcs: list[tuple[int, int, int]], final: list[float], *, start: int = 0, symbols: bool = True
-) -> openfst.Machine:
+) -> openfst.FstArrays:
     """A machine of arcs (source, label, target) without scores."""
     table = np.asarray(arcs, dtype=np.int32).reshape(-1, 3)
     read = np.ascontiguousarray(table[:, 1] + np.int32(1))
     names = openfst.symbols(LABELS) if symbols else None
     source, target = (np.ascontiguousarray(table[:, k]) for k in (0, 2))
     zeros, ends = np.zeros(len(table)), np.asarray(final, dtype=np.float64)
-    return openfst.Machine(start, source, target, read, read, zeros, ends, names, names)
+    return openfst.FstArrays(start, source, target, read, read, zeros, ends, names, names)
 
 
-def file(folder: Path, made: openfst.Machine, name: str = "mine.fst") -> Path:
+def file(folder: Path, made: openfst.FstArrays, name: str = "mine.fst") -> Path:
     path = folder / name
     path.write_bytes(openfst.to_bytes(made, "standard"))
     return path
@@ -128,7 +128,7 @@ def test_files_in_grammar_files(tmp_path: Path) -> None:
     assert grammar.bind(LABELS)[0].name == "mine.grm:2: ONE"
     assert grammar.bound(LABELS).accepts(["O", "A"])
     assert not grammar.bound(LABELS).accepts(["B"])
-    with pytest.raises(GrammarError, match=r"mine.grm:2: one.fst: symbol 'A' is no label"):
+    with pytest.raises(GrammarError, match=r"mine.grm:2:14: one.fst: symbol 'A' is no label"):
         grammar.bind(["O", "B"])
     sets = {"x": LABELS, "y": ("U",)}
     (tmp_path / "mine.grm").write_text('export ONE = fst["one.fst", tape=x];', "utf-8")
@@ -138,11 +138,11 @@ def test_files_in_grammar_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('fst["none.fst"]', "mine.grm:1: {}/none.fst: No such file"),
-        ('fst["mine.grm"]', "mine.grm:1: {}/mine.grm: not an OpenFst machine"),
-        ("fst[2]", 'mine.grm:1: the arguments of fst do not fit; an example: fst["names.fst"]'),
-        ('fst["a" | "b"]', "mine.grm:1: the arguments of fst do not fit"),
-        ('fst["a", <2>]', "mine.grm:1: fst has no option 'weight', only tape"),
+        ('fst["none.fst"]', "mine.grm:1:12: {}/none.fst: No such file"),
+        ('fst["mine.grm"]', "mine.grm:1:12: {}/mine.grm: not an OpenFst machine"),
+        ("fst[2]", 'mine.grm:1:12: the arguments of fst do not fit; an example: fst["names.fst"]'),
+        ('fst["a" | "b"]', "mine.grm:1:12: the arguments of fst do not fit"),
+        ('fst["a", <2>]', "mine.grm:1:12: fst has no option 'weight', only tape"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
@@ -159,7 +159,7 @@ def test_a_file_of_something_else(tmp_path: Path) -> None:
         Grammar.from_fst(path)
     writing = machine([(0, 0, 0)], [0.0])
     other = np.asarray([2], dtype=np.int32)
-    rewriting = openfst.Machine(
+    rewriting = openfst.FstArrays(
         0, writing.source, writing.target, writing.ilabel, other, writing.score, writing.final
     )
     path.write_bytes(openfst.to_bytes(rewriting, "log64"))
@@ -188,6 +188,6 @@ def test_acceptors_of_many_states(tmp_path: Path) -> None:
     arcs = np.argwhere(target >= 0).astype(np.int32)
     read = np.ascontiguousarray(arcs[:, 1] + np.int32(1))
     source, to = np.ascontiguousarray(arcs[:, 0]), target[arcs[:, 0], arcs[:, 1]]
-    made = openfst.Machine(0, source, to, read, read, np.zeros(len(arcs)), final)
+    made = openfst.FstArrays(0, source, to, read, read, np.zeros(len(arcs)), final)
     (found,) = Grammar.from_fst(file(tmp_path, made)).bind(labels)
     assert np.array_equal(found.target, minimise(trim(small)).target)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.errors import FstcrfError, NumericError, ShapeError
 from fstcrf.kernel import Graph, Learner, Parameters, SparseRows, acyclic, decoding
-from fstcrf.kernel.machines import MAX_AXES, Axis, Bound, Factor, Machine, Residual
+from fstcrf.kernel.machines import MAX_AXES, Axis, Bound, Factor, JointChain, Residual
 
 Array = NDArray[Any]
 Arrays = dict[str, Any]
@@ -75,13 +75,13 @@ ENDS: Arrays = {"initial": np.zeros((FIRST, LAST)), "final": np.zeros((FIRST, LA
 PER_TOKEN: Arrays = {"node": np.zeros((TOKENS, 1, 1)), "arcs": np.zeros((TOKENS, 2, LAST * LAST))}
 
 
-def machine(**changes: Any) -> Machine:
+def machine(**changes: Any) -> JointChain:
     fields: dict[str, Any] = {
         "axes": (Axis(FIRST, **AXIS), MOVING),
         "factors": (Factor(2, LAST, **FACTOR), Factor(1, 1)),
         "residual": Residual(2, rows=2, width=1, **RESIDUAL),
     }
-    return Machine(**{**fields, **ENDS, **changes})
+    return JointChain(**{**fields, **ENDS, **changes})
 
 
 def bound(offsets: Array, node: Array, arcs: Array) -> Any:

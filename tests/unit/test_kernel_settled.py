@@ -52,7 +52,7 @@ def flat(arrays: Arrays) -> Callable[[], Any]:
 def bound(arrays: Arrays) -> Callable[[], Any]:
     axis = kernel.Axis(2, score=np.asarray([[0.0, 1.0, 2.0, 0.0]]))
     ends = np.zeros((1, 2))
-    machine = kernel.Machine((axis,), (kernel.Factor(1, 2),), None, ends, ends)
+    machine = kernel.JointChain((axis,), (kernel.Factor(1, 2),), None, ends, ends)
     batch = kernel.Bound(machine, arrays["offsets"], (np.arange(12.0).reshape(6, 1, 2),))
     return lambda: kernel.best_paths(batch)
 
@@ -60,7 +60,7 @@ def bound(arrays: Arrays) -> Callable[[], Any]:
 def reader(arrays: Arrays) -> Callable[[], Any]:
     ends = np.zeros((1, 2))
     axis = kernel.Axis(2, score=np.zeros((1, 4)))
-    machine = kernel.Machine((axis,), (kernel.Factor(1, 2),), None, ends, ends)
+    machine = kernel.JointChain((axis,), (kernel.Factor(1, 2),), None, ends, ends)
     final = np.asarray([-np.inf, 0.0, -np.inf])
     one = LazyAcceptor(arrays["place"], arrays["target"], None, final)
     batch = kernel.Bound(machine, np.asarray([0, 4]), (np.arange(8.0).reshape(4, 1, 2),))

@@ -23,7 +23,7 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.machines import openfst
-from fstcrf.machines.openfst import FstType, Machine
+from fstcrf.machines.openfst import FstArrays, FstType
 from tests.support.fsts import machines
 
 NEVER = float("-inf")
@@ -34,7 +34,7 @@ def ints(*numbers: int) -> Any:
     return np.asarray(numbers, dtype=np.int32)
 
 
-def machine(**changes: Any) -> Machine:
+def machine(**changes: Any) -> FstArrays:
     """0 -a:b/0.5-> 1 -eps:a-> 2, ends in 1 and 2."""
     fields: dict[str, Any] = {
         "start": 0,
@@ -47,10 +47,10 @@ def machine(**changes: Any) -> Machine:
         "isymbols": TABLE,
         "osymbols": TABLE,
     }
-    return Machine(**{**fields, **changes})
+    return FstArrays(**{**fields, **changes})
 
 
-def same(one: Machine, other: Machine) -> None:
+def same(one: FstArrays, other: FstArrays) -> None:
     assert one.start == other.start
     for name in ("source", "target", "ilabel", "olabel", "score", "final"):
         assert getattr(one, name).tolist() == getattr(other, name).tolist()
@@ -91,13 +91,13 @@ def test_numbers(bad: float) -> None:
 
 def test_what_a_machine_says_of_itself() -> None:
     one = machine()
-    assert repr(one) == "<Machine: 3 states, 2 arcs>"
+    assert repr(one) == "<FstArrays: 3 states, 2 arcs>"
     assert one.row.tolist() == [0, 1, 2, 2]
     assert not one.is_acceptor
     assert machine(olabel=one.ilabel).is_acceptor
     assert openfst.connect(one) is one
     assert openfst.connect(machine(score=np.asarray([NEVER, 0.0]))).isymbols == TABLE
-    nothing = Machine(-1, ints(), ints(), ints(), ints(), np.empty(0), np.empty(0))
+    nothing = FstArrays(-1, ints(), ints(), ints(), ints(), np.empty(0), np.empty(0))
     assert (nothing.n_states, nothing.n_arcs, nothing.row.tolist()) == (0, 0, [0])
     with pytest.raises(ShapeError, match="start is 0"):
         replace(nothing, start=0)
@@ -267,7 +267,7 @@ def test_the_start_comes_first() -> None:
 
 
 @given(one=machines())
-def test_text_there_and_back(one: Machine) -> None:
+def test_text_there_and_back(one: FstArrays) -> None:
     found = openfst.connect(openfst.from_att(openfst.att_text(one)))
     wanted = openfst.connect(one)
     assert openfst.att_text(found) == openfst.att_text(wanted)

@@ -9,7 +9,8 @@ import pytest
 
 import fstcrf
 from fstcrf.errors import GrammarError, TemplateError
-from fstcrf.machines.grammar.language import MAX_EXPANDED, parse_grammar
+from fstcrf.machines.grammar.expansion import MAX_EXPANDED
+from fstcrf.machines.grammar.language import parse_grammar
 from fstcrf.text.features.template import MAX_ATTRIBUTES, MAX_MEMBERS, TemplateSet, parse_template
 from tests.support.memory import peak
 
@@ -44,7 +45,7 @@ def test_memory_of_a_grammar_grows_with_its_text(text: Callable[[int], str]) -> 
 def test_functions_that_double_are_bounded() -> None:
     doubling = "".join(f"func f{i + 1}[x] {{ return f{i}[x] | f{i}[x]; }}\n" for i in range(60))
     text = "func f0[x] { return x; }\n" + doubling + 'export y = f60["[O]"];'
-    with pytest.raises(GrammarError, match=rf"^<input>:\d+: functions .* {MAX_EXPANDED:,}"):
+    with pytest.raises(GrammarError, match=rf"^<input>:\d+:\d+: functions .* {MAX_EXPANDED:,}"):
         parse_grammar(text)
 
 
@@ -143,6 +144,6 @@ def test_templates_that_are_too_much_for_python(text: str) -> None:
     ids=["repeats", "argument", "brackets", "expression"],
 )
 def test_grammars_that_are_too_much_for_python(text: str) -> None:
-    with pytest.raises(GrammarError, match=r"^<input>:1: ") as caught:
+    with pytest.raises(GrammarError, match=r"^<input>:1:\d+: ") as caught:
         parse_grammar(text)
     assert len(str(caught.value)) <= 600

@@ -268,7 +268,7 @@ def test_threads_may_ask_one_batch() -> None:
     size, offsets = 20, np.arange(0, 1001, 100)
     ends, arcs = np.zeros((1, size)), rng.normal(size=(1, size * size))
     per_token = kernel.Factor(rows=1, width=size)
-    machine = kernel.Machine((kernel.Axis(size, score=arcs),), (per_token,), None, ends, ends)
+    machine = kernel.JointChain((kernel.Axis(size, score=arcs),), (per_token,), None, ends, ends)
     values = rng.normal(size=(1000, 1, size))
 
     def answers(batch: kernel.Bound) -> list[Any]:

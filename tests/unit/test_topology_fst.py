@@ -12,7 +12,7 @@ from hypothesis import given
 from fstcrf import Lattice, kernel
 from fstcrf.errors import LabelError, NumericError, ShapeError
 from fstcrf.machines import openfst
-from fstcrf.machines.openfst import Machine
+from fstcrf.machines.openfst import FstArrays
 from fstcrf.machines.topology import Topology, arc_classes, chain_topology, topology_machine
 from tests.support.fsts import pynini_or_skip
 from tests.support.strategies import potentials, topologies
@@ -111,7 +111,7 @@ def test_errors() -> None:
         topology_machine(chain_topology(("O", "<eps>"), 1))
 
 
-def emissions(topology: Topology, slots: np.ndarray[Any, np.dtype[np.float64]]) -> Machine:
+def emissions(topology: Topology, slots: np.ndarray[Any, np.dtype[np.float64]]) -> FstArrays:
     """At every token one arc for each class, with the sum of what its node slots have there."""
     node, _ = arc_classes(topology)
     tokens, classes = len(slots), len(node)
@@ -120,7 +120,7 @@ def emissions(topology: Topology, slots: np.ndarray[Any, np.dtype[np.float64]]) 
     final = np.full(tokens + 1, -np.inf)
     final[-1] = 0.0
     score = slots[:, node].sum(axis=2).reshape(-1)
-    return Machine(0, into, into + np.int32(1), read, read, score, final)
+    return FstArrays(0, into, into + np.int32(1), read, read, score, final)
 
 
 @given(data=st.data())

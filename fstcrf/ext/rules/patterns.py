@@ -76,12 +76,12 @@ class RuleFile:
     @cached_property
     def open(self) -> tuple[Rule, ...]:
         """The exports whose costs are open."""
-        return tuple(rule for rule in self.rules if rule.place is not None)
+        return tuple(rule for rule in self.rules if rule.span is not None)
 
     def with_costs(self, weights: Sequence[float]) -> str:
         """Return the text with costs, the negatives of these weights, in the open places."""
         found = self.text
-        places = [(rule.place or (0, 0), w) for rule, w in zip(self.open, weights, strict=True)]
+        places = [(rule.span or (0, 0), w) for rule, w in zip(self.open, weights, strict=True)]
         for (start, end), weight in sorted(places, reverse=True):
             found = f"{found[:start]}<{written(weight)}>{found[end:]}"
         return found
@@ -173,7 +173,7 @@ def counting_automaton(file: RuleFile, composition: JointModel) -> CountingAutom
     for rule in file.rules:
         found = bound(Grammar((rule.constraint,)), sets, lambda: columns)
         sizes[rule.name] = _states(found)
-        if rule.place is None:
+        if rule.span is None:
             fixed += found
         else:
             counts.append(found)

@@ -28,7 +28,7 @@ from fstcrf.files import read_file
 from fstcrf.machines.grammar.acceptor import Acceptor, minimise, trim
 from fstcrf.machines.grammar.constraint import Constraint
 from fstcrf.machines.grammar.labels import LabelSets, label_sets, nearest, only_tape
-from fstcrf.machines.openfst import ArcType, Machine, connect, from_bytes, from_fst
+from fstcrf.machines.openfst import ArcType, FstArrays, connect, from_bytes, from_fst
 from fstcrf.machines.openfst import symbols as name_table
 from fstcrf.machines.openfst import to_fst as machine_fst
 
@@ -284,7 +284,7 @@ class _Moves:
         return (number,) if classes is None else classes[number].tolist()
 
 
-def check_sums(machine: Machine, paths: Automaton, name: str, shown: Sequence[str]) -> None:
+def check_sums(machine: FstArrays, paths: Automaton, name: str, shown: Sequence[str]) -> None:
     """Refuse a machine that sums over the paths of a sequence, of which some sequence has several.
 
     Here the best path alone counts; where there is one, it is the sum. `shown` names the symbols of
@@ -357,12 +357,12 @@ def _machine(
     score: np.ndarray[tuple[int], np.dtype[np.float64]],
     final: np.ndarray[tuple[int], np.dtype[np.float64]],
     symbols: tuple[str, ...] | None = None,
-) -> Machine:
+) -> FstArrays:
     source, symbol, target = (np.ascontiguousarray(column) for column in arcs.T)
-    return Machine(0, source, target, symbol, symbol, score, final, symbols, symbols)
+    return FstArrays(0, source, target, symbol, symbol, score, final, symbols, symbols)
 
 
-def automaton(machine: Machine, n_symbols: int) -> Automaton:
+def automaton(machine: FstArrays, n_symbols: int) -> Automaton:
     """Return an acceptor all of whose states are useful; 0 reads nothing, 1 … n_symbols a token."""
     steps: list[list[tuple[int, float, int]]] = [[] for _ in range(machine.n_states)]
     quiet: list[list[tuple[float, int]]] = [[] for _ in range(machine.n_states)]
@@ -422,7 +422,7 @@ def constraint_from_machine(
     return Constraint(called, partial(_bound, machine, tape, called), language=True, sums=sums)
 
 
-def _machine_of(fst: pynini.Fst | str | Path) -> Machine:
+def _machine_of(fst: pynini.Fst | str | Path) -> FstArrays:
     """Return a machine of pynini, or of a file in OpenFst's binary format."""
     if not isinstance(fst, str | Path):
         return from_fst(fst)
@@ -432,7 +432,9 @@ def _machine_of(fst: pynini.Fst | str | Path) -> Machine:
         raise DataError(error.message, path=str(fst)) from None
 
 
-def _bound(machine: Machine, tape: str | None, name: str, sets: LabelSets) -> tuple[Acceptor, ...]:
+def _bound(
+    machine: FstArrays, tape: str | None, name: str, sets: LabelSets
+) -> tuple[Acceptor, ...]:
     chosen = only_tape(sets, tape)
     labels = sets[chosen]
     numbered = _numbered(machine, labels)
@@ -449,7 +451,7 @@ def _bound(machine: Machine, tape: str | None, name: str, sets: LabelSets) -> tu
     return (minimise(trim(Acceptor((chosen,), (labels,), target, score, final, name))),)
 
 
-def _deterministic(machine: Machine, n_labels: int) -> tuple[Ints, Floats, Floats] | None:
+def _deterministic(machine: FstArrays, n_labels: int) -> tuple[Ints, Floats, Floats] | None:
     """Return the arrays of a machine, if it has states and one path a labelling at most."""
     place = machine.source.astype(np.int64) * n_labels + machine.ilabel - 1
     if machine.start < 0 or not machine.ilabel.all() or len(distinct(place)) < len(place):
@@ -464,7 +466,7 @@ def _deterministic(machine: Machine, n_labels: int) -> tuple[Ints, Floats, Float
     return target[number], score[number], machine.final[number]
 
 
-def _numbered(machine: Machine, labels: tuple[str, ...]) -> Machine:
+def _numbered(machine: FstArrays, labels: tuple[str, ...]) -> FstArrays:
     """Return the machine with label i as symbol i + 1, whatever its own symbols are."""
     used = distinct(machine.ilabel).tolist()
     if machine.isymbols is None:

@@ -1,24 +1,38 @@
-"""Label sets put into what a ``.grm`` file exports; errors name its line."""
+"""Label sets put into what a ``.grm`` file exports; errors name the place in it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from fstcrf.arrays import Bools
 from fstcrf.errors import GrammarError, TooLargeError
-from fstcrf.machines.grammar.acceptor import Acceptor, is_empty, only_empty
+from fstcrf.lazy import LazyModule
+from fstcrf.machines.grammar import syntax
+from fstcrf.machines.grammar.acceptor import Acceptor, is_empty, minimise, only_empty, trim
 from fstcrf.machines.grammar.labels import LabelSets, Matching, nearest, only_tape
 from fstcrf.machines.grammar.regular import (
+    Bound,
     Constrained,
+    Ranged,
     Regular,
     Symbol,
     compiled,
     has_scores,
     leaves,
+    parts,
+    rebuilt,
+    writes,
 )
+from fstcrf.machines.grammar.syntax import Place
+
+relations = LazyModule("fstcrf.machines.relations")  # it stands on this
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,43 +41,142 @@ class Export:
 
     name: str
     value: Regular
-    line: int
+    place: Place
+
+    def error(self, message: str) -> GrammarError:
+        """Return the error of this export."""
+        return self.place.error(f"export {self.name}{message}")
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Say of errors without a place that they are of this export."""
+        try:
+            yield
+        except TooLargeError as error:
+            message = f" is too large: {error}"
+            if has_scores(self.value):
+                message += (
+                    "; are there two ways to read the same labels in a loop at different costs?"
+                )
+            message += (
+                "; a transducer need not be deterministic: lattice @ Transducer.from_grammar(...)"
+            )
+            raise self.error(message) from None
+        except GrammarError as error:
+            if error.line is not None:
+                raise
+            raise self.error(f": {error}") from None
 
 
 def bound_export(
-    export: Export, tapes: tuple[str, ...], path: str | None, short: str, sets: LabelSets
+    export: Export, tapes: tuple[str, ...], short: str, sets: LabelSets
 ) -> tuple[Acceptor, ...]:
-    """Return the acceptors of an export over label sets; all errors with file and line."""
-    binding = Binding(tapes, path, sets)
-    title = f"{short}:{export.line}: {export.name}"
-    try:
-        acceptors = binding.acceptors(export.value, title)
-    except TooLargeError as error:
-        message = f"export {export.name} is too large: {error}"
-        if has_scores(export.value):
-            message += "; are there two ways to read the same labels in a loop at different costs?"
-        raise GrammarError(message, path=path, line=export.line) from None
-    except GrammarError as error:
-        if error.line is not None:
-            raise
-        message = f"export {export.name}: {error}"
-        raise GrammarError(message, path=path, line=export.line) from None
+    """Return the acceptors of an export over label sets; all errors with their places."""
+    binding = Binding(tapes, sets)
+    title = f"{short}:{export.place.line}: {export.name}"
+    with export.told():
+        value = binding.expanded(export.value)
+        binding = binding.writing(value)
+        value = binding.turned(value)
+        acceptors = binding.acceptors(value, title)
+        if binding.written:
+            acceptors = tuple(map(binding.of_labels, acceptors))
     if any(map(is_empty, acceptors)):
-        missing = binding.nothing(export.value)
+        missing = binding.nothing(value)
         # The empty labelling alone may be meant; what classes without labels leave is not.
         if missing or not all(map(only_empty, filter(is_empty, acceptors))):
-            message = f"export {export.name} accepts no sentence{missing}"
-            raise GrammarError(message, path=path, line=export.line)
+            raise export.error(f" accepts no sentence{missing}")
     return acceptors
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Label sets put into the expressions of a file."""
+    """Label sets put into the expressions of a file.
+
+    Parameters
+    ----------
+    tapes : tuple of str
+        The tapes that the file names.
+    sets : mapping of str to tuple of str
+        The label set of each tape.
+    written : tuple of str
+        What relations write that is no label: the only tape may have these, too.
+    """
 
     tapes: tuple[str, ...]
-    path: str | None
     sets: LabelSets
+    written: tuple[str, ...] = ()
+
+    def resolved(self, value: Regular) -> Regular:
+        """Return an expression without sets of symbols, and without relations that are turned."""
+        value = self.expanded(value)
+        return self.writing(value).turned(value)
+
+    def expanded(self, value: Regular) -> Regular:
+        """Return an expression in which sets of symbols are put in."""
+
+        def new(part: Regular) -> Regular | None:
+            return part.expand(tuple(self._symbols(part))) if isinstance(part, Ranged) else None
+
+        return _replaced(value, new, Ranged)
+
+    def turned(self, value: Regular) -> Regular:
+        """Return an expression with what relations read, or write, in their place."""
+
+        def new(part: Regular) -> Regular | None:
+            if not isinstance(part, syntax.Turned) or part.side == "invert":
+                return None
+            tape, symbols = self.read()[0], self.symbols()
+            machine = relations.relation(self.turned(part.part), self)
+            return Bound(relations.acceptor(machine, part.side, tape, symbols), part.place)
+
+        return _replaced(value, new, syntax.Turned)
+
+    def writing(self, value: Regular) -> Binding:
+        """Return the binding in which all is known that relations of an expression write."""
+        crosses = [part for part in parts(value) if isinstance(part, syntax.Cross)]
+        if not crosses:
+            return self
+        labels = self.sets[self.read()[0]]
+        written = {
+            name: None
+            for cross in crosses
+            for leaf in leaves(cross.right)
+            if isinstance(leaf, Symbol)
+            for _, name in leaf.fields
+            if isinstance(name, str) and name not in labels
+        }
+        return replace(self, written=tuple(written))
+
+    def of_labels(self, acceptor: Acceptor) -> Acceptor:
+        """Return an acceptor without what is no label."""
+        labels = self.sets[self.read()[0]]
+        size = len(labels)
+        score = None if acceptor.score is None else acceptor.score[:, :size]
+        target = acceptor.target[:, :size]
+        return minimise(trim(replace(acceptor, labels=(labels,), target=target, score=score)))
+
+    def _symbols(self, ranged: Ranged) -> list[str]:
+        """Return the symbols of a set that labels make, in their order."""
+        tape = self.read()[0] if ranged.tape is None else only_tape(self.sets, ranged.tape)
+        pattern, labels = re.compile(ranged.pattern), self.sets[tape]
+        if ranged.kind == "values":
+            found = [one for label in labels for one in pattern.finditer(label)]
+        else:
+            found = [one for label in labels if (one := pattern.fullmatch(label))]
+        group = 1 if pattern.groups and ranged.kind != "label" else 0
+        symbols = list(dict.fromkeys(one[group] for one in found if one[group] is not None))
+        if not symbols:
+            raise ranged.place.error(
+                f'no label has a part that matches "{ranged.pattern}"'
+                f"{nearest(ranged.pattern, labels)}"
+            )
+        return symbols
+
+    def symbols(self) -> tuple[str, ...]:
+        """Return all that the only tape may have."""
+        labels = self.sets[self.read()[0]]
+        return (*labels, *(x for x in self.written if x not in labels))
 
     def acceptors(self, value: Regular, title: str) -> tuple[Acceptor, ...]:
         """Return the acceptors of an expression; a constraint may have several."""
@@ -74,7 +187,7 @@ class Binding:
                 replace(one, name=f"{title}: {one.name}" if several else title) for one in acceptors
             )
         read = self.read()
-        labels = tuple(self.sets[tape] for tape in read)
+        labels = (self.symbols(),) if self.written else tuple(self.sets[tape] for tape in read)
         return (compiled(value, read, labels, self.flags, self.part, title),)
 
     def read(self) -> tuple[str, ...]:
@@ -86,30 +199,36 @@ class Binding:
     def part(self, part: Constrained) -> tuple[Acceptor, ...]:
         """Return the acceptors of a constraint within an expression."""
         try:
-            return part.constraint.bind(self.sets)
+            sets = {self.read()[0]: self.symbols()} if self.written else self.sets
+            return part.constraint.bind(sets)
         except GrammarError as error:
             if error.line is not None:
                 raise
-            raise GrammarError(str(error), path=self.path, line=part.line) from None
+            raise part.place.error(str(error)) from None
 
     def flags(self, symbol: Symbol) -> Bools:
         """Return the tuples of labels that a symbol stands for: bool [A], last tape fastest."""
         read = self.read()
         chosen = dict(symbol.fields)
         axes = [
-            self._of(chosen.get(tape, chosen.get(None)), self.sets[name], symbol.line)
+            self._of(chosen.get(tape, chosen.get(None)), self._labels(name), symbol.place)
             for tape, name in zip(self.tapes or (None,), read, strict=True)
         ]
         return reduce(np.logical_and.outer, axes).reshape(-1)
 
-    def _of(self, label: str | Matching | None, labels: tuple[str, ...], line: int) -> Bools:
+    def _labels(self, tape: str) -> tuple[str, ...]:
+        return self.symbols() if self.written else self.sets[tape]
+
+    def _of(self, label: str | Matching | None, labels: tuple[str, ...], place: Place) -> Bools:
         if label is None:
             return np.ones(len(labels), dtype=bool)
         if isinstance(label, Matching):
             return np.asarray([label.matches(own) for own in labels])
         if label not in labels:
-            message = f"no label {label!r}{nearest(label, labels)}"
-            raise GrammarError(message, path=self.path, line=line)
+            hint = nearest(label, labels)
+            if any(x for x in labels if _matches(label, x)):
+                hint = f'; a regular expression is written label["{label}"]'
+            raise place.error(f"no label {label!r}{hint}")
         return np.asarray([own == label for own in labels])
 
     def nothing(self, value: Regular) -> str:
@@ -123,3 +242,46 @@ class Binding:
         ]
         shown = ", ".join(f'label["{pattern}"]' for pattern in dict.fromkeys(patterns))
         return f"; no label is in {shown}" if shown else ""
+
+
+def _matches(pattern: str, label: str) -> bool:
+    try:
+        return re.fullmatch(pattern, label) is not None
+    except (re.error, OverflowError, RecursionError):
+        return False
+
+
+def _replaced(
+    value: Regular,
+    new: Callable[[Regular], Regular | None],
+    kind: type[Ranged | syntax.Turned[Any]],
+) -> Regular:
+    """Return an expression with other parts where `new` has any; shared ones stay shared."""
+    if not any(isinstance(part, kind) for part in parts(value)):
+        return value
+    known: dict[int, Regular] = {}
+    kept: list[Regular] = []  # as long as their numbers are used
+
+    def of(part: Regular) -> Regular:
+        if id(part) not in known:
+            other = new(part)
+            known[id(part)] = rebuilt(part, of) if other is None else _replaced(other, new, kind)
+            kept.append(part)
+        return known[id(part)]
+
+    try:
+        return of(value)
+    except RecursionError:
+        raise value.place.error(syntax.DEEP) from None
+
+
+def together(several: Sequence[Regular], place: Place, *, every: bool) -> Regular:
+    """Return any of several expressions, or all of them at once."""
+    if not every:
+        return several[0] if len(several) == 1 else syntax.Union(tuple(several), place)
+    if any(map(writes, several)):
+        raise place.error("a relation for all of a set: expected expressions that write nothing")
+    whole = several[0]
+    for part in several[1:]:
+        whole = syntax.Intersection(whole, part, place)
+    return whole

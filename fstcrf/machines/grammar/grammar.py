@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet
+from fstcrf.arguments import LabelSet, whole_number
 from fstcrf.errors import GrammarError, LabelError, OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar.acceptor import Acceptor
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     import pynini
 
     from fstcrf import files
-    from fstcrf.machines.grammar import automata, language
+    from fstcrf.machines.grammar import algebra, automata, language
+    from fstcrf.machines.grammar.algebra import Labelling
+    from fstcrf.machines.openfst import ArcType
 else:  # a tagger that is loaded has its grammar compiled
+    algebra = LazyModule("fstcrf.machines.grammar.algebra")
     automata = LazyModule("fstcrf.machines.grammar.automata")
     files = LazyModule("fstcrf.files")
     language = LazyModule("fstcrf.machines.grammar.language")
@@ -41,7 +44,8 @@ class Grammar:
     """A conjunction of constraints on the labels of one tape or several.
 
     Made by the functions of `fstcrf.constraints`, from the text of a ``.grm`` file, or from a
-    pynini machine; ``g1 & g2`` is what both allow.
+    pynini machine; ``g1 & g2`` is what both allow, ``g1 | g2`` what either allows, ``g1 - g2`` what
+    the first alone allows, and ``~g`` what is not allowed. ``g1 == g2`` compares what they say.
 
     Parameters
     ----------
@@ -72,7 +76,13 @@ class Grammar:
             self.bind(self.labels)
 
     @classmethod
-    def from_file(cls, path: str | Path, labels: Labels | None = None) -> Grammar:
+    def from_file(
+        cls,
+        path: str | Path,
+        labels: Labels | None = None,
+        *,
+        weights: Mapping[str, float] | None = None,
+    ) -> Grammar:
         """Read a ``.grm`` file; its exports must all be satisfied.
 
         Parameters
@@ -81,24 +91,34 @@ class Grammar:
             UTF-8 text.
         labels : sequence of str, or mapping of str to sequence of str, optional
             Label sets to bind it to at once.
+        weights : mapping of str to float, optional
+            The costs of names, ``<?name>``; 0 when absent.
 
         Raises
         ------
         GrammarError
-            What cannot be read or bound, with file and line.
+            What cannot be read or bound, with file, line and column.
         OSError
             A file that cannot be read.
         """
-        return cls(language.read_grammar(path), labels)
+        return cls(language.read_grammar(path, weights), labels)
 
     @classmethod
-    def from_text(cls, text: str, labels: Labels | None = None) -> Grammar:
+    def from_text(
+        cls,
+        text: str,
+        labels: Labels | None = None,
+        *,
+        weights: Mapping[str, float] | None = None,
+    ) -> Grammar:
         """Return the grammar that a text in the syntax of ``.grm`` files describes.
+
+        Parameters are those of `from_file`, the text for the path.
 
         Raises
         ------
         GrammarError
-            What cannot be read or bound, with the line.
+            What cannot be read or bound, with line and column.
 
         Examples
         --------
@@ -106,7 +126,7 @@ class Grammar:
         >>> Grammar.from_text(text, ["O", "B-NP", "I-NP"]).accepts(["O", "I-NP"])
         False
         """
-        return cls(language.parse_grammar(text), labels)
+        return cls(language.parse_grammar(text, weights=weights), labels)
 
     @classmethod
     def shipped(cls, name: str, labels: Labels | None = None) -> Grammar:
@@ -204,14 +224,133 @@ class Grammar:
     def __and__(self, other: Grammar) -> Grammar:
         if not isinstance(other, Grammar):
             return NotImplemented
-        both = Grammar(self.constraints + other.constraints)
-        if self.labels is not None and other.labels is not None and self.labels != other.labels:
-            merged = {**self.labels, **other.labels}
-            if any(merged[tape] != labels for tape, labels in self.labels.items()):
+        return self._with(other, self.constraints + other.constraints)
+
+    def __or__(self, other: Grammar) -> Grammar:
+        """Return what either accepts; neither has scores."""
+        if not isinstance(other, Grammar):
+            return NotImplemented
+        return self._with(other, (algebra.union(self.constraints, other.constraints),))
+
+    def __sub__(self, other: Grammar) -> Grammar:
+        """Return what this one accepts and the other one does not; neither has scores."""
+        if not isinstance(other, Grammar):
+            return NotImplemented
+        return self._with(other, (algebra.difference(self.constraints, other.constraints),))
+
+    def __invert__(self) -> Grammar:
+        """Return what this one, which has no scores, does not accept."""
+        return Grammar((algebra.complement(self.constraints),), self.labels)
+
+    def _with(self, other: Grammar, constraints: tuple[Constraint, ...]) -> Grammar:
+        """Return the grammar of both, bound to the labels that either is bound to."""
+        labels = self.labels if other.labels is None else other.labels
+        if self.labels is not None and other.labels is not None:
+            labels = algebra.merged(self.labels, other.labels)
+            if labels is None:
                 raise GrammarError(f"{self} and {other} are bound to different labels")
-            return Grammar(both.constraints, merged)
-        both.labels = self.labels if other.labels is None else other.labels
-        return both
+        return Grammar(constraints, labels)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether two grammars that are bound give each labelling the same score.
+
+        Of those that are not, only the same constraints are known to be equal: for others it
+        depends on the labels, and a GrammarError says so.
+        """
+        if not isinstance(other, Grammar):
+            return NotImplemented
+        if self is other:
+            return True
+        if self.labels is None or other.labels is None:
+            if self.labels is other.labels and self.constraints == other.constraints:
+                return True
+            raise GrammarError(
+                f"whether {self} and {other} are equal depends on the labels; bind both: "
+                ".bound(labels)"
+            )
+        if not algebra.same_sets(self.labels, other.labels):
+            return False
+        return self.witness(other) is None
+
+    def __hash__(self) -> int:
+        if self.labels is None:
+            return hash(self.constraints)
+        return hash(frozenset((tape, frozenset(own)) for tape, own in self.labels.items()))
+
+    def on(self, tape: str) -> Grammar:
+        """Return the same grammar on one tape of several: on what a transducer writes, too."""
+        return Grammar([algebra.moved(part, tape) for part in self.constraints])
+
+    def support(self) -> Grammar:
+        """Return it without scores: what it accepts."""
+        return Grammar((algebra.support(self.constraints),), self.labels)
+
+    def witness(self, other: Grammar) -> Labelling | None:
+        """Return a shortest labelling that two bound grammars score differently; None: none.
+
+        Returns
+        -------
+        tuple of str, or dict of str to tuple of str
+            The labels of the only tape, or of each tape by name.
+
+        Raises
+        ------
+        GrammarError
+            A grammar that is not bound; other labels.
+        TooLargeError
+            The constraints of one have more than 10,000 states together.
+
+        Examples
+        --------
+        >>> from fstcrf.constraints import at_most, bio
+        >>> labels = ["O", "B-NP", "I-NP"]
+        >>> bio().bound(labels).witness((bio() & at_most(1, "NP")).bound(labels))
+        ('B-NP', 'B-NP')
+        """
+        sets = self._bound_sets()
+        if not algebra.same_sets(sets, other._bound_sets()):
+            raise GrammarError(f"{self} and {other} are bound to different labels")
+        return algebra.witness(
+            algebra.whole(self.constraints, sets), algebra.whole(other.constraints, sets)
+        )
+
+    def shortest(self) -> Labelling | None:
+        """Return a labelling with the fewest tokens that a bound grammar accepts; None: none."""
+        return algebra.shortest(algebra.whole(self.constraints, self._bound_sets()))
+
+    def sample(self, n: int, *, seed: int = 0) -> list[Labelling]:
+        """Return random labellings; of each state all ways are as likely, so labellings are not.
+
+        Raises
+        ------
+        NoPathError
+            It accepts nothing.
+        GrammarError
+            It is not bound.
+        """
+        acceptor = algebra.whole(self.constraints, self._bound_sets())
+        return algebra.sampled(acceptor, whole_number(n, "n"), seed)
+
+    def to_fst(self, arc_type: ArcType = "standard") -> pynini.Fst:
+        """Return a bound grammar as a machine of pynini, with costs for weights.
+
+        Label i is symbol i + 1. Of several tapes a symbol is ``pos=NN chunk=B-NP``, the last tape's
+        label the fastest.
+
+        Raises
+        ------
+        GrammarError
+            It is not bound.
+        MissingDependencyError
+            There is no pynini.
+        """
+        acceptor = algebra.whole(self.constraints, self._bound_sets())
+        return automata.to_fst(acceptor, arc_type)
+
+    def _bound_sets(self) -> LabelSets:
+        if self.labels is None:
+            raise GrammarError(f"{self} is not bound to labels; say which: .bound(labels)")
+        return self.labels
 
     def __rmatmul__(self, other: Never) -> Never:
         raise OptionError(f"{self} constrains what stands before it: lattice & grammar")
@@ -288,22 +427,21 @@ class Grammar:
         LabelError
             A label that is not in its set.
         """
-        if self.labels is None:
-            raise GrammarError(f"{self} is not bound to labels; say which: .bound(labels)")
+        sets = self._bound_sets()
         by_tape: Mapping[Any, Any] = labels if isinstance(labels, Mapping) else {"": labels}
-        if not isinstance(labels, Mapping) and len(self.labels) == 1:
-            by_tape = dict.fromkeys(self.labels, labels)
-        if by_tape.keys() != self.labels.keys():
+        if not isinstance(labels, Mapping) and len(sets) == 1:
+            by_tape = dict.fromkeys(sets, labels)
+        if by_tape.keys() != sets.keys():
             raise GrammarError(
-                f"a labelling of the tapes {listed(by_tape)}; {self} has {listed(self.labels)}"
+                f"a labelling of the tapes {listed(by_tape)}; {self} has {listed(sets)}"
             )
-        for tape, own in self.labels.items():
+        for tape, own in sets.items():
             unknown = next((label for label in by_tape[tape] if label not in own), None)
             if unknown is not None:
                 raise LabelError(f"unknown label {unknown!r}; the labels are {listed(own)}")
         return sum(
             acceptor.walk(*(by_tape[tape] for tape in acceptor.tapes))
-            for acceptor in self.bind(self.labels)
+            for acceptor in self.bind(sets)
         )
 
 

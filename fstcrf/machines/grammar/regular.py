@@ -12,14 +12,14 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import GrammarError, TooLargeError
 from fstcrf.kernel.acyclic import connected
 from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, on_tapes, trim
@@ -27,10 +27,15 @@ from fstcrf.machines.grammar.automata import Automaton, ambiguous, determinise, 
 from fstcrf.machines.grammar.constraint import Constraint
 from fstcrf.machines.grammar.labels import Matching
 from fstcrf.machines.grammar.syntax import (
+    Composition,
     Concatenation,
+    Cross,
     Difference,
+    Intersection,
+    Place,
     Repetition,
     Tree,
+    Turned,
     Union,
     Weighted,
 )
@@ -54,7 +59,7 @@ class Symbol:
     """One token: the label or class of each tape that matters; tape None is the only one."""
 
     fields: tuple[tuple[str | None, str | Matching], ...]
-    line: int
+    place: Place
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,26 +67,61 @@ class Constrained:
     """What a constraint accepts."""
 
     constraint: Constraint
-    line: int
+    place: Place
     learned: tuple[int, int] | None = None  # where its cost stands in the text, if that is open
 
 
-Regular: TypeAlias = Tree[Symbol | Constrained]
+@dataclass(frozen=True, eq=False, slots=True)
+class Bound:
+    """What an acceptor accepts."""
+
+    acceptor: Acceptor
+    place: Place
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Ranged:
+    """An expression for each symbol of a set that the labels make: ``parts["B-(.*)"]``."""
+
+    kind: str  # label, parts or values
+    pattern: str
+    tape: str | None
+    expand: Callable[[tuple[str, ...]], Regular]
+    one: Regular  # what it is for one symbol
+    place: Place
+
+
+Regular: TypeAlias = Tree[Symbol | Constrained | Bound | Ranged]
 
 
 def leaves(expression: Regular) -> Iterator[Symbol | Constrained]:
     """Yield each symbol and constraint of an expression once, however often it is used."""
-    for part in _parts(expression):
+    for part in parts(expression):
         if isinstance(part, Symbol | Constrained):
             yield part
 
 
 def has_scores(expression: Regular) -> bool:
     """Tell whether an expression scores some of its sequences itself, not by a constraint."""
-    return any(isinstance(part, Weighted) for part in _parts(expression))
+    return any(isinstance(part, Weighted) for part in parts(expression))
 
 
-def _parts(expression: Regular) -> Iterator[Regular]:
+def writes(expression: Regular) -> bool:
+    """Tell whether an expression is a relation: it writes something else than it reads."""
+    stack = [expression]
+    seen: set[int] = set()
+    while stack:
+        here = stack.pop()
+        if isinstance(here, Cross):
+            return True
+        if id(here) not in seen and not (isinstance(here, Turned) and here.side != "invert"):
+            seen.add(id(here))
+            stack.extend(_children(here))
+    return False
+
+
+def parts(expression: Regular) -> Iterator[Regular]:
+    """Yield each part of an expression once, itself among them."""
     seen: set[int] = set()
     stack = [expression]
     while stack:
@@ -94,14 +134,29 @@ def _parts(expression: Regular) -> Iterator[Regular]:
 
 def _children(expression: Regular) -> tuple[Regular, ...]:
     match expression:
-        case Concatenation(parts) | Union(parts):
-            return parts
-        case Difference(left, right):
-            return left, right
-        case Repetition(part) | Weighted(part):
+        case Concatenation(several) | Union(several):
+            return several
+        case Difference() | Intersection() | Cross() | Composition():
+            return expression.left, expression.right
+        case Repetition(part) | Weighted(part) | Turned(part):
             return (part,)
+        case Ranged():
+            return (expression.one,)
         case _:
             return ()
+
+
+def rebuilt(expression: Regular, new: Callable[[Regular], Regular]) -> Regular:
+    """Return an expression of new parts."""
+    match expression:
+        case Concatenation(several) | Union(several):
+            return replace(expression, parts=tuple(map(new, several)))
+        case Difference() | Intersection() | Cross() | Composition():
+            return replace(expression, left=new(expression.left), right=new(expression.right))
+        case Repetition(part) | Weighted(part) | Turned(part):
+            return replace(expression, part=new(part))
+        case _:
+            return expression
 
 
 # --- Compilation ----------------------------------------------------------------------------------
@@ -112,34 +167,16 @@ def compiled(
     tapes: tuple[str, ...],
     labels: tuple[tuple[str, ...], ...],
     flags: Callable[[Symbol], Bools],
-    parts: Callable[[Constrained], tuple[Acceptor, ...]],
+    bind: Callable[[Constrained], tuple[Acceptor, ...]],
     name: str,
 ) -> Acceptor:
     """Return the smallest acceptor of a regular expression over tuples of labels, A in all.
 
     `flags` says of a symbol which tuples it stands for, bool [A], the last tape fastest;
-    `parts` binds a constraint.
+    `bind` binds a constraint.
     """
-    symbols: dict[int, Bools] = {}
-    machines: dict[int, Acceptor] = {}
-    for leaf in leaves(expression):
-        if isinstance(leaf, Symbol):
-            symbols[id(leaf)] = flags(leaf)
-        else:
-            both = reduce(intersect, parts(leaf))
-            machines[id(leaf)] = on_tapes(both, tapes, labels)
-    first, place = _kinds(list(symbols.values()), list(machines.values()), labels)
-    building = _Building(
-        _Classes(len(first)),
-        {key: np.flatnonzero(shown[first]) for key, shown in symbols.items()},
-        {key: _narrowed(machine, first) for key, machine in machines.items()},
-    )
-    whole = building.part(expression)
-    summed = next((x for x in leaves(expression) if _sums(x, machines)), None)
-    if summed is not None:
-        names = [_tuple_shown(labels, number) for number in first.tolist()]
-        _check_one_path(summed, _automaton(whole, building.classes), names)
-    small = _smallest(whole, building.classes, name)
+    whole, classes, _, place = _whole(expression, tapes, labels, flags, bind)
+    small = _smallest(whole, classes, name)
     shape = (small.n_states, *map(len, labels))
     return trim(
         Acceptor(
@@ -151,6 +188,64 @@ def compiled(
             name=name,
         )
     )
+
+
+def nondeterministic(
+    expression: Regular,
+    labels: tuple[str, ...],
+    flags: Callable[[Symbol], Bools],
+    bind: Callable[[Constrained], tuple[Acceptor, ...]],
+    tape: str,
+) -> tuple[list[tuple[int, int, int, float]], int]:
+    """Return the arcs of an expression over one tape as it is built, and its last state.
+
+    An arc is a source, a label or −1, a target and a score; every path begins in 0.
+    """
+    whole, classes, first, place = _whole(expression, (tape,), (labels,), flags, bind)
+    of_kind = [np.flatnonzero(place == kind).tolist() for kind in range(len(first))]
+    whole = _trimmed(whole)
+    arcs: list[tuple[int, int, int, float]] = []
+    for source, reads, target, score in whole.arcs:
+        kinds = [] if reads == _SILENT else classes.members[reads].tolist()
+        read = [-1] if reads == _SILENT else [x for kind in kinds for x in of_kind[kind]]
+        arcs += [(source, label, target, score) for label in read]
+        if len(arcs) > MAX_ARCS:
+            raise TooLargeError(f"it has more than {MAX_ARCS:,} arcs")
+    return arcs, whole.n_states - 1
+
+
+def _whole(
+    expression: Regular,
+    tapes: tuple[str, ...],
+    labels: tuple[tuple[str, ...], ...],
+    flags: Callable[[Symbol], Bools],
+    bind: Callable[[Constrained], tuple[Acceptor, ...]],
+) -> tuple[_Part, _Classes, Longs, Longs]:
+    """Return the machine of an expression, over kinds of tuples: one of each, each one's kind."""
+    symbols: dict[int, Bools] = {}
+    machines: dict[int, Acceptor] = {}
+    for leaf in parts(expression):
+        match leaf:
+            case Symbol():
+                symbols[id(leaf)] = flags(leaf)
+            case Constrained():
+                machines[id(leaf)] = on_tapes(reduce(intersect, bind(leaf)), tapes, labels)
+            case Bound(acceptor):
+                machines[id(leaf)] = acceptor
+            case _:
+                pass
+    first, place = _kinds(list(symbols.values()), list(machines.values()), labels)
+    building = _Building(
+        _Classes(len(first)),
+        {key: np.flatnonzero(shown[first]) for key, shown in symbols.items()},
+        {key: _narrowed(machine, first) for key, machine in machines.items()},
+    )
+    whole = building.part(expression)
+    summed = next((x for x in leaves(expression) if _sums(x, machines)), None)
+    if summed is not None:
+        names = [_tuple_shown(labels, number) for number in first.tolist()]
+        _check_one_path(summed, _automaton(whole, building.classes), names)
+    return whole, building.classes, first, place
 
 
 def _sums(leaf: Symbol | Constrained, machines: dict[int, Acceptor]) -> bool:
@@ -400,7 +495,7 @@ class _Building:
         match expression:
             case Symbol():
                 made = self._reads(self.symbols[id(expression)])
-            case Constrained():
+            case Constrained() | Bound():
                 made = self._machine(self.machines[id(expression)])
             case Concatenation(parts):
                 made = _concatenated(list(map(self.part, parts)))
@@ -408,11 +503,15 @@ class _Building:
                 made = _either(list(map(self.part, parts)))
             case Difference(left, right):
                 made = self._difference(self.part(left), self.part(right))
-            case Repetition(part, low, high):
+            case Intersection(left, right):
+                made = self._intersection(self.part(left), self.part(right))
+            case Repetition(part, int(low), high) if not isinstance(high, str):
                 made = _repeated(self.part(part), low, high)
             case Weighted(part, cost):
-                ending = _part(2, [(0, _SILENT, 1, 0.0 - cost)])
+                ending = _part(2, [(0, _SILENT, 1, 0.0 - float(cost))])
                 made = _concatenated([self.part(part), ending])
+            case _:
+                raise AssertionError(f"{expression} writes")
         return made
 
     def _reads(self, kinds: Longs) -> _Part:
@@ -438,50 +537,64 @@ class _Building:
         taken = _smallest(right, self.classes, "the right side of a minus")
         if taken.weighted:
             raise GrammarError("a soft constraint stands behind a minus")
+        walk = _Walk(taken, self.classes)
+        scores = [-np.inf if final > -np.inf else 0.0 for final in taken.final.tolist()]
+        return self._paired(left, walk, [*scores, 0.0], "the two sides of a minus")
+
+    def _intersection(self, left: _Part, right: _Part) -> _Part:
+        """Return the pairs of a state of the left side and one of the right side."""
+        taken = _smallest(right, self.classes, "the right side of &")
+        walk = _Walk(taken, self.classes)
+        return self._paired(left, walk, [*taken.final.tolist(), -np.inf], "the two sides of &")
+
+    def _paired(self, left: _Part, walk: _Walk, ends: list[float], what: str) -> _Part:
+        """Return the left side beside a walk through another one, which ends with these scores."""
         left = _trimmed(left)
         leaving: list[list[tuple[int, int, float]]] = [[] for _ in range(left.n_states)]
         for source, reads, target, score in left.arcs:
             leaving[source].append((reads, target, score))
-        walk = _Walk(taken, self.classes)
         number: dict[tuple[int, int], int] = {(0, 0): 0}
         arcs: list[tuple[int, int, int, float]] = []
         for place, (state, other) in enumerate(queue := [(0, 0)]):
             for reads, target, score in leaving[state]:
-                for kinds, reached in walk.ahead(reads, other):
+                for kinds, reached, more in walk.ahead(reads, other):
                     pair = target, reached
                     if pair not in number:
                         number[pair] = len(queue)
                         queue.append(pair)
-                    arcs.append((place, kinds, number[pair], score))
+                    arcs.append((place, kinds, number[pair], score + more))
             if len(queue) > MAX_PAIRS:
-                raise TooLargeError("the two sides of a minus have too many states together")
+                raise TooLargeError(f"{what} have too many states together")
         last = len(queue)
-        ends = (pair for pair in queue if pair[0] == left.n_states - 1)
-        arcs += [(number[pair], _SILENT, last, 0.0) for pair in ends if not walk.accepts[pair[1]]]
+        done = [pair for pair in queue if pair[0] == left.n_states - 1]
+        arcs += [(number[p], _SILENT, last, ends[p[1]]) for p in done if ends[p[1]] > -np.inf]
         return _trimmed(_part(last + 1, arcs))
 
 
 class _Walk:
-    """Steps of a hard acceptor by classes; its last state, added, is that of all it rejects."""
+    """Steps of an acceptor by classes; its last state, added, is that of all it rejects."""
 
     def __init__(self, acceptor: Acceptor, classes: _Classes) -> None:
         dead = acceptor.n_states
         self.target = np.where(acceptor.target >= 0, acceptor.target, dead)
         self.target = np.concatenate([self.target, np.full_like(self.target[:1], dead)])
-        self.accepts = [*(acceptor.final > -np.inf).tolist(), False]
+        self.score = np.zeros(self.target.shape)
+        if acceptor.score is not None:
+            self.score[:-1] = acceptor.score
         self.classes = classes
-        self._known: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._known: dict[tuple[int, int], list[tuple[int, int, float]]] = {}
 
-    def ahead(self, reads: int, state: int) -> list[tuple[int, int]]:
-        """Return where a class leads: classes within it, and the state that each leads to."""
+    def ahead(self, reads: int, state: int) -> list[tuple[int, int, float]]:
+        """Return where a class leads: classes within it, the state and the score of each."""
         if reads == _SILENT:
-            return [(_SILENT, state)]
+            return [(_SILENT, state, 0.0)]
         key = reads, state
         if key not in self._known:
             kinds = self.classes.members[reads]
-            target = self.target[state, kinds]
+            target, score = self.target[state, kinds], self.score[state, kinds]
+            ways = dict.fromkeys(zip(target.tolist(), score.tolist(), strict=True))
             self._known[key] = [
-                (self.classes.number(kinds[target == reached]), reached)
-                for reached in distinct(target).tolist()
+                (self.classes.number(kinds[(target == reached) & (score == more)]), reached, more)
+                for reached, more in ways
             ]
         return self._known[key]

@@ -1,4 +1,4 @@
-"""The text of a ``.grm`` file → its statements and expressions, with lines; syntax errors."""
+"""The text of a ``.grm`` file → its statements and expressions, with places; syntax errors."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from fstcrf.errors import GrammarError
 from fstcrf.machines.grammar.labels import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lark import Lark, Token, UnexpectedInput
-    from lark.tree import Meta
+
+
+class Place(NamedTuple):
+    """Where something stands: a file, None for text, a line and a column, both from 1."""
+
+    path: str | None
+    line: int
+    column: int
+
+    def error(self, message: str) -> GrammarError:
+        """Return the error of what stands here."""
+        return GrammarError(message, path=self.path, line=self.line, column=self.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +35,7 @@ class Text:
     """Text in quotes: a sequence of labels in brackets, or a name of a constraint's argument."""
 
     raw: str  # between the quotes, backslashes included
-    line: int
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +43,7 @@ class Name:
     """A defined name, a parameter, or a constraint without arguments."""
 
     name: str
-    line: int
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +51,7 @@ class Number:
     """A whole number, as an argument."""
 
     value: int
-    line: int
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +59,8 @@ class Cost:
     """A cost as an argument: that of each violation, or match; None where it is to be learned."""
 
     cost: float | None
-    line: int
-    place: tuple[int, int]  # where it stands in the text
+    place: Place
+    span: tuple[int, int]  # from where to where it stands in the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,7 @@ class Option:
 
     name: str
     value: str
-    line: int
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +78,18 @@ class Call:
 
     name: str
     arguments: tuple[Argument, ...]
-    line: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Quantified:
+    """An expression for each symbol of a set: any of them, or all of them at once."""
+
+    name: str  # what stands for the symbol
+    symbols: tuple[Text, ...] | Call
+    body: Expression
+    every: bool
+    place: Place
 
 
 # What expressions are made of, over leaves as they are written or as they are resolved.
@@ -80,7 +102,7 @@ class Concatenation(Generic[_Leaf]):
     """One after the other; without parts, the empty sequence."""
 
     parts: tuple[Tree[_Leaf], ...]
-    line: int
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +110,16 @@ class Union(Generic[_Leaf]):
     """Any of these."""
 
     parts: tuple[Tree[_Leaf], ...]
-    line: int
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection(Generic[_Leaf]):
+    """What both are; scores add."""
+
+    left: Tree[_Leaf]
+    right: Tree[_Leaf]
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,39 +128,82 @@ class Difference(Generic[_Leaf]):
 
     left: Tree[_Leaf]
     right: Tree[_Leaf]
-    line: int
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition(Generic[_Leaf]):
-    """From `low` to `high` times; None for any number."""
+    """From `low` to `high` times; None for any number; a name is that of a parameter."""
 
     part: Tree[_Leaf]
-    low: int
-    high: int | None
-    line: int
+    low: int | str
+    high: int | str | None
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class Weighted(Generic[_Leaf]):
-    """An expression with a cost, the negative of a natural-log score, as OpenFst has it."""
+    """An expression with a cost, the negative of a natural-log score, or the name of one."""
 
     part: Tree[_Leaf]
-    cost: float
-    line: int
+    cost: float | str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Cross(Generic[_Leaf]):
+    """A relation: reads the left one and writes the right one."""
+
+    left: Tree[_Leaf]
+    right: Tree[_Leaf]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Composition(Generic[_Leaf]):
+    """A relation: what the left one writes, the right one reads."""
+
+    left: Tree[_Leaf]
+    right: Tree[_Leaf]
+    place: Place
+
+
+Side: TypeAlias = Literal["input", "output", "invert"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turned(Generic[_Leaf]):
+    """What a relation reads, what it writes, or the relation the other way round."""
+
+    part: Tree[_Leaf]
+    side: Side
+    place: Place
 
 
 Tree: TypeAlias = (
     _Leaf
     | Concatenation[_Leaf]
     | Union[_Leaf]
+    | Intersection[_Leaf]
     | Difference[_Leaf]
     | Repetition[_Leaf]
     | Weighted[_Leaf]
+    | Cross[_Leaf]
+    | Composition[_Leaf]
+    | Turned[_Leaf]
 )
-_Written: TypeAlias = Text | Name | Call
+_Written: TypeAlias = Text | Name | Call | Quantified
 Expression: TypeAlias = Tree[_Written]
 Argument: TypeAlias = Expression | Number | Cost | Option
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """The exports and functions of another file, under a name."""
+
+    file: str
+    name: str
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +213,7 @@ class Definition:
     name: str
     value: Expression
     export: bool
-    line: int
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +224,10 @@ class FunctionDefinition:
     parameters: tuple[str, ...]
     body: tuple[Definition, ...]
     value: Expression
-    line: int
+    place: Place
+
+
+Statement: TypeAlias = Import | Definition | FunctionDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +236,7 @@ class File:
 
     path: str | None
     tapes: tuple[str, ...]
-    statements: tuple[Definition | FunctionDefinition, ...]
+    statements: tuple[Statement, ...]
 
 
 # --- Labels in strings ----------------------------------------------------------------------------
@@ -214,6 +291,20 @@ def fields(
     return tuple(labels.items())
 
 
+_BRACES = re.compile(r"\\.|\{([A-Za-z_][A-Za-z0-9_]*)\}", re.DOTALL)
+
+
+def filled(raw: str, symbol: Callable[[str], str | None]) -> str:
+    """Return text with the symbol of each name in braces; braces without one stay as they are."""
+
+    def put(found: re.Match[str]) -> str:
+        name = found[1]
+        value = None if name is None else symbol(name)
+        return found[0] if value is None else value
+
+    return _BRACES.sub(put, raw)
+
+
 # --- Parsing --------------------------------------------------------------------------------------
 
 MAX_REPEATS = 1_000
@@ -221,11 +312,15 @@ _DIGITS = 20  # of a whole number
 
 _SHOWN = {
     "NAME": "a name",
+    "QUALIFIED": "",  # is a name, too
+    "EACH": "",
     "STRING": 'labels in quotes: "[LABEL]"',
     "WEIGHT": "a weight: <2.5>",
     "INTEGER": "a number",
     "REPEAT": "* + or ?",
     "EXPORT": "export",
+    "IMPORT": "import",
+    "__ANON_0": "'=>'",
     "$END": "the end",
     "LSQB": "'['",
     "RSQB": "']'",
@@ -234,10 +329,26 @@ _SHOWN = {
     "LBRACE": "'{'",
     "RBRACE": "'}'",
     "COMMA": "','",
+    "COLON": "':'",
     "EQUAL": "'='",
     "SEMICOLON": "';'",
     "VBAR": "'|'",
     "MINUS": "'-'",
+    "AT": "'@'",
+    "AMPERSAND": "'&'",
+    "TILDE": "'~'",
+}
+
+_UNFINISHED = {
+    '"': "quotes that are not closed on this line",
+    "<": "expected a number between < and >",
+}
+_INSTEAD = {
+    "'": 'expected double quotes: "[LABEL]"',
+    "!": "a complement is written ~x",
+    "^": "a complement is written ~x",
+    "$": "what contains x is written any* x any*",
+    "/": "rewrite rules: make one by pynini.cdrewrite and read it by Transducer.from_fst",
 }
 
 
@@ -252,23 +363,24 @@ def parse(text: str, path: str | None = None) -> File:
     try:
         file: File = _Builder(path).built(tree)
     except RecursionError:
-        raise GrammarError(DEEP, path=path, line=_deepest_line(text)) from None
+        raise _deepest(text, path).error(DEEP) from None
     return file
 
 
 DEEP = "an expression is nested too deeply: give its parts names, in definitions of their own"
 
 
-def _deepest_line(text: str) -> int:
-    """Return the line of the first place with the most open parentheses and brackets."""
+def _deepest(text: str, path: str | None) -> Place:
+    """Return the first place with the most open parentheses and brackets."""
     depth = most = 0
-    line = number = 1
-    for character in _QUOTED.sub(lambda found: " " * len(found[0]), text):
-        number += character == "\n"
-        depth += (character in "([{") - (character in ")]}")
-        if depth > most:
-            most, line = depth, number
-    return line
+    place = Place(path, 1, 1)
+    lines = _QUOTED.sub(lambda found: " " * len(found[0]), text).split("\n")
+    for number, line in enumerate(lines, 1):
+        for column, character in enumerate(line, 1):
+            depth += (character in "([{") - (character in ")]}")
+            if depth > most:
+                most, place = depth, Place(path, number, column)
+    return place
 
 
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|#[^\n]*')
@@ -285,50 +397,81 @@ def _parser() -> Lark:
 def _fail(error: UnexpectedInput, text: str, path: str | None) -> NoReturn:
     from lark import UnexpectedCharacters, UnexpectedToken  # noqa: PLC0415
 
-    line = error.line if error.line > 0 else text.count("\n") + 1
+    lines = text.rstrip().split("\n")
+    place = Place(path, error.line, error.column)
     if isinstance(error, UnexpectedCharacters):
-        message = {
-            '"': "quotes that are not closed on this line",
-            "<": "expected a number between < and >",
-        }.get(error.char, f"unexpected {error.char!r}")
-        raise GrammarError(message, path=path, line=line) from None
+        hint = _INSTEAD.get(error.char)
+        message = f"unexpected {error.char!r}{'' if hint is None else f'; {hint}'}"
+        raise place.error(_UNFINISHED.get(error.char, message)) from None
     expected: set[str] = set()
     message = "the text ends too early"
+    if not isinstance(error, UnexpectedToken) or error.token.type == "$END":
+        place = Place(path, len(lines), len(lines[-1]) + 1)
     if isinstance(error, UnexpectedToken):
         expected = error.accepts or error.expected
-        if error.token.type == "$END":
-            line = text.rstrip().count("\n") + 1
-        else:
+        if error.token.type != "$END":
             message = f"unexpected {str(error.token)!r}"
             if text[: error.token.start_pos or 0].rstrip().endswith(">"):
-                raise GrammarError(
+                raise place.error(
                     f"{message} behind a weight; a weight belongs to all of the expression that "
-                    "it ends: put parentheses around that",
-                    path=path,
-                    line=line,
+                    "it ends: put parentheses around that"
                 ) from None
-    shown = ", ".join(sorted(_SHOWN.get(name, name.lower()) for name in expected))
-    raise GrammarError(f"{message}; expected {shown}", path=path, line=line) from None
+    if isinstance(error, UnexpectedToken) and error.token.type == "COLON":
+        message += "; ':' binds less than '|', so each pair has parentheses: (x : y) | (z : w)"
+    names = {_SHOWN.get(name, name.lower()) for name in expected}
+    raise place.error(f"{message}; expected {', '.join(sorted(filter(None, names)))}") from None
 
 
 _REPEATED: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
-# What becomes of the rules of ``grm.lark``: children, line → what it is.
-_BUILT: dict[str, Callable[[list[Any], int], Any]] = {
-    "tape": lambda names, line: (tuple(map(str, names)), line),
-    "definition": lambda c, line: Definition(str(c[1]), c[2], c[0] is not None, line),
-    "local": lambda c, line: Definition(str(c[0]), c[1], export=False, line=line),
-    "function": lambda c, line: FunctionDefinition(str(c[0]), c[1], tuple(c[2:-1]), c[-1], line),
+# What becomes of the rules of ``grm.lark``: children, place → what it is.
+_BUILT: dict[str, Callable[[list[Any], Place], Any]] = {
+    "import_": lambda c, at: Import(plain(str(c[1])[1:-1]), str(c[2]), at),
+    "tape": lambda names, at: (tuple(map(str, names)), at),
+    "definition": lambda c, at: Definition(str(c[1]), c[2], c[0] is not None, at),
+    "local": lambda c, at: Definition(str(c[0]), c[1], export=False, place=at),
+    "function": lambda c, at: FunctionDefinition(str(c[0]), c[1], tuple(c[2:-1]), c[-1], at),
     "parameters": lambda names, _: tuple(str(name) for name in names if name is not None),
-    "union": lambda parts, line: Union(tuple(parts), line),
-    "difference": lambda parts, line: Difference(parts[0], parts[1], line),
-    "concatenation": lambda parts, line: Concatenation(tuple(parts), line),
-    "repeated": lambda c, line: Repetition(c[0], *_REPEATED[c[1]], line),
-    "text": lambda c, line: Text(str(c[0])[1:-1], line),
-    "name": lambda c, line: Name(str(c[0]), line),
-    "call": lambda c, line: Call(str(c[0]), tuple(x for x in c[1:] if x is not None), line),
-    "option": lambda c, line: Option(str(c[0]), str(c[1]).strip('"'), line),
+    "union": lambda parts, at: Union(tuple(parts), at),
+    "intersection": lambda parts, at: Intersection(parts[0], parts[1], at),
+    "difference": lambda parts, at: Difference(parts[0], parts[1], at),
+    "complement": lambda parts, at: _complement(parts[0], at),
+    "concatenation": lambda parts, at: Concatenation(tuple(parts), at),
+    "repeated": lambda c, at: Repetition(c[0], *_REPEATED[c[1]], at),
+    "cross": lambda parts, at: Cross(parts[0], parts[1], at),
+    "composition": lambda parts, at: Composition(parts[0], parts[1], at),
+    "restriction": lambda parts, at: _restriction(tuple(parts), at),
+    "reference": lambda names, _: str(names[0]),
+    "text": lambda c, at: Text(str(c[0])[1:-1], at),
+    "name": lambda c, at: Name(c[0], at),
+    "listed": lambda c, at: tuple(Text(str(x)[1:-1], at) for x in c),
+    "symbols": lambda c, _: c[0],
+    "quantified": lambda c, at: Quantified(str(c[1]), c[2], c[3], str(c[0]) == "all", at),
+    "call": lambda c, at: Call(c[0], tuple(x for x in c[1:] if x is not None), at),
+    "option": lambda c, at: Option(str(c[0]), str(c[1]).strip('"'), at),
 }
+
+
+def _complement(part: Expression, at: Place) -> Expression:
+    return Difference(Repetition(Name("any", at), 0, None, at), part, at)
+
+
+def _restriction(parts: Sequence[Expression | None], at: Place) -> Expression:
+    """Return where each match of the first is behind one of the second and before one of the third.
+
+    That is ``~(~(any* l) a any* | any* a ~(r any*))``.
+    """
+    part, left, right = parts
+    anything: Expression = Repetition(Name("any", at), 0, None, at)
+
+    def then(*several: Expression | None) -> Expression:
+        return Concatenation(tuple(x for x in several if x is not None), at)
+
+    broken = [
+        then(_complement(then(anything, left), at), part, anything) if left is not None else None,
+        then(anything, part, _complement(then(right, anything), at)) if right is not None else None,
+    ]
+    return _complement(Union(tuple(x for x in broken if x is not None), at), at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,65 +484,82 @@ class _Builder:
         if node is None or isinstance(node, str):  # a token is a string
             return node
         children = [self.built(child) for child in node.children]
+        meta = node.meta
+        place = Place(self.path, getattr(meta, "line", 0), getattr(meta, "column", 0))
         if node.data in _BUILT:
-            return _BUILT[node.data](children, node.meta.line)
-        return getattr(self, node.data)(node.meta, children)
+            return _BUILT[node.data](children, place)
+        return getattr(self, node.data)(place, children)
 
-    def start(self, _: Meta, children: list[Any]) -> File:
+    def start(self, _: Place, children: list[Any]) -> File:
         tapes: tuple[str, ...] | None = None
-        for names, line in (child for child in children if isinstance(child, tuple)):
+        statements: list[Statement] = []
+        for child in children:
+            if not isinstance(child, tuple):
+                statements.append(child)
+                continue
+            names, place = child
             if tapes is not None:
-                raise self._error("the tapes are named twice", line)
+                raise place.error("the tapes are named twice")
             if len(set(names)) < len(names):
-                raise self._error("a tape is named twice", line)
+                raise place.error("a tape is named twice")
             tapes = names
-        statements = tuple(child for child in children if not isinstance(child, tuple))
-        return File(self.path, tapes or (), statements)
+        return File(self.path, tapes or (), tuple(statements))
 
-    def number(self, meta: Meta, children: list[Any]) -> Number:
-        return Number(self._integer(children[0], meta.line), meta.line)
+    def number(self, place: Place, children: list[Any]) -> Number:
+        return Number(_integer(children[0], place), place)
 
-    def times(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
+    def times(self, place: Place, children: list[Any]) -> Repetition[_Written]:
         part, number = children
-        return self.range(meta, [part, number, number])
+        return self.range(place, [part, number, number])
 
-    def range(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
+    def at_most(self, place: Place, children: list[Any]) -> Repetition[_Written]:
+        return self.range(place, [children[0], "0", children[1]])
+
+    def range(self, place: Place, children: list[Any]) -> Repetition[_Written]:
         part, first, last = children
-        low = self._integer(first, meta.line)
-        high = None if last is None else self._integer(last, meta.line)
-        if max(low, high or 0) > MAX_REPEATS or (high is not None and low > high):
-            bounds = f"{{{low},{'' if high is None else high}}}"
-            raise self._error(
-                f"{bounds}: expected two numbers up to {MAX_REPEATS}, the smaller one first",
-                meta.line,
-            )
-        return Repetition(part, low, high, meta.line)
+        low, high = _bound(first, place), None if last is None else _bound(last, place)
+        return Repetition(part, low, high, place)
 
-    def weighted(self, meta: Meta, children: list[Any]) -> Weighted[_Written]:
+    def weighted(self, place: Place, children: list[Any]) -> Weighted[_Written]:
         part, weight = children
-        return Weighted(part, self._cost(weight, meta.line), meta.line)
-
-    def cost(self, meta: Meta, children: list[Token]) -> Cost:
-        token = children[0]
-        open_ = str(token)[1:-1].strip() == "?"
-        cost = None if open_ else self._cost(token, meta.line)
-        return Cost(cost, meta.line, (token.start_pos or 0, token.end_pos or 0))
-
-    def _cost(self, token: Token, line: int) -> float:
-        text = str(token)[1:-1].strip()
+        text = str(weight)[1:-1].strip()
         if text == "?":
-            raise self._error(
-                "<?> is the cost of a pattern or constraint: each[x, <?>], at_most[1, x, <?>]", line
+            raise place.error(
+                "<?> is the cost of a pattern or constraint: each[x, <?>], at_most[1, x, <?>]; "
+                "here a cost that is not known yet has a name: <?name>"
             )
-        cost = float(text)
-        if not isfinite(cost):
-            raise self._error(f"{token}: expected a finite number", line)
-        return cost
+        return Weighted(part, text[1:] if text[0] == "?" else _cost(weight, place), place)
 
-    def _integer(self, token: Token, line: int) -> int:
-        if len(token) > _DIGITS:
-            raise self._error(f"{token[:20]}… is a number of more than {_DIGITS} digits", line)
-        return int(token)
+    def cost(self, place: Place, children: list[Token]) -> Cost:
+        token = children[0]
+        text = str(token)[1:-1].strip()
+        if text[0] == "?" and text != "?":
+            raise place.error(f"{token}: a cost with a name belongs to an expression: x {token}")
+        cost = None if text == "?" else _cost(token, place)
+        return Cost(cost, place, (token.start_pos or 0, token.end_pos or 0))
 
-    def _error(self, message: str, line: int) -> GrammarError:
-        return GrammarError(message, path=self.path, line=line)
+
+def _cost(token: Token, place: Place) -> float:
+    cost = float(str(token)[1:-1])
+    if not isfinite(cost):
+        raise place.error(f"{token}: expected a finite number")
+    return cost
+
+
+def _bound(token: str, place: Place) -> int | str:
+    return _integer(token, place) if token.isdigit() else str(token)
+
+
+def _integer(token: str, place: Place) -> int:
+    if len(token) > _DIGITS:
+        raise place.error(f"{token[:20]}… is a number of more than {_DIGITS} digits")
+    return int(token)
+
+
+def check_range(low: int, high: int | None, place: Place) -> None:
+    """Refuse numbers of repetitions that are too large, or in the wrong order."""
+    if max(low, high or 0) > MAX_REPEATS or (high is not None and low > high):
+        bounds = f"{{{low},{'' if high is None else high}}}"
+        raise place.error(
+            f"{bounds}: expected two numbers up to {MAX_REPEATS}, the smaller one first"
+        )

@@ -1,7 +1,8 @@
 """Machines of OpenFst as flat arrays: bytes, pynini, AT&T text, drawings.
 
-A `Machine` has scores, natural logs where more is better; the weights of OpenFst are costs, −score.
-They are converted in this package and nowhere else. Symbol 0 is epsilon; label k is symbol k + 1.
+`FstArrays` have scores, natural logs where more is better; the weights of OpenFst are costs,
+−score. They are converted in this package and nowhere else. Symbol 0 is epsilon; label k is symbol
+k + 1.
 """
 
 from fstcrf.machines.openfst.binary import (
@@ -15,7 +16,7 @@ from fstcrf.machines.openfst.binary import (
 )
 from fstcrf.machines.openfst.machine import (
     EPSILON,
-    Machine,
+    FstArrays,
     att_text,
     by_graphviz,
     connect,
@@ -30,8 +31,8 @@ from fstcrf.machines.openfst.machine import (
 __all__ = [
     "EPSILON",
     "ArcType",
+    "FstArrays",
     "FstType",
-    "Machine",
     "att_text",
     "by_graphviz",
     "connect",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.lazy import optional
-from fstcrf.machines.openfst.machine import Machine, connect
+from fstcrf.machines.openfst.machine import FstArrays, connect
 from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _INITIAL_ACYCLIC = 1 << 37
 _UNWEIGHTED_CYCLES = 1 << 47
 
 
-def _properties(machine: Machine) -> int:
+def _properties(machine: FstArrays) -> int:
     """Return the property bits that are known of a machine."""
     free_in, free_out = machine.ilabel == 0, machine.olabel == 0
     same_state = machine.source[1:] == machine.source[:-1]
@@ -76,7 +76,7 @@ def _sorted(label: Ints, same_state: Bools, in_order: int, deterministic: int) -
     return _either(in_order, yes=True) | _either(deterministic, yes=not repeats)
 
 
-def _weighted(machine: Machine) -> bool:
+def _weighted(machine: FstArrays) -> bool:
     """Tell whether an arc or an end costs something; what is forbidden does not count."""
     weights = (machine.score, machine.final)
     return any(bool(((x != 0.0) & (x > -np.inf)).any()) for x in weights)
@@ -231,13 +231,13 @@ def _const_arc(weight: np.dtype[np.floating]) -> np.dtype[np.void]:
 
 
 def to_bytes(
-    machine: Machine, arc_type: ArcType = "log64", *, fst_type: FstType = "vector"
+    machine: FstArrays, arc_type: ArcType = "log64", *, fst_type: FstType = "vector"
 ) -> bytes:
     """Return a machine in OpenFst's binary format, with its symbol tables.
 
     Parameters
     ----------
-    machine : Machine
+    machine : FstArrays
     arc_type : {"standard", "log", "log64"}
         Weights of the first two are float32; those of log64 are exact.
     fst_type : {"vector", "const"}
@@ -278,7 +278,7 @@ def _costs(scores: Floats, weight: np.dtype[np.floating]) -> NDArray[np.floating
 
 
 def _const_bytes(
-    head: bytes, machine: Machine, final: NDArray[np.floating], cost: NDArray[np.floating]
+    head: bytes, machine: FstArrays, final: NDArray[np.floating], cost: NDArray[np.floating]
 ) -> bytes:
     row = machine.row
     states = np.empty(machine.n_states, _const_state(final.dtype))
@@ -295,7 +295,7 @@ def _const_bytes(
 
 
 def _vector_bytes(
-    head: bytes, machine: Machine, final: NDArray[np.floating], cost: NDArray[np.floating]
+    head: bytes, machine: FstArrays, final: NDArray[np.floating], cost: NDArray[np.floating]
 ) -> bytes:
     """Everything is a multiple of four bytes, so that the body is an array of words."""
     wide = final.itemsize // 4  # words of a weight
@@ -324,7 +324,7 @@ def _words(array: NDArray[np.generic]) -> Ints:
 # --- Reading -----------------------------------------------------------------------------------
 
 
-def from_bytes(data: bytes) -> Machine:
+def from_bytes(data: bytes) -> FstArrays:
     """Read a machine in OpenFst's binary format: vector or const; standard, log or log64 arcs.
 
     Raises
@@ -356,7 +356,7 @@ def from_bytes(data: bytes) -> Machine:
             int(label.min()) < 0 or (table is not None and int(label.max()) >= len(table))
         ):
             raise DataError("OpenFst bytes: a label is negative or not in the symbol table")
-    return Machine(
+    return FstArrays(
         start=header.start,
         source=np.repeat(np.arange(states, dtype=np.int32), degree),
         target=np.ascontiguousarray(targets, dtype=np.int32),
@@ -454,12 +454,12 @@ def pynini_module() -> ModuleType:
     )
 
 
-def to_fst(machine: Machine, arc_type: ArcType = "log64") -> Any:
+def to_fst(machine: FstArrays, arc_type: ArcType = "log64") -> Any:
     """Return a machine as a ``pynini.Fst``, with its symbol tables.
 
     Parameters
     ----------
-    machine : Machine
+    machine : FstArrays
     arc_type : {"standard", "log", "log64"}
         ``"standard"`` (tropical) for best paths, ``"log64"`` for sums; weights are −score, in
         float32 but for log64.
@@ -477,7 +477,7 @@ def to_fst(machine: Machine, arc_type: ArcType = "log64") -> Any:
     return pynini_module().Fst.read_from_string(to_bytes(machine, arc_type, fst_type="const"))
 
 
-def from_fst(fst: Any) -> Machine:
+def from_fst(fst: Any) -> FstArrays:
     """Read a ``pynini.Fst`` (or pywrapfst's), whatever its arcs, with its symbol tables.
 
     Raises

@@ -29,8 +29,8 @@ EPSILON = "<eps>"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Machine:
-    """A weighted transducer.
+class FstArrays:
+    """A weighted transducer as OpenFst has it, in flat arrays.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Machine:
             check_scores("machine", name, getattr(self, name))
 
     def __repr__(self) -> str:
-        return f"<Machine: {self.n_states:,} states, {self.n_arcs:,} arcs>"
+        return f"<FstArrays: {self.n_states:,} states, {self.n_arcs:,} arcs>"
 
     @property
     def n_states(self) -> int:
@@ -128,7 +128,7 @@ def symbols(labels: LabelSet) -> tuple[str, ...]:
     return table
 
 
-def connect(machine: Machine) -> Machine:
+def connect(machine: FstArrays) -> FstArrays:
     """Return the machine without forbidden arcs and without states that lie on no path.
 
     The states that are left keep their order.
@@ -165,7 +165,7 @@ def sausage_machine(
     target: Ints | None = None,
     state_label: Ints | None = None,
     symbols: tuple[str, ...] | None = None,
-) -> Machine:
+) -> FstArrays:
     """Return the machine of one sentence's lattice, without what lies on no path.
 
     Its states are the start and, token by token, those of the chain; an arc carries the label of
@@ -205,7 +205,7 @@ def sausage_machine(
     if not tokens:
         nothing = np.empty(0, dtype=np.int32)
         empty = (nothing, nothing, nothing, nothing, np.empty(0), np.zeros(1))
-        return Machine(0, *empty, symbols, symbols)
+        return FstArrays(0, *empty, symbols, symbols)
     label = np.arange(states, dtype=np.int32) if state_label is None else state_label
     into = np.arange(1, tokens, dtype=np.int32)[:, None]  # tokens that arcs lead into
     score = arcs[1:] if arcs.ndim == 2 else arcs
@@ -213,7 +213,7 @@ def sausage_machine(
     first = np.arange(states, dtype=np.int32)
     last = np.full(1 + tokens * states, -np.inf)
     last[-states:] = final
-    machine = Machine(
+    machine = FstArrays(
         start=0,
         source=np.concatenate([0 * first, ((into - 1) * states + ends[0] + 1).reshape(-1)]),
         target=np.concatenate([first + 1, (into * states + ends[1] + 1).reshape(-1)]),
@@ -239,12 +239,12 @@ def _ends(states: int, source: Ints | None, target: Ints | None) -> tuple[Ints, 
 # --- Writing -----------------------------------------------------------------------------------
 
 
-def att_text(machine: Machine, *, numeric: bool = False, acceptor: bool = False) -> str:
+def att_text(machine: FstArrays, *, numeric: bool = False, acceptor: bool = False) -> str:
     """Return a machine as text; costs have all their digits.
 
     Parameters
     ----------
-    machine : Machine
+    machine : FstArrays
     numeric : bool
         Label ids, even where there are symbols.
     acceptor : bool
@@ -304,7 +304,7 @@ def from_att(
     isymbols: Sequence[str] | None = None,
     osymbols: Sequence[str] | None = None,
     acceptor: bool = False,
-) -> Machine:
+) -> FstArrays:
     """Read a machine from text.
 
     Parameters
@@ -318,7 +318,7 @@ def from_att(
 
     Returns
     -------
-    Machine
+    FstArrays
         States keep their order; their numbers, too, where none is left out.
 
     Raises
@@ -400,7 +400,7 @@ def _assembled(
     ends: list[tuple[int, float]],
     inputs: _Side,
     outputs: _Side,
-) -> Machine:
+) -> FstArrays:
     named = {start, *(s for s, *_ in arcs), *(t for _, t, _ in arcs), *(s for s, _ in ends)} - {-1}
     state = {name: number for number, name in enumerate(sorted(named))}
     final = np.full(len(state), -np.inf)
@@ -412,7 +412,7 @@ def _assembled(
     def column(values: list[int]) -> Ints:
         return np.asarray(values, dtype=np.int32)[order]
 
-    return Machine(
+    return FstArrays(
         start=state.get(start, -1),
         source=source[order],
         target=column([state[t] for _, t, _ in arcs]),
@@ -431,7 +431,7 @@ def _assembled(
 _MOST_ARCS = 2000
 
 
-def dot_text(machine: Machine, *, digits: int = 3) -> str:
+def dot_text(machine: FstArrays, *, digits: int = 3) -> str:
     """Return a machine in graphviz's language.
 
     Arcs show ``input:output/score``, or ``label/score`` where both are the same; ends show
@@ -439,7 +439,7 @@ def dot_text(machine: Machine, *, digits: int = 3) -> str:
 
     Parameters
     ----------
-    machine : Machine
+    machine : FstArrays
     digits : int
         Significant digits of scores.
 
@@ -478,7 +478,7 @@ def quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def svg(machine: Machine, *, digits: int = 3) -> str:
+def svg(machine: FstArrays, *, digits: int = 3) -> str:
     """Return a drawing of a machine as SVG: by graphviz where it is installed, else by fstcrf.
 
     Parameters
@@ -522,7 +522,7 @@ def by_graphviz(text: str) -> str | None:
     return done.stdout.decode()
 
 
-def _graph(machine: Machine, digits: int) -> object:
+def _graph(machine: FstArrays, digits: int) -> object:
     final = machine.final.tolist()
     ends = [score > -np.inf for score in final]
     states = [
@@ -534,7 +534,7 @@ def _graph(machine: Machine, digits: int) -> object:
     return pictures.Diagram("", states, machine.start, ends, arcs)
 
 
-def _arc_texts(machine: Machine, digits: int) -> Iterator[tuple[int, int, str]]:
+def _arc_texts(machine: FstArrays, digits: int) -> Iterator[tuple[int, int, str]]:
     """Give the ends of each arc, and what is written on it."""
     columns = (machine.source, machine.target, machine.ilabel, machine.olabel, machine.score)
     for source, target, read, written, score in zip(*(c.tolist() for c in columns), strict=True):

@@ -172,7 +172,7 @@ class AllowedLabels:
         return word
 
     @property
-    def _machine(self) -> kernel.Machine:
+    def _machine(self) -> kernel.JointChain:
         return self.program.decoder.machine
 
     @cached_property

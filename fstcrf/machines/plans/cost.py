@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fstcrf.arrays import distinct
-from fstcrf.kernel import Allowance, Axis, Machine
+from fstcrf.kernel import Allowance, Axis, JointChain
 from fstcrf.machines.topology import rest_cost
 
 if TYPE_CHECKING:
@@ -109,13 +109,13 @@ class DecodingCost:
 
 
 def product_cost(
-    machine: Machine, states: int = 1, edges: int = 0, *, reads_last: bool = False
+    machine: JointChain, states: int = 1, edges: int = 0, *, reads_last: bool = False
 ) -> DecodingCost:
     """Return what best paths over a machine cost with an automaton that is multiplied out.
 
     Parameters
     ----------
-    machine : Machine
+    machine : JointChain
         Without a residual automaton of its own.
     states, edges : int
         Of the automaton.
@@ -165,13 +165,13 @@ def _rest_cost(axis: Axis, before: int, vectors: int, axes: int) -> float:
     return rest_cost(axis.n_states, count, vectors, turned=turned)
 
 
-def search_cost(machine: Machine) -> DecodingCost:
+def search_cost(machine: JointChain) -> DecodingCost:
     """Return what a search costs where the machine's own best paths are legal: the least."""
     free = product_cost(machine)
     return DecodingCost(free.cells, free.operations + _walk(machine), free.further)
 
 
-def _walk(machine: Machine) -> float:
+def _walk(machine: JointChain) -> float:
     return _STEP + _STEP_CELL * machine.outer * machine.width
 
 

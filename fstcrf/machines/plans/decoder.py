@@ -33,7 +33,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import InexactWarning, level_outside
-from fstcrf.kernel import Allowance, Budget, Machine
+from fstcrf.kernel import Allowance, Budget, JointChain
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans.cost import DecodingCost, allowance, search_cost
 
@@ -57,7 +57,7 @@ class Expansion:
 
     Parameters
     ----------
-    free : kernel.Machine
+    free : kernel.JointChain
         What it is without the grammar.
     least : DecodingCost
         What it takes at least, known before anything is multiplied out.
@@ -69,10 +69,10 @@ class Expansion:
 
     def __init__(
         self,
-        free: Machine,
+        free: JointChain,
         least: DecodingCost,
         count: Callable[[], DecodingCost | None],
-        make: Callable[[], Machine | None],
+        make: Callable[[], JointChain | None],
     ) -> None:
         self._free, self._begun = free, search_cost(free).operations
         self._least, self._count, self._make = least, count, make
@@ -84,7 +84,7 @@ class Expansion:
         return self._count()
 
     @made_once
-    def machine(self) -> Machine | None:
+    def machine(self) -> JointChain | None:
         """The product; None where it is too large for a sentence of one token."""
         return self._make()
 
@@ -133,7 +133,7 @@ class Decoder:
 
     Parameters
     ----------
-    machine : kernel.Machine
+    machine : kernel.JointChain
         What is expanded.
     conjunction : kernel.Conjunction, optional
         Acceptors whose states are made as they are met.
@@ -143,7 +143,7 @@ class Decoder:
         When searches give up, where nothing else is said.
     """
 
-    machine: kernel.Machine
+    machine: kernel.JointChain
     conjunction: kernel.Conjunction | None = None
     expansion: Expansion | None = None
     budget: Budget = field(default_factory=Budget)

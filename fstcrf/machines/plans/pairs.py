@@ -51,7 +51,7 @@ class Pairs:
         return (node.take(self.state, axis=1),)
 
 
-def pairs_of(chain: Chain, folding: Folding) -> Pairs | None:
+def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs | None:
     """Return the chain of pairs; None: there is nothing to fold, or it costs more than it spares.
 
     Parameters
@@ -60,13 +60,17 @@ def pairs_of(chain: Chain, folding: Folding) -> Pairs | None:
         The only one.
     folding : Folding
         What of the grammar became part of the chain, and an automaton that is left.
+    most : int, optional
+        It has fewer arcs than so many, whatever that costs beside the automaton.
     """
     plain = (chain.arc_context, chain.node_contexts, chain.tables) == ((), ((),), ())
     if len(folding.rest) != 1 or folding.couplings or chain.arc is None or not plain:
         return None
     folded = folding.chains.get(chain.name)
     states, size = chain.topology.n_states, folding.rest[0].n_states
-    return _paired(chain, folded, folding.rest[0], min(_MOST_ARCS, size * states**2 // _ADVANTAGE))
+    if most is None:
+        most = min(_MOST_ARCS, size * states**2 // _ADVANTAGE)
+    return _paired(chain, folded, folding.rest[0], most)
 
 
 def _paired(chain: Chain, folded: Folded | None, acceptor: Acceptor, most: int) -> Pairs | None:

@@ -25,7 +25,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.errors import ContradictionError, OptionError, TooLargeError
-from fstcrf.kernel import Budget, Machine
+from fstcrf.kernel import Budget, JointChain
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.plans.chain import (
     Axes,
@@ -174,7 +174,7 @@ class Program:
             return multiplied(self.folding.full, self.order, limit)
 
     @made_once
-    def machine(self) -> kernel.Machine:
+    def machine(self) -> kernel.JointChain:
         """The composition as the kernel runs it, its grammar multiplied out: for sums.
 
         Raises
@@ -226,7 +226,7 @@ class Program:
                 return self.cost(self.automaton)
         return None
 
-    def _expanded(self) -> Machine | None:
+    def _expanded(self) -> JointChain | None:
         """Return the product; None where it cannot be expanded."""
         with suppress(TooLargeError):
             return self.machine
@@ -239,7 +239,7 @@ class Program:
             return self._multiplied(_TRIED)
         return None
 
-    def _machine(self, automaton: Acceptor | None) -> kernel.Machine:
+    def _machine(self, automaton: Acceptor | None) -> kernel.JointChain:
         self._check_size(1 if automaton is None else automaton.n_states)
         axes, folded = self.axes, self.folding.chains
         per_token = [input_factor(axes, what) for what in self.inputs if what.kind != "arc"]
@@ -254,7 +254,7 @@ class Program:
         if automaton is not None:
             last = axes.last.topology.state_label
             residual = kernel_residual(automaton, self.order, axes.outer_labels, last)
-        return kernel.Machine(
+        return kernel.JointChain(
             tuple(
                 kernel_axis(axes, k, folded.get(tape), residual=bool(self.folding.rest))
                 for k, tape in enumerate(self.order)
@@ -275,7 +275,7 @@ class Program:
         return product_cost(machine, automaton.n_states, edges_of(automaton), reads_last=last)
 
     @made_once
-    def _free(self) -> Machine:
+    def _free(self) -> JointChain:
         """The composition without what of the grammar needs states of its own."""
         return self._machine(None)
 

@@ -22,7 +22,7 @@ def topology_machine(
     arc_slots: Floats | None = None,
     initial: Floats | None = None,
     final: Floats | None = None,
-) -> openfst.Machine:
+) -> openfst.FstArrays:
     """Return a topology as a transducer from arc classes to labels.
 
     Parameters
@@ -35,7 +35,7 @@ def topology_machine(
 
     Returns
     -------
-    fstcrf.machines.openfst.Machine
+    fstcrf.machines.openfst.FstArrays
         Without what lies on no path. Input symbol k + 1 is class k of `arc_classes`.
 
     Raises
@@ -57,7 +57,7 @@ def topology_machine(
     classes, begin, inner = _classes(topology)
     begins = np.flatnonzero(topology.initial).astype(np.int32)
     target = np.concatenate([begins, topology.target])
-    machine = openfst.Machine(
+    machine = openfst.FstArrays(
         start=0,
         source=np.concatenate([np.zeros_like(begins), topology.source + np.int32(1)]),
         target=target + np.int32(1),

@@ -1,0 +1,96 @@
+"""Derivatives of log Z in the scores that a lattice was made of: how often each counts on average.
+
+The derivative in a score is the sum of the probabilities of the places where it stands: in an
+emission, that of a label at a token; in a transition, of a label behind a label, of all tokens; in
+an arc of a transducer, of the arcs of the composition that are it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
+
+from fstcrf.arrays import Floats
+from fstcrf.errors import AmbiguousError, OptionError
+from fstcrf.lattices.engine import Row
+from fstcrf.machines import ambiguity
+
+if TYPE_CHECKING:
+    from fstcrf.lattices.arcs import Arcs
+
+_Parts: TypeAlias = Iterator[tuple[str, Floats]]
+
+PARTS = ("emission", "transition", "initial", "final", "arc", "outside")
+"""What scores of a lattice are called that no transducer has brought."""
+
+
+def gradient(row: Row) -> dict[str, Floats]:
+    """Return the derivatives of log Z of a row; see `Lattice.gradient`."""
+    row.check_alive()
+    own = [k for k, tape in enumerate(row.on) if not tape.written]
+    alone = len(own) == 1 and not {tape.name for tape in row.on if tape.written} & {*PARTS}
+    found = {}
+    for k in own:
+        parts = _of_arcs(row) if k == 0 and row.many is not None else _of_tokens(row, k)
+        for part, values in parts:
+            found[part if alone else f"{row.on[k].name}.{part}"] = values
+    return found | dict(_of_transducers(row))
+
+
+def _of_tokens(row: Row, k: int) -> _Parts:
+    """Yield the derivatives in scores of labels at tokens, and of those that follow each other."""
+    sizes, engine = [len(tape.labels) for tape in row.on], row.engine.clocked
+    (node,) = engine.marginals([k], sizes)
+    yield "emission", node
+    if row.on[k].segments:  # frames, which score nothing else
+        return
+    (pair,) = engine.successions([k], sizes)
+    yield "transition", pair[1:] if row.moving(k) else pair[1:].sum(axis=0)
+    empty = np.zeros(sizes[k])
+    yield "initial", node[0].copy() if len(node) else empty
+    yield "final", node[-1].copy() if len(node) else empty.copy()
+
+
+def _of_arcs(row: Row) -> _Parts:
+    """Yield the derivatives in scores of given arcs, and of segments behind each other."""
+    written = row.arcs()
+    if not row.on[0].segments:
+        yield "arc", written.arc_probabilities()
+        return
+    counts, arcs = written.expectations(), cast("Arcs", row.engine)
+    yield from zip(("arc", "transition", "initial", "final"), counts, strict=True)
+    free = (arcs.label[:, 0] < 0) & (arcs.under[:, 0] >= 0) & ~arcs.carries[:, 0]
+    if free.any():  # tokens outside of spans
+        place, share = arcs.position[arcs.source[free]], arcs.posterior[free]
+        yield "outside", np.bincount(place, share, row.length).astype(np.float64)
+
+
+def _of_transducers(row: Row) -> _Parts:
+    """Yield the derivatives in the scores of arcs and ends of each transducer."""
+    names = iter([tape.name for tape in row.on if tape.written])
+    for number, machine in enumerate(row.machines):
+        name = f"acceptor {number}" if machine.tape is None else next(names)
+        found = ambiguity.single(machine)
+        if found.problem or found.machine is not machine:
+            raise AmbiguousError(
+                f"{machine!r}: of its runs over one string the best one counts, by arcs of another "
+                "machine, which has one run: say semiring='log' where runs are to add up, or "
+                "compose a machine with one run over each string"
+            )
+        yield name, _moves(row, number, len(machine.source) + len(machine.final))
+
+
+def _moves(row: Row, number: int, size: int) -> Floats:
+    """Return how often each arc of a transducer is expected to be taken, and each end, [A + Q]."""
+    arcs = cast("Arcs", row.engine)
+    if arcs.moves is None or arcs.moves.shape[1] != len(row.machines):
+        raise OptionError(
+            "which arcs a transducer takes is not known of what stands beside a lattice of "
+            "segments or labels with scores of pairs: compose the transducer behind that, "
+            "(a @ b) @ transducer"
+        )
+    taken = np.flatnonzero(arcs.moves[:, number] >= 0)
+    move, share = arcs.moves[taken, number], arcs.posterior[taken]
+    return np.bincount(move, share, size).astype(np.float64)

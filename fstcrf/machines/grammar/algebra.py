@@ -1,0 +1,270 @@
+"""Grammars as languages over labels: combined, compared, asked for labellings.
+
+Each works on acceptors, so on grammars that are bound; tapes may be several. A combination that is
+asked for before is a constraint, which does its work when it is bound.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from fstcrf.errors import GrammarError, NoPathError
+from fstcrf.machines.grammar.acceptor import (
+    Acceptor,
+    either,
+    equivalent,
+    intersect,
+    minimise,
+    on_tapes,
+    trim,
+)
+from fstcrf.machines.grammar.constraint import Constraint
+from fstcrf.machines.grammar.contradiction import hardened, wanted
+from fstcrf.machines.grammar.labels import LabelSets
+
+if TYPE_CHECKING:
+    from fstcrf.arrays import Floats, Ints
+
+Labelling: TypeAlias = tuple[str, ...] | dict[str, tuple[str, ...]]
+"""Labels of the only tape, or those of each tape by name."""
+
+Parts: TypeAlias = tuple[Constraint, ...]
+
+_LONG = 1_000
+"""Tokens of a random labelling that still goes where it will."""
+
+
+# --- Combined -------------------------------------------------------------------------------------
+
+
+def union(first: Parts, second: Parts) -> Constraint:
+    """Return the constraint of what either accepts."""
+    return _combined("|", _union, first, second)
+
+
+def difference(first: Parts, second: Parts) -> Constraint:
+    """Return the constraint of what the first alone accepts."""
+    return _combined("-", _difference, first, second)
+
+
+def complement(parts: Parts) -> Constraint:
+    """Return the constraint of all that is not accepted."""
+    build = partial(_complemented, parts)
+    return Constraint(f"~({_shown(parts)})", build, ("~", *parts), language=True)
+
+
+def support(parts: Parts) -> Constraint:
+    """Return the constraint of what is accepted, without scores."""
+    build = partial(_supported, parts)
+    return Constraint(f"support({_shown(parts)})", build, ("support", *parts), language=True)
+
+
+def moved(part: Constraint, tape: str) -> Constraint:
+    """Return a constraint that reads one tape, on another tape."""
+    build = partial(_moved, part, tape)
+    return replace(
+        part,
+        name=f"{part.name} on {tape}",
+        build=build,
+        content=("on", part, tape),
+        _bound={},
+    )
+
+
+def _combined(
+    sign: str,
+    make: Callable[[Acceptor, Acceptor], Acceptor],
+    first: Parts,
+    second: Parts,
+) -> Constraint:
+    build = partial(_of_both, make, first, second)
+    name = f"({_shown(first)} {sign} {_shown(second)})"
+    return Constraint(name, build, (sign, first, second), language=True)
+
+
+def _shown(parts: Parts) -> str:
+    return " & ".join(part.name for part in parts)
+
+
+def _of_both(
+    make: Callable[[Acceptor, Acceptor], Acceptor], first: Parts, second: Parts, sets: LabelSets
+) -> tuple[Acceptor, ...]:
+    return (minimise(trim(make(_hard(first, sets), _hard(second, sets)))),)
+
+
+def _complemented(parts: Parts, sets: LabelSets) -> tuple[Acceptor, ...]:
+    return (_complement(_hard(parts, sets)),)
+
+
+def _supported(parts: Parts, sets: LabelSets) -> tuple[Acceptor, ...]:
+    return tuple(hardened(acceptor) for part in parts for acceptor in part.bind(sets))
+
+
+def _moved(part: Constraint, tape: str, sets: LabelSets) -> tuple[Acceptor, ...]:
+    if tape not in sets:
+        raise GrammarError(f"no tape {tape!r}; the tapes are {', '.join(map(repr, sets))}")
+    return tuple(replace(one, tapes=(tape,)) for one in part.bind({"": sets[tape]}))
+
+
+def whole(parts: Parts, sets: LabelSets) -> Acceptor:
+    """Return the acceptor of a conjunction, over all tapes in their order."""
+    both = reduce(intersect, (acceptor for part in parts for acceptor in part.bind(sets)))
+    return minimise(on_tapes(both, tuple(sets), tuple(sets.values())))
+
+
+def _hard(parts: Parts, sets: LabelSets) -> Acceptor:
+    acceptor = whole(parts, sets)
+    if acceptor.weighted:
+        raise GrammarError(f"{_shown(parts)} has scores; of its labellings alone: .support()")
+    return acceptor
+
+
+def _complement(acceptor: Acceptor) -> Acceptor:
+    # With nothing, each labelling has a state in the result.
+    nothing = replace(acceptor, final=np.full(acceptor.n_states, -np.inf))
+    complete = either(acceptor, nothing)
+    final = np.where(complete.final > -np.inf, -np.inf, 0.0)
+    return minimise(trim(replace(complete, final=final)))
+
+
+def _union(first: Acceptor, second: Acceptor) -> Acceptor:
+    return either(first, second)
+
+
+def _difference(first: Acceptor, second: Acceptor) -> Acceptor:
+    return intersect(first, _complement(second))
+
+
+# --- Compared -------------------------------------------------------------------------------------
+
+
+def equal(first: Acceptor, second: Acceptor) -> bool:
+    """Tell whether both give each labelling the same score."""
+    return equivalent(first, second)
+
+
+def witness(first: Acceptor, second: Acceptor) -> Labelling | None:
+    """Return a shortest labelling that they give different scores; None: there is none.
+
+    Pairs of states are met in order of length. Two ways to one pair whose differences of scores
+    are not the same have a continuation that tells; so each pair is left twice at most.
+    """
+    if equal(first, second):
+        return None
+    walks = [_Steps(one) for one in (first, second)]
+    seen: dict[tuple[int, int], set[float]] = {}
+    queue: deque[tuple[int, int, float, tuple[int, ...]]] = deque([(0, 0, 0.0, ())])
+    while queue:
+        p, q, apart, symbols = queue.popleft()
+        known = seen.setdefault((p, q), set())
+        if round(apart, 9) in known or len(known) > 1:
+            continue
+        known.add(round(apart, 9))
+        ends = walks[0].final(p), walks[1].final(q)
+        if max(ends) > -np.inf and not abs(ends[0] - ends[1] + apart) <= 1e-9:
+            return _labelling(first, symbols)
+        for symbol, (a, more), (b, less) in walks[0].beside(walks[1], p, q):
+            both = a >= 0 and b >= 0
+            queue.append((a, b, apart + more - less if both else 0.0, (*symbols, symbol)))
+    return None
+
+
+class _Steps:
+    """An acceptor's steps by symbol; state −1 accepts nothing."""
+
+    def __init__(self, acceptor: Acceptor) -> None:
+        self.target: Ints = acceptor.target.reshape(acceptor.n_states, -1)
+        self.score: Floats | None = None
+        if acceptor.score is not None:
+            self.score = acceptor.score.reshape(acceptor.n_states, -1)
+        self.ends = acceptor.final
+
+    def final(self, state: int) -> float:
+        return -np.inf if state < 0 else float(self.ends[state])
+
+    def step(self, state: int, symbol: int) -> tuple[int, float]:
+        if state < 0:
+            return -1, 0.0
+        score = 0.0 if self.score is None else float(self.score[state, symbol])
+        return int(self.target[state, symbol]), score
+
+    def beside(
+        self, other: _Steps, p: int, q: int
+    ) -> list[tuple[int, tuple[int, float], tuple[int, float]]]:
+        """Return symbols that lead on in either, of those that lead to the same ones the first."""
+        ways: dict[tuple[tuple[int, float], tuple[int, float]], int] = {}
+        for symbol in range(self.target.shape[1]):
+            both = self.step(p, symbol), other.step(q, symbol)
+            if max(both[0][0], both[1][0]) >= 0:
+                ways.setdefault(both, symbol)
+        return [(symbol, *both) for both, symbol in ways.items()]
+
+
+def _labelling(acceptor: Acceptor, symbols: Sequence[int]) -> Labelling:
+    sizes = tuple(map(len, acceptor.labels))
+    columns = np.unravel_index(np.asarray(symbols, dtype=np.int64), sizes)
+    labels = {
+        tape: tuple(own[k] for k in column.tolist())
+        for tape, own, column in zip(acceptor.tapes, acceptor.labels, columns, strict=True)
+    }
+    return next(iter(labels.values())) if len(labels) == 1 else labels
+
+
+# --- Their labellings -----------------------------------------------------------------------------
+
+
+def shortest(acceptor: Acceptor) -> Labelling | None:
+    """Return a labelling with the fewest tokens; None where nothing is accepted."""
+    fewest, flat = wanted(acceptor), acceptor.target.reshape(acceptor.n_states, -1)
+    if fewest[0] < 0:
+        return None
+    state, symbols = 0, list[int]()
+    while fewest[state] > 0:
+        ahead = np.where(flat[state] >= 0, fewest[flat[state]], -1)
+        symbols.append(int(np.flatnonzero(ahead == fewest[state] - 1)[0]))
+        state = int(flat[state, symbols[-1]])
+    return _labelling(acceptor, symbols)
+
+
+def sampled(acceptor: Acceptor, n: int, seed: int) -> list[Labelling]:
+    """Return random labellings: of each state one of its steps, or the end, as likely as another.
+
+    A walk of more than 1,000 tokens goes straight to an end.
+    """
+    fewest, flat = wanted(acceptor), acceptor.target.reshape(acceptor.n_states, -1)
+    if fewest[0] < 0:
+        raise NoPathError(f"there is nothing to sample: {acceptor.name} accepts nothing")
+    rng = np.random.default_rng(seed)
+    labellings: list[Labelling] = []
+    for _ in range(n):
+        state, symbols = 0, list[int]()
+        while True:
+            ahead = np.where(flat[state] >= 0, fewest[flat[state]], -1)
+            near = ahead == fewest[state] - 1 if len(symbols) >= _LONG else ahead >= 0
+            ways = np.flatnonzero(near & (ahead >= 0))
+            choice = int(rng.integers(len(ways) + (acceptor.final[state] > -np.inf)))
+            if choice == len(ways) or (len(symbols) >= _LONG and fewest[state] == 0):
+                break
+            symbols.append(int(ways[choice]))
+            state = int(flat[state, symbols[-1]])
+        labellings.append(_labelling(acceptor, symbols))
+    return labellings
+
+
+def same_sets(first: LabelSets, second: LabelSets) -> bool:
+    """Tell whether tapes and their labels are the same, in any order."""
+    return {t: frozenset(x) for t, x in first.items()} == {
+        t: frozenset(x) for t, x in second.items()
+    }
+
+
+def merged(first: LabelSets, second: LabelSets) -> Mapping[str, tuple[str, ...]] | None:
+    """Return the label sets of both; None where a tape has two of them."""
+    both = {**first, **second}
+    return both if all(both[tape] == labels for tape, labels in first.items()) else None

@@ -1,0 +1,672 @@
+"""Names, functions, sets, imports and constraints of a ``.grm`` file resolved: its exports.
+
+A definition is used behind the place where it stands, and not in itself: then every expression is
+regular. Costs become scores here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fstcrf.errors import GrammarError, OptionError
+from fstcrf.files import read_file
+from fstcrf.machines.grammar import syntax
+from fstcrf.machines.grammar.binding import Export, together
+from fstcrf.machines.grammar.builtin import BUILT_IN, constrained
+from fstcrf.machines.grammar.constraint import Constraint
+from fstcrf.machines.grammar.labels import ANY, Matching, Names, Spans, listed, nearest
+from fstcrf.machines.grammar.regular import Constrained, Ranged, Regular, Symbol, has_scores, writes
+from fstcrf.machines.grammar.syntax import Place, cut, fields, filled, plain
+
+MAX_EXPANDED = 50_000
+"""Expressions that the functions of a file may stand for, all calls together."""
+
+
+def read_text(path: str | Path) -> str:
+    """Read the text of a ``.grm`` file."""
+    data = read_file(path)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise GrammarError("a byte is not UTF-8", path=str(path), line=line) from None
+
+
+# --- What names stand for -------------------------------------------------------------------------
+
+_CLASSES = ("any", "label", "optional", "spans")
+_TURNED: dict[str, syntax.Side] = {"input": "input", "output": "output", "invert": "invert"}
+_SETS = ("label", "parts", "values")
+
+_ELSEWHERE = {
+    "CDRewrite": "make one by pynini.cdrewrite and read it by Transducer.from_fst",
+    "Optimize": "every export is the smallest machine already",
+    "Reverse": "Transducer.from_grammar(...).reverse() has it",
+    "StringFile": "Transducer.from_pairs takes pairs of strings",
+    "Closure": "write x*",
+    "Concat": "write x y",
+    "Difference": "write x - y",
+    "Invert": "write invert[x]",
+    "Union": "write x | y",
+}
+
+
+@dataclass(eq=False, slots=True)
+class _Value:
+    """An expression and the names that it sees; its meaning is found when it is asked for."""
+
+    expression: syntax.Expression
+    scope: _Scope
+    parameter: bool = False
+    meaning: Regular | None = None
+    names: Names | None = None  # that it stands for, where it has been asked for
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Given:
+    """What a name stands for is a symbol, or a number."""
+
+    value: str | int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Function:
+    """A function and the names that its body sees."""
+
+    function: syntax.FunctionDefinition
+    scope: _Scope
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Imported:
+    """Another file: what it exports, and its functions."""
+
+    meanings: Mapping[str, _Meaning]
+
+
+_OfOne: TypeAlias = syntax.Repetition[Any] | syntax.Weighted[Any] | syntax.Turned[Any]
+_OfTwo: TypeAlias = (
+    syntax.Intersection[Any] | syntax.Difference[Any] | syntax.Cross[Any] | syntax.Composition[Any]
+)
+_Meaning: TypeAlias = _Value | _Given | _Function | _Imported
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Scope:
+    """The names that can be used at one place.
+
+    Places of one file share `names`, which grows: from each, those can be seen that were there
+    when it was made. A function's body has names of its own before those around the function.
+    """
+
+    names: dict[str, tuple[int, _Meaning]] = field(default_factory=dict)
+    size: int = 0
+    around: _Scope | None = None
+
+    def get(self, name: str) -> _Meaning | None:
+        file, _, inner = name.partition(".")
+        if inner:
+            other = self.get(file)
+            return other.meanings.get(inner) if isinstance(other, _Imported) else None
+        number, meaning = self.names.get(name, (self.size, None))
+        if number < self.size:
+            return meaning
+        return None if self.around is None else self.around.get(name)
+
+    def with_name(self, name: str, meaning: _Meaning) -> _Scope:
+        """Return the scope behind a definition; only the latest scope of a file has one."""
+        self.names[name] = self.size, meaning
+        return _Scope(self.names, self.size + 1, self.around)
+
+    def within(self) -> _Scope:
+        """Return the scope of a function's body."""
+        return _Scope(around=self)
+
+    def all_names(self) -> list[str]:
+        own = list(self.names)[: self.size]
+        for name in tuple(own):
+            meaning = self.names[name][1]
+            if isinstance(meaning, _Imported):
+                own += [f"{name}.{inner}" for inner in meaning.meanings]
+        return own if self.around is None else [*own, *self.around.all_names()]
+
+
+@dataclass(eq=False)
+class Expansion:
+    """The exports of a file.
+
+    Parameters
+    ----------
+    file : syntax.File
+    weights : mapping of str to float
+        Costs of names, ``<?name>``; that of others is 0.
+    open_costs : bool
+        Costs may be open, ``<?>``.
+    importing : tuple of Path
+        The files that import it, each one the next.
+    """
+
+    file: syntax.File
+    weights: Mapping[str, float] = field(default_factory=dict)
+    open_costs: bool = False
+    importing: tuple[Path, ...] = ()
+    places: dict[str, Place] = field(default_factory=dict)
+    open_costs_met: dict[tuple[int, int], Place] = field(default_factory=dict)
+    named_costs: dict[str, Place] = field(default_factory=dict)
+    expanded: int = 0  # expressions in bodies of functions, once for each call
+
+    def exports(self) -> tuple[Export, ...]:
+        """Return what the file exports."""
+        exports = [
+            Export(name, self._value(value), self.places[name])
+            for name, value, export in self._defined()
+            if export and isinstance(value, _Value)
+        ]
+        if not exports:
+            message = "exports nothing; write: export NAME = ...;"
+            raise GrammarError(message, path=self.file.path)
+        return tuple(exports)
+
+    def imported(self) -> _Imported:
+        """Return what other files see of this one."""
+        return _Imported({name: meaning for name, meaning, export in self._defined() if export})
+
+    def check_weights(self) -> None:
+        """Refuse costs of names that are not there."""
+        for name in self.weights:
+            if name not in self.named_costs:
+                raise GrammarError(
+                    f"weights: no cost <?{name}>{nearest(name, self.named_costs)}",
+                    path=self.file.path,
+                )
+
+    def _defined(self) -> list[tuple[str, _Meaning, bool]]:
+        """Return each name, its meaning, and whether others see it; all is checked."""
+        for statement in self.file.statements:
+            self._check_new(statement.name, self.places, statement.place)
+            self.places[statement.name] = statement.place
+        scope = _Scope()
+        defined: list[tuple[str, _Meaning, bool]] = []
+        for statement in self.file.statements:
+            meaning: _Meaning
+            seen = True
+            match statement:
+                case syntax.Import():
+                    meaning, seen = self._other(statement), False
+                case syntax.FunctionDefinition():
+                    self._check_function(statement)
+                    meaning = _Function(statement, scope)
+                case syntax.Definition(value=value, export=seen):
+                    meaning = _Value(value, scope)
+                    if seen or not _only_names(value):
+                        self._check_meaning(meaning, statement.place)
+            scope = scope.with_name(statement.name, meaning)
+            defined.append((statement.name, meaning, seen))
+        return defined
+
+    def _check_meaning(self, value: _Value, place: Place) -> None:
+        try:
+            self._value(value)
+        except RecursionError:
+            raise place.error(syntax.DEEP) from None
+
+    def _other(self, statement: syntax.Import) -> _Imported:
+        """Return what another file offers."""
+        place = statement.place
+        own = Path(self.file.path or "")
+        path = own.parent / statement.file
+        chain = (*self.importing, own.resolve())
+        if "\0" in statement.file:
+            raise place.error(f"{statement.file!r} has a null character, so no file is called so")
+        if path.resolve() in chain:
+            files = " → ".join(one.name for one in (*chain, path))
+            raise place.error(f"files import each other: {files}")
+        try:
+            text = read_text(path)
+        except OSError as error:
+            raise place.error(f"{path}: {error.strerror or error}") from None
+        file = syntax.parse(text, str(path))
+        if file.tapes and file.tapes != self.file.tapes:
+            raise place.error(f"{path} reads the tapes {listed(file.tapes)}, this file does not")
+        file = syntax.File(file.path, self.file.tapes, file.statements)
+        other = Expansion(file, self.weights, self.open_costs, chain, named_costs=self.named_costs)
+        return other.imported()
+
+    def _check_new(self, name: str, taken: Mapping[str, Place], place: Place) -> None:
+        if name in _CLASSES or name in BUILT_IN:
+            raise place.error(f"{name!r} is built in; choose another name")
+        if name in taken:
+            raise place.error(f"{name!r} is defined twice, first in line {taken[name].line}")
+
+    def _check_function(self, function: syntax.FunctionDefinition) -> None:
+        own: dict[str, Place] = {}
+        for name in function.parameters:
+            self._check_new(name, own, function.place)
+            own[name] = function.place
+        for definition in function.body:
+            self._check_new(definition.name, own, definition.place)
+            own[definition.name] = definition.place
+
+    def _value(self, value: _Value) -> Regular:
+        if value.meaning is None:
+            value.meaning = self._regular(value.expression, value.scope)
+        return value.meaning
+
+    # --- As sets of label sequences, and as relations --------------------------------------------
+
+    def _several(self, parts: tuple[syntax.Expression, ...], scope: _Scope) -> tuple[Regular, ...]:
+        return tuple(self._regular(part, scope) for part in parts)
+
+    def _regular(  # noqa: PLR0911 (a case for each kind of expression)
+        self, expression: syntax.Expression, scope: _Scope
+    ) -> Regular:
+        place = expression.place
+        self._count(place, scope)
+        match expression:
+            case syntax.Text(raw):
+                return self._labels(raw, place, scope)
+            case syntax.Name(name):
+                return self._named(name, scope, place)
+            case syntax.Call():
+                return self._called(expression, scope)
+            case syntax.Quantified():
+                return self._quantified(expression, scope)
+            case syntax.Concatenation(parts):
+                return syntax.Concatenation(self._several(parts, scope), place)
+            case syntax.Union(parts):
+                return syntax.Union(self._several(parts, scope), place)
+            case syntax.Repetition() | syntax.Weighted() | syntax.Turned():
+                return self._changed(expression, self._regular(expression.part, scope), scope)
+            case _:
+                left = self._regular(expression.left, scope)
+                return self._joined(expression, left, self._regular(expression.right, scope))
+
+    def _changed(self, expression: _OfOne, part: Regular, scope: _Scope) -> Regular:
+        """Return what repetition, a cost or a side makes of an expression."""
+        place = expression.place
+        match expression:
+            case syntax.Repetition(_, low, high):
+                first = self._times(low, scope, place)
+                last = None if high is None else self._times(high, scope, place)
+                syntax.check_range(first, last, place)
+                return syntax.Repetition(part, first, last, place)
+            case syntax.Weighted(_, cost):
+                if isinstance(cost, str):
+                    self.named_costs.setdefault(cost, place)
+                    cost = float(self.weights.get(cost, 0.0))
+                return syntax.Weighted(part, cost, place)
+            case _:
+                return self._turned(part, expression.side, place)
+
+    def _joined(self, expression: _OfTwo, left: Regular, right: Regular) -> Regular:
+        """Return what an operator between two expressions makes."""
+        place = expression.place
+        match expression:
+            case syntax.Composition() if writes(left) or writes(right):
+                return syntax.Composition(left, right, place)
+            case syntax.Composition():
+                return syntax.Intersection(left, right, place)
+            case syntax.Cross():
+                self._check_no_relation(":", left, right, place)
+                if len(self.file.tapes) > 1:
+                    raise place.error(
+                        "a relation reads one tape and writes one; this file names "
+                        f"{listed(self.file.tapes)}"
+                    )
+                return syntax.Cross(left, right, place)
+            case syntax.Intersection():
+                self._check_no_relation("&", left, right, place)
+                return syntax.Intersection(left, right, place)
+            case _:
+                self._check_no_relation("-", left, right, place)
+                if has_scores(right):
+                    raise place.error("what stands behind a minus has weights")
+                return syntax.Difference(left, right, place)
+
+    def _check_no_relation(self, sign: str, left: Regular, right: Regular, place: Place) -> None:
+        if writes(left) or writes(right):
+            raise place.error(
+                f"a relation stands beside {sign!r}, expected expressions that write nothing: "
+                "input[x] is what it reads, output[x] what it writes"
+            )
+
+    def _turned(self, part: Regular, side: syntax.Side, place: Place) -> Regular:
+        return syntax.Turned(part, side, place) if writes(part) else part
+
+    def _times(self, number: int | str, scope: _Scope, place: Place) -> int:
+        """Return a number of repetitions, which may be that of a parameter."""
+        if isinstance(number, int):
+            return number
+        meaning = self._find(number, scope, place)
+        if isinstance(meaning, _Given) and isinstance(meaning.value, int):
+            return meaning.value
+        raise place.error(f"{number!r} is no number")
+
+    def _quantified(self, expression: syntax.Quantified, scope: _Scope) -> Regular:
+        """Return an expression for each symbol of a set."""
+        place = expression.place
+
+        def body(symbol: str) -> Regular:
+            inner = scope.within().with_name(expression.name, _Given(symbol))
+            return self._regular(expression.body, inner)
+
+        if isinstance(expression.symbols, tuple):
+            symbols = [self._symbol_in(text.raw, scope, place) for text in expression.symbols]
+            bodies = [body(symbol) for symbol in dict.fromkeys(symbols)]
+            return together(bodies, place, every=expression.every)
+        pattern, tape = self._set_of(expression.symbols, scope)
+        kind = expression.symbols.name
+        one = body("_")  # its mistakes are told before there are labels
+        expand = partial(self._bodies, expression, scope)
+        return Ranged(kind, pattern, tape, expand, one, place)
+
+    def _bodies(
+        self, expression: syntax.Quantified, scope: _Scope, symbols: tuple[str, ...]
+    ) -> Regular:
+        """Return an expression for each symbol of a set that is known now."""
+        listed_ = tuple(syntax.Text(_escaped(x), expression.place) for x in symbols)
+        known = syntax.Quantified(
+            expression.name, listed_, expression.body, expression.every, expression.place
+        )
+        before = self.expanded
+        try:
+            return self._quantified(known, scope)
+        finally:
+            self.expanded = before
+
+    def _set_of(self, call: syntax.Call, scope: _Scope) -> tuple[str, str | None]:
+        """Return the pattern of a set of symbols, and the tape whose labels it is about."""
+        texts = [x.raw for x in call.arguments if isinstance(x, syntax.Text)]
+        fits = len(texts) == len(call.arguments) == (2 if call.name == "values" else 1)
+        if call.name not in _SETS or not fits:
+            raise call.place.error(
+                f"{call.name}[…] is no set of symbols here; "
+                'there are {"NP", "VP"}, parts["B-(.*)"], label["B-.*"], and '
+                'values["tape", "Case=([^|]*)"]'
+            )
+        pattern = self._pattern(texts[-1], scope, call.place)
+        _class(pattern, call.place)
+        tape = texts[0] if len(texts) == 2 else None
+        if tape is None and len(self.file.tapes) > 1:
+            raise call.place.error(
+                f"there are the tapes {listed(self.file.tapes)}: say which, "
+                'values["tape", "Case=([^|]*)"]'
+            )
+        if tape is not None and self.file.tapes and tape not in self.file.tapes:
+            raise call.place.error(f"no tape {tape!r}; the tapes are {listed(self.file.tapes)}")
+        return pattern, tape
+
+    def _count(self, place: Place, scope: _Scope) -> None:
+        """Count an expression that belongs to the body of a function."""
+        self.expanded += scope.around is not None
+        if self.expanded > MAX_EXPANDED:
+            raise place.error(f"functions stand for more than {MAX_EXPANDED:,} expressions")
+
+    def _labels(self, raw: str, place: Place, scope: _Scope) -> Regular:
+        text = self._filled(raw, scope, place)
+        try:
+            symbols = tuple(Symbol(fields(one, self.file.tapes), place) for one in cut(text))
+        except GrammarError as error:
+            raise place.error(str(error)) from None
+        return symbols[0] if len(symbols) == 1 else syntax.Concatenation(symbols, place)
+
+    def _filled(
+        self, raw: str, scope: _Scope, place: Place, escaped: Callable[[str], str] | None = None
+    ) -> str:
+        """Return text with the symbols of parameters, and of sets, put in for their names."""
+        escape = escaped or _escaped
+
+        def symbol(name: str) -> str | None:
+            meaning = scope.get(name)
+            if isinstance(meaning, _Given):
+                return escape(str(meaning.value))
+            if not isinstance(meaning, _Value) or not meaning.parameter:
+                return None
+            names = self._names(syntax.Name(name, place), scope)
+            if not isinstance(names, str):
+                raise place.error(f'{{{name}}}: expected one label or type, such as "NP", for it')
+            return escape(names)
+
+        return filled(raw, symbol)
+
+    def _pattern(self, raw: str, scope: _Scope, place: Place) -> str:
+        return self._filled(raw, scope, place, re.escape).replace('\\"', '"')
+
+    def _named(self, name: str, scope: _Scope, place: Place) -> Regular:
+        if name == "any":
+            return Symbol((), place)
+        if name in BUILT_IN:
+            return self._constraint(syntax.Call(name, (), place), scope)
+        match meaning := self._find(name, scope, place):
+            case _Function():
+                raise place.error(f"{name!r} is a function: write {name}[...]")
+            case _Imported():
+                raise place.error(f"{name!r} is a file: write {name}.NAME")
+            case _Given(str(symbol)):
+                return self._labels(f"[{_escaped(symbol)}]", place, scope)
+            case _Given():
+                raise place.error(f"{name!r} is a number, expected an expression")
+            case _:
+                return self._value(meaning)
+
+    def _called(self, call: syntax.Call, scope: _Scope) -> Regular:
+        place = call.place
+        if call.name in BUILT_IN:
+            return self._constraint(call, scope)
+        if call.name in ("label", "optional"):
+            return self._matching(call, scope)
+        if call.name in _CLASSES:
+            raise place.error(f"{call.name!r} names no labels here, only in a constraint")
+        if call.name in _TURNED and scope.get(call.name) is None:
+            if len(call.arguments) == 1:
+                part = call.arguments[0]
+                if not isinstance(part, syntax.Number | syntax.Cost | syntax.Option):
+                    side = _TURNED[call.name]
+                    return self._turned(self._regular(part, scope), side, place)
+            raise place.error(f"{call.name} takes one relation: {call.name}[x]")
+        meaning = self._find(call.name, scope, place)
+        if not isinstance(meaning, _Function):
+            raise place.error(f"{call.name!r} is no function and takes no arguments")
+        return self._applied(meaning, call, scope)
+
+    def _applied(self, function: _Function, call: syntax.Call, scope: _Scope) -> Regular:
+        """Return the value of a function of the file."""
+        place, own = call.place, function.function
+        if len(call.arguments) != len(own.parameters):
+            raise place.error(
+                f"{call.name} takes {len(own.parameters)} arguments, not {len(call.arguments)}"
+            )
+        inner = function.scope.within()
+        for name, argument in zip(own.parameters, call.arguments, strict=True):
+            inner = inner.with_name(name, self._passed(argument, scope))
+        for definition in own.body:
+            inner = inner.with_name(definition.name, _Value(definition.value, inner))
+        return self._regular(own.value, inner)
+
+    def _passed(self, argument: syntax.Argument, scope: _Scope) -> _Meaning:
+        """Return what a parameter stands for: a symbol or number may be passed on."""
+        match argument:
+            case syntax.Number(value):
+                return _Given(value)
+            case syntax.Cost() | syntax.Option():
+                raise argument.place.error("a function takes expressions and numbers only")
+            case syntax.Name(name) if isinstance(given := scope.get(name), _Given):
+                return given
+            case _:
+                return _Value(argument, scope, parameter=True)
+
+    def _matching(self, call: syntax.Call, scope: _Scope) -> Symbol:
+        place = call.place
+        match call.arguments:
+            case (syntax.Text(raw),):
+                pass
+            case _:
+                raise place.error(
+                    f'{call.name} takes a regular expression in quotes: {call.name}["B-.*"]; a '
+                    f'parameter stands in braces there: {call.name}["B-{{t}}"]'
+                )
+        try:
+            patterns = fields(self._pattern(raw, scope, place), self.file.tapes, unescape=False)
+            classes = tuple((tape, Matching(text)) for tape, text in patterns)
+        except GrammarError as error:
+            raise place.error(error.message) from None
+        return Symbol(classes, place)
+
+    def _find(self, name: str, scope: _Scope, place: Place) -> _Meaning:
+        meaning = scope.get(name)
+        if meaning is not None:
+            return meaning
+        later = self.places.get(name)
+        if later is not None and later[1:] < place[1:]:
+            raise place.error(
+                f"{name!r} is used in its own definition; no grammar is recursive: write its "
+                "levels out, or nest transducers by Transducer.replace"
+            )
+        if later is not None:
+            raise place.error(
+                f"{name!r} is defined in line {later.line}, behind or around its use; define it "
+                "before"
+            )
+        if name in _ELSEWHERE:
+            raise place.error(f"{name!r} is not defined: {_ELSEWHERE[name]}")
+        file, _, inner = name.partition(".")
+        if isinstance(other := scope.get(file), _Imported):
+            raise place.error(f"{file} exports no {inner!r}{nearest(inner, other.meanings)}")
+        names = [*scope.all_names(), *_CLASSES, *_TURNED, *BUILT_IN]
+        close = get_close_matches(name, names, n=3)
+        hint = f"; the nearest are {', '.join(close)}" if close else ""
+        raise place.error(f"{name!r} is not defined{hint}")
+
+    # --- Constraints and their arguments ---------------------------------------------------------
+
+    def _constraint(self, call: syntax.Call, scope: _Scope) -> Constrained:
+        folder = Path(self.file.path).parent if self.file.path else Path()
+        values: list[Any] = []
+        options: dict[str, Any] = {}
+        learned: tuple[int, int] | None = None
+        for argument in call.arguments:
+            match argument:
+                case syntax.Number(value):
+                    values.append(value)
+                case syntax.Cost(None, place, learned):
+                    self._check_open(place)
+                    self.open_costs_met[learned] = place
+                    options["weight"] = 1.0
+                case syntax.Cost(cost):
+                    options["weight"] = 0.0 - (cost or 0.0)
+                case syntax.Option(name, value):
+                    options[name] = value
+                case _ if call.name == "each":
+                    values.append(self._regular(argument, scope))
+                case _:
+                    values.append(self._argument(argument, scope))
+        try:
+            made = constrained(call.name, values, options, self.file.tapes, folder)
+            return Constrained(made, call.place, learned)
+        except (GrammarError, OptionError) as error:
+            raise call.place.error(str(error)) from None
+
+    def _check_open(self, place: Place) -> None:
+        if not self.open_costs:
+            raise place.error(
+                "the cost <?> is open: learn it, fstcrf rules MODEL DATA FILE, or write a number"
+            )
+
+    def _argument(self, expression: syntax.Expression, scope: _Scope) -> Names | Constraint | int:
+        match expression:
+            case syntax.Name(name) if isinstance(given := scope.get(name), _Given):
+                return given.value
+        names = self._names(expression, scope)
+        if names is not None:
+            return names
+        value = self._regular(expression, scope)
+        if not isinstance(value, Constrained):
+            raise expression.place.error(
+                "expected labels, types, classes of labels, or a constraint here"
+            )
+        return value.constraint
+
+    def _names(  # noqa: PLR0911 (as above)
+        self, expression: syntax.Expression, scope: _Scope
+    ) -> Names | None:
+        """Return the names that an expression stands for, None where it is something else."""
+        match expression:
+            case syntax.Text(raw, place):
+                return self._symbol_in(raw, scope, place)
+            case syntax.Name("any"):
+                return ANY
+            case syntax.Name(name):
+                value = scope.get(name)
+                if isinstance(value, _Given):
+                    return str(value.value)
+                if not isinstance(value, _Value):
+                    return None
+                if value.names is None:
+                    value.names = self._names(value.expression, value.scope)
+                return value.names
+            case syntax.Call("label" | "optional" as kind, (syntax.Text(raw),), place):
+                pattern = self._pattern(raw, scope, place)
+                return _class(pattern, place, optional=kind == "optional")
+            case syntax.Call("spans", (syntax.Text(raw, place),)):
+                return Spans(plain(self._filled(raw, scope, place)))
+            case syntax.Union(parts):
+                return _together([self._names(part, scope) for part in parts])
+            case _:
+                return None
+
+    def _symbol_in(self, raw: str, scope: _Scope, place: Place) -> str:
+        """Return the label or type that a text is."""
+        text = self._filled(raw, scope, place)
+        if not text.startswith("["):
+            return plain(text)
+        try:
+            texts = [plain(one) for one in cut(text)]
+        except GrammarError as error:
+            raise place.error(str(error)) from None
+        if len(texts) != 1:
+            raise place.error(f'"{raw}": expected one label here')
+        return texts[0]
+
+
+_SPECIAL = re.compile(r'([\\\]\[\s="{}])')
+
+
+def _class(pattern: str, place: Place, *, optional: bool = False) -> Matching:
+    """Return the class of a pattern; errors say where it stands."""
+    try:
+        return Matching(pattern, optional)
+    except GrammarError as error:
+        raise place.error(error.message) from None
+
+
+def _escaped(symbol: str) -> str:
+    """Return a symbol as it is written between brackets."""
+    return _SPECIAL.sub(r"\\\1", symbol)
+
+
+def _together(several: list[Names | None]) -> Names | None:
+    flat: dict[str | Matching | Spans, None] = {}
+    for names in several:
+        if names is None:
+            return None
+        flat |= dict.fromkeys([names] if isinstance(names, str | Matching | Spans) else names)
+    return tuple(flat)
+
+
+def _only_names(expression: syntax.Expression) -> bool:
+    """Tell whether an expression is a name for constraints, or several: "NP" | "VP"."""
+    match expression:
+        case syntax.Text(raw):
+            return not raw.startswith("[")
+        case syntax.Union(parts):
+            return all(_only_names(part) for part in parts)
+        case syntax.Call("spans"):
+            return True
+        case _:
+            return False

@@ -1,0 +1,275 @@
+"""Relations of ``.grm`` files, and grammars that need not be deterministic: as transducers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from fstcrf.arrays import Floats
+from fstcrf.errors import GrammarError
+from fstcrf.machines import algebra, languages
+from fstcrf.machines.grammar import syntax
+from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, trim
+from fstcrf.machines.grammar.binding import Binding
+from fstcrf.machines.grammar.expansion import read_text
+from fstcrf.machines.grammar.grammar import Grammar
+from fstcrf.machines.grammar.labels import Labels, label_sets
+from fstcrf.machines.grammar.language import parse_export
+from fstcrf.machines.grammar.regular import Regular, nondeterministic, writes
+from fstcrf.machines.transducer import Transducer
+
+_Row: TypeAlias = tuple[int, int, int, int, float]
+"""Source, what is read and written, −1: nothing, target, score."""
+
+
+def from_grammar(
+    source: Grammar | str | Path,
+    labels: Labels,
+    export: str | None,
+    weights: Mapping[str, float] | None,
+    tape: str,
+) -> Transducer:
+    """Return a grammar, or an export of a ``.grm`` text or file; see `Transducer.from_grammar`."""
+    sets = label_sets(labels)
+    if isinstance(source, Grammar):
+        return _of_acceptor(reduce(intersect, source.bind(sets)))
+    path = str(source) if isinstance(source, Path) else None
+    text = read_text(path) if path else str(source)
+    if path is None and "=" not in text and text.strip().endswith(".grm"):
+        raise GrammarError(f"{text!r} is no text of a grammar; of a file: Path({text!r})")
+    costs = dict(weights or {})
+    machine, names = _exported(text, path, export, sets, costs, tape)
+    return replace(machine, named=_uses(text, path, export, sets, costs, machine, names))
+
+
+def _exported(
+    text: str,
+    path: str | None,
+    export: str | None,
+    sets: Mapping[str, tuple[str, ...]],
+    costs: Mapping[str, float],
+    tape: str,
+) -> tuple[Transducer, list[str]]:
+    """Return an export as a transducer, and the names of costs in its file."""
+    chosen, expansion = parse_export(text, path, export, costs)
+    binding = Binding(expansion.file.tapes, sets)
+    with chosen.told():
+        value = binding.expanded(chosen.value)
+        binding = binding.writing(value)
+        value = binding.turned(value)
+        read = binding.read()[0]
+        if writes(value):
+            machine = algebra.without_epsilon(replace(relation(value, binding), tape=tape))
+        else:
+            machine = _alternatives(value, binding)
+        machine = _of_labels(machine, sets[read])
+    return replace(machine, reads=read or None), list(expansion.named_costs)
+
+
+def _uses(
+    text: str,
+    path: str | None,
+    export: str | None,
+    sets: Mapping[str, tuple[str, ...]],
+    costs: Mapping[str, float],
+    machine: Transducer,
+    names: list[str],
+) -> dict[str, Floats]:
+    """Return how often each arc and end has the cost of each name.
+
+    Scores are linear in the costs, so they say it when one cost is larger, or smaller, by 1.
+    """
+    uses: dict[str, Floats] = {}
+    before = np.append(machine.score, machine.final)
+    there = before > -np.inf
+    for name in names:
+        known: list[Floats] = []
+        for step in (1.0, -1.0):
+            more = {**costs, name: costs.get(name, 0.0) + step}
+            other = _exported(text, path, export, sets, more, "")[0]
+            after = np.append(other.score, other.final)
+            if len(after) == len(before) and np.array_equal(other.target, machine.target):
+                known.append(np.zeros(len(before)))
+                known[-1][there] = np.round((before[there] - after[there]) / step, 9) + 0.0
+        if len(known) < 2 or not np.array_equal(known[0], known[1]):
+            raise GrammarError(
+                f"the cost <?{name}> decides what the machine looks like: it stands where two ways "
+                "to read the same labels are made one, behind & or : or in input[x]",
+                path=path,
+            )
+        there = before > -np.inf
+        uses[name] = known[0]
+    return uses
+
+
+# --- Relations ------------------------------------------------------------------------------------
+
+
+def relation(  # noqa: PLR0911 (a case for each kind of expression)
+    expression: Regular, binding: Binding
+) -> Transducer:
+    """Return a relation over the symbols of a binding, tropical; what writes nothing is copied."""
+    if not writes(expression):
+        return _copied(reduce(intersect, binding.acceptors(expression, "a part of a relation")))
+    match expression:
+        case syntax.Cross(left, right):
+            sides = [reduce(intersect, binding.acceptors(x, "a side of :")) for x in (left, right)]
+            return _crossed(sides[0], sides[1])
+        case syntax.Composition(left, right):
+            return algebra.composed(relation(left, binding), relation(right, binding))
+        case syntax.Turned(part):
+            return replace(algebra.inverted(relation(part, binding)), tape="output")
+        case syntax.Concatenation(parts):
+            return reduce(algebra.concatenation, [relation(part, binding) for part in parts])
+        case syntax.Union(parts):
+            return reduce(algebra.union, [relation(part, binding) for part in parts])
+        case syntax.Weighted(part, cost):
+            whole = relation(part, binding)
+            return replace(whole, final=whole.final - float(cost))
+        case syntax.Repetition(part, int(low), high) if not isinstance(high, str):
+            return _repeated(relation(part, binding), low, high)
+        case _:
+            raise expression.place.error("a relation stands where it cannot")
+
+
+def _repeated(part: Transducer, low: int, high: int | None) -> Transducer:
+    """Return a relation from `low` to `high` times."""
+    nothing = _made([], [0.0], part.input_symbols)
+    several = [part] * low
+    if high is None:
+        several.append(algebra.closure(part))
+    else:
+        several += [algebra.union(nothing, part)] * (high - low)
+    return reduce(algebra.concatenation, several, nothing)
+
+
+def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Transducer:
+    table = np.asarray(rows, dtype=np.float64).reshape(-1, 5).T
+    source, read, written, target = np.ascontiguousarray(table[:4].astype(np.int32))
+    return Transducer(
+        source=source,
+        input=read,
+        output=written,
+        target=target,
+        score=np.ascontiguousarray(table[4]),
+        final=np.asarray(final),
+        input_symbols=symbols,
+        output_symbols=symbols,
+        semiring="tropical",
+    )
+
+
+def _copied(acceptor_: Acceptor) -> Transducer:
+    """Return the relation that copies what an acceptor accepts."""
+    return replace(_of_acceptor(acceptor_), tape="output")
+
+
+def _of_acceptor(acceptor_: Acceptor) -> Transducer:
+    """Return an acceptor over one tape as a transducer."""
+    if len(acceptor_.tapes) > 1:
+        raise GrammarError(
+            f"{acceptor_.name} reads the tapes {', '.join(acceptor_.tapes)}; a transducer reads one"
+        )
+    steps = _steps(acceptor_)
+    rows = [(s, x, x, t, w) for s, ways in enumerate(steps) for x, t, w in ways]
+    machine = _made(rows, acceptor_.final.tolist(), acceptor_.labels[0])
+    return replace(machine, tape=None, reads=acceptor_.tapes[0] or None)
+
+
+def _steps(acceptor_: Acceptor) -> list[list[tuple[int, int, float]]]:
+    """Return the label, target and score of each step of each state."""
+    steps: list[list[tuple[int, int, float]]] = []
+    for state, targets in enumerate(acceptor_.target):
+        labels = np.flatnonzero(targets >= 0).tolist()
+        scores = None if acceptor_.score is None else acceptor_.score[state]
+        steps.append(
+            [(x, int(targets[x]), 0.0 if scores is None else float(scores[x])) for x in labels]
+        )
+    return steps
+
+
+def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
+    """Return the relation of each string of one acceptor and each string of another one.
+
+    Both go on together, label by label, until one of them ends; the other one goes on alone then.
+    So there is one run for each pair of strings. A state is one of both, or, −1, of one alone.
+    """
+    first, second = _steps(left), _steps(right)
+    ends = left.final.tolist(), right.final.tolist()
+    number = {(0, 0): 0}
+    rows: list[_Row] = []
+    final: list[float] = []
+
+    def go(source: int, read: int, written: int, to: tuple[int, int], score: float) -> None:
+        if to not in number:
+            number[to] = len(number)
+            queue.append(to)
+        rows.append((source, read, written, number[to], score))
+
+    for place, (p, q) in enumerate(queue := [(0, 0)]):
+        done = 0.0 if p < 0 else ends[0][p], 0.0 if q < 0 else ends[1][q]
+        final.append(done[0] + done[1])
+        own, other = first[p] if p >= 0 else [], second[q] if q >= 0 else []
+        for x, to, score in own:
+            for y, onward, more in other:
+                go(place, x, y, (to, onward), score + more)
+            if done[1] > -np.inf:
+                go(place, x, -1, (to, -1), score + done[1])
+        if done[0] > -np.inf:
+            for y, onward, more in other:
+                go(place, -1, y, (-1, onward), more + done[0])
+    return algebra.trimmed(_made(rows, final, left.labels[0]))
+
+
+# --- Over the labels alone ------------------------------------------------------------------------
+
+
+def _alternatives(value: Regular, binding: Binding) -> Transducer:
+    """Return an expression as an acceptor with all its alternatives, however many there are."""
+    tape, symbols = binding.read()[0], binding.symbols()
+    if len(binding.read()) > 1:
+        raise GrammarError("it reads several tapes; a transducer reads one")
+    arcs, last = nondeterministic(value, symbols, binding.flags, binding.part, tape)
+    final = [-np.inf] * last + [0.0]
+    rows = [(source, x, x, target, score) for source, x, target, score in arcs]
+    machine = replace(_made(rows, final, symbols), tape=None)
+    return algebra.without_epsilon(machine)
+
+
+def _of_labels(machine: Transducer, labels: tuple[str, ...]) -> Transducer:
+    """Return a transducer that reads labels alone, and whose output symbols are those it writes."""
+    kept = machine.input < len(labels)  # they come first
+    source, target = machine.source[kept], machine.target[kept]
+    part = source, machine.input[kept], machine.output[kept], target, machine.score[kept]
+    machine = algebra.trimmed(algebra.made(machine, [part], machine.final))
+    if machine.tape is None:
+        return replace(machine, input_symbols=labels, output_symbols=labels)
+    used = np.unique(machine.output[machine.output >= 0])
+    number = np.full(len(machine.output_symbols) + 1, -1, dtype=np.int32)
+    number[used] = np.arange(len(used))
+    return replace(
+        machine,
+        input_symbols=labels,
+        output=number[machine.output],
+        output_symbols=tuple(machine.output_symbols[k] for k in used.tolist()),
+    )
+
+
+def acceptor(
+    machine: Transducer, side: algebra.Side, tape: str, symbols: tuple[str, ...]
+) -> Acceptor:
+    """Return what a relation reads, or writes, as an acceptor over all symbols."""
+    whole = languages.determinised(algebra.projected(machine, side))
+    number = {symbol: k for k, symbol in enumerate(symbols)}
+    place = np.asarray([number[x] for x in whole.input_symbols], dtype=np.int64)
+    target = np.full((len(whole.final), len(symbols)), -1, dtype=np.int32)
+    score = np.zeros(target.shape)
+    target[whole.source, place[whole.input]] = whole.target
+    score[whole.source, place[whole.input]] = whole.score
+    scores = score if score.any() else None
+    return minimise(trim(Acceptor((tape,), (symbols,), target, scores, whole.final)))
