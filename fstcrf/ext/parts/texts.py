@@ -17,6 +17,15 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError
+from fstcrf.ext.parts.evidence import (
+    PartFacts,
+    SentencePart,
+    SpreadEvidence,
+    facts,
+    part_support,
+    supports_joined,
+)
+from fstcrf.ext.parts.spool import ArrayFile, Spool
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
@@ -48,15 +57,6 @@ from fstcrf.text.features.tables import AttributeTables, Vocabularies
 from fstcrf.training.executors.executor import Executor, Placement
 from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.shards import part_bounds
-from fstcrf.training.spool import ArrayFile, Spool
-from fstcrf.training.spread import (
-    PartFacts,
-    SentencePart,
-    SpreadEvidence,
-    facts,
-    part_support,
-    supports_joined,
-)
 from fstcrf.training.support import counted_often, supported_space
 
 if TYPE_CHECKING:
