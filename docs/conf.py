@@ -61,6 +61,9 @@ ROUTING = "get_metadata_routing, set_fit_request, set_score_request"
 """What scikit-learn gives its estimators, with references that only its own site has."""
 
 OFFERED = {
+    "fstcrf.ext.explain.joint": "fstcrf.taggers",
+    "fstcrf.ext.explain.pushes": "fstcrf.taggers.model",
+    "fstcrf.ext.tune.weights": "fstcrf.taggers",
     "fstcrf.ext.parts": "fstcrf.training.executors",
     "fstcrf.ext.pipelines": "fstcrf.taggers.pipelines",
     "fstcrf.ext.segments": "fstcrf.taggers.segmental",

@@ -19,7 +19,7 @@ from fstcrf.taggers import Composition, JointCRF
 from fstcrf.text.corpus import Corpus
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.tuning import WeightTrial
+    from fstcrf.ext.tune.weights import WeightTrial
 
 _TUNING = (
     click.option(

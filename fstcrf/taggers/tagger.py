@@ -6,7 +6,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
 from fstcrf import display
@@ -36,11 +36,9 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Acceptor, Grammar
     from fstcrf.machines.plans import Plan, Search
     from fstcrf.machines.transducer import Transducer
-    from fstcrf.taggers import composition, infeasible
+    from fstcrf.taggers import JointExplanation, WeightTrial, composition, infeasible
     from fstcrf.taggers.chain import ChainSentence
-    from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.spelling import Spelling
-    from fstcrf.taggers.tuning import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
     composition = LazyModule("fstcrf.taggers.composition")
     infeasible = LazyModule("fstcrf.taggers.infeasible")
@@ -74,6 +72,16 @@ class TagOptions(TypedDict, total=False):
     threads: int
     tapes: Sequence[str] | None
     on_no_path: OnNoPath
+
+
+class TuningOptions(TypedDict, total=False):
+    """What `Composition.tune_weights` takes beside held-out data."""
+
+    targets: Mapping[str, str | Sequence[Sequence[str]]] | None
+    metric: str
+    grid: Sequence[float]
+    threads: int
+    report: Callable[[WeightTrial], None] | None
 
 
 class DecodeOptions(TagOptions, total=False):
@@ -644,7 +652,7 @@ class Composition(Composable[LabelsT]):
     def tune_weights(self, dev: Data, **options: Unpack[TuningOptions]) -> Self:
         """Return the composition with weights chosen on held-out data.
 
-        Options as for `fstcrf.taggers.tuning.tune_weights`.
+        Options as for `fstcrf.taggers.tune_weights`.
 
         Raises
         ------

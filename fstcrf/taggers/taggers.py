@@ -40,27 +40,25 @@ if TYPE_CHECKING:
     from fstcrf.machines import openfst, plans
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
-    from fstcrf.taggers import batches, chain, composition, explain, tuning
+    from fstcrf.taggers import JointExplanation, batches, chain, composition
     from fstcrf.taggers import product as products
-    from fstcrf.taggers.explain import JointExplanation
-    from fstcrf.taggers.model import explain as model_explain
+    from fstcrf.taggers.model import Explanation, Weight, potentials, training
     from fstcrf.taggers.model import options as model_options
-    from fstcrf.taggers.model import potentials, training
-    from fstcrf.taggers.model.explain import Explanation, Weight
-    from fstcrf.taggers.tuning import TuningOptions
+    from fstcrf.taggers.tagger import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
-    batches, chain, composition, explain, tuning = (
-        LazyModule(f"fstcrf.taggers.{name}")
-        for name in ("batches", "chain", "composition", "explain", "tuning")
+    batches, chain, composition = (
+        LazyModule(f"fstcrf.taggers.{name}") for name in ("batches", "chain", "composition")
     )
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
     lattices = LazyModule("fstcrf.lattices")
     distributions = LazyModule("fstcrf.lattices.distributions")
-    model_explain = LazyModule("fstcrf.taggers.model.explain")
     model_options = LazyModule("fstcrf.taggers.model.options")
     openfst = LazyModule("fstcrf.machines.openfst")
     potentials = LazyModule("fstcrf.taggers.model.potentials")
     products = LazyModule("fstcrf.taggers.product")
+pushes = LazyModule("fstcrf.ext.explain.pushes")
+joint = LazyModule("fstcrf.ext.explain.joint")
+tuning = LazyModule("fstcrf.ext.tune.weights")
 
 P = ParamSpec("P")
 
@@ -287,11 +285,13 @@ class CRF(Model, Composable[list[str]]):
 
     def top_features(self, n: int = 20) -> list[Weight]:
         """Return the n largest weights, by absolute value."""
-        return model_explain.top_features(self, n)
+        found: list[Weight] = pushes.top_features(self, n)
+        return found
 
     def explain(self, sentence: SentenceLike, token: int) -> Explanation:
         """Return which features pushed which label at a token, and by how much."""
-        return model_explain.explain(self, sentence, token)
+        found: Explanation = pushes.explain(self, sentence, token)
+        return found
 
     def bind(self, labels: Mapping[str, Sequence[str]] | None = None) -> potentials.Binding:
         """Return what gives potentials of sentences; see `fstcrf.taggers.model.potentials.bind`."""
@@ -375,7 +375,8 @@ class JointCRF(JointModel, Composition[LabelsT]):
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
         """Return which features of which tagger pushed which label at a token, and by how much."""
-        return explain.explain(self, sentence, token)
+        found: JointExplanation = joint.explain(self, sentence, token)
+        return found
 
     # --- Many ---------------------------------------------------------------------------------
 
@@ -474,10 +475,11 @@ class JointCRF(JointModel, Composition[LabelsT]):
     def tune_weights(self, dev: Data, **options: Unpack[TuningOptions]) -> JointCRF[LabelsT]:
         """Return the composition with weights chosen on held-out data.
 
-        Options as for `fstcrf.taggers.tuning.tune_weights`.
+        Options as for `fstcrf.taggers.tune_weights`.
         """
         with plans.gathered():
-            return tuning.tune_weights(self, dev, **options)
+            found: JointCRF[LabelsT] = tuning.tune_weights(self, dev, **options)
+            return found
 
 
 def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | JointCRF:

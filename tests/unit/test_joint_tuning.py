@@ -10,7 +10,7 @@ import pytest
 from fstcrf import CRF, Composition, Corpus, Grammar, compose, evaluate_spans
 from fstcrf.constraints import at_most, label, pairs
 from fstcrf.errors import DataError, LabelWarning, NoPathError, OptionError
-from fstcrf.taggers.tuning import WEIGHT_GRID, WeightTrial
+from fstcrf.ext.tune.weights import WEIGHT_GRID, WeightTrial
 from tests.support.joint_cases import TRAIN, sentences, tagger, taggers
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")

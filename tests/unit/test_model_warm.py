@@ -9,7 +9,7 @@ import pytest
 
 from fstcrf import CRF
 from fstcrf.errors import LabelError, OptionError
-from fstcrf.taggers.model.explain import Weight
+from fstcrf.ext.explain.pushes import Weight
 from fstcrf.training import Progress
 
 OLD = [

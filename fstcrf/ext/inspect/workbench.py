@@ -14,6 +14,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import DataError, FstcrfError, NoPathError, OptionError
+from fstcrf.ext.explain.joint import JointPush
 from fstcrf.ext.inspect.labelled import LabelledText, QuietPipeline
 from fstcrf.ext.inspect.notes import connected, note
 from fstcrf.ext.inspect.questions import (
@@ -44,7 +45,6 @@ from fstcrf.lattices import Answer
 from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
-from fstcrf.taggers.explain import JointPush
 from fstcrf.taggers.known import Forced, Request
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import FeatureIndex

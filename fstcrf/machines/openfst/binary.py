@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,6 @@ from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.lazy import optional
 from fstcrf.machines.openfst.machine import FstArrays, connect
 from fstcrf.ragged import Ragged
-
-if TYPE_CHECKING:
-    pass
 
 # --- Property bits --------------------------------------------------------------------------------
 # OpenFst believes what a file says of its machine, so only what can be told from the arrays in a

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.model.explain import Explanation as Explanation
-    from fstcrf.taggers.model.explain import Push as Push
-    from fstcrf.taggers.model.explain import Weight as Weight
+    from fstcrf.ext.explain.pushes import Explanation as Explanation
+    from fstcrf.ext.explain.pushes import Push as Push
+    from fstcrf.ext.explain.pushes import Weight as Weight
     from fstcrf.taggers.model.model import Model as Model
     from fstcrf.taggers.model.model import TrainingRecord as TrainingRecord
     from fstcrf.taggers.model.options import Options as Options
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__, __getattr__ = importer(
     __name__,
     {
-        "explain": "Explanation Push Weight",
+        "fstcrf.ext.explain.pushes": "Explanation Push Weight",
         "model": "Model TrainingRecord",
         "options": "Options",
         "reading": "Tape",

@@ -15,13 +15,13 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import OptionError
+from fstcrf.ext.explain.pushes import attributes_at, pushes_of
 from fstcrf.taggers import batches, chain
 from fstcrf.taggers.batches import as_corpus, marginals
 from fstcrf.taggers.component import Component, as_read
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Request
 from fstcrf.taggers.model.decoding import marginals_all
-from fstcrf.taggers.model.explain import attributes_at, pushes_of
 from fstcrf.taggers.model.reading import Data, SentenceLike
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features.template import tape_column

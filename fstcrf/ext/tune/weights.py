@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -38,16 +38,6 @@ WEIGHT_GRID: Weights = (0.0, 0.01, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5
 """0: the first tagger decides alone; 0.01: nearly the cascade; 1: as trained."""
 
 _SWEEPS = 10
-
-
-class TuningOptions(TypedDict, total=False):
-    """What `tune_weights` takes beside a composition and held-out data."""
-
-    targets: Targets | None
-    metric: str
-    grid: Sequence[float]
-    threads: int
-    report: Callable[[WeightTrial], None] | None
 
 
 @dataclass(frozen=True, slots=True)
