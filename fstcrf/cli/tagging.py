@@ -28,12 +28,12 @@ from fstcrf.cli.reporting import counted, place, say, working
 from fstcrf.cli.sources import InputFile
 from fstcrf.errors import DataError, NoPathError, TooLargeError
 from fstcrf.ext.filling import KeptText
-from fstcrf.ext.foreign.items import LABEL
 from fstcrf.files import open_binary, open_target, source_name
 from fstcrf.lattices import Answer, Path
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.corpus.items import LABEL
 from fstcrf.text.corpus.schemes import OUTSIDE, has_spans
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from fstcrf.constraints import contiguous
 from fstcrf.errors import FstcrfError
 from fstcrf.ext.calibration import Calibration, Events
 from fstcrf.ext.documents import scores
-from fstcrf.ext.foreign.items import read_items
 from fstcrf.taggers.pipelines import load_pipeline, read_pipeline
+from fstcrf.text.corpus.items import read_items
 from tests.fuzz.target import Target, folder, in_file, nothing
 
 __all__ = ["TEXTS"]

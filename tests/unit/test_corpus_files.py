@@ -17,7 +17,6 @@ import pytest
 import fstcrf
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ext.cluster.files import digest
-from fstcrf.ext.foreign.items import read_items
 from fstcrf.ext.words.texts import read_words
 from fstcrf.files import (
     atomic_write,
@@ -28,6 +27,7 @@ from fstcrf.files import (
     source_name,
 )
 from fstcrf.text.corpus.collection import CorpusFiles, Piece
+from fstcrf.text.corpus.items import read_items
 from fstcrf.text.features import read_template
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError
-from fstcrf.ext.foreign.items import item_of, read_items, stream_items
+from fstcrf.text.corpus.items import item_of, read_items, stream_items
 
 TEXT = """\
 D\tw=the\tfirst

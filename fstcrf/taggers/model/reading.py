@@ -17,11 +17,11 @@ import numpy as np
 from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools, Longs, distinct
 from fstcrf.errors import DataError, LabelError
-from fstcrf.ext.foreign.items import ATTRIBUTES, item_of
 from fstcrf.kernel.native import mapped
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus, Sentence
+from fstcrf.text.corpus.items import ATTRIBUTES, item_of
 from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, is_literal
 from fstcrf.text.features.surroundings import is_surrounding
 from fstcrf.text.features.template import tape_column

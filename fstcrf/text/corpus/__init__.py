@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.ext.foreign.items import read_items as read_items
-    from fstcrf.ext.foreign.items import stream_items as stream_items
     from fstcrf.text.corpus.columns import ColumnWriter as ColumnWriter
     from fstcrf.text.corpus.columns import read_columns as read_columns
     from fstcrf.text.corpus.columns import stream_columns as stream_columns
@@ -17,6 +15,8 @@ if TYPE_CHECKING:
     from fstcrf.text.corpus.corpus import Corpus as Corpus
     from fstcrf.text.corpus.corpus import Sentence as Sentence
     from fstcrf.text.corpus.corpus import concatenated as concatenated
+    from fstcrf.text.corpus.items import read_items as read_items
+    from fstcrf.text.corpus.items import stream_items as stream_items
     from fstcrf.text.corpus.schemes import Scheme as Scheme
     from fstcrf.text.corpus.schemes import Span as Span
     from fstcrf.text.corpus.schemes import SpanArrays as SpanArrays
@@ -34,7 +34,7 @@ __all__, __getattr__ = importer(
         "columns": "ColumnWriter read_columns stream_columns write_columns",
         "conllu": "read_conllu stream_conllu",
         "corpus": "Column Corpus Sentence concatenated",
-        "fstcrf.ext.foreign.items": "read_items stream_items",
+        "items": "read_items stream_items",
         "schemes": "Scheme Span SpanArrays convert convert_column labels_from_spans "
         "legal_transitions named_scheme span_arrays spans",
     },
