@@ -61,6 +61,7 @@ ROUTING = "get_metadata_routing, set_fit_request, set_score_request"
 """What scikit-learn gives its estimators, with references that only its own site has."""
 
 OFFERED = {
+    "fstcrf.ext.parts": "fstcrf.training.executors",
     "fstcrf.ext.pipelines": "fstcrf.taggers.pipelines",
     "fstcrf.ext.segments": "fstcrf.taggers.segmental",
     "fstcrf.ext.significance": "fstcrf.evaluate",

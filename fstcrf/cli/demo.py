@@ -311,10 +311,7 @@ def show_grammar(chain: JointCRF, grammar: Grammar, text: str, test: Corpus) -> 
 
 
 def _show_joint(
-    test: Corpus,
-    gold: _Decision,
-    decisions: tuple[_Decision, ...],
-    telling: Callable[[int], bool],
+    test: Corpus, gold: _Decision, decisions: tuple[_Decision, ...], telling: Callable[[int], bool]
 ) -> None:
     """Print the first short sentence that tells something, or say that there is none."""
     lengths = [len(fields) for _, fields in gold.labels]

@@ -180,10 +180,7 @@ def _text(report: SpanReport | TokenReport) -> str:
 
 
 def _print_tapes(
-    reports: Mapping[str, SpanReport | TokenReport],
-    labels: Mapping[str, _Labels],
-    *,
-    as_json: bool,
+    reports: Mapping[str, SpanReport | TokenReport], labels: Mapping[str, _Labels], *, as_json: bool
 ) -> None:
     """Print what was found of each tape, then of all together: a label is that of every tape."""
     together = evaluate_tokens(*(_joined([pair[k] for pair in labels.values()]) for k in (0, 1)))

@@ -17,13 +17,10 @@ from fstcrf.text.corpus.collection import CorpusFiles
 
 if TYPE_CHECKING:
     from fstcrf.ext.cluster import dask
-    from fstcrf.training.executors import futures
+    from fstcrf.ext.parts import futures
     from fstcrf.training.executors.executor import Executor
 else:  # training here does not wait for them
-    dask, futures = (
-        LazyModule("fstcrf.ext.cluster.dask"),
-        LazyModule("fstcrf.training.executors.futures"),
-    )
+    dask, futures = LazyModule("fstcrf.ext.cluster.dask"), LazyModule("fstcrf.ext.parts.futures")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

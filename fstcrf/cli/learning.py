@@ -47,11 +47,7 @@ def learn(
     """
     most = context.params["max_iterations"]
     with held(output, "training"), reporter(as_json=as_json, max_iterations=most) as told:
-        with (
-            in_flags(context.command),
-            stopping(told.line(STOPPING)),
-            warnings_to(told.data),
-        ):
+        with in_flags(context.command), stopping(told.line(STOPPING)), warnings_to(told.data):
             model = train(told)
         save(model)
         told.done(f"{output}: {model!r}; {model.record.reason}", model=output)

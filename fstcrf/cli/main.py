@@ -40,15 +40,9 @@ COMMANDS = {
         "demo",
         "Train, compose, constrain and evaluate on a small corpus of the project's own.",
     ),
-    "train": Listed(
-        "fstcrf.cli.train",
-        "train",
-        "Train a tagger.",
-    ),
+    "train": Listed("fstcrf.cli.train", "train", "Train a tagger."),
     "tune": Listed(
-        "fstcrf.ext.tune.command",
-        "tune",
-        "Choose options of training on held-out data.",
+        "fstcrf.ext.tune.command", "tune", "Choose options of training on held-out data."
     ),
     "compose": Listed(
         "fstcrf.cli.compose",
@@ -80,15 +74,9 @@ COMMANDS = {
         "fields",
         "Write a model of fields that agree throughout a document.",
     ),
-    "tag": Listed(
-        "fstcrf.cli.tag",
-        "tag",
-        "Tag a file, or files into a folder.",
-    ),
+    "tag": Listed("fstcrf.cli.tag", "tag", "Tag a file, or files into a folder."),
     "words": Listed(
-        "fstcrf.ext.words.command",
-        "words",
-        "Find the words of unspaced text, by a lexicon.",
+        "fstcrf.ext.words.command", "words", "Find the words of unspaced text, by a lexicon."
     ),
     "eval": Listed(
         "fstcrf.cli.evaluate",
@@ -116,9 +104,7 @@ COMMANDS = {
         "Write one page about a model on text with gold labels: scores, confusions, errors.",
     ),
     "inspect": Listed(
-        "fstcrf.ext.inspect.command",
-        "inspect",
-        "Look into a model's lattices in a browser.",
+        "fstcrf.ext.inspect.command", "inspect", "Look into a model's lattices in a browser."
     ),
     "convert": Listed(
         "fstcrf.ext.foreign.command",

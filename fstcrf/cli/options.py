@@ -363,12 +363,7 @@ def search_options(command: Command) -> Command:
 def seed_option(of: str) -> Callable[[Command], Command]:
     """Return a decorator that adds ``--seed``; `of` says what is drawn."""
     return click.option(
-        "--seed",
-        metavar="N",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        help=of,
+        "--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help=of
     )
 
 

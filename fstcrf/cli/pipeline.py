@@ -93,10 +93,7 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
         raise click.UsageError(f"--output {output} is a file, expected a folder")
     for file in _written_to(output, declared):
         spare_inputs(file, _named_in(path))
-    with (
-        held(output, "training"),
-        reporter(as_json=log_json, max_iterations=None) as told,
-    ):
+    with held(output, "training"), reporter(as_json=log_json, max_iterations=None) as told:
         try:
             with stopping(told.line(STOPPING)), warnings_to(told.data):
                 found = declared.train(
@@ -170,12 +167,7 @@ def tag(
     model = _changed(model, given["weights"], ())
     asked = question(model, given, tape="task")
     source = model_input(
-        model.composition,
-        path=path,
-        columns=columns,
-        kind=kind,
-        separator=separator,
-        fill=fill,
+        model.composition, path=path, columns=columns, kind=kind, separator=separator, fill=fill
     )
     tag_file(model, source, path, output, asked).report()
 

@@ -46,9 +46,7 @@ _SEVERAL = (
 @click.argument("inputs", metavar="[INPUT]...", nargs=-1)
 @tagging_options("tape")
 @click.option(
-    "--joint/--cascade",
-    default=None,
-    help="Short for --decode joint and --decode cascade.",
+    "--joint/--cascade", default=None, help="Short for --decode joint and --decode cascade."
 )
 @document_options
 @lambda command: with_options(_SEVERAL, command)

@@ -321,12 +321,7 @@ def _train(
 
 
 def _finish(
-    model: CRF,
-    output: str,
-    told: Reporter,
-    seconds: float,
-    checkpoint: str,
-    command: click.Command,
+    model: CRF, output: str, told: Reporter, seconds: float, checkpoint: str, command: click.Command
 ) -> None:
     record = model.record
     if record is None:

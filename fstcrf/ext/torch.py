@@ -14,13 +14,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, whole_number
 from fstcrf.arrays import Array, Bools, Ints, Longs
 from fstcrf.errors import LabelError, OptionError, ShapeError
-from fstcrf.ext.gradients import (
-    Heads,
-    LabelLoss,
-    best_labels,
-    label_probabilities,
-    likelihood,
-)
+from fstcrf.ext.gradients import Heads, LabelLoss, best_labels, label_probabilities, likelihood
 from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.emissions.reading import (
     LabelNames,

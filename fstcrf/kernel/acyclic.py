@@ -324,11 +324,7 @@ def topological(row: Longs, target: Ints) -> tuple[Ints, int]:
     work, cycle = np.empty(2 * states, dtype=np.int32), ffi.new("int64_t *")
     where = ffi.new("int64_t *")
     status = lib.fc_topological(
-        *_arcs(row, target, states),
-        array_out(number),
-        cycle,
-        array_out(work),
-        where,
+        *_arcs(row, target, states), array_out(number), cycle, array_out(work), where
     )
     _check(status, where[0])
     return number, int(cycle[0])

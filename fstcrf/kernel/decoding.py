@@ -17,11 +17,7 @@ from fstcrf.kernel.graphs import Domain, domain_number
 from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 
-_DOMAINS = {
-    "auto": (lib.FC_SUM, lib.FC_LOGS),
-    "linear": (lib.FC_SUM,),
-    "log": (lib.FC_LOGS,),
-}
+_DOMAINS = {"auto": (lib.FC_SUM, lib.FC_LOGS), "linear": (lib.FC_SUM,), "log": (lib.FC_LOGS,)}
 
 
 class Ranked(NamedTuple):
@@ -183,11 +179,7 @@ def log_partitions(batch: Bound, *, domain: Domain = "auto") -> Floats:
 
 
 def axis_posterior(
-    batch: Bound,
-    *,
-    arcs: tuple[int, ...] = (),
-    entropy: bool = False,
-    domain: Domain = "auto",
+    batch: Bound, *, arcs: tuple[int, ...] = (), entropy: bool = False, domain: Domain = "auto"
 ) -> AxisPosterior:
     """Return log Z and posterior probabilities.
 

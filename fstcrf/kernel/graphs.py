@@ -169,11 +169,7 @@ def log_partition(graph: Graph, offsets: Longs, node: Floats, *, domain: Domain 
     call = GraphCall(graph, offsets, node)
     log_z = np.empty(call.B)
     status = lib.fc_machine_log_partition(
-        *call.inputs,
-        domain_number(domain),
-        array_out(log_z),
-        call.work,
-        call.where,
+        *call.inputs, domain_number(domain), array_out(log_z), call.work, call.where
     )
     check(status, "log_partition: sentence", call.where[0])
     return log_z
@@ -268,10 +264,7 @@ def max_marginals(graph: Graph, offsets: Longs, node: Floats) -> Floats:
     call = GraphCall(graph, offsets, node)
     out = np.empty_like(node)
     status = lib.fc_machine_max_marginals(
-        *call.inputs,
-        [array_out(out)],
-        *(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL),
-        call.work,
+        *call.inputs, [array_out(out)], *(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL), call.work
     )
     check(status, "max_marginals")
     return out

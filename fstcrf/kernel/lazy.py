@@ -565,11 +565,7 @@ class Arena:
         view.visit, view.states, view.queue, view.table = self._memory
 
     def allow(
-        self,
-        allowance: Allowance | None,
-        *,
-        hands_over: bool = False,
-        longest: int = _ANY_LENGTH,
+        self, allowance: Allowance | None, *, hands_over: bool = False, longest: int = _ANY_LENGTH
     ) -> None:
         """Say what a search may do, and whether then a product answers, up to so many tokens."""
         view = self.view

@@ -14,12 +14,7 @@ from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
 from fstcrf.lazy import made_once
 
 Firing = Literal["every", "first", "last", "inner"]
-_FIRING = {
-    "every": lib.FC_EVERY,
-    "first": lib.FC_FIRST,
-    "last": lib.FC_LAST,
-    "inner": lib.FC_INNER,
-}
+_FIRING = {"every": lib.FC_EVERY, "first": lib.FC_FIRST, "last": lib.FC_LAST, "inner": lib.FC_INNER}
 
 
 class KeyTerm(NamedTuple):
@@ -250,11 +245,7 @@ def compacted(rows: Ints) -> tuple[Longs, Ints]:
     n, width = rows.shape
     indptr, index = np.empty(n + 1, dtype=np.int64), np.empty(n * width, dtype=np.int32)
     status = lib.fc_compact_rows(
-        n,
-        width,
-        array_in(rows, np.int32, rows.shape, "rows"),
-        array_out(indptr),
-        array_out(index),
+        n, width, array_in(rows, np.int32, rows.shape, "rows"), array_out(indptr), array_out(index)
     )
     check(status, "compacting rows")
     return indptr, index[: indptr[n]]

@@ -378,12 +378,7 @@ class Learner:
         return float(loss[0])
 
     def sgd_epoch(
-        self,
-        order: Longs,
-        rate: Floats,
-        decay: float,
-        theta: Parameters,
-        scale: float,
+        self, order: Longs, rate: Floats, decay: float, theta: Parameters, scale: float
     ) -> tuple[float, float]:
         """Run one epoch of stochastic gradient descent in place.
 

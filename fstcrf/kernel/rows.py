@@ -137,14 +137,7 @@ class SparseRows:
         )
         check(status, "cells of rows times table", where[0])
 
-    def scatter(
-        self,
-        token: Longs,
-        slot: Longs,
-        mass: Floats,
-        place: Ints,
-        out: Floats,
-    ) -> None:
+    def scatter(self, token: Longs, slot: Longs, mass: Floats, place: Ints, out: Floats) -> None:
         """Add the attributes of some tokens to parameters, each times a mass.
 
         Parameters
@@ -246,13 +239,7 @@ class PackedTable:
             raise ShapeError("a packed table whose places or slots lie outside it")
 
     @classmethod
-    def from_cells(
-        cls,
-        n_rows: int,
-        width: int,
-        cells: Longs,
-        weights: Floats,
-    ) -> Self:
+    def from_cells(cls, n_rows: int, width: int, cells: Longs, weights: Floats) -> Self:
         """Lay out the weights at some cells, ``row * width + column`` each; the rest is zero.
 
         Parameters

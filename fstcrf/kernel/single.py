@@ -44,12 +44,7 @@ class SentenceGraph:
         self._factor = ffi.new("fc_factor *", {"rows": 1, "width": self._states, "moving": 1})
         self._memory = weights, scores  # what the structures point into
 
-    def potentials(
-        self,
-        indptr: Longs,
-        index: Ints,
-        value: Singles | None,
-    ) -> Floats:
+    def potentials(self, indptr: Longs, index: Ints, value: Singles | None) -> Floats:
         """Return the sums of the table's rows, float64 [T, S]; values are ones when absent."""
         n, size = len(indptr) - 1, len(index)
         bounds = array_in(indptr, np.int64, (n + 1,), "indptr")

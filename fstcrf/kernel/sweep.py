@@ -346,11 +346,7 @@ def _frequent(index: Ints) -> int:
 
 
 def _pointers(
-    n_states: int,
-    state_slots: Ints | None,
-    offsets: Longs,
-    weight: Floats,
-    own: ShardAttributes,
+    n_states: int, state_slots: Ints | None, offsets: Longs, weight: Floats, own: ShardAttributes
 ) -> dict[str, Any]:
     """Return the arrays of a shard, checked, by the names that the kernel has for them."""
     tokens, sentences = len(own.row_ptr) - 1, len(offsets) - 1

@@ -22,14 +22,7 @@ from fstcrf.kernel import Budget
 from fstcrf.lattices.dense import Dense
 from fstcrf.lattices.engine import Coupling, Over, Row, Runs, Said, Segment, Tape
 from fstcrf.lattices.questions import Questions
-from fstcrf.lattices.tapes import (
-    Taped,
-    compiled,
-    constrained,
-    free_program,
-    joined,
-    scaled_program,
-)
+from fstcrf.lattices.tapes import Taped, compiled, constrained, free_program, joined, scaled_program
 from fstcrf.lazy import LazyModule, memoised
 from fstcrf.machines import plans
 from fstcrf.machines.plans import Plan, Program, Search, plan_of, scaled
@@ -156,13 +149,7 @@ class DenseRow(Taped):
         return span_answers.span_risk(self.engine, self.tapes[tape], scheme)
 
     def bounded_confidence(
-        self,
-        method: Method,
-        n: int,
-        samples: int,
-        level: float,
-        seed: int,
-        budget: Budget | None,
+        self, method: Method, n: int, samples: int, level: float, seed: int, budget: Budget | None
     ) -> Confidence:
         return sureness.bounded(Questions(self), method, n, samples, level, seed, budget)
 
@@ -204,10 +191,7 @@ class DenseRow(Taped):
         return self.with_program(constrained(self.program, grammar.constraints, search, budget))
 
     def beside(
-        self,
-        others: Sequence[Row],
-        names: Sequence[Mapping[str, str]],
-        coupling: Coupling,
+        self, others: Sequence[Row], names: Sequence[Mapping[str, str]], coupling: Coupling
     ) -> DenseRow | ArcRow:
         dense = [other for other in others if isinstance(other, DenseRow)]
         if len(dense) < len(others):

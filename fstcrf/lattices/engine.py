@@ -250,13 +250,7 @@ class Row(Protocol):
         """Return the segments with the largest ratio of expectations that F is."""
 
     def bounded_confidence(
-        self,
-        method: Method,
-        n: int,
-        samples: int,
-        level: float,
-        seed: int,
-        budget: Budget | None,
+        self, method: Method, n: int, samples: int, level: float, seed: int, budget: Budget | None
     ) -> Confidence:
         """Return bounds on how sure the best legal path is, where sums cost too much."""
 
@@ -290,10 +284,7 @@ class Row(Protocol):
         """Return the paths that a grammar accepts, its scores added."""
 
     def beside(
-        self,
-        others: Sequence[Row],
-        names: Sequence[Mapping[str, str]],
-        coupling: Coupling,
+        self, others: Sequence[Row], names: Sequence[Mapping[str, str]], coupling: Coupling
     ) -> Row:
         """Return the composition; `names`: new ones of all tapes; couplings: of all tapes, too."""
 

@@ -82,10 +82,7 @@ def _named(
 
 
 def _summed(
-    lattices: Sequence[Any],
-    found: list[list[Path]],
-    chosen: list[tuple[str, ...]],
-    threads: int,
+    lattices: Sequence[Any], found: list[list[Path]], chosen: list[tuple[str, ...]], threads: int
 ) -> list[list[Path]]:
     """Return the paths with the probability of their labels, summed over the other tapes."""
     parts, whose = [], []

@@ -16,13 +16,7 @@ from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
 from fstcrf.lattices.paths import Labels, Path
 from fstcrf.lattices.tapes import Taped
-from fstcrf.machines.openfst import (
-    EPSILON,
-    FstArrays,
-    connect,
-    sausage_machine,
-    symbols,
-)
+from fstcrf.machines.openfst import EPSILON, FstArrays, connect, sausage_machine, symbols
 from fstcrf.ragged import Ragged
 
 _LEAST = 0.005  # shown as 0.01
@@ -60,10 +54,7 @@ def lattice_table(lattice: _Lattice, tokens: Sequence[str] | None = None) -> str
 
 
 def _table(
-    labels: Sequence[str],
-    marginals: Floats,
-    path: Sequence[str],
-    tokens: Sequence[str] | None,
+    labels: Sequence[str], marginals: Floats, path: Sequence[str], tokens: Sequence[str] | None
 ) -> list[str]:
     if tokens is not None and len(tokens) != len(marginals):
         raise ShapeError(f"{len(tokens)} names for {len(marginals)} tokens")

@@ -21,12 +21,7 @@ from fstcrf.arrays import Bools, Longs
 from fstcrf.ext.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
 from fstcrf.ext.documents.fields import Counting
 from fstcrf.ext.significance import SpanCounts
-from fstcrf.recipes.corpora import (
-    TWINS,
-    all_messages,
-    token_counts,
-    without_breaks,
-)
+from fstcrf.recipes.corpora import TWINS, all_messages, token_counts, without_breaks
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import FURTHER, windows
 from fstcrf.recipes.protocol import Protocol, Settings, grid

@@ -270,10 +270,7 @@ class _Study:
 
 def consistency(train: Corpus, settings: Settings) -> Consistency:
     model = Consistency.estimate(
-        train,
-        ENTITY,
-        ignore_case=settings["ignore_case"],
-        incomplete=settings["incomplete"] > 0,
+        train, ENTITY, ignore_case=settings["ignore_case"], incomplete=settings["incomplete"] > 0
     )
     for relation in ("same", "within", "incomplete"):
         model = model.scaled(settings[relation], relation)

@@ -287,12 +287,7 @@ class TaskTrainer:
         return [float(mean) for mean in np.mean(rows, axis=0)]
 
     def _course(
-        self,
-        system: System,
-        choice: Choice,
-        part: Corpus,
-        dev: Corpus,
-        fold: int,
+        self, system: System, choice: Choice, part: Corpus, dev: Corpus, fold: int
     ) -> Work[list[float]]:
         task = self.task
 

@@ -105,11 +105,7 @@ class Protocol:
         return choice.settings
 
     def _trial(
-        self,
-        name: str,
-        settings: Settings,
-        held_out: Callable[[Settings], float],
-        about: object,
+        self, name: str, settings: Settings, held_out: Callable[[Settings], float], about: object
     ) -> Work[float]:
         words = ", ".join(f"{key} {value}" for key, value in settings.items())
         part = f"{name}, held-out, {words}"

@@ -95,10 +95,7 @@ _RUN_NUMBERS = 500_000
 
 
 def runs(
-    composition: JointModel,
-    sentences: Data,
-    answer: Callable[[Run, Values], AnswerT],
-    threads: int,
+    composition: JointModel, sentences: Data, answer: Callable[[Run, Values], AnswerT], threads: int
 ) -> tuple[list[int], list[AnswerT]]:
     """Answer run by run; the runs do not depend on the threads.
 
@@ -333,12 +330,7 @@ def path_labels(composition: JointModel, path: Ints) -> list[Ints]:
 
 
 def _bound(
-    program: Program,
-    machine: kernel.JointChain,
-    run: Run,
-    values: Values,
-    *,
-    checked: bool = False,
+    program: Program, machine: kernel.JointChain, run: Run, values: Values, *, checked: bool = False
 ) -> kernel.Bound:
     return kernel.Bound(machine, run.offsets, program.per_token(values), checked=checked)
 

@@ -230,11 +230,7 @@ def tag_one(composition: JointModel, sentence: SentenceLike) -> tuple[list[str],
 
 
 def _best_after(
-    stages: Sequence[Stage],
-    sentence: Sentence,
-    before: tuple[Ints, ...],
-    base: float,
-    least: float,
+    stages: Sequence[Stage], sentence: Sentence, before: tuple[Ints, ...], base: float, least: float
 ) -> tuple[float, tuple[Ints, ...] | None]:
     """Return the score and paths of the best labelling after a prefix that scores `base`.
 

@@ -128,12 +128,7 @@ def _label_numbers(symbols: Ints, table: tuple[str, ...] | None, labels: tuple[s
     return number[symbols]
 
 
-def _check_labels(
-    machine: openfst.FstArrays,
-    read: Tape,
-    written: Tape,
-    name: str,
-) -> None:
+def _check_labels(machine: openfst.FstArrays, read: Tape, written: Tape, name: str) -> None:
     known = set(_label_numbers(machine.ilabel, machine.isymbols, read[1]).tolist())
     missing = [label for i, label in enumerate(read[1]) if i not in known]
     if missing:
@@ -159,12 +154,7 @@ def _check_labels(
         )
 
 
-def _deterministic(
-    machine: openfst.FstArrays,
-    read: Tape,
-    written: Tape,
-    name: str,
-) -> Acceptor:
+def _deterministic(machine: openfst.FstArrays, read: Tape, written: Tape, name: str) -> Acceptor:
     sizes = len(read[1]), len(written[1])
     pair = _label_numbers(machine.ilabel, machine.isymbols, read[1]) * sizes[1]
     pair += _label_numbers(machine.olabel, machine.osymbols, written[1])

@@ -15,12 +15,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Array
-from fstcrf.errors import (
-    LabelError,
-    ModelFileError,
-    OptionError,
-    TooLargeError,
-)
+from fstcrf.errors import LabelError, ModelFileError, OptionError, TooLargeError
 from fstcrf.lazy import LazyModule, made_once
 from fstcrf.storage import VERSION, file_kind, group, read_arrays, sound
 from fstcrf.taggers.model import model as models

@@ -15,13 +15,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.stages import (
-    Given,
-    Stage,
-    bounds_of,
-    repeated,
-    with_tape,
-)
+from fstcrf.taggers.stages import Given, Stage, bounds_of, repeated, with_tape
 from fstcrf.text.corpus import Corpus
 
 

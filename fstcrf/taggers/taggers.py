@@ -34,11 +34,7 @@ if TYPE_CHECKING:
 
     from fstcrf import lattices
     from fstcrf.kernel import Budget
-    from fstcrf.lattices import (
-        Lattice,
-        TapeLattice,
-        distributions,
-    )
+    from fstcrf.lattices import Lattice, TapeLattice, distributions
     from fstcrf.lattices.distributions import Distributions
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import openfst, plans

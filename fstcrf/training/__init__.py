@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
+    from fstcrf.ext.papers.local import LocalLikelihood as LocalLikelihood
+    from fstcrf.ext.papers.local import normalised as normalised
+    from fstcrf.ext.papers.voted import voted_paths as voted_paths
     from fstcrf.training.asgd import ASGD as ASGD
     from fstcrf.training.lbfgs import LBFGS as LBFGS
     from fstcrf.training.lbfgs import OWLQN as OWLQN
     from fstcrf.training.likelihood import Likelihood as Likelihood
-    from fstcrf.training.local import LocalLikelihood as LocalLikelihood
-    from fstcrf.training.local import normalised as normalised
     from fstcrf.training.loop import Checkpoint as Checkpoint
     from fstcrf.training.loop import Outcome as Outcome
     from fstcrf.training.loop import Progress as Progress
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from fstcrf.training.online import AROW as AROW
     from fstcrf.training.online import AveragedPerceptron as AveragedPerceptron
     from fstcrf.training.online import PassiveAggressive as PassiveAggressive
-    from fstcrf.training.online import voted_paths as voted_paths
     from fstcrf.training.optimiser import Objective as Objective
     from fstcrf.training.optimiser import Optimiser as Optimiser
     from fstcrf.training.optimiser import Staged as Staged
@@ -41,13 +41,14 @@ __all__, __getattr__ = importer(
         "asgd": "ASGD",
         "lbfgs": "LBFGS OWLQN",
         "likelihood": "Likelihood",
-        "local": "LocalLikelihood normalised",
         "loop": "Checkpoint Outcome Progress fit",
-        "online": "AROW AveragedPerceptron PassiveAggressive voted_paths",
+        "online": "AROW AveragedPerceptron PassiveAggressive",
         "optimiser": "Objective Optimiser Staged Step",
         "preconditioning": "DiagonalHessian InUnits Ties Untied tied",
         "problem": "ParameterSpace Problem Tables",
         "sgd": "L2SGD",
         "support": "frequent parameter_space",
+        "fstcrf.ext.papers.local": "LocalLikelihood normalised",
+        "fstcrf.ext.papers.voted": "voted_paths",
     },
 )

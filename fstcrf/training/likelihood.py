@@ -124,9 +124,7 @@ class Fused:
         out = np.zeros(self._parts[-1])
         node, transition, _, initial, final = (out[a:b] for a, b in pairwise(self._parts))
 
-        def swept(
-            shard: kernel.Shard,
-        ) -> tuple[kernel.Shard, kernel.Sweep, kernel.SweepWorkspace]:
+        def swept(shard: kernel.Shard) -> tuple[kernel.Shard, kernel.Sweep, kernel.SweepWorkspace]:
             try:
                 workspace = self._workspaces.get_nowait()
             except Empty:

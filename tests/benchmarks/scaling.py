@@ -34,10 +34,10 @@ from typing import Any
 
 from fstcrf import CRF
 from fstcrf.ext.cluster.dask import DaskExecutor
+from fstcrf.ext.parts.futures import ProcessExecutor
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.training import Progress
 from fstcrf.training.executors.executor import Executor
-from fstcrf.training.executors.futures import ProcessExecutor
 from tests.benchmarks import accuracy, machine
 from tests.benchmarks.report import Line, table
 from tests.benchmarks.running import Bench, BenchmarkError

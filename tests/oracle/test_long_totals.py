@@ -19,8 +19,8 @@ from fstcrf import Lattice, kernel
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.ext.rules.kernel import Counter, expected_steps
+from fstcrf.ext.segments.kernel import Extras, SemiMarkov, best_segments, segment_sums
 from fstcrf.kernel import Graph
-from fstcrf.kernel.semimarkov import Extras, SemiMarkov, best_segments, segment_sums
 from fstcrf.machines import openfst
 
 TOKENS, ULPS = 100_000, 4

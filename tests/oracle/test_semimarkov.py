@@ -7,8 +7,8 @@ import pytest
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import FstcrfError
+from fstcrf.ext.segments.kernel import Extras, SemiMarkov, best_segments, segment_sums
 from fstcrf.kernel.rows import padded
-from fstcrf.kernel.semimarkov import Extras, SemiMarkov, best_segments, segment_sums
 from fstcrf.lattices import Lattice
 
 

@@ -17,15 +17,16 @@ import pytest
 from fstcrf import CRF, kernel
 from fstcrf.constraints import at_most
 from fstcrf.errors import DataError, OptionError, SchemeError, TemplateError
-from fstcrf.taggers.model import distributed, spread
+from fstcrf.ext.parts import texts as spread
+from fstcrf.ext.parts import training as distributed
+from fstcrf.ext.parts.futures import FuturesExecutor, ProcessExecutor
+from fstcrf.ext.parts.spool import ArrayFile, Spool
 from fstcrf.text.corpus import collection, read_columns, write_columns
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.corpus import Corpus
 from fstcrf.text.features import counting
 from fstcrf.training import shards
 from fstcrf.training.executors.executor import LocalExecutor
-from fstcrf.training.executors.futures import FuturesExecutor, ProcessExecutor
-from fstcrf.training.spool import ArrayFile, Spool
 
 COLUMNS = ("word", "number", "label")
 TEMPLATE = """

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import KernelError, ShapeError
+from fstcrf.ext.segments.kernel import PhraseFinder, PhraseTrie
 from fstcrf.kernel.lookup import (
     Firing,
     KeyFamily,
@@ -23,7 +24,6 @@ from fstcrf.kernel.lookup import (
     is_permutation,
 )
 from fstcrf.kernel.native import SLOT
-from fstcrf.kernel.semimarkov import PhraseFinder, PhraseTrie
 
 FIRINGS: tuple[Firing, ...] = ("every", "first", "last", "inner")
 

@@ -8,8 +8,8 @@ import pytest
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.ext.rules.kernel import Counter, expected_steps
+from fstcrf.ext.segments.kernel import Extras, SemiMarkov, segment_sums
 from fstcrf.kernel.rows import padded
-from fstcrf.kernel.semimarkov import Extras, SemiMarkov, segment_sums
 
 
 def counted(scores: dict[str, Floats]) -> Floats:

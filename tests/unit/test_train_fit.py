@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import ModelFileError, NumericError, OptionError
+from fstcrf.ext.course import Course
 from fstcrf.storage import write_arrays
 from fstcrf.training import (
     Checkpoint,
@@ -24,7 +25,6 @@ from fstcrf.training import (
     Step,
     fit,
 )
-from fstcrf.training.course import Course
 from fstcrf.training.loop import KIND, VERSION, saved_iteration
 from tests.support.interrupts import interrupt_at
 

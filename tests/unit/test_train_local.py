@@ -10,7 +10,7 @@ import pytest
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.training.local import LocalLikelihood, normalised
+from fstcrf.ext.papers.local import LocalLikelihood, normalised
 from tests.support.problems import BIO_CASES, Case, random_case
 
 

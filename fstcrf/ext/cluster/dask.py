@@ -25,8 +25,8 @@ from fstcrf.ext.cluster.connection import (
     connected,
     distributed_package,
 )
+from fstcrf.ext.parts.futures import NUMBERS, HeldStates, Missing, StateStep, forget, work
 from fstcrf.training.executors.executor import Add, Function, Placement, joined, shares, subtrees
-from fstcrf.training.executors.futures import NUMBERS, HeldStates, Missing, StateStep, forget, work
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -23,14 +23,7 @@ from fstcrf.cli.progress import Meter
 from fstcrf.cli.questions import label_biases, shown_names
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import InputFile, training_input
-from fstcrf.cli.tagging import (
-    NOTHING,
-    Outcomes,
-    done_of,
-    joined,
-    placed,
-    write_tagged,
-)
+from fstcrf.cli.tagging import NOTHING, Outcomes, done_of, joined, placed, write_tagged
 from fstcrf.errors import DataError, NoPathError, SchemeError
 from fstcrf.ext import documents as library
 from fstcrf.files import Source
@@ -96,11 +89,7 @@ _SENTENCES = {
 }
 """Options of decoding sentences that sampling has not, and their defaults."""
 _OUTPUT = click.option(
-    "-o",
-    "--output",
-    metavar="OUT",
-    required=True,
-    help="Where the model goes: JSON; stdout if -.",
+    "-o", "--output", metavar="OUT", required=True, help="Where the model goes: JSON; stdout if -."
 )
 _ALONE = ("sweeps", "schedule", "draw", "start", "take", "chains", "seed")
 
@@ -251,12 +240,7 @@ def consistency(
     corpus = source.read(path)
     _warn_of_scheme(corpus, target, scheme)
     model = library.Consistency.estimate(
-        corpus,
-        target,
-        column=compare,
-        tape=tape,
-        ignore_case=ignore_case,
-        incomplete=incomplete,
+        corpus, target, column=compare, tape=tape, ignore_case=ignore_case, incomplete=incomplete
     )
     model.save(written_path(output))
     slices, where = len(corpus.document_slices()), shown_output(output)

@@ -41,11 +41,7 @@ class PairCounts:
 
 
 def count_pairs(
-    corpus: Corpus,
-    target: str,
-    *,
-    column: str = "word",
-    ignore_case: bool = False,
+    corpus: Corpus, target: str, *, column: str = "word", ignore_case: bool = False
 ) -> PairCounts:
     """Count pairs of spans with the same tokens, and of spans within others, as `estimate` does."""
     types = _types(corpus, target)

@@ -493,9 +493,5 @@ CRFPP = Format(
     write=_written,
 )
 CRFPP_TEXT = Format(
-    "crfpp-text",
-    "a text model of CRF++",
-    recognises=_is_text,
-    read=_read,
-    write=_written_text,
+    "crfpp-text", "a text model of CRF++", recognises=_is_text, read=_read, write=_written_text
 )

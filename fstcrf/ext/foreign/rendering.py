@@ -228,10 +228,7 @@ class _Writer:
                 pair = side is self._index.arc
                 head = heads[family.kind == "arc", number]
                 yield self._family(family, head, packing, table, side.vocabularies, cells, pair)
-        for name, states, value in (
-            (_FIRST, space.initial, initial),
-            (_LAST, space.final, final),
-        ):
+        for name, states, value in ((_FIRST, space.initial, initial), (_LAST, space.final, final)):
             if value.any():
                 yield self._ends(name, states.astype(np.int64), value)
         if self._index.templates.has_transitions or transition.any():

@@ -427,10 +427,5 @@ def _netstring(text: bytes) -> bytes:
 
 
 WAPITI = Format(
-    "wapiti",
-    "a Wapiti model",
-    recognises=_recognised,
-    read=_read,
-    suffix=".wapiti",
-    write=_written,
+    "wapiti", "a Wapiti model", recognises=_recognised, read=_read, suffix=".wapiti", write=_written
 )

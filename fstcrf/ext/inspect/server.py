@@ -446,11 +446,7 @@ def application(bench: Workbench, access: Access | None = None, *, threads: int 
     ]
     inner = Starlette(
         routes=routes,
-        exception_handlers={
-            _RefusedError: _refused,
-            ClientDisconnect: _left,
-            Exception: _broken,
-        },
+        exception_handlers={_RefusedError: _refused, ClientDisconnect: _left, Exception: _broken},
     )
     return _Guard(inner, access or Access())
 

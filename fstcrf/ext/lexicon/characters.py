@@ -53,9 +53,7 @@ class Characters:
 
     @classmethod
     def of_kinds(
-        cls,
-        kinds: Mapping[str, Kind],
-        ranges: Iterable[tuple[int, int, Sequence[str]]],
+        cls, kinds: Mapping[str, Kind], ranges: Iterable[tuple[int, int, Sequence[str]]]
     ) -> Characters:
         """Return the table of kinds and ranges ``(first, last, its kinds)``; the last range counts.
 

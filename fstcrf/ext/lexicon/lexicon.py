@@ -363,10 +363,7 @@ class Lexicon:
         return self.tag_all([text], boundaries=known).only()
 
     def tag_all(
-        self,
-        texts: Sequence[str],
-        *,
-        boundaries: Sequence[Mapping[int, bool]] | None = None,
+        self, texts: Sequence[str], *, boundaries: Sequence[Mapping[int, bool]] | None = None
     ) -> WordAnswer:
         """Return the best words of texts as flat arrays; arguments as for `tag`.
 

@@ -27,11 +27,7 @@ class _Lexicon(Protocol):
     """What finds words."""
 
     def lattice(
-        self,
-        text: str,
-        *,
-        boundaries: Mapping[int, bool] | None,
-        word_class: Callable[[str], str],
+        self, text: str, *, boundaries: Mapping[int, bool] | None, word_class: Callable[[str], str]
     ) -> AnyLattice:
         """Return all words of a text as segments."""
 
@@ -142,12 +138,7 @@ class LexiconTagger:
         if not paths:
             raise lattice.row.no_path()
         return [
-            TaggedWords(
-                words.chosen(path.arcs),
-                list(path.labels[1]),
-                path.score,
-                path.probability,
-            )
+            TaggedWords(words.chosen(path.arcs), list(path.labels[1]), path.score, path.probability)
             for path in paths
         ]
 

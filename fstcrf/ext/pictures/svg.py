@@ -534,10 +534,7 @@ def _graph(drawing: Drawing, one: Diagram, top: float) -> float:
     above += 11.0 * max((level[t] - level[s] for s, t in named), default=0)
     rows = max(map(len, order), default=0)
     place = {
-        state: (
-            half + stride * n,
-            top + above + apart * (i + (rows - len(layer)) / 2),
-        )
+        state: (half + stride * n, top + above + apart * (i + (rows - len(layer)) / 2))
         for n, layer in enumerate(order)
         for i, state in enumerate(layer)
     }

@@ -255,11 +255,7 @@ _Key = tuple[int, int, int, str]  # sentence, start, end, type or label
 
 
 def _decided(
-    tagger: Tagger[Any],
-    corpus: Corpus,
-    tape: str,
-    threads: int,
-    told: Callable[[float], None],
+    tagger: Tagger[Any], corpus: Corpus, tape: str, threads: int, told: Callable[[float], None]
 ) -> tuple[list[list[str]], int]:
     import warnings  # noqa: PLC0415
 

@@ -21,6 +21,7 @@ import numpy as np
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import LearningWarning, NumericError
+from fstcrf.ext.course import Course
 from fstcrf.ext.rules.kernel import Counts, expected_steps
 from fstcrf.ext.rules.patterns import CountingAutomaton, RuleFile, counting_automaton, written
 from fstcrf.ext.rules.sentences import (
@@ -40,7 +41,6 @@ from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data
 from fstcrf.training import Progress
-from fstcrf.training.course import Course
 from fstcrf.training.shards import shard_bounds
 
 

@@ -23,6 +23,7 @@ from fstcrf import kernel
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Singles
 from fstcrf.errors import OptionError
+from fstcrf.ext.course import Course, known
 from fstcrf.ext.rules.kernel import Counter, expected_steps
 from fstcrf.ext.rules.learning import (
     LearnedRules,
@@ -47,7 +48,6 @@ from fstcrf.taggers.model.reading import Data, read_sentences
 from fstcrf.taggers.model.structure import order_of
 from fstcrf.taggers.taggers import CRF
 from fstcrf.training import Progress
-from fstcrf.training.course import Course, known
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import General, SummedLikelihood
 from fstcrf.training.loop import Outcome

@@ -16,14 +16,11 @@ from fstcrf.arrays import Array, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
+from fstcrf.ext.course import Course, known
 from fstcrf.ext.segments import files
 from fstcrf.ext.segments.files import SavedSegmentCRF, SegmentRecord
-from fstcrf.ext.segments.gold import (
-    OnMissing,
-    gold_segments,
-    length_limits,
-    present_segments,
-)
+from fstcrf.ext.segments.gold import OnMissing, gold_segments, length_limits, present_segments
+from fstcrf.ext.segments.kernel import PhraseFinder, best_segments
 from fstcrf.ext.segments.likelihood import (
     SegmentProblem,
     SegmentSpace,
@@ -33,7 +30,6 @@ from fstcrf.ext.segments.likelihood import (
 from fstcrf.ext.segments.phrases import Lexicon, SegmentFeatures, segment_features
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import mapped
-from fstcrf.kernel.semimarkov import PhraseFinder, best_segments
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.engine import Tape
@@ -50,7 +46,6 @@ from fstcrf.text.corpus import Corpus, Span, named_scheme
 from fstcrf.text.corpus.schemes import split_label
 from fstcrf.text.features import FeatureIndex, TemplateSet
 from fstcrf.text.features.template import as_templates
-from fstcrf.training.course import Course, known
 from fstcrf.training.loop import Outcome, Progress
 
 if TYPE_CHECKING:
@@ -174,7 +169,7 @@ class SegmentCRF(Composable[list[str]]):
         dev : Corpus or sequence of sentences, optional
             Held-out sentences: the weights with the best F are kept.
         l2, l1, max_iterations, period, delta, patience, threads, report
-            How weights are learnt: see `fstcrf.training.course.Course`.
+            How weights are learnt: see `fstcrf.ext.course.Course`.
         checkpoint, checkpoint_every, resume
             File for the state of the run, as for `CRF.train`.
 
@@ -468,11 +463,7 @@ def _full(data: Data) -> Corpus:
 
 
 def _attributes(
-    corpus: Corpus,
-    templates: TemplateSet,
-    min_count: int,
-    target: str,
-    segments: Sequence[str],
+    corpus: Corpus, templates: TemplateSet, min_count: int, target: str, segments: Sequence[str]
 ) -> tuple[FeatureIndex, SparseRows]:
     """Return the attributes of tokens."""
     index, design = FeatureIndex.build(corpus, templates, min_count=min_count)

@@ -16,13 +16,13 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError
+from fstcrf.ext.course import Course
 from fstcrf.ext.segments.gold import GoldSegments
+from fstcrf.ext.segments.kernel import Extras, SegmentSums, SemiMarkov, segment_sums
 from fstcrf.ext.segments.phrases import observed_values
 from fstcrf.kernel import PackedTable, SparseRows, dot, padded
 from fstcrf.kernel.native import Workers
-from fstcrf.kernel.semimarkov import Extras, SegmentSums, SemiMarkov, segment_sums
 from fstcrf.ragged import Ragged
-from fstcrf.training.course import Course
 from fstcrf.training.optimiser import Optimiser, Staged
 from fstcrf.training.preconditioning import InUnits, units_of
 from fstcrf.training.shards import N_SHARDS, shard_bounds

@@ -15,7 +15,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError
 from fstcrf.ext.segments.gold import GoldSegments
-from fstcrf.kernel.semimarkov import Extras, PhraseFinder, PhraseTrie
+from fstcrf.ext.segments.kernel import Extras, PhraseFinder, PhraseTrie
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 

@@ -134,9 +134,7 @@ class _Cuts:
 
 
 def searched_biases(
-    start: TransitionBiases,
-    value: Callable[[TransitionBiases], float],
-    names: tuple[str, ...],
+    start: TransitionBiases, value: Callable[[TransitionBiases], float], names: tuple[str, ...]
 ) -> TransitionBiases:
     """Return biases of a large value: one at a time is changed, by 2, 1, 0.5, 0.25.
 

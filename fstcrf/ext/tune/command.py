@@ -299,10 +299,7 @@ def _train(found: Tuning, output: str, *, resume: bool) -> None:
     try:
         with stopping(f"fstcrf: {STOPPING}"), warnings_to(say):
             model = found.train(
-                checkpoint=checkpoint,
-                checkpoint_every=None,
-                resume=resume,
-                keep_on_interrupt=True,
+                checkpoint=checkpoint, checkpoint_every=None, resume=resume, keep_on_interrupt=True
             )
     except KeyboardInterrupt:
         raise Failure("interrupted: the model is not trained", INTERRUPTED) from None

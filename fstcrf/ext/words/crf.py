@@ -15,6 +15,7 @@ from fstcrf.arguments import one_of, whole_number
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate.labellings import warn_of_unseen
+from fstcrf.ext.course import Course, known
 from fstcrf.ext.lexicon import Candidates, Lexicon, Word, WordAnswer
 from fstcrf.ext.lexicon.words import WordLabels
 from fstcrf.ext.words import files, sources
@@ -37,7 +38,6 @@ from fstcrf.lattices import AnyLattice
 from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.reading import Run, runs_of
-from fstcrf.training.course import Course, known
 from fstcrf.training.loop import Progress
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class LatticeCRF:
         dev : sequence of Annotation, optional
             Held-out texts, all of whose words are known: the weights with the best F are kept.
         l2, l1, max_iterations, period, delta, patience, threads, report
-            How weights are learnt: see `fstcrf.training.course.Course`. Of the scale of costs it is
+            How weights are learnt: see `fstcrf.ext.course.Course`. Of the scale of costs it is
             the difference from 1 that penalties count.
         checkpoint, checkpoint_every, resume
             File for the state of the run, as for `CRF.train`.

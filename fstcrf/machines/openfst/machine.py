@@ -17,13 +17,7 @@ import numpy as np
 
 from fstcrf.arguments import LabelSet, check_array, check_range, check_scores, label_tuple
 from fstcrf.arrays import Floats, Ints, Longs, distinct
-from fstcrf.errors import (
-    DataError,
-    LabelError,
-    OptionError,
-    ShapeError,
-    TooLargeError,
-)
+from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
 from fstcrf.lazy import LazyModule
 from fstcrf.ragged import Ragged

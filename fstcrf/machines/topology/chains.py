@@ -97,9 +97,7 @@ def check_pairs(n_labels: int) -> None:
 
 
 def _second_order(
-    names: tuple[str, ...],
-    legal: Callable[[str | None, str | None], bool],
-    start_label: str | None,
+    names: tuple[str, ...], legal: Callable[[str | None, str | None], bool], start_label: str | None
 ) -> Topology:
     rank = {name: i for i, name in enumerate((*names, START))}
     pairs = _histories(names, legal, start_label, rank)

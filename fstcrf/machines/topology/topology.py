@@ -364,10 +364,7 @@ class Topology:
         return tuple(names)
 
     def draw(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        arc_slots: ArrayLike | None = None,
+        self, path: str | os.PathLike[str] | None = None, *, arc_slots: ArrayLike | None = None
     ) -> str:
         """Return a picture as SVG: which state may follow which.
 

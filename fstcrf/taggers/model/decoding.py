@@ -149,11 +149,7 @@ def marginals_all(
 
 
 def lattice(
-    model: Model,
-    sentence: SentenceLike,
-    *,
-    forced: Forced | None = None,
-    bias: Bias | None = None,
+    model: Model, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
 ) -> lattices.TapeLattice:
     """Return one sentence's weighted transducer; arguments as for `tag_all`."""
     data, program = read_one(model.index, sentence, model.columns, model.reads), model.program

@@ -160,8 +160,7 @@ class CourseOptions(Settings):
         ),
     ] = 10
     seed: Annotated[
-        int,
-        Meta(ge=0, description="of the order of sentences, where the method shuffles them"),
+        int, Meta(ge=0, description="of the order of sentences, where the method shuffles them")
     ] = 0
 
 
@@ -394,12 +393,7 @@ def not_there(name: str, known: Collection[str], shown: Collection[str]) -> str:
 
 
 def optimiser_of(
-    settings: Options,
-    problem: Problem,
-    space: ParameterSpace,
-    theta: Floats,
-    *,
-    threads: int,
+    settings: Options, problem: Problem, space: ParameterSpace, theta: Floats, *, threads: int
 ) -> Optimiser:
     """Return the optimiser of a run that starts from theta, float64 [space.size]."""
     run = TrainingRun(problem, space, theta, settings.objective, settings.seed, threads)

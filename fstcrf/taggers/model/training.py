@@ -14,7 +14,7 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.kernel import PassiveAggressive as Variant
-from fstcrf.taggers.model.distributed import train_spread
+from fstcrf.lazy import LazyModule
 from fstcrf.taggers.model.gold import decided
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.options import (
@@ -51,6 +51,8 @@ from fstcrf.training.support import counted_often
 
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
+
+parts = LazyModule("fstcrf.ext.parts.training")  # of text that is not here as a whole
 
 ObjectiveName: TypeAlias = Literal["likelihood", "mce", "mce-f"]
 MethodName: TypeAlias = Literal[
@@ -252,7 +254,8 @@ def train_crf(
     told = {field.name: given[field.name] for field in fields(TrainingCall) if field.name in given}
     run = TrainingCall(**told | {"tape": name, "settings": settings})
     in_parts = executor is not None or memory_limit is not None
-    return train_spread(run) if in_parts else _trained_whole(run)
+    found: Model = parts.train_spread(run) if in_parts else _trained_whole(run)
+    return found
 
 
 def _trained_whole(run: TrainingCall) -> Model:
@@ -365,11 +368,7 @@ def _labels(source: Source, settings: Options, warm_start: Model | None) -> Sequ
     return labels if warm_start is None else merged_labels(warm_start, labels)
 
 
-def _problem(
-    source: Source,
-    labels: Sequence[str],
-    run: TrainingCall,
-) -> Problem:
+def _problem(source: Source, labels: Sequence[str], run: TrainingCall) -> Problem:
     settings = run.settings
     allowed = source.allowed(labels, partial=settings.reads_sets)
     weight = sentence_weights(source, allowed, labels, run.weights, run.class_weights)

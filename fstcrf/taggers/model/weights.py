@@ -231,15 +231,7 @@ class Spread:
     width: int  # columns that mean something
 
     @classmethod
-    def of(
-        cls,
-        row: Longs,
-        column: Longs,
-        weight: Floats,
-        *,
-        n_rows: int,
-        width: int,
-    ) -> Self:
+    def of(cls, row: Longs, column: Longs, weight: Floats, *, n_rows: int, width: int) -> Self:
         """Lay out weights at (row, column); those at one place are added."""
         stride = kernel.padded(width)
         cells = row * stride + column

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
+    from fstcrf.ext.parts.futures import FuturesExecutor as FuturesExecutor
+    from fstcrf.ext.parts.futures import ProcessExecutor as ProcessExecutor
     from fstcrf.training.executors.executor import Executor as Executor
     from fstcrf.training.executors.executor import LocalExecutor as LocalExecutor
     from fstcrf.training.executors.executor import Placement as Placement
-    from fstcrf.training.executors.futures import FuturesExecutor as FuturesExecutor
-    from fstcrf.training.executors.futures import ProcessExecutor as ProcessExecutor
 
 __all__, __getattr__ = importer(
     __name__,
     {
         "executor": "Executor LocalExecutor Placement",
-        "futures": "FuturesExecutor ProcessExecutor",
+        "fstcrf.ext.parts.futures": "FuturesExecutor ProcessExecutor",
     },
 )

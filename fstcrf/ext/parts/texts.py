@@ -17,6 +17,15 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError
+from fstcrf.ext.parts.evidence import (
+    PartFacts,
+    SentencePart,
+    SpreadEvidence,
+    facts,
+    part_support,
+    supports_joined,
+)
+from fstcrf.ext.parts.spool import ArrayFile, Spool
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
@@ -48,15 +57,6 @@ from fstcrf.text.features.tables import AttributeTables, Vocabularies
 from fstcrf.training.executors.executor import Executor, Placement
 from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.shards import part_bounds
-from fstcrf.training.spool import ArrayFile, Spool
-from fstcrf.training.spread import (
-    PartFacts,
-    SentencePart,
-    SpreadEvidence,
-    facts,
-    part_support,
-    supports_joined,
-)
 from fstcrf.training.support import counted_often, supported_space
 
 if TYPE_CHECKING:
@@ -432,10 +432,7 @@ def gathered(
     if any(string == UNKNOWN or "|" in string for string in labels[1]):
         unknown = texts.fold(operator.add, part_unknown, final)
     topology = structure(
-        final,
-        settings,
-        lambda: texts.fold(np.logical_or, part_successions, final),
-        grammar,
+        final, settings, lambda: texts.fold(np.logical_or, part_successions, final), grammar
     )
     index, texts = _index(named, values, texts, settings, folder)
     parts = texts.then(part_of, Told(index, final, topology, class_weights))
@@ -504,11 +501,7 @@ def _common_columns(found: Sequence[Scanned]) -> tuple[str, ...]:
 
 
 def _labels(
-    found: Sequence[Scanned],
-    values: Values,
-    target: str,
-    settings: Options,
-    executor: Executor,
+    found: Sequence[Scanned], values: Values, target: str, settings: Options, executor: Executor
 ) -> tuple[Values, tuple[list[str], list[str]], list[Bools | None], str]:
     """Return strings of columns, labels as they stand and as trained, sentences kept, a note."""
     given = values[target]

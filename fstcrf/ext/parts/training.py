@@ -12,10 +12,10 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arguments import real_array
 from fstcrf.errors import DataError, LabelWarning, OptionError
+from fstcrf.ext.parts.texts import Gathered, gathered
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
 from fstcrf.taggers.model.source import check_template
-from fstcrf.taggers.model.spread import Gathered, gathered
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import is_literal

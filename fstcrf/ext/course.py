@@ -16,6 +16,8 @@ from fstcrf.training.lbfgs import LBFGS, OWLQN, LBFGSSettings
 from fstcrf.training.loop import Checkpoint, Outcome, Progress, fit
 from fstcrf.training.optimiser import Objective, Optimiser
 
+__all__: list[str] = []  # of SegmentCRF, LatticeCRF and rules, which describe it
+
 
 @dataclass(frozen=True, kw_only=True)
 class Course:

@@ -8,12 +8,12 @@ function of the tokens; a binary tree over their numbers adds what they expect
 (`training/shards.py`, `executors/executor.py`). Below that number shards are summed one after the
 other into one vector, since the tree adds whole vectors. What optimisers ask of the data is a
 protocol, `Evidence`: `Whole` is a problem in memory, `Spread` parts elsewhere
-(`training/spread.py`). An executor places states, maps functions over them and folds by the tree;
-workers hold states by number, and whoever lacks one says so and is told how it is made, so that a
-killed worker, a new one and the first call are one case. `taggers/model/spread.py` reads files to
+(this module). An executor places states, maps functions over them and folds by the tree; workers
+hold states by number, and whoever lacks one says so and is told how it is made, so that a
+killed worker, a new one and the first call are one case. `ext/parts/texts.py` reads files to
 parts in passes that find the numbers of one machine: strings by their first appearance, keys
 counted and sorted, prints of tied attributes added. Within a limit of memory
-(`training/spool.py`) arrays are in files without names, mapped, and their pages are given back
+(`ext/parts/spool.py`) arrays are in files without names, mapped, and their pages are given back
 after each part.
 """
 
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import OptionError
+from fstcrf.ext.parts.spool import Spool
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import Workers
 from fstcrf.machines.topology import Background, Topology
@@ -61,7 +62,6 @@ from fstcrf.training.shards import (
     start_sentences,
     start_step,
 )
-from fstcrf.training.spool import Spool
 from fstcrf.training.support import Extent, Support, observed_counts, support
 
 
