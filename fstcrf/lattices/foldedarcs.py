@@ -17,13 +17,13 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel import Budget
+from fstcrf.kernel.transduced import Compiled
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.engine import Over, Runs, Spelled
 from fstcrf.lattices.folds import MOST_ARCS, Fold, Shape, folded
 from fstcrf.lattices.paths import Places
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.grammar import Acceptor
-from fstcrf.machines.moves import compiled
 from fstcrf.machines.plans import Chain, Program
 from fstcrf.machines.plans.decoder import Decoder
 from fstcrf.machines.plans.folding import arc_ends
@@ -39,29 +39,16 @@ _RUN_BYTES = 64_000_000
 
 @dataclass(frozen=True, eq=False)
 class Folding:
-    """A fold with the scores of the chain of a program.
+    """A fold with the scores of the chain of a program."""
 
-    Parameters
-    ----------
-    program : Program
-        Of the chain; its grammar is part of the fold.
-    machine : Transducer
-    fold : Fold
-    state : int64 [P]
-        Which potential of the chain each pair has.
-    label : int32 [P]
-        Of each pair.
-    best, total : Decoder
-        Of the best runs, and of their sums.
-    """
-
-    program: Program
+    program: Program  # of the chain; its grammar is part of the fold
+    made: Compiled
     machine: Transducer
     fold: Fold
-    state: Longs
-    label: Ints
-    best: Decoder
-    total: Decoder
+    state: Longs  # [P] which potential of the chain each pair has
+    label: Ints  # [P]
+    best: Decoder  # of the best runs
+    total: Decoder  # of their sums
 
     @made_once
     def _names(self) -> list[str]:
@@ -148,14 +135,8 @@ def _chain_of(program: Program) -> tuple[Chain, Floats, Longs] | None:
 
 
 @memoised(64)
-def folding(program: Program, machine: Transducer) -> Folding | None:
-    """Return the fold of what a program's lattices and a transducer are composed to; None: none.
-
-    Raises
-    ------
-    EpsilonCycleError, LabelError
-        As `fstcrf.machines.moves.compiled`.
-    """
+def folding(program: Program, made: Compiled, machine: Transducer) -> Folding | None:
+    """Return the fold of what a program's lattices and a transducer are composed to; None: none."""
     found = _chain_of(program)
     if found is None:
         return None
@@ -167,21 +148,21 @@ def folding(program: Program, machine: Transducer) -> Folding | None:
     ends = [part[legal].astype(np.int64) for part in arc_ends(topology)]
     columns = topology.state_label.astype(np.int64), *ends, np.flatnonzero(legal)
     ways = [(end > -np.inf).tobytes() for end in (chain.initial, chain.final)]
-    fold = _folded(topology.labels, machine, *[part.tobytes() for part in columns], *ways)
+    fold = _folded(made, *[part.tobytes() for part in columns], *ways)
     if fold is None:
         return None
     gains = [fold.best] if np.array_equal(fold.best, fold.total) else [fold.best, fold.total]
     empty = program.empty_score
     best, *more = [Decoder(fold.machine(chain, arc, gain, empty)) for gain in gains]
-    label = topology.state_label[fold.state]
-    return Folding(program, machine, fold, state[fold.state], label, best, [best, *more][-1])
+    own = program, made, machine, fold, state[fold.state]
+    return Folding(*own, topology.state_label[fold.state], best, [best, *more][-1])
 
 
 @memoised(64)  # chains differ in their scores more often than in their paths
-def _folded(labels: tuple[str, ...], machine: Transducer, *parts: bytes) -> Fold | None:
+def _folded(made: Compiled, *parts: bytes) -> Fold | None:
     kinds = [np.int64] * 4 + [np.bool_] * 2
     arrays: Any = map(np.frombuffer, parts, kinds)
-    return folded(Shape(*arrays), compiled(machine, labels))
+    return folded(Shape(*arrays), made)
 
 
 @memoised(64)
@@ -192,13 +173,7 @@ def _constrained(program: Program, acceptor: Acceptor) -> Program:
 class FoldedArcs:
     """Rows of one fold; an engine, and in all that it does not answer by itself `Arcs`.
 
-    Parameters
-    ----------
-    folding : Folding
-    nodes : sequence of B float64 [T, S]
-        What each row brings.
-    write : callable
-        Returns the arcs.
+    It has what each row brings, float64 [T, S], and what returns the arcs.
     """
 
     ambiguous = ""
@@ -262,7 +237,8 @@ class FoldedArcs:
             return self.written.product(acceptor, tapes, over)
 
         if tuple(tapes) == (0,):
-            found = folding(_constrained(self.folding.program, acceptor), self.folding.machine)
+            own = self.folding
+            found = folding(_constrained(own.program, acceptor), own.made, own.machine)
             if found is not None:
                 return cast("Arcs", FoldedArcs(found, self.nodes, write))
         return write()

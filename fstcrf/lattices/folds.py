@@ -20,9 +20,8 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.kernel.acyclic import connected
-from fstcrf.kernel.transduced import Moves
+from fstcrf.kernel.transduced import Compiled, Moves
 from fstcrf.lazy import made_once
-from fstcrf.machines.moves import Compiled
 from fstcrf.machines.plans import Chain
 from fstcrf.ragged import Ragged
 
@@ -79,25 +78,15 @@ def _silent(moves: Moves, most: int) -> _Runs | None:
             return None
 
 
-@dataclass(frozen=True, eq=False)
-class Shape:
-    """What of a chain decides which paths there are.
+class Shape(NamedTuple):
+    """What of a chain decides which paths there are."""
 
-    Parameters
-    ----------
-    label : int64 [S]
-        Of each state.
-    source, target, number : int64 [A]
-        Ends of the arcs that are not forbidden, sorted by source, and their numbers in the kernel.
-    initial, final : bool [S]
-    """
-
-    label: Longs
-    source: Longs
-    target: Longs
-    number: Longs
-    initial: Bools
-    final: Bools
+    label: Longs  # [S]
+    source: Longs  # [A] of the arcs that are not forbidden, rising
+    target: Longs  # [A]
+    number: Longs  # [A] in the kernel
+    initial: Bools  # [S]
+    final: Bools  # [S]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,34 +94,18 @@ class Fold:
     """The chain of pairs, without the scores of the chain.
 
     Its *elements* are its E arcs, then B ways to begin, P to end, and that of what has no tokens.
-
-    Parameters
-    ----------
-    state : int64 [P]
-        The state of the chain in each pair.
-    source, target, arc : int64 [E]
-        Ends of the arcs, sorted by source, then target, and the chain's arc that each holds.
-    begins : int64 [B]
-        Pairs, rising.
-    best, total : float64 [E + B + P + 1]
-        What the transducer adds to each element: the best run, and the sum of runs.
-    writes : Ragged
-        What each element writes, by the best run.
-    written : int32 [writes.total]
-    late : int64 [writes.total]
-        1: it is written behind the label that the element reads; 0: before it.
     """
 
-    state: Longs
-    source: Longs
-    target: Longs
-    arc: Longs
-    begins: Longs
-    best: Floats
-    total: Floats
-    writes: Ragged
+    state: Longs  # [P] of the chain, in each pair
+    source: Longs  # [E] pairs; rising, and of one source the targets
+    target: Longs  # [E]
+    arc: Longs  # [E] of the chain
+    begins: Longs  # [B] pairs, rising
+    best: Floats  # [E + B + P + 1] what the transducer adds to elements by its best run
+    total: Floats  # by the sum of runs
+    writes: Ragged  # of elements, by the best run
     written: Ints
-    late: Longs
+    late: Longs  # 1: it is written behind the label that the element reads; 0: before it
 
     @made_once
     def code(self) -> Longs:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 segmental: Any = LazyModule("fstcrf.taggers.segmental")  # these stand on this
 words: Any = LazyModule("fstcrf.ext.words.tagger")
-moves: Any = LazyModule("fstcrf.machines.moves")
 transduced: Any = LazyModule("fstcrf.lattices.transduced")
 
 KIND, VERSION = PRODUCT, 1
@@ -176,7 +175,7 @@ class Product(Composition[LabelsT]):
         whole = type(self)(self.taggers, self.weights, self.conjuncts, (*self.behind, one))
         if isinstance(one, Transducer):
             read = self.on[-1 if one.reads is None else self.tapes.index(one.reads)]
-            _ = moves.compiled(one, read.labels)  # what is wrong with it is said here
+            _ = transduced.compiled(one, read.labels)  # what is wrong with it is said here
         elif not one.on[0].segments:
             transduced.check_lengths(next(m for m in self.machines if (m.tape,) == one.tapes))
         return whole

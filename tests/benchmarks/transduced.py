@@ -20,9 +20,8 @@ from fstcrf.lattices import Lattice
 from fstcrf.lattices.arcrow import ArcRow
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.lattice import TapeLattice
-from fstcrf.lattices.transduced import arcs_composed
+from fstcrf.lattices.transduced import arcs_composed, compiled
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.moves import compiled
 from fstcrf.machines.transducer import Transducer
 from tests.benchmarks.work import seconds_of
 
