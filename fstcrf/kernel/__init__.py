@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from fstcrf.kernel.native import use, variant, variants
     from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
     from fstcrf.kernel.rows import PackedTable, SparseRows, padded
-    from fstcrf.kernel.single import SentenceMachine, SentencePath
+    from fstcrf.kernel.single import MOST_ALONE, SentenceMachine, SentencePath
     from fstcrf.kernel.spans import (
         ARC_CARRIES,
         ARC_OPENS,
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ARC_CARRIES",
     "ARC_OPENS",
+    "MOST_ALONE",
     "MOST_EMITTERS",
     "Allowance",
     "ArcWeights",
@@ -189,6 +190,7 @@ __getattr__ = importer(
         "Ranked": "decoding",
         "Residual": "machines",
         "SearchResult": "lazy",
+        "MOST_ALONE": "single",
         "SentenceMachine": "single",
         "SentencePath": "single",
         "Shard": "sweep",

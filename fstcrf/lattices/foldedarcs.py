@@ -16,7 +16,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.kernel import Budget
+from fstcrf.kernel import MOST_ALONE, Budget
 from fstcrf.kernel.transduced import Compiled
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.engine import Over, Runs, Spelled
@@ -55,13 +55,9 @@ class Folding:
         names = self.program.labels(self.program.tapes[0])
         return [names[k] for k in self.label.tolist()]
 
-    @made_once
-    def _says(self) -> _Says:
-        return _Says(self.fold, self.machine.output_symbols)
-
     def spelled(self, path: list[int]) -> Spelled:
         """Return what a path of pairs says on each tape, and where."""
-        names, pairs, says = self._names, len(self.label), self._says
+        names, pairs, says = self._names, len(self.label), self.fold.says
         labels = tuple([names[pair] for pair in path])
         if self.machine.tape is None:
             return labels, ()
@@ -70,8 +66,10 @@ class Folding:
         events.append(says[pairs**2 + (path[-1] if path else pairs)])
         said = [(k + late, x) for k, one in enumerate(events) if one for late, x in one]
         where, written = zip(*said, strict=True) if said else ((), ())
+        symbols = self.machine.output_symbols
         none = _NOT_GIVEN[: len(said)] if len(said) <= len(_NOT_GIVEN) else np.full(len(said), -1)
-        return (labels, written), (None, Places(where, where, none, written=True))
+        places = Places(where, where, none, written=True)
+        return (labels, tuple([symbols[x] for x in written])), (None, places)
 
     @made_once
     def by_label(self) -> tuple[Longs, Ints, Longs]:
@@ -79,30 +77,6 @@ class Folding:
         order = np.argsort(self.label, kind="stable")
         labels, first = np.unique(self.label[order], return_index=True)
         return order, labels, first
-
-
-class _Says(dict[int, tuple[tuple[int, str], ...]]):
-    """What elements of a fold write, each how many tokens behind its place; looked up when asked.
-
-    By pairs of a path: −1 − the first, source · P + target, P² + the last, P² + P where none is.
-    """
-
-    def __init__(self, fold: Fold, names: Sequence[str]) -> None:
-        super().__init__()
-        self._fold, self._label = fold, names
-
-    def __missing__(self, key: int) -> tuple[tuple[int, str], ...]:
-        fold, pairs = self._fold, len(self._fold.state)
-        if key < 0:
-            element = len(fold.source) + int(fold.begins.searchsorted(~key))
-        elif key < pairs**2:
-            element = int(fold.code.searchsorted(key))
-        else:
-            element = len(fold.source) + len(fold.begins) + key - pairs**2
-        own = slice(*fold.writes.offsets[element : element + 2].tolist())
-        said = [self._label[k] for k in fold.written[own].tolist()]
-        self[key] = found = tuple(zip(fold.late[own].tolist(), said, strict=True))
-        return found
 
 
 # --- Compiled once --------------------------------------------------------------------------------
@@ -255,11 +229,18 @@ class FoldedArcs:
     def _bound(self, decoder: Decoder) -> kernel.Bound:
         return kernel.Bound(decoder.machine, self.rows.offsets, (self._values,))
 
+    @property
+    def _alone(self) -> bool:
+        """There is one sentence, not too long a one for what is laid out once."""
+        return (
+            len(self.nodes) == 1 and 0 < len(self.nodes[0]) * len(self.folding.state) < MOST_ALONE
+        )
+
     @made_once
     def log_z(self) -> Floats:
         """Log Z of each row, [B]; −inf: there is no path."""
         total = self.folding.total
-        if len(self.nodes) == 1 and len(self.nodes[0]):
+        if self._alone:
             return np.array([total.sentence_machine().log_partition(self._values)])
         return kernel.log_partitions(self._bound(total))
 
@@ -277,7 +258,7 @@ class FoldedArcs:
         """Return the n best paths of each row; the best one is spelled, its elements are arcs."""
         if n != 1:
             return self.written.nbest(n, budget)
-        if len(self.nodes) == 1 and len(self.nodes[0]):
+        if self._alone:
             found = self.folding.best.sentence_machine().best(self._values)
             score, paths = np.array([found.score]), [found.path]
             if not found.path:

@@ -89,6 +89,30 @@ class Shape(NamedTuple):
     final: Bools  # [S]
 
 
+class _Says(dict[int, tuple[tuple[int, int], ...]]):
+    """What elements of a fold write, each how many tokens behind its place; looked up when asked.
+
+    By pairs of a path: −1 − the first, source · P + target, P² + the last, P² + P where none is.
+    """
+
+    def __init__(self, fold: Fold) -> None:
+        super().__init__()
+        self._fold = fold
+
+    def __missing__(self, key: int) -> tuple[tuple[int, int], ...]:
+        fold, pairs = self._fold, len(self._fold.state)
+        if key < 0:
+            element = len(fold.source) + int(fold.begins.searchsorted(~key))
+        elif key < pairs**2:
+            element = int(fold.code.searchsorted(key))
+        else:
+            element = len(fold.source) + len(fold.begins) + key - pairs**2
+        own = slice(*fold.writes.offsets[element : element + 2].tolist())
+        both = fold.late[own].tolist(), fold.written[own].tolist()
+        self[key] = found = tuple(zip(*both, strict=True))
+        return found
+
+
 @dataclass(frozen=True, eq=False)
 class Fold:
     """The chain of pairs, without the scores of the chain.
@@ -111,6 +135,11 @@ class Fold:
     def code(self) -> Longs:
         """Source · pairs + target of each arc, rising."""
         return self.source * len(self.state) + self.target
+
+    @made_once
+    def says(self) -> _Says:
+        """What its elements write."""
+        return _Says(self)
 
     def machine(self, chain: Chain, arc: Floats, gain: Floats, empty: float) -> kernel.Machine:
         """Return it for the kernel, with the scores of a chain and those of elements."""

@@ -182,7 +182,8 @@ def _plan(program: Program, machine: Transducer) -> _Plan:
     row = DenseRow(program, ())
     tape = _tape_read(row.on, machine)
     machine, problem = ambiguity.single(machine)
-    free, made = row.without_grammar().program, compiled(machine, row.on[tape].labels)
+    free = row.without_grammar().program if program.conjuncts else program
+    made = compiled(machine, row.on[tape].labels)
     found = None if problem else folding(free, made, machine)
     on = *row.on, *_writes(machine)
     return _Plan(free, _rules(row), machine, problem, tape, on, found)
