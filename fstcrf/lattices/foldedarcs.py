@@ -57,14 +57,11 @@ class Folding:
 
     def spelled(self, path: list[int]) -> Spelled:
         """Return what a path of pairs says on each tape, and where."""
-        names, pairs, says = self._names, len(self.label), self.fold.says
-        labels = tuple([names[pair] for pair in path])
+        labels = tuple(map(self._names.__getitem__, path))
         if self.machine.tape is None:
             return labels, ()
-        events = [says[~path[0]]] if path else []
-        events += [says[a * pairs + b] for a, b in pairwise(path)]
-        events.append(says[pairs**2 + (path[-1] if path else pairs)])
-        said = [(k + late, x) for k, one in enumerate(events) if one for late, x in one]
+        events = map(self.fold.says.__getitem__, pairwise([-1, *path, -1]))
+        said = [(k + late, x) for k, one in enumerate(events) for late, x in one]
         where, written = zip(*said, strict=True) if said else ((), ())
         symbols = self.machine.output_symbols
         none = _NOT_GIVEN[: len(said)] if len(said) <= len(_NOT_GIVEN) else np.full(len(said), -1)

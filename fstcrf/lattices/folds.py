@@ -89,24 +89,25 @@ class Shape(NamedTuple):
     final: Bools  # [S]
 
 
-class _Says(dict[int, tuple[tuple[int, int], ...]]):
+class _Says(dict[tuple[int, int], tuple[tuple[int, int], ...]]):
     """What elements of a fold write, each how many tokens behind its place; looked up when asked.
 
-    By pairs of a path: −1 − the first, source · P + target, P² + the last, P² + P where none is.
+    By two pairs that follow each other in a path; −1: it begins, or it ends.
     """
 
     def __init__(self, fold: Fold) -> None:
         super().__init__()
         self._fold = fold
 
-    def __missing__(self, key: int) -> tuple[tuple[int, int], ...]:
-        fold, pairs = self._fold, len(self._fold.state)
-        if key < 0:
-            element = len(fold.source) + int(fold.begins.searchsorted(~key))
-        elif key < pairs**2:
-            element = int(fold.code.searchsorted(key))
+    def __missing__(self, key: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+        fold, (source, target) = self._fold, key
+        arcs, pairs = len(fold.source), len(fold.state)
+        if target < 0:
+            element = arcs + len(fold.begins) + (source if source >= 0 else pairs)
+        elif source < 0:
+            element = arcs + int(fold.begins.searchsorted(target))
         else:
-            element = len(fold.source) + len(fold.begins) + key - pairs**2
+            element = int(fold.code.searchsorted(source * pairs + target))
         own = slice(*fold.writes.offsets[element : element + 2].tolist())
         both = fold.late[own].tolist(), fold.written[own].tolist()
         self[key] = found = tuple(zip(*both, strict=True))
