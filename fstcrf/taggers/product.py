@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 segmental = LazyModule("fstcrf.taggers.segmental")  # these stand on this
 words = LazyModule("fstcrf.ext.words.tagger")
 transduced = LazyModule("fstcrf.lattices.transduced")
-moves = LazyModule("fstcrf.machines.moves")
 
 KIND = PRODUCT
 
@@ -176,7 +175,7 @@ class Product(Composition[LabelsT]):
         whole = type(self)(self.taggers, self.weights, self.conjuncts, (*self.behind, one))
         if isinstance(one, Transducer):
             read = self.on[-1 if one.reads is None else self.tapes.index(one.reads)]
-            _ = moves.compiled(one, read.labels)  # what is wrong with it is said here
+            _ = transduced.compiled(one, read.labels)  # what is wrong with it is said here
         elif not one.on[0].segments:
             transduced.check_lengths(next(m for m in self.machines if (m.tape,) == one.tapes))
         return whole
