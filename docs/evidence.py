@@ -19,6 +19,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fstcrf.recipes import RECIPES
+from fstcrf.recipes.neural import FEW_SEEDS
+from fstcrf.recipes.protocol import SEEDS
+from fstcrf.recipes.seminars import SPLITS_FULL
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "measurements"
@@ -36,9 +39,17 @@ _PICTURE = re.compile(r"!\[([^]]*)\]\(plots/([^)]+)\)")
 UNPAGED = {"usaddress"}
 """Recipes without a page: their reports quote the corpus."""
 
+RUNS = {"neural": FEW_SEEDS, "seminars": SPLITS_FULL}
+"""Runs of the rows of recipes whose pages do not tell it row by row; `SEEDS` of others."""
+
 SETTINGS = "settings.json"
 _MADE_BY = re.compile(r"commit ([0-9a-f]+)")
 
+_HEADLINE = re.compile(
+    r"^\| row \| metric \|.*\| 95 % interval of ours \|\n\|.*\n((?:\|.*\n)+)", re.MULTILINE
+)
+
+CLAIMS_BEGIN, CLAIMS_END = "<!-- claims: python docs/evidence.py -->", "<!-- end of claims -->"
 HOURS_BEGIN, HOURS_END = "<!-- hours: python docs/evidence.py -->", "<!-- end of hours -->"
 
 
@@ -149,10 +160,58 @@ def hours(pages: Path) -> str:
     return "\n".join([*lines, f"| together | | | {together:.2f} |"])
 
 
-def renewed(index: str, table: str) -> str:
-    """Return the index of results with the table of now."""
-    before, _, rest = index.partition(HOURS_BEGIN)
-    return f"{before}{HOURS_BEGIN}\n\n{table}\n\n{HOURS_END}{rest.partition(HOURS_END)[2]}"
+def claims(pages: Path) -> str:
+    """Return the table of all headlines: what is claimed, published and found, from the pages."""
+    lines = [
+        "| experiment | row | metric | published | ours | runs | verdict | command |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name in sorted(RECIPES):
+        path = pages / f"results-{name}.md"
+        page = path.read_text("utf-8") if path.exists() else ""
+        for row in headline(page):
+            what, metric, published, ours, _, interval = row
+            runs = str(runs_of(name, page, what)) if "±" in ours else "1"
+            command = f"`fstcrf recipe {name} --full`"
+            cells = f"[{name}]({path.name})", what, metric, published, ours, runs
+            lines.append(f"| {' | '.join((*cells, verdict(published, ours, interval), command))} |")
+    return "\n".join(lines)
+
+
+def runs_of(name: str, page: str, row: str) -> int:
+    """Return how many runs the figure of a row is the mean of."""
+    told = re.search(rf"^\| {re.escape(row)} \| .* over ([0-9]+) seeds \|", page, re.MULTILINE)
+    if told:
+        return int(told[1])
+    return SEEDS if row.startswith("news") else RUNS.get(name, SEEDS)
+
+
+def headline(page: str) -> list[list[str]]:
+    """Return the rows of the table that a page begins with; none where it has no such table."""
+    table = _HEADLINE.search(page)
+    rows = table[1].strip().splitlines() if table else []
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def verdict(published: str, ours: str, interval: str) -> str:
+    """Return what a figure is beside a published one; more is better."""
+    if not published:
+        return "no figure is published"
+    wanted, found = _number(published), _number(ours.partition("±")[0])
+    if found >= wanted:
+        return "reached"
+    highest = _number(interval.rpartition(" to ")[2]) if interval else found
+    return "below, within chance" if highest >= wanted else "below"
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "").strip())
+
+
+def renewed(index: str, begin: str, end: str, table: str) -> str:
+    """Return the index of results with the table of now between two marks."""
+    before, _, rest = index.partition(begin)
+    return f"{before}{begin}\n\n{table}\n\n{end}{rest.partition(end)[2]}"
 
 
 def main() -> int:
@@ -179,7 +238,9 @@ def main() -> int:
         path = options.reports / name / "report.md"
         if path.exists() and (commits := made_elsewhere(path.read_text("utf-8"))):
             sys.stderr.write(f"{name}: parts of it were made by {', '.join(commits)}\n")
-    INDEX.write_text(renewed(INDEX.read_text("utf-8"), hours(PAGES)), "utf-8")
+    index = renewed(INDEX.read_text("utf-8"), HOURS_BEGIN, HOURS_END, hours(PAGES))
+    index = renewed(index, CLAIMS_BEGIN, CLAIMS_END, claims(PAGES))
+    INDEX.write_text(index, "utf-8")
     sys.stderr.writelines(f"{line}\n" for line in problems)
     return 1 if problems else 0
 

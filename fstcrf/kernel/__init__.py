@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from fstcrf.kernel.rows import PackedTable as PackedTable
     from fstcrf.kernel.rows import SparseRows as SparseRows
     from fstcrf.kernel.rows import padded as padded
+    from fstcrf.kernel.single import MOST_ALONE as MOST_ALONE
     from fstcrf.kernel.single import SentenceMachine as SentenceMachine
     from fstcrf.kernel.single import SentencePath as SentencePath
     from fstcrf.kernel.spans import ARC_CARRIES as ARC_CARRIES
@@ -94,7 +95,7 @@ __all__, __getattr__ = importer(
         "native": "use variant variants",
         "online": "Learner Parameters PassiveAggressive",
         "rows": "PackedTable SparseRows padded",
-        "single": "SentenceMachine SentencePath",
+        "single": "MOST_ALONE SentenceMachine SentencePath",
         "spans": "ARC_CARRIES ARC_OPENS AskedSpans FoundSpans SpanLabels asked_spans "
         "probable_spans span_counts",
         "stochastic": "ArcWeights StochasticLearner",

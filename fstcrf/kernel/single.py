@@ -138,6 +138,9 @@ class SentenceGraph:
 
 # --- Best paths of sentences that come one at a time ----------------------------------------------
 
+MOST_ALONE = 1 << 20
+"""Joint states, at all tokens, of a sentence that comes by itself: room for them is kept."""
+
 _NO_END = 1 << 60
 
 

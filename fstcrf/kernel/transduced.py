@@ -80,6 +80,15 @@ class Moves:
         return ffi.new("fc_transducer *", sizes | fields)
 
 
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A transducer over the labels of a tape, without what lies on no path."""
+
+    moves: Moves
+    origin: Longs  # [E + Q] the machine's arc that each move is, its arcs + state for each end
+    output: Ints  # [E + Q] label that is written; −1: none
+
+
 class Transduced(NamedTuple):
     """The arcs of a composition, sorted by source, states in topological order."""
 

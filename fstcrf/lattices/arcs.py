@@ -28,6 +28,7 @@ from fstcrf.errors import AmbiguousError, TooLargeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged, ascending
+from fstcrf.lattices import sequences
 from fstcrf.lattices.arcchains import ArcChain
 from fstcrf.lattices.engine import Over, Runs, Told
 from fstcrf.lattices.reading import Reading, successions
@@ -345,8 +346,9 @@ class Arcs:
         """
         if self.pairs is not None and self._chain is not None and n > 0:
             return self._chain.nbest(n)
+        if n != 1 and self.ambiguous:  # several runs would be one and the same path
+            return self._distinct(n)
         if n != 1:
-            self._check_sum()  # several runs would be one and the same path
             machine, _ = self.explicit
             found = machine.nbest(n)
             return self._runs(found.arcs, found.score, found.found)
@@ -357,6 +359,29 @@ class Arcs:
         alive = score > -np.inf
         bounds = Ragged.from_lengths(np.diff(offsets)[alive]).offsets
         return Runs(alive.astype(np.int64), score[alive], bounds, path)
+
+    def _distinct(self, n: int) -> Runs:
+        """Return the n best paths that say something else on some tape, or of other given arcs."""
+        machine, which = self.explicit
+        parts = (self.label, self.under, self.carries & (self.under >= 0))
+        said, size = np.full(self.label.shape, -1, dtype=np.int32), 0
+        for k in range(self.tapes):
+            origin = self.origin if k == 0 else np.full_like(self.origin, -1)
+            rows = np.column_stack([*(part[:, k] for part in parts), origin])
+            known, code = np.unique(rows, axis=0, return_inverse=True)
+            loud = (known[:, [0, 1, 3]] >= 0).any(axis=1)
+            said[:, k] = np.where(loud, np.arange(len(known)) + size, -1)[code.reshape(-1)]
+            size += len(known)
+        if which is not None:
+            said = np.append(said, np.full((1, self.tapes), -1, dtype=np.int32), axis=0)[which]
+        found = sequences.best_distinct(machine, said, n)
+        paths = [path for own in found for path in own]
+        arcs = Ragged.from_lengths(len(way) for _, way in paths)
+        chosen = np.fromiter((a for _, way in paths for a in way), np.int64, arcs.total)
+        padded = np.full((len(paths), int(arcs.lengths.max(initial=0))), -1, dtype=np.int32)
+        padded[arcs.rows(), arcs.ranges()] = chosen
+        counts = np.asarray([len(own) for own in found], dtype=np.int64)
+        return self._runs(padded, np.asarray([score for score, _ in paths]), counts)
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
         """Return n independent exact samples of each row, their scores among them."""

@@ -128,8 +128,22 @@ class Dense:
         """Return the n best paths of each row, as far as a search within the budget finds them."""
         return self.program.decoder.paths(self.searched, n, budget)
 
+    @property
+    def _alone(self) -> bool:
+        """There is one sentence, whose potentials are those of one array of states."""
+        program, cells = self.program, self.rows.total * int(np.prod(self.program.shape))
+        plain = len(self.rows) == 1 and [one.kind for one in program.inputs] == ["node"]
+        return plain and 0 < cells < kernel.MOST_ALONE and not program.decoder.lazy
+
     def nbest(self, n: int, budget: Budget | None = None) -> Runs:
         """Return the same paths as runs."""
+        if n == 1 and self._alone:
+            single = self.program.decoder.sentence_machine().best(self.values[0])
+            score = np.array([single.score])[: len(single.path)]
+            path = np.array(single.path, dtype=np.int32)
+            alive = np.array([len(score)])
+            some = alive, np.array([-np.inf]), np.zeros(1, dtype=np.int64)
+            return Runs(alive, score, np.array([0, len(path)])[: len(score) + 1], path, *some)
         found = self.decoded(n, budget)
         some = found.proven, found.bound, found.popped
         if len(self.rows) == 1:

@@ -79,7 +79,7 @@ class Runs(NamedTuple):
     proven : int64 [B]; the first so many paths of each row are the best ones; None: all.
     bound : float64 [B]; no path that is not among these scores more.
     popped : int64 [B]; states that a search took from its queue; None: nothing was searched.
-    spelled : labels of the only path, and where they lie, as a `Path` has them; None: ask `told`.
+    spelled : what each path says, where the engine has that at hand; `bounds` mean nothing then.
     """
 
     found: Longs
@@ -89,7 +89,7 @@ class Runs(NamedTuple):
     proven: Longs | None = None
     bound: Floats | None = None
     popped: Longs | None = None
-    spelled: Spelled | None = None
+    spelled: Sequence[Spelled] | None = None
 
     @property
     def elements(self) -> Ints:
@@ -98,6 +98,9 @@ class Runs(NamedTuple):
 
     def of_row(self, row: int, first: int, end: int) -> Runs:
         """Return the paths of one row: from `first` on, before `end`."""
+        if self.spelled is not None:
+            own = self.found[row : row + 1], self.score[first:end]
+            return Runs(*own, self.bounds, self.path, spelled=self.spelled[first:end])
         cuts, one = self.bounds[first : end + 1], slice(row, row + 1)
         elements = self.elements[cuts[0] : cuts[-1]]
         proven = None if self.proven is None else self.proven[one]

@@ -348,7 +348,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
     def _columns(self, engine: Engine, runs: Runs) -> tuple[list[Any], list[Any]]:
         """Return the labels of each path, and where those of segments lie."""
         if runs.spelled is not None:
-            return [runs.spelled[0]], [runs.spelled[1]]
+            return [said for said, _ in runs.spelled], [places for _, places in runs.spelled]
         on = self.on
         if len(on) == 1:
             return self._column(engine, runs, 0, on[0])

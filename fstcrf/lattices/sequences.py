@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.ragged import Ragged
 
 _Subset = dict[int, float]
 _Total = Callable[[Iterable[float]], float]
@@ -84,12 +86,16 @@ def _log_sum(scores: Iterable[float]) -> float:
 
 
 def _sequences(
-    lists: _Lists, total: _Total, budget: float = math.inf, likely: Found | None = None
+    lists: _Lists,
+    total: _Total,
+    budget: float = math.inf,
+    likely: Found | None = None,
+    begin: int = 0,
 ) -> Iterator[Found]:
     """Yield label sequences by the total of their paths: a maximum, or the log of a sum."""
     # (−total of the ways on, labels, 0: it ends here or 1: it may go on, states)
     queue: list[tuple[float, tuple[int, ...], int, _Subset]] = []
-    _queue(queue, lists, total, (), _closed(lists, total, {0: 0.0}))
+    _queue(queue, lists, total, (), _closed(lists, total, {begin: 0.0}))
     looked, told = 0, set[tuple[int, ...]]()
     while queue:
         cost, labels, goes_on, subset = heapq.heappop(queue)
@@ -161,3 +167,93 @@ def _successors(lists: _Lists, total: _Total, subset: _Subset) -> dict[int, _Sub
             states, t = found.setdefault(lists.label[a], {}), lists.target[a]
             states[t] = total([states.get(t, -np.inf), score + lists.score[a]])
     return found
+
+
+# --- Paths that say the same ----------------------------------------------------------------------
+
+
+def best_distinct(machine: Acyclic, said: Ints, n: int) -> list[list[tuple[float, list[int]]]]:
+    """Return the n best paths of each row that say something else, of those that say the same one.
+
+    Parameters
+    ----------
+    machine : Acyclic
+    said : int32 [A, K]
+        What each arc says, one behind the other; −1: nothing.
+    n : int
+
+    Returns
+    -------
+    list of list of (float, list of int)
+        Of each row the scores and arcs of its paths, best first.
+    """
+    apart, label, arcs = _taken_apart(machine, said)
+    lists, of_piece = _lists(apart, label, apart.best_suffix), arcs.tolist()
+    found = []
+    for begin in apart.begins.tolist():
+        best = islice(_sequences(lists, max, begin=begin), n)
+        paths = [(one.score, _run(lists, one.labels, begin)) for one in best]
+        found.append([(score, [a for k in way if (a := of_piece[k]) >= 0]) for score, way in paths])
+    return found
+
+
+def _taken_apart(machine: Acyclic, said: Ints) -> tuple[Acyclic, Ints, Longs]:
+    """Return a machine whose arcs say one thing at most, what, and of which arc each is the first.
+
+    States between stand behind the one that their arc leaves. −1: it is a later part of an arc.
+    """
+    there = said >= 0
+    count = there.sum(axis=1)
+    source = Ragged(machine.row).rows()
+    more = np.maximum(count - 1, 0)
+    before = np.cumsum(more) - more  # states between, of the arcs before each
+    number = np.arange(len(machine.final)) + np.append(0, np.cumsum(more))[machine.row[:-1]]
+    pieces = Ragged.from_lengths(np.maximum(count, 1))
+    arc, place = pieces.rows(), pieces.ranges()
+    between = source[arc] + before[arc] + place
+    last = place == np.maximum(count, 1)[arc] - 1
+    label = np.full(len(arc), -1, dtype=np.int32)
+    label[count[arc] > 0] = said[there]
+    final = np.full(len(number) + int(more.sum()), -np.inf)
+    final[number] = machine.final
+    begins = np.where(place == 0, number[source[arc]], between)
+    order = np.argsort(begins, kind="stable")
+    apart = Acyclic(
+        Ragged.from_rows(begins[order], len(final)).offsets,
+        np.where(last, number[machine.target[arc]], between + 1)[order].astype(np.int32),
+        np.where(place == 0, machine.score[arc], 0.0)[order],
+        final,
+        number[machine.begins],
+    )
+    return apart, label[order], np.where(place == 0, arc, -1)[order]
+
+
+_Link: TypeAlias = "tuple[int, _Link] | None"  # an arc, and the way before it
+
+
+def _run(lists: _Lists, labels: Sequence[int], begin: int) -> list[int]:
+    """Return the arcs of the best path with these labels."""
+    reached: dict[int, tuple[float, _Link]] = {begin: (0.0, None)}
+    for label in (*labels, None):
+        line, loud = list(reached), dict[int, tuple[float, _Link]]()
+        heapq.heapify(line)
+        while line:
+            s = heapq.heappop(line)
+            for a in range(lists.row[s], lists.row[s + 1]):
+                quiet = lists.label[a] < 0
+                if not quiet and lists.label[a] != label:
+                    continue
+                states, t = reached if quiet else loud, lists.target[a]
+                score = reached[s][0] + lists.score[a]
+                if t not in states and quiet:
+                    heapq.heappush(line, t)
+                if t not in states or score > states[t][0]:
+                    states[t] = score, (a, reached[s][1])
+        if label is not None:
+            reached = loud
+    _, way = max(reached.items(), key=lambda item: item[1][0] + lists.final[item[0]])[1]
+    arcs: list[int] = []
+    while way is not None:
+        arcs.append(way[0])
+        way = way[1]
+    return arcs[::-1]

@@ -12,8 +12,9 @@ there.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import NamedTuple, TypeVar, cast
@@ -21,15 +22,17 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Array, Floats, Ints, Longs
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
 from fstcrf.errors import (
+    EpsilonCycleError,
     LabelError,
     OptionError,
     ShapeError,
+    TooLargeError,
 )
-from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.kernel.acyclic import Acyclic, connected, topological
 from fstcrf.kernel.paired import Paired
-from fstcrf.kernel.transduced import Transduced, transduced
+from fstcrf.kernel.transduced import Compiled, Moves, Transduced, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.denserow import DenseRow
@@ -37,14 +40,106 @@ from fstcrf.lattices.engine import Row, Tape
 from fstcrf.lattices.foldedarcs import FoldedArcs, Folding, folding
 from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
-from fstcrf.machines.moves import Compiled, compiled, numbered
 from fstcrf.machines.plans import Program
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 
 _T = TypeVar("_T", bound=np.generic)
 _NONE = np.zeros(0)
+_MOST_CELLS = 100_000_000  # states times labels
 _ROUNDED = 1e-4  # sums of potentials and of numbers below a million
+
+
+@memoised(64)
+def compiled(machine: Transducer, labels: tuple[str, ...]) -> Compiled:
+    """Return a transducer as it reads a tape with these labels.
+
+    Raises
+    ------
+    EpsilonCycleError
+        It moves in a circle without input, on a way to an end.
+    LabelError
+        It reads labels, none of which the tape has.
+    """
+    return numbered(machine, _numbers(machine.input_symbols, labels)[machine.input], len(labels))
+
+
+def numbered(machine: Transducer, reads: Ints, size: int) -> Compiled:
+    """Return a transducer whose arcs read labels below a number; −2: one that there is not."""
+    there = (machine.score > -np.inf) & (reads > -2)
+    row, order = _by_source(machine.source, there, len(machine.final))
+    useful = connected(row, machine.target[order], 0, machine.final > -np.inf)
+    useful[0] = True
+    there &= useful[machine.source] & useful[machine.target]
+    alone = there & (reads < 0)
+    row, order = _by_source(machine.source, alone, len(useful))
+    number, cycle = topological(row, machine.target[order])
+    if cycle >= 0:
+        raise EpsilonCycleError(_circle(row, machine.target[order], cycle))
+    states = np.flatnonzero(useful)
+    states = states[np.argsort(number[states], kind="stable")]
+    place = np.empty(len(useful), dtype=np.int32)
+    place[states] = np.arange(len(states))
+    width = size + 1
+    if len(states) * width > _MOST_CELLS:
+        raise TooLargeError(
+            f"a transducer of {len(states):,} states over {size:,} labels is too large to compose"
+        )
+    arcs = np.flatnonzero(there)
+    cell = place[machine.source[arcs]].astype(np.int64) * width + reads[arcs] + 1
+    order = np.argsort(cell, kind="stable")
+    arcs = arcs[order]
+    moves = Moves(
+        labels=size,
+        start=int(place[0]),
+        index=Ragged.from_rows(cell, len(states) * width).offsets.astype(np.int32),
+        reads=reads[arcs],
+        target=place[machine.target[arcs]],
+        gain=np.concatenate([machine.score[arcs], machine.final[states]]),
+    )
+    origin = np.concatenate([arcs, len(machine.source) + states])
+    nothing = np.full(len(states), -1, dtype=np.int32)
+    return Compiled(moves, origin, np.concatenate([machine.output[arcs], nothing]))
+
+
+def _by_source(source: Ints, there: Bools, states: int) -> tuple[Longs, Longs]:
+    """Return rows of states, and the arcs that are there in their order."""
+    arcs = np.flatnonzero(there)
+    order = arcs[np.argsort(source[arcs], kind="stable")]
+    return Ragged.from_rows(source[order], states).offsets, order
+
+
+def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Ints:
+    """Return the label of each symbol, −2: the tape has none; last, −1 for what reads nothing."""
+    index = {label: k for k, label in enumerate(labels)}
+    numbers = [index.get(symbol, -2) for symbol in symbols]
+    if symbols and max(numbers) < 0:
+        near = difflib.get_close_matches(symbols[0], labels, 1, 0.0)
+        nearest = f", the nearest is {near[0]!r}" if near else ""
+        raise LabelError(
+            f"the transducer reads {symbols[0]!r}, and nothing that the tape has{nearest}"
+        )
+    return np.asarray([*numbers, -1], dtype=np.int32)
+
+
+def _circle(row: Longs, target: Ints, state: int) -> str:
+    """Return the message about the states of a circle, of which one is known."""
+    came, line = {state: -1}, [state]
+    for s in line:
+        for t in target[row[s] : row[s + 1]].tolist():
+            if t == state:
+                way = [s]
+                while came[way[-1]] >= 0:
+                    way.append(came[way[-1]])
+                names = " → ".join(map(str, [*reversed(way), state]))
+                return (
+                    f"the transducer may go in a circle without reading: {names}; a path would "
+                    "have no end: bound the repetition"
+                )
+            if t not in came:
+                came[t] = s
+                line.append(t)
+    raise AssertionError(f"state {state} is on no circle")
 
 
 def composed(row: Row, machine: Transducer) -> ArcRow:
@@ -61,7 +156,7 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
         plan = _plan(row.program, machine)
         if not plan.problem:
             free = row if plan.free is row.program else row.with_program(plan.free)
-            write, arcs = partial(_free, free, *plan.machines, plan.tape), None
+            write, arcs = partial(_free, free, plan.machine, plan.tape), None
             if plan.folding is not None:
                 arcs = cast("Arcs", FoldedArcs(plan.folding, free.values, write))
             return ArcRow(arcs or write(), plan.on, rules=plan.rules, machines=(machine,))
@@ -72,30 +167,13 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
 
 
 class _Plan(NamedTuple):
-    """How the lattices of a program are composed with a transducer.
+    """How the lattices of a program are composed with a transducer."""
 
-    Parameters
-    ----------
-    free : Program
-        Without its grammar.
-    rules : tuple of Rule
-        The grammar.
-    machines : (Transducer,)
-        The one that is composed.
-    problem : str
-        Why only the best of several runs may be taken.
-    tape : int
-        What it reads.
-    on : tuple of Tape
-        Those of the composition.
-    folding : Folding, optional
-    """
-
-    free: Program
-    rules: tuple[Rule, ...]
-    machines: tuple[Transducer]
-    problem: str
-    tape: int
+    free: Program  # without its grammar
+    rules: tuple[Rule, ...]  # the grammar
+    machine: Transducer
+    problem: str  # why only the best of several runs may be taken
+    tape: int  # what the transducer reads
     on: tuple[Tape, ...]
     folding: Folding | None
 
@@ -105,10 +183,11 @@ def _plan(program: Program, machine: Transducer) -> _Plan:
     row = DenseRow(program, ())
     tape = _tape_read(row.on, machine)
     machine, problem = ambiguity.single(machine)
-    free = row.without_grammar().program
-    found = None if problem else folding(free, machine)
+    free = row.without_grammar().program if program.conjuncts else program
+    made = compiled(machine, row.on[tape].labels)
+    found = None if problem else folding(free, made, machine)
     on = *row.on, *_writes(machine)
-    return _Plan(free, _rules(row), (machine,), problem, tape, on, found)
+    return _Plan(free, _rules(row), machine, problem, tape, on, found)
 
 
 def _tape_read(on: Sequence[Tape], machine: Transducer) -> int:
@@ -159,20 +238,13 @@ _MOST_KEPT = 30_000
 """Arcs of a composition that is kept for other sentences of its length."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Template:
-    """The composition of all sentences of a length that forbid nothing of their own.
+class _Template(NamedTuple):
+    """The composition of all sentences of a length that forbid nothing of their own."""
 
-    Parameters
-    ----------
-    arcs : Arcs
-        That of a sentence whose potentials are all 0.
-    cells : tuple of int64 [A]
-        For each array of potentials, which of them each arc has; behind the last: none.
-    """
-
-    arcs: Arcs
-    cells: tuple[Longs, ...]
+    arcs: Arcs  # of a sentence whose potentials are all 0
+    cells: tuple[
+        Longs, ...
+    ]  # of each array of potentials, which each arc has; behind the last: none
 
     def filled(self, values: tuple[Floats, ...]) -> Arcs:
         """Return the composition of a sentence with these potentials."""

@@ -18,7 +18,6 @@ from fstcrf.arguments import (
     label_tuple,
     one_of,
     real_array,
-    real_number,
 )
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import DataError, LabelError, OptionError, ShapeError
@@ -38,6 +37,7 @@ else:  # most transducers are from nowhere else, and stay as they are
 
 backoff = LazyModule("fstcrf.machines.backoff")  # these stand on this
 relations = LazyModule("fstcrf.machines.relations")
+rewriting = LazyModule("fstcrf.machines.rewriting")
 
 Semiring = Literal["log", "tropical"]
 
@@ -436,7 +436,7 @@ class Transducer:
         *,
         semiring: Semiring = "log",
         tape: str | None = "output",
-    ) -> Self:
+    ) -> Transducer:
         """Return the transducer from each first string of some pairs to the second one.
 
         Labels go together by their places; what one string has more is written behind, or read
@@ -463,37 +463,8 @@ class Transducer:
         >>> Transducer.from_pairs([("New York", "LOC"), ("York", "LOC")])
         <Transducer: the last tape → output; 4 states, 3 arcs, log>
         """
-        both = [(_labels(a), _labels(b)) for a, b in pairs]
-        values = [0.0] * len(both) if scores is None else real_array(scores, "scores").tolist()
-        if len(values) != len(both):
-            raise ShapeError(f"{len(values)} scores for {len(both)} pairs")
-        symbols = [dict.fromkeys(x for pair in both for x in pair[side]) for side in (0, 1)]
-        numbers = [{x: k for k, x in enumerate(table)} for table in symbols]
-        arcs: dict[tuple[int, int, int], int] = {}
-        final = [-np.inf]
-        for pair, score in zip(both, values, strict=True):
-            state = 0
-            columns = [[n[x] for x in side] for n, side in zip(numbers, pair, strict=True)]
-            for k in range(max(map(len, columns))):
-                read, write = (column[k] if k < len(column) else -1 for column in columns)
-                state = arcs.setdefault((state, read, write), len(arcs) + 1)
-                final += [-np.inf] * (state + 1 - len(final))
-            total = np.logaddexp if semiring == "log" else np.maximum
-            final[state] = float(total(final[state], real_number(score, "a score")))
-        table = np.asarray([(*key, to) for key, to in arcs.items()], dtype=np.int32).reshape(-1, 4)
-        starts, reads, writes, ends = np.ascontiguousarray(table.T)
-        return cls(
-            source=starts,
-            input=reads,
-            output=writes,
-            target=ends,
-            score=np.zeros(len(table)),
-            final=np.asarray(final),
-            input_symbols=tuple(symbols[0]),
-            output_symbols=tuple(symbols[1]),
-            semiring=semiring,
-            tape=tape,
-        )
+        made: Transducer = rewriting.of_pairs(pairs, scores, semiring, tape)
+        return made
 
     @classmethod
     def from_table(
@@ -502,7 +473,7 @@ class Transducer:
         *,
         semiring: Semiring = "log",
         tape: str = "output",
-    ) -> Self:
+    ) -> Transducer:
         """Return the transducer that rewrites label by label, whatever stands beside it.
 
         Parameters
@@ -523,29 +494,8 @@ class Transducer:
         >>> Transducer.from_table({"NN": "NOUN", "VB": {"VERB": 0.0, "AUX": -1.5}, ".": None})
         <Transducer: the last tape → output; 1 states, 4 arcs, log>
         """
-        rows: list[tuple[str, str | None, float]] = []
-        for label, written in table.items():
-            if isinstance(written, Mapping):
-                rows += [(label, x, real_number(score, "a score")) for x, score in written.items()]
-            else:
-                several = [written] if written is None or isinstance(written, str) else written
-                rows += [(label, x, 0.0) for x in several]
-        symbols = [x for x in dict.fromkeys(x for _, x, _ in rows) if x is not None]
-        number = {label: k for k, label in enumerate(table)}
-        output: dict[str | None, int] = {None: -1, **{x: k for k, x in enumerate(symbols)}}
-        none = np.zeros(len(rows), dtype=np.int32)
-        return cls(
-            source=none,
-            input=np.asarray([number[a] for a, _, _ in rows], dtype=np.int32),
-            output=np.asarray([output[b] for _, b, _ in rows], dtype=np.int32),
-            target=none,
-            score=np.asarray([score for *_, score in rows], dtype=np.float64),
-            final=np.zeros(1),
-            input_symbols=tuple(table),
-            output_symbols=tuple(symbols),
-            semiring=semiring,
-            tape=tape,
-        )
+        made: Transducer = rewriting.of_table(table, semiring, tape)
+        return made
 
     @classmethod
     def lm(cls, path: str | Path, labels: LabelSet | None = None) -> Transducer:
@@ -704,10 +654,6 @@ def _operand(other: object) -> Transducer:
             f"{type(other).__name__}: only transducers go together, by |, +, &, - and witness"
         )
     return other
-
-
-def _labels(labels: str | Sequence[str]) -> list[str]:
-    return labels.split() if isinstance(labels, str) else list(labels)
 
 
 def _whole(name: str, values: ArrayLike) -> Ints:

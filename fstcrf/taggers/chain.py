@@ -11,7 +11,7 @@ first tape again and again with different labels of the second, and proved fewer
 the plain enumeration in the same time; label pruning by max-marginals saves little where most
 labels are out of the question anyway. How soon the search stops is in the page on [joint
 decoding](../measurements/joint-accuracy.md), what it costs in [speed of
-composition](../measurements/benchmarks-composition.md).
+composition](../measurements/benchmarks.md).
 """
 
 from __future__ import annotations

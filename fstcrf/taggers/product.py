@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 segmental = LazyModule("fstcrf.taggers.segmental")  # these stand on this
 words = LazyModule("fstcrf.ext.words.tagger")
 transduced = LazyModule("fstcrf.lattices.transduced")
-moves = LazyModule("fstcrf.machines.moves")
 
 KIND = PRODUCT
 
@@ -176,7 +175,7 @@ class Product(Composition[LabelsT]):
         whole = type(self)(self.taggers, self.weights, self.conjuncts, (*self.behind, one))
         if isinstance(one, Transducer):
             read = self.on[-1 if one.reads is None else self.tapes.index(one.reads)]
-            _ = moves.compiled(one, read.labels)  # what is wrong with it is said here
+            _ = transduced.compiled(one, read.labels)  # what is wrong with it is said here
         elif not one.on[0].segments:
             transduced.check_lengths(next(m for m in self.machines if (m.tape,) == one.tapes))
         return whole
@@ -469,6 +468,7 @@ class _Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     semiring: str
     tape: str | None
     reads: str | None
+    named: tuple[str, ...] = ()
 
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -482,6 +482,9 @@ def _encoded_machine(machine: Transducer) -> tuple[str, dict[str, Array], dict[s
     own = {field.name: getattr(machine, field.name) for field in fields(machine)}
     arrays = {name: value for name, value in own.items() if isinstance(value, np.ndarray)}
     rest = {name: value for name, value in own.items() if name not in arrays}
+    rest["named"] = tuple(machine.named)
+    if machine.named:
+        arrays["named"] = np.stack(list(machine.named.values()))
     return TRANSDUCER, arrays, {"transducer": msgspec.json.encode(_Machine(**rest)).decode()}
 
 
@@ -518,7 +521,8 @@ def _decoded_part(part: _Part, arrays: Mapping[str, Array], name: str) -> Behind
     if part.kind == TRANSDUCER:
         machine = msgspec.json.decode(part.metadata["transducer"], type=_Machine)
         rest: Any = {**arrays, **msgspec.structs.asdict(machine)}
-        return Transducer(**rest)
+        named = dict(zip(machine.named, arrays.get("named", ()), strict=True))
+        return Transducer(**{**rest, "named": named})
     if part.kind == models.KIND:
         return CRF.of(models.decoded(arrays, part.metadata, name))
     if part.kind == jointmodel.KIND:

@@ -26,6 +26,7 @@ from tests.benchmarks import (
     bench_stochastic,
     bench_tagging,
     bench_training,
+    bench_transducers,
     machine,
     scaling,
 )
@@ -53,6 +54,7 @@ LINES: dict[str, Callable[[Bench], list[Line]]] = {
     "products": bench_composition.products,
     "ranking": bench_composition.ranking,
     "taggers": bench_composition.taggers,
+    "transducers": bench_transducers.transducers,
     "arrays": bench_arrays.arrays,
     "inspect": bench_inspected.inspect,
     "scaling-tagging": bench_scaling_tagging.scaling_tagging,

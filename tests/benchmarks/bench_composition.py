@@ -22,7 +22,8 @@ SAME = 1e-6  # relative; OpenFst has float32
 Runs = list[dict[str, Any]]
 
 
-def _pynini() -> bool:
+def has_pynini() -> bool:
+    """Tell whether pynini is installed."""
     return importlib.util.find_spec("pynini") is not None
 
 
@@ -91,7 +92,7 @@ def constraint(bench: Bench) -> list[Line]:
 
 
 def _both(bench: Bench, ours: Any, theirs: Any) -> tuple[Runs, Runs | None]:
-    if not _pynini():
+    if not has_pynini():
         bench.say(f"skipped: {MISSING}")
         return in_turns(bench.rounds, ours)[0], None
     peer, mine = in_turns(bench.rounds, theirs, ours)

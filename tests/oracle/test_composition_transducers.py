@@ -19,10 +19,9 @@ from fstcrf.lattices import Lattice, Lattices
 from fstcrf.lattices import transduced as transduced_
 from fstcrf.lattices.arcrow import ArcRow
 from fstcrf.lattices.lattice import AnyLattice
-from fstcrf.lattices.transduced import composed
+from fstcrf.lattices.transduced import compiled, composed
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.moves import compiled
 from fstcrf.machines.transducer import Transducer
 from tests.support.fsts import pynini_or_skip
 from tests.support.oracles import log_sum

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -239,6 +240,24 @@ def test_costs_with_names() -> None:
     soft = 'export X = (("[a]" <?a>) | "[b]")*;'
     assert Grammar.from_text(soft, LABELS, weights={"a": 2.0}).score(["a", "b", "a"]) == -4.0
     assert Grammar.from_text(soft, LABELS).score(["a", "b", "a"]) == 0.0
+
+
+def test_costs_with_names_have_derivatives() -> None:
+    rng = np.random.default_rng(4)
+    lattice = fstcrf.Lattice.from_arrays(LABELS, rng.normal(size=(3, 2)), rng.normal(size=(2, 2)))
+
+    def log_z(**costs: float) -> float:
+        machine = fstcrf.Transducer.from_grammar(NAMED, LABELS, weights=costs, tape="out")
+        return (lattice @ replace(machine, semiring="log")).log_partition()
+
+    costs = {"ax": 0.75, "by": -0.5}
+    machine = fstcrf.Transducer.from_grammar(NAMED, LABELS, weights=costs, tape="out")
+    machine = replace(machine, semiring="log")
+    found = machine.by_name((lattice @ machine).gradient()["out"])
+    for name, cost in costs.items():
+        step = 1e-5
+        ends = [log_z(**{**costs, name: cost + sign * step}) for sign in (1.0, -1.0)]
+        assert found[name] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-6)
 
 
 def test_costs_with_names_that_decide() -> None:

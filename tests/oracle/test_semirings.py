@@ -26,6 +26,8 @@ from tests.oracle.test_composition_transducers import (
     chain,
     known_paths,
     product,
+    rounded,
+    told,
     transducer,
 )
 
@@ -135,13 +137,34 @@ def test_where_no_form_is_deterministic_there_is_a_best_path_and_no_sum(
     lattice = Lattice.from_arrays(["a", "b"], np.zeros((6, 2))) @ machine
     assert lattice.best()["label"] == ("a",) * 6
     assert np.isnan(lattice.best().probability)
-    for ask in (lattice.log_partition, lattice.marginals, lattice.entropy,
-                lambda: lattice.nbest(2), lambda: lattice.sample(3)):  # fmt: skip
+    for ask in (lattice.log_partition, lattice.marginals, lattice.entropy, lattice.gradient,
+                lambda: lattice.sample(3)):  # fmt: skip
         with pytest.raises(AmbiguousError, match=r"several runs over .*'a a'.*semiring='log'"):
             ask()
     assert np.isfinite((lattice & fstcrf.constraints.at_most(6, "a")).best().score)
     summed = Lattice.from_arrays(["a", "b"], np.zeros((6, 2))) @ replace(machine, semiring="log")
     assert np.isfinite(summed.log_partition())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_n_best_need_no_deterministic_form(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is none, neither of the machine nor on the sentence: by search over prefixes."""
+    monkeypatch.setattr(ambiguity, "MAX_STATES", 0)
+    monkeypatch.setattr(ambiguity, "_MOST_SETS", 0)
+    searched = 0
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        base = kind(rng, int(rng.integers(0, 4)))
+        machine = transducer(rng, INPUT, OUTPUT, int(rng.integers(1, 5)))
+        wanted = of_strings(known_paths(base), machine)
+        lattice = base @ replace(machine, semiring="tropical")
+        found = lattice.nbest(len(wanted) + 3)
+        assert rounded(told(lattice, len(wanted) + 3)) == rounded(wanted)
+        assert [p.score for p in found] == pytest.approx([full.score for full in wanted])
+        several = list(fstcrf.nbest([lattice, lattice], 3))
+        assert [[p.score for p in own] for own in several] == [[p.score for p in found[:3]]] * 2
+        searched += bool(wanted) and np.isnan(found[0].probability)
+    assert searched >= 3
 
 
 def test_circles_are_refused_in_either_semiring() -> None:

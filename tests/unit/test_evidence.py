@@ -86,7 +86,7 @@ def test_pages_plots_and_hours_are_written(tmp_path: Path) -> None:
         "| together | | | 1.25 |",
     ]
     begin, end = PROGRAM["HOURS_BEGIN"], PROGRAM["HOURS_END"]
-    index = PROGRAM["renewed"](f"before\n\n{begin}\nold\n{end}\nafter\n", table)
+    index = PROGRAM["renewed"](f"before\n\n{begin}\nold\n{end}\nafter\n", begin, end, table)
     assert index == f"before\n\n{begin}\n\n{table}\n\n{end}\nafter\n"
 
 
@@ -99,3 +99,24 @@ def test_nothing_is_run_with_changes_that_are_not_committed(
     with pytest.raises(SystemExit):
         main()
     assert "not committed: fstcrf/x.py" in capsys.readouterr().err
+
+
+def test_the_table_of_claims_is_that_of_the_pages() -> None:
+    index = PROGRAM["INDEX"].read_text("utf-8")
+    table = PROGRAM["claims"](PROGRAM["PAGES"])
+    assert table in index
+    assert len(table.splitlines()) > 50
+
+
+@pytest.mark.parametrize(
+    ("published", "ours", "interval", "verdict"),
+    [
+        ("", "82.3", "80 to 84", "no figure is published"),
+        ("85.5", "85.50 ± 0.1", "84 to 86", "reached"),
+        ("85.5", "85.2", "84.00 to 86.01", "below, within chance"),
+        ("85.5", "82.2", "81 to 83.5", "below"),
+        ("1,000.5", "999", "", "below"),
+    ],
+)
+def test_verdicts(published: str, ours: str, interval: str, verdict: str) -> None:
+    assert PROGRAM["verdict"](published, ours, interval) == verdict

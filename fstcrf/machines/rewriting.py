@@ -1,0 +1,87 @@
+"""Transducers that rewrite: given strings by strings, or label by label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fstcrf.arguments import real_array, real_number
+from fstcrf.errors import ShapeError
+from fstcrf.machines.transducer import Semiring, Transducer
+
+
+def of_pairs(
+    pairs: Iterable[tuple[str | Sequence[str], str | Sequence[str]]],
+    scores: ArrayLike | None,
+    semiring: Semiring,
+    tape: str | None,
+) -> Transducer:
+    """Return the transducer of pairs of strings; see `Transducer.from_pairs`."""
+    both = [(_labels(a), _labels(b)) for a, b in pairs]
+    values = [0.0] * len(both) if scores is None else real_array(scores, "scores").tolist()
+    if len(values) != len(both):
+        raise ShapeError(f"{len(values)} scores for {len(both)} pairs")
+    symbols = [dict.fromkeys(x for pair in both for x in pair[side]) for side in (0, 1)]
+    numbers = [{x: k for k, x in enumerate(table)} for table in symbols]
+    arcs: dict[tuple[int, int, int], int] = {}
+    final = [-np.inf]
+    for pair, score in zip(both, values, strict=True):
+        state = 0
+        columns = [[n[x] for x in side] for n, side in zip(numbers, pair, strict=True)]
+        for k in range(max(map(len, columns))):
+            read, write = (column[k] if k < len(column) else -1 for column in columns)
+            state = arcs.setdefault((state, read, write), len(arcs) + 1)
+            final += [-np.inf] * (state + 1 - len(final))
+        total = np.logaddexp if semiring == "log" else np.maximum
+        final[state] = float(total(final[state], real_number(score, "a score")))
+    table = np.asarray([(*key, to) for key, to in arcs.items()], dtype=np.int32).reshape(-1, 4)
+    starts, reads, writes, ends = np.ascontiguousarray(table.T)
+    return Transducer(
+        source=starts,
+        input=reads,
+        output=writes,
+        target=ends,
+        score=np.zeros(len(table)),
+        final=np.asarray(final),
+        input_symbols=tuple(symbols[0]),
+        output_symbols=tuple(symbols[1]),
+        semiring=semiring,
+        tape=tape,
+    )
+
+
+def _labels(labels: str | Sequence[str]) -> list[str]:
+    return labels.split() if isinstance(labels, str) else list(labels)
+
+
+def of_table(
+    table: Mapping[str, str | Sequence[str] | Mapping[str, float] | None],
+    semiring: Semiring,
+    tape: str,
+) -> Transducer:
+    """Return the transducer that rewrites label by label; see `Transducer.from_table`."""
+    rows: list[tuple[str, str | None, float]] = []
+    for label, written in table.items():
+        if isinstance(written, Mapping):
+            rows += [(label, x, real_number(score, "a score")) for x, score in written.items()]
+        else:
+            several = [written] if written is None or isinstance(written, str) else written
+            rows += [(label, x, 0.0) for x in several]
+    symbols = [x for x in dict.fromkeys(x for _, x, _ in rows) if x is not None]
+    number = {label: k for k, label in enumerate(table)}
+    output: dict[str | None, int] = {None: -1, **{x: k for k, x in enumerate(symbols)}}
+    none = np.zeros(len(rows), dtype=np.int32)
+    return Transducer(
+        source=none,
+        input=np.asarray([number[a] for a, _, _ in rows], dtype=np.int32),
+        output=np.asarray([output[b] for _, b, _ in rows], dtype=np.int32),
+        target=none,
+        score=np.asarray([score for *_, score in rows], dtype=np.float64),
+        final=np.zeros(1),
+        input_symbols=tuple(table),
+        output_symbols=tuple(symbols),
+        semiring=semiring,
+        tape=tape,
+    )
