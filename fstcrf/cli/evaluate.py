@@ -18,11 +18,11 @@ from fstcrf.cli.sources import check_columns, gold_labels, model_input, scored_i
 from fstcrf.cli.tagging import PLAIN_TOKENS, joined, placed, tagged
 from fstcrf.errors import DataError, NoPathError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
-from fstcrf.evaluate.labellings import LEAST, counted, label_share, unseen, written_alike
+from fstcrf.evaluate.labellings import counted, unseen, written_alike
 from fstcrf.taggers import JointCRF
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.corpus.batches import batches
-from fstcrf.text.corpus.schemes import has_spans, named_scheme, split_label
+from fstcrf.text.corpus.schemes import OUTSIDE, has_spans, named_scheme, split_label
 
 _NAMED = 5
 _TOGETHER = ("tokens", "correct", "accuracy", "sentences", "correct_sentences", "sentence_accuracy")
@@ -306,7 +306,7 @@ def _pair(wanted: Corpus, target: str, found: Corpus, pred_column: str | None) -
     column = pred_column or list(found.columns)[-1]
     labels = _Labels(wanted.column_lists(target), found.column_lists(column))
     counts = [Counter(label for one in part for label in one) for part in labels]
-    if label_share(*counts) < LEAST:
+    if _label_share(*counts) < _LEAST:
         shown = [
             ", ".join(label for label, _ in each.most_common(_NAMED) if label != "O")
             for each in counts
@@ -316,3 +316,35 @@ def _pair(wanted: Corpus, target: str, found: Corpus, pred_column: str | None) -
             f"{column!r} ({shown[1]}), have hardly one in common: are they of one task?"
         )
     return labels
+
+
+# --- Whether two columns can be labels of one task at all -----------------------------------------
+
+_LEAST = 0.1
+"""Below this share of tokens, two columns hardly have a label in common."""
+
+
+def _label_share(gold: Mapping[str, int], predicted: Mapping[str, int]) -> float:
+    """Return the share, in [0, 1], of tokens whose label occurs in the other column, too.
+
+    Of a label of spans its type counts, so that columns in two schemes are of one task; ``O``,
+    which most tasks have, does not count. The larger one of the two columns' shares decides: a
+    tagger that says one label everywhere has that in common with the labels wanted, however few
+    they are there. 1 where a column has no label but ``O``, of which nothing can be said.
+    """
+    columns = _said(gold), _said(predicted)
+    if not all(columns):
+        return 1.0
+    both = columns[0].keys() & columns[1].keys()
+    return max(sum(c[label] for label in both) / c.total() for c in columns)
+
+
+def _said(labels: Mapping[str, int]) -> Counter[tuple[bool, str]]:
+    """Count types of spans, and other labels."""
+    counts: Counter[tuple[bool, str]] = Counter()
+    for label, tokens in labels.items():
+        letter, kind = split_label(label, named_scheme("conlleval"))
+        if label != OUTSIDE and tokens:
+            span = bool(kind) and letter != "?"
+            counts[span, kind if span else label] += tokens
+    return counts

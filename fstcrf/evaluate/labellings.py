@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -16,9 +16,9 @@ import numpy as np
 from fstcrf.arrays import Bools, Longs
 from fstcrf.errors import LabelError, LabelWarning, ShapeError
 from fstcrf.ragged import Ragged
-from fstcrf.text.corpus import named_scheme, spans
+from fstcrf.text.corpus import spans
 from fstcrf.text.corpus.corpus import Column
-from fstcrf.text.corpus.schemes import OUTSIDE, convert, has_spans, span_arrays, split_label
+from fstcrf.text.corpus.schemes import convert, has_spans, span_arrays
 
 # --- Two labellings, interned together ------------------------------------------------------------
 
@@ -233,35 +233,3 @@ def best_of(
         wrong = [len(there.symmetric_difference(spans(one, "conlleval"))) for one in several]
         chosen.append(list(several[wrong.index(min(wrong))]))
     return chosen
-
-
-# --- Whether two columns can be labels of one task at all -----------------------------------------
-
-LEAST = 0.1
-"""Below this share of tokens, two columns hardly have a label in common."""
-
-
-def label_share(gold: Mapping[str, int], predicted: Mapping[str, int]) -> float:
-    """Return the share, in [0, 1], of tokens whose label occurs in the other column, too.
-
-    Of a label of spans its type counts, so that columns in two schemes are of one task; ``O``,
-    which most tasks have, does not count. The larger one of the two columns' shares decides: a
-    tagger that says one label everywhere has that in common with the labels wanted, however few
-    they are there. 1 where a column has no label but ``O``, of which nothing can be said.
-    """
-    columns = _said(gold), _said(predicted)
-    if not all(columns):
-        return 1.0
-    both = columns[0].keys() & columns[1].keys()
-    return max(sum(c[label] for label in both) / c.total() for c in columns)
-
-
-def _said(labels: Mapping[str, int]) -> Counter[tuple[bool, str]]:
-    """Count types of spans, and other labels."""
-    counts: Counter[tuple[bool, str]] = Counter()
-    for label, tokens in labels.items():
-        letter, kind = split_label(label, named_scheme("conlleval"))
-        if label != OUTSIDE and tokens:
-            span = bool(kind) and letter != "?"
-            counts[span, kind if span else label] += tokens
-    return counts

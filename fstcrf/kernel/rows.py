@@ -137,47 +137,6 @@ class SparseRows:
         )
         check(status, "cells of rows times table", where[0])
 
-    def scatter(self, token: Longs, slot: Longs, mass: Floats, place: Ints, out: Floats) -> None:
-        """Add the attributes of some tokens to parameters, each times a mass.
-
-        Parameters
-        ----------
-        token, slot : int64 [K]
-            A row, and a column of `place`.
-        mass : float64 [K]
-        place : int32 [R, W]
-            Parameter of each attribute and slot, below `size`; negative where there is none.
-        out : float64 [size]
-            What is added to.
-
-        Raises
-        ------
-        ShapeError
-            A token, slot or place out of range, another shape or dtype. Where it is a place, what
-            came before it has been added.
-        """
-        where, value = ffi.new("int64_t *"), self.value
-        status = lib.fc_scatter(
-            len(token),
-            array_in(token, np.int64, (len(token),), "token"),
-            array_in(slot, np.int64, (len(token),), "slot"),
-            array_in(mass, np.float64, (len(token),), "mass"),
-            len(self),
-            self.n_columns,
-            place.shape[1],
-            array_in(self.indptr, np.int64, (len(self) + 1,), "indptr"),
-            array_in(self.index, np.int32, self.index.shape, "index"),
-            ffi.NULL if value is None else array_in(value, np.float32, value.shape, "value"),
-            array_in(place, np.int32, (self.n_columns, place.shape[1]), "place"),
-            out.size,
-            array_in(out, np.float64, out.shape, "out", writable=True),
-            where,
-        )
-        if status != lib.FC_OK:
-            raise ShapeError(
-                f"mass of entry {where[0]}: its token, slot or a place of its row is out of range"
-            )
-
     def slice(self, start: int, end: int) -> SparseRows:
         """Return the rows ``start : end``."""
         a, b = int(self.indptr[start]), int(self.indptr[end])

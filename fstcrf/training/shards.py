@@ -262,12 +262,6 @@ def _scratch(problem: Problem, space: ParameterSpace) -> int:
     return own + 2 * row * side_by_side + 4 * row + 4 * _LANES * space.width + arcs
 
 
-def batch_bytes(problem: Problem, counts: SweepCounts, threads: int, vectors: int) -> int:
-    """Return the bytes of an objective and of so many vectors of float64 beside it."""
-    shards = N_SHARDS * part_count(int(problem.offsets[-1]))
-    return counts.objective(shards, threads) + 8 * vectors * counts.weights
-
-
 def _few(n_slots: int) -> int:
     """Return up to how many weights of an attribute are single entries, and no row."""
     return max(FEW, n_slots // _FEW_OF_MANY)

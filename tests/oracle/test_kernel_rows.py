@@ -11,6 +11,7 @@ from scipy import sparse
 
 from fstcrf import kernel
 from fstcrf.errors import ShapeError
+from fstcrf.ext.papers.kernel import scatter
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.sweep import VectorStore
 from tests.support.strategies import each_variant
@@ -57,7 +58,7 @@ def test_scatter(variant: str, rows: SparseRows, width: int, seed: int) -> None:
     token, slot = rng.integers(0, len(rows), 7), rng.integers(0, width, 7)
     mass = rng.normal(size=7)
     found = np.ones(cells)
-    rows.scatter(token, slot, mass, place, found)
+    scatter(rows, token, slot, mass, place, found)
     expected = np.ones(cells)
     for n, s, m in zip(token, slot, mass, strict=True):
         counts = as_scipy(rows).toarray()[n]
@@ -72,7 +73,7 @@ def test_scatter_refuses_what_is_not_there(token: int, slot: int) -> None:
     rows = SparseRows(np.asarray([0, 1]), np.asarray([0], dtype=np.int32), None, 1)
     place, out = np.zeros((1, 2), dtype=np.int32), np.zeros(1)
     with pytest.raises(ShapeError, match="entry 0"):
-        rows.scatter(token * one, slot * one, np.ones(1), place, out)
+        scatter(rows, token * one, slot * one, np.ones(1), place, out)
 
 
 @pytest.mark.parametrize("wrong", [2, 1000, 2**31 - 1])
@@ -81,7 +82,7 @@ def test_scatter_refuses_places_beyond_the_parameters(variant: str, wrong: int) 
     place, out = np.asarray([[1, -1], [wrong, 0]], dtype=np.int32), np.zeros(2)
     token, slot = np.asarray([0, 1]), np.zeros(2, dtype=np.int64)
     with pytest.raises(ShapeError, match="entry 1"):
-        rows.scatter(token, slot, np.ones(2), place, out)
+        scatter(rows, token, slot, np.ones(2), place, out)
 
 
 @each_variant

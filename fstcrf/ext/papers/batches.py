@@ -14,8 +14,9 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column
 from fstcrf.text.corpus.schemes import span_arrays
+from fstcrf.training.memory import SweepCounts
 from fstcrf.training.problem import Problem, Tables, arc_slots
-from fstcrf.training.shards import shard_bounds
+from fstcrf.training.shards import N_SHARDS, part_count, shard_bounds
 
 
 @dataclass(frozen=True)
@@ -189,3 +190,9 @@ def whole_sentences(batch: Batch) -> Segments:
     return Segments(
         batch.offsets[:-1], batch.offsets[1:], np.zeros(len(batch.sentences), dtype=np.int64)
     )
+
+
+def batch_bytes(problem: Problem, counts: SweepCounts, threads: int, vectors: int) -> int:
+    """Return the bytes of an objective and of so many vectors of float64 beside it."""
+    shards = N_SHARDS * part_count(int(problem.offsets[-1]))
+    return counts.objective(shards, threads) + 8 * vectors * counts.weights

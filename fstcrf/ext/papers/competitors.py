@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.ext.papers.batches import Batch, BatchPotentials, Segments
+from fstcrf.ext.papers.kernel import scatter
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
@@ -288,7 +289,7 @@ class Occurrences:
         token, state = np.divmod(at, mass.node.shape[1])
         value = mass.node.ravel()[at]
         for slot in np.ascontiguousarray(self._space.topology.node_slots[state].T, dtype=np.int64):
-            batch.node.scatter(token, slot, value, self._node, out)
+            scatter(batch.node, token, slot, value, self._node, out)
         for index, masses in self._of_paths(batch, mass):
             np.add.at(out, index, masses)
 

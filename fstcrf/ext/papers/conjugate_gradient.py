@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
+from fstcrf.ext.papers.batches import batch_bytes
 from fstcrf.kernel import dot, norm
 from fstcrf.training.descent import Found, LineDescent, LineSearching
 from fstcrf.training.likelihood import Likelihood
@@ -22,7 +23,7 @@ from fstcrf.training.optimiser import Objective, Optimiser, State, vector
 from fstcrf.training.preconditioning import DiagonalHessian, Ties, Untied, tied, tied_size
 from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.settings import TrainingRun
-from fstcrf.training.shards import batch_bytes, sweep_counts
+from fstcrf.training.shards import sweep_counts
 
 Formula = Literal["polak-ribiere", "fletcher-reeves"]
 

@@ -30,13 +30,14 @@ from msgspec import Meta
 from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
+from fstcrf.ext.papers.batches import batch_bytes
 from fstcrf.kernel import dot, norm
 from fstcrf.training.descent import Iterative
 from fstcrf.training.likelihood import Likelihood, LikelihoodSettings
 from fstcrf.training.optimiser import Objective, Optimiser, State, Step, floats
 from fstcrf.training.problem import ParameterSpace, Problem, arc_slots
 from fstcrf.training.settings import Converging, TrainingRun
-from fstcrf.training.shards import batch_bytes, spans, sweep_counts
+from fstcrf.training.shards import spans, sweep_counts
 
 # --- Generalised iterative scaling ----------------------------------------------------------------
 

@@ -46,7 +46,7 @@ from fstcrf.ext.tokens.thresholds import (
     least_threshold,
 )
 from fstcrf.ext.tokens.tuning import Goal, Metric, best_thresholds, searched_biases
-from fstcrf.ext.tokens.words import PieceRule, Spelling, WordBatch, check_alive
+from fstcrf.ext.tokens.words import PieceRule, Spelling, WordBatch, check_alive, scheme_of
 from fstcrf.lattices import Lattices, TapeLattice
 from fstcrf.lattices.emissions.reading import LabelNames, usual_names
 from fstcrf.machines.grammar import Grammar
@@ -57,7 +57,6 @@ from fstcrf.text.corpus.schemes import (
     Span,
     labels_from_spans,
     named_scheme,
-    scheme_of,
     spanless_types,
 )
 

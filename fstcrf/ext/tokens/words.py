@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal, NamedTuple, TypeAlias
@@ -10,14 +10,14 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Array, Bools, Floats, Longs
-from fstcrf.errors import NoPathError, OptionError
+from fstcrf.errors import LabelError, NoPathError, OptionError
 from fstcrf.ext.tokens.biases import Steps
 from fstcrf.ext.tokens.pieces import PieceRows
 from fstcrf.lattices import Lattices, TapeLattice
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Span
-from fstcrf.text.corpus.schemes import Scheme
+from fstcrf.text.corpus.schemes import Scheme, named_scheme, split_label
 
 PieceRule: TypeAlias = Literal["all", "first", "each"]
 """What is known of the pieces of a word; see `fstcrf.TokenDecoder`."""
@@ -192,3 +192,32 @@ def check_alive(alive: Bools) -> None:
         error = NoPathError(f"document {k}: {why}; on_no_path='skip' goes on")
         error.sentence = k
         raise error
+
+
+def scheme_of(labels: Iterable[str]) -> str:
+    """Return the name of the scheme that has all of these labels: the usual one where several do.
+
+    That is ``iob2`` for B and I, which ``iob1`` has, too; ``io`` for I alone.
+
+    Raises
+    ------
+    LabelError
+        No scheme has them.
+
+    Examples
+    --------
+    >>> scheme_of(["O", "B-PER", "I-PER"]), scheme_of(["O", "B-X", "I-X", "L-X", "U-X"])
+    ('iob2', 'bilou')
+    """
+    usual = [named_scheme(name) for name in ("io", "iob2", "bioes", "bilou")]
+    names = list(dict.fromkeys(labels))
+    strange = [[x for x in names if split_label(x, scheme)[0] == "?"] for scheme in usual]
+    for scheme, odd in zip(usual, strange, strict=True):
+        if not odd:
+            return scheme.name
+    never = next((x for x in names if all(x in odd for odd in strange)), None)
+    what = f"labels {', '.join(names[:8])} together" if never is None else f"label {never!r}"
+    raise LabelError(
+        f"no tagging scheme has {what}: expected O and B-TYPE, I-TYPE, with E-TYPE, S-TYPE (bioes) "
+        "or L-TYPE, U-TYPE (bilou) where there are more; names= tells how other labels are written"
+    )

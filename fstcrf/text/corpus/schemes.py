@@ -150,7 +150,6 @@ _SCHEMES = {
 }
 
 
-_USUAL = tuple(_SCHEMES[name] for name in ("io", "iob2", "bioes", "bilou"))
 STRICT = tuple(name for name, scheme in _SCHEMES.items() if scheme.strict)
 """Names of the schemes that labels can be written in."""
 
@@ -350,34 +349,6 @@ def _reached(follows: Bools, first: Bools) -> Bools:
         if (more == reached).all():
             return reached
         reached = more
-
-
-def scheme_of(labels: Iterable[str]) -> str:
-    """Return the name of the scheme that has all of these labels: the usual one where several do.
-
-    That is ``iob2`` for B and I, which ``iob1`` has, too; ``io`` for I alone.
-
-    Raises
-    ------
-    LabelError
-        No scheme has them.
-
-    Examples
-    --------
-    >>> scheme_of(["O", "B-PER", "I-PER"]), scheme_of(["O", "B-X", "I-X", "L-X", "U-X"])
-    ('iob2', 'bilou')
-    """
-    names = list(dict.fromkeys(labels))
-    strange = [[x for x in names if split_label(x, scheme)[0] == "?"] for scheme in _USUAL]
-    for scheme, odd in zip(_USUAL, strange, strict=True):
-        if not odd:
-            return scheme.name
-    never = next((x for x in names if all(x in odd for odd in strange)), None)
-    what = f"labels {', '.join(names[:8])} together" if never is None else f"label {never!r}"
-    raise LabelError(
-        f"no tagging scheme has {what}: expected O and B-TYPE, I-TYPE, with E-TYPE, S-TYPE (bioes) "
-        "or L-TYPE, U-TYPE (bilou) where there are more; names= tells how other labels are written"
-    )
 
 
 def known_labels(labels: Iterable[str], scheme: Scheme) -> list[tuple[str, str]]:
