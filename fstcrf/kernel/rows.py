@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -237,33 +237,6 @@ class PackedTable:
         )
         check(status, "packing weights")
         return cls(place, table, entries)
-
-    def refilled(self, weights: Floats, at: tuple[Longs, Longs, Longs]) -> Self:
-        """Return the table with other weights at the cells that it was made from.
-
-        Padded rows are written where they are, those of this table, too: for a table of one thread.
-
-        Parameters
-        ----------
-        weights : float64 [M]
-        at : tuple
-            What `refilling` returns for the cells.
-        """
-        padded, place, listed = at
-        if len(weights) != len(padded) + len(listed):
-            raise ShapeError(f"{len(weights)} weights for {len(padded) + len(listed)} cells")
-        entries = self.entries.copy()
-        entries["weight"][1:] = weights[listed]
-        self.table.reshape(-1)[place] = weights[padded]
-        return replace(self, entries=entries)
-
-    def refilling(self, cells: Longs) -> tuple[Longs, Longs, Longs]:
-        """Return which weights lie in padded rows, where, and which in lists, for `refilled`."""
-        row, column = np.divmod(cells, self.table.shape[1])
-        place = self.place[row].astype(np.int64)
-        padded = np.flatnonzero(place >= 0)
-        where = place[padded] * self.table.shape[1] + column[padded]
-        return padded, where, np.flatnonzero(place < 0)
 
     def view(self) -> tuple[Any, dict[str, Any]]:
         """Return the C view of the table, and the memory it points into."""

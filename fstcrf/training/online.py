@@ -130,6 +130,10 @@ class MeanLoss(MethodSettings):
     max_iterations: MaxIterations = 100
     epsilon: Annotated[float, Meta(ge=0, description="stop when the mean loss is below X")] = 0.0
 
+    def memory_of(self, run: TrainingRun) -> int:
+        """Return the bytes that a run takes at its peak."""
+        return online_bytes(run, 2)
+
 
 def online_bytes(run: TrainingRun, tables: int) -> int:
     """Return the bytes that a learner with so many `Parameters` takes; see `SweepCounts.online`."""
@@ -315,10 +319,6 @@ class PASettings(MeanLoss):
         """Return the learner of a run."""
         return PassiveAggressive(run.problem, run.space, run.theta, self, seed=run.seed)
 
-    def memory_of(self, run: TrainingRun) -> int:
-        """Return the bytes that a run takes at its peak."""
-        return online_bytes(run, 2)
-
 
 class PassiveAggressive(AveragedEpochs[PASettings]):
     """One epoch a step; its value is the weighted sum of the losses before each update.
@@ -364,10 +364,6 @@ class AROWSettings(MeanLoss):
     def optimiser(self, run: TrainingRun) -> AROW:
         """Return the learner of a run."""
         return AROW(run.problem, run.space, run.theta, self, seed=run.seed)
-
-    def memory_of(self, run: TrainingRun) -> int:
-        """Return the bytes that a run takes at its peak."""
-        return online_bytes(run, 2)
 
 
 class AROW(OnlineEpochs[AROWSettings]):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fstcrf.errors import ShapeError
+from fstcrf.ext.segments.kernel import refilled, refilling
 from fstcrf.kernel import PackedTable, SparseRows
 
 
@@ -38,14 +39,14 @@ def test_other_weights_in_the_same_cells(seed: int, width: int) -> None:
     cells = np.flatnonzero(rng.random((n_rows, width)) < density)
     first, second = rng.normal(size=(2, len(cells)))
     packed = PackedTable.from_cells(n_rows, width, cells, first)
-    again = packed.refilled(second, packed.refilling(cells))
+    again = refilled(packed, second, refilling(packed, cells))
     fresh = PackedTable.from_cells(n_rows, width, cells, second)
     np.testing.assert_array_equal(again.place, fresh.place)
     np.testing.assert_array_equal(again.table, fresh.table)
     np.testing.assert_array_equal(again.entries["slot"], fresh.entries["slot"])
     np.testing.assert_array_equal(again.entries["weight"][1:], fresh.entries["weight"][1:])
     with pytest.raises(ShapeError, match="weights for"):
-        packed.refilled(np.ones(len(cells) + 1), packed.refilling(cells))
+        refilled(packed, np.ones(len(cells) + 1), refilling(packed, cells))
 
 
 @pytest.mark.parametrize("cells", [[3, 3], [5, 4], [-1], [16]])

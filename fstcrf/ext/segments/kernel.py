@@ -8,7 +8,7 @@ columns, whatever stands behind the labels. Phrases of lexicons are found in sen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
+from fstcrf.kernel import PackedTable
 from fstcrf.kernel.lookup import hash_table
 from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
 from fstcrf.ragged import Ragged
@@ -322,3 +323,36 @@ class PhraseFinder:
             raise TooLargeError(f"sentence {where[0]} is too long for memory: cut it")
         check(status, "weights of phrases", where[0])
         return Extras(extra, cell, what)
+
+
+# --- A table of weights, evaluation by evaluation -------------------------------------------------
+
+
+def refilled(table: PackedTable, weights: Floats, at: tuple[Longs, Longs, Longs]) -> PackedTable:
+    """Return a table with other weights at the cells that it was made from.
+
+    Padded rows are written where they are, in the given table, too: for a table of one thread.
+
+    Parameters
+    ----------
+    table : PackedTable
+    weights : float64 [M]
+    at : tuple
+        What `refilling` returns for the cells.
+    """
+    padded, place, listed = at
+    if len(weights) != len(padded) + len(listed):
+        raise ShapeError(f"{len(weights)} weights for {len(padded) + len(listed)} cells")
+    entries = table.entries.copy()
+    entries["weight"][1:] = weights[listed]
+    table.table.reshape(-1)[place] = weights[padded]
+    return replace(table, entries=entries)
+
+
+def refilling(table: PackedTable, cells: Longs) -> tuple[Longs, Longs, Longs]:
+    """Return which weights lie in padded rows, where, and which in lists, for `refilled`."""
+    row, column = np.divmod(cells, table.table.shape[1])
+    place = table.place[row].astype(np.int64)
+    padded = np.flatnonzero(place >= 0)
+    where = place[padded] * table.table.shape[1] + column[padded]
+    return padded, where, np.flatnonzero(place < 0)

@@ -18,7 +18,14 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError
 from fstcrf.ext.course import Course
 from fstcrf.ext.segments.gold import GoldSegments
-from fstcrf.ext.segments.kernel import Extras, SegmentSums, SemiMarkov, segment_sums
+from fstcrf.ext.segments.kernel import (
+    Extras,
+    SegmentSums,
+    SemiMarkov,
+    refilled,
+    refilling,
+    segment_sums,
+)
 from fstcrf.ext.segments.phrases import observed_values
 from fstcrf.kernel import PackedTable, SparseRows, dot, padded
 from fstcrf.kernel.native import Workers
@@ -274,10 +281,10 @@ class SegmentLikelihood:
         """Return the weights of attributes, in the table of the evaluation before."""
         if self._packed is None:
             table = self._space.table(theta)
-            self._packed = table, table.refilling(self._space.cells)
+            self._packed = table, refilling(table, self._space.cells)
         else:
             table, at = self._packed
-            self._packed = table.refilled(self._space.parts(theta)[0], at), at
+            self._packed = refilled(table, self._space.parts(theta)[0], at), at
         return self._packed[0]
 
     def _gather(self, block: _RowBlock) -> None:
