@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar, cast
 
 import numpy as np
@@ -175,13 +176,30 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
             f".on({machine.reads or names[-1]!r}, writes=...)"
         )
     tape = len(names) - 1 if machine.reads is None else names.index(machine.reads)
+    form, problem = ambiguity.at_hand(machine)
+    made = _made(row, form, tape)
+    made = replace(made, machines=(*made.machines[:-1], machine), whole=None)
+    if problem or (isinstance(row, ArcRow) and row.whole is not None):
+        free = replace(made.free, ambiguous=made.free.ambiguous or problem)
+        return replace(made, free=free, whole=partial(_of_single, row, machine, tape))
+    return made
+
+
+def _of_single(row: Row, machine: Transducer, tape: int) -> ArcRow:
+    """Return a row composed with a transducer of which the best of several runs counts."""
     form, problem = ambiguity.single(machine)
-    made = None
-    if isinstance(row, DenseRow) and not problem and all(map(_all_finite, row.values)):
-        template = _template(row.program, tuple(x.shape for x in row.values), form, tape)
-        made = None if template is None else template.filled(row.values)
-    made = made or _composed(row, form, tape, problem)
+    row = row.settled if isinstance(row, ArcRow) else row
+    made = _composed(row, form, tape, problem) if problem else _made(row, form, tape)
     return replace(made, machines=(*made.machines[:-1], machine))
+
+
+def _made(row: Row, machine: Transducer, tape: int) -> ArcRow:
+    """Return a row composed with a transducer of which each run counts."""
+    if isinstance(row, DenseRow) and all(map(_all_finite, row.values)):
+        template = _template(row.program, tuple(x.shape for x in row.values), machine, tape)
+        if template is not None:
+            return template.filled(row.values)
+    return _composed(row, machine, tape)
 
 
 def _composed(row: Row, machine: Transducer, tape: int, problem: str = "") -> ArcRow:
@@ -292,7 +310,12 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     label = arcs.label[:, tape]
     code = np.where(label >= 0, label + len(names) * arcs.position[arcs.target], -1)
     scored = arcs_composed(arcs, made, code.astype(np.int32), writes=False, traced=False)
-    return replace(base, free=scored)
+    whole = None if base.whole is None else partial(_timed_single, base, scorer, tape)
+    return replace(base, free=scored, whole=whole)
+
+
+def _timed_single(row: ArcRow, scorer: Row, tape: int) -> ArcRow:
+    return timed(row.settled, scorer, tape)
 
 
 def check_lengths(machine: Transducer) -> None:
