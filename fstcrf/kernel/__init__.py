@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from fstcrf.kernel.lazy import LazyAcceptor as LazyAcceptor
     from fstcrf.kernel.lazy import SearchResult as SearchResult
     from fstcrf.kernel.lazy import lazy_paths as lazy_paths
-    from fstcrf.kernel.lazy import path_scores as path_scores
     from fstcrf.kernel.machines import Axis as Axis
     from fstcrf.kernel.machines import Bound as Bound
     from fstcrf.kernel.machines import Factor as Factor
@@ -90,7 +89,7 @@ __all__, __getattr__ = importer(
         "emissions": "EmissionRows Emitter MOST_EMITTERS PathSpans SpanRules Sums",
         "graphs": "BestPaths Classes Domain Graph Posterior forward_backward log_partition "
         "max_marginals maxima viterbi",
-        "lazy": "Allowance Budget Conjunction LazyAcceptor SearchResult lazy_paths path_scores",
+        "lazy": "Allowance Budget Conjunction LazyAcceptor SearchResult lazy_paths",
         "machines": "Axis Bound Factor JointChain Residual",
         "native": "use variant variants",
         "online": "Learner Parameters PassiveAggressive",

@@ -382,53 +382,6 @@ def lazy_paths(
     return result
 
 
-def path_scores(batch: Bound, grammar: Conjunction | None, path: Ints, count: Longs) -> Floats:
-    """Return the scores of paths, added up token by token.
-
-    Parameters
-    ----------
-    batch : Bound
-    grammar : Conjunction or None
-        Over the same machine; None: what the machine alone scores.
-    path : int32 [n, N]
-        Joint states.
-    count : int64 [B]
-        Paths of each sentence, at most n.
-
-    Returns
-    -------
-    float64 [B, n]
-        −inf for what machine or grammar refuse, and beyond the paths there are.
-
-    Raises
-    ------
-    ShapeError
-        Shapes that disagree, or numbers that are no joint states.
-    OptionError
-        A grammar over another machine.
-    """
-    if grammar is not None and grammar.machine is not batch.machine:
-        raise OptionError("the grammar reads another machine")
-    score = np.empty((batch.n_sentences, len(path)))
-    states = np.empty((2, 1 if grammar is None else grammar.words), dtype=np.uint64)
-    status = lib.fc_path_scores(
-        batch.view,
-        ffi.NULL if grammar is None else grammar.view(batch.longest),
-        batch.n_sentences,
-        batch.offsets,
-        len(path),
-        array_in(path, np.int32, (len(path), batch.n_tokens), "path"),
-        array_in(count, np.int64, (batch.n_sentences,), "count"),
-        ffi.from_buffer("uint64_t[]", states, require_writable=True),
-        array_out(score),
-        batch.scratch(),
-    )
-    if status == lib.FC_EINVAL:
-        raise ShapeError("a path has numbers that are no joint states")
-    check(status, "scores of paths")
-    return score
-
-
 def _run(
     batch: Bound,
     grammar: Conjunction,
