@@ -297,11 +297,8 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
     ) -> list[Path[LabelsT_co]]:
         """Return what the paths of a row of an engine say; log Z is asked once, when needed."""
         labels, places = self._columns(engine, runs)
-        scores, tapes, whole = (
-            runs.score.tolist(),
-            self.tapes,
-            log_z if len(runs.score) == 1 else cache(log_z),
-        )
+        scores, tapes = runs.score.tolist(), self.tapes
+        whole = log_z if len(scores) == 1 else cache(log_z)
         chances: list[Any] = [partial(_chance, score, whole) for score in scores]
         rows = zip(labels, places, scores, chances, strict=True)
         if runs.proven is None or runs.bound is None:
