@@ -93,6 +93,9 @@ class ArcRow:
         The transducers that were composed, to whose arcs `Arcs.moves` leads.
     stepwise : tuple of str
         Tapes whose labels were given scores of successions at each token.
+    whole : callable, optional
+        Makes the same, without rules, with one path for what several say of which the best one
+        counts; None: there are no such.
     """
 
     free: Arcs
@@ -103,6 +106,7 @@ class ArcRow:
     dead: int | None = None
     machines: tuple[Transducer, ...] = ()
     stepwise: tuple[str, ...] = ()
+    whole: Callable[[], ArcRow] | None = None
 
     summable: ClassVar = True
     large: ClassVar = ""
@@ -117,12 +121,27 @@ class ArcRow:
     def given(self) -> int | None:
         return self.many if self.segmented else None
 
-    @cached_property
+    @property
     def engine(self) -> Arcs:
+        return self.settled.native
+
+    @cached_property
+    def native(self) -> Arcs:
+        """The paths under the grammar as they are best searched: several may say the same."""
         found = self.free
         for rule in self.rules:
             found = found.product(*rule)
         return found
+
+    @property
+    def settled(self) -> ArcRow:
+        """The same row, of which sums can be taken."""
+        return self if self.whole is None else self._settled
+
+    @cached_property
+    def _settled(self) -> ArcRow:
+        assert self.whole is not None  # noqa: S101 (who asks has looked)
+        return replace(self.whole(), rules=self.rules)
 
     @cached_property
     def _searched(self) -> Frames | None:
@@ -142,8 +161,8 @@ class ArcRow:
     def length(self) -> int:
         if self.timed:
             return int(self.free.rows.lengths[0])
-        there = (self.engine.final > -np.inf).any()
-        return int((self.engine if there else self.free).clocked.rows.lengths[0])
+        there = (self.native.final > -np.inf).any()
+        return int((self.native if there else self.free).clocked.rows.lengths[0])
 
     def __len__(self) -> int:
         shortest, longest = self.lengths
@@ -155,12 +174,12 @@ class ArcRow:
 
     @cached_property
     def lengths(self) -> tuple[int, int]:
-        return (self.length, self.length) if self.timed else self.engine.lengths()
+        return (self.length, self.length) if self.timed else self.native.lengths()
 
     # --- Without a path -----------------------------------------------------------------------
 
     def check_alive(self) -> None:
-        total = self.engine.best_scores if self.engine.ambiguous else self.engine.log_z
+        total = self.native.best_scores if self.native.ambiguous else self.native.log_z
         if total[0] == -np.inf:
             raise self.no_path()
 
@@ -169,7 +188,7 @@ class ArcRow:
             if self.dead is None:
                 return NoPathError("the lattice has no path")
             return NoPathError("every label sequence is forbidden from here on", position=self.dead)
-        position = self.engine.furthest()
+        position = self.native.furthest()
         if position >= self.length:
             return NoPathError("every sequence of segments that covers the text is forbidden")
         return NoPathError("no sequence of segments covers the text from here", position=position)
@@ -178,7 +197,7 @@ class ArcRow:
 
     def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Arcs, Runs]:
         refuse_options({"budget": budget, "search": search})
-        return self.engine, self.engine.nbest(n)
+        return self.native, self.native.nbest(n)
 
     def labellings(
         self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
@@ -188,7 +207,7 @@ class ArcRow:
         refuse_options({"budget": budget, "search": search})
         names = [tape.name for tape in self.on]
         numbers = [names.index(tape) for tape in shown]
-        machine, code, known = self._sequences(numbers)
+        machine, code, known = self._sequences(self.native, numbers)
         found = islice(best_sequences(machine, code), n)
         return [self._summed(numbers, known[list(x)], score) for x, score in found]
 
@@ -197,7 +216,7 @@ class ArcRow:
         if self._searched is not None:
             found = self._searched.search(budget, n, tuple(best))
         else:
-            machine, code, known = self._sequences([tape])
+            machine, code, known = self._sequences(self.engine, [tape])
             place = {label: k for k, (label,) in enumerate(known.tolist())}
             likely, score = tuple(place[k] for k in best), self._sum_of([tape], [best])
             first = Found(likely, score, score, exact=False)
@@ -219,19 +238,18 @@ class ArcRow:
     @property
     def _deterministic(self) -> bool:
         """A label sequence has at most one path."""
-        arcs = self.engine
+        arcs = self.native
         if arcs.pairs is not None:
             return False
         label = arcs.label[:, 0]
         read = distinct(arcs.source.astype(np.int64) * len(self.on[0].labels) + label)
         return len(read) == len(label) and bool((label >= 0).all())
 
-    def _sequences(self, tapes: Sequence[int]) -> tuple[Any, Ints, Ints]:
+    def _sequences(self, arcs: Arcs, tapes: Sequence[int]) -> tuple[Any, Ints, Ints]:
         """Return a machine, what each arc reads of some tapes, and the labels that that stands for.
 
         −1: nothing.
         """
-        arcs = self.engine
         machine, which = arcs.explicit
         known, code = np.unique(arcs.label[:, tapes], axis=0, return_inverse=True)
         code = np.where((known < 0).all(axis=1), -1, np.arange(len(known)))[code.reshape(-1)]
@@ -244,7 +262,9 @@ class ArcRow:
         names = [
             tuple(self.on[k].labels[x] for x in row) for k, row in zip(tapes, rows, strict=True)
         ]
-        chance = share(self._sum_of(tapes, rows), float(self.engine.log_z[0]))
+        chance = np.nan
+        if not self.native.ambiguous:
+            chance = share(self._sum_of(tapes, rows), float(self.engine.log_z[0]))
         labels = names[0] if len(names) == 1 else tuple(names)
         shown = tuple(self.on[k].name for k in tapes)
         return Path(labels, score, chance, exact=True, bound=score, tapes=shown)
@@ -294,7 +314,7 @@ class ArcRow:
             return self._searched.log_sum(self._ids(labels))
         return self._sum_of([tape], [self._ids(labels, tape)])
 
-    def saying(self, said: Said) -> Self:
+    def saying(self, said: Said) -> ArcRow:
         if self.segmented and not (said and isinstance(said[0], str)):
             tape, spans = self._of_segments, cast("Sequence[Segment]", said)
             index = {label: k for k, label in enumerate(self.on[tape].labels)}
@@ -304,7 +324,7 @@ class ArcRow:
             found = self.engine
             for tape, labels in enumerate(cast("Any", said if several else [said])):
                 found = arcproducts.spelling(found, tape, self._ids(labels, tape))
-        return replace(self, free=found, rules=(), frames=None)
+        return replace(self.settled, free=found, rules=(), frames=None)
 
     def _ids(self, labels: Sequence[str], tape: int = 0) -> list[int]:
         index = {label: k for k, label in enumerate(self.on[tape].labels)}
@@ -382,7 +402,9 @@ class ArcRow:
 
     # --- Changes ------------------------------------------------------------------------------
 
-    def restrict(self, masks: Sequence[Bools]) -> Self:
+    def restrict(self, masks: Sequence[Bools]) -> ArcRow:
+        if self.whole is not None:
+            return self.settled.restrict(masks)
         free, frames = self.free.clocked, self.frames
         for tape, mask in enumerate(masks):
             if mask.ndim == 1:
@@ -393,8 +415,9 @@ class ArcRow:
             frames = None if frames is None else frames.restrict(mask)
         return self._left(free, frames)
 
-    def bounded(self, wanted: Longs) -> Self:
-        return self._left(arcproducts.bounded(self.free.clocked, wanted), None)
+    def bounded(self, wanted: Longs) -> ArcRow:
+        row = self.settled
+        return row._left(arcproducts.bounded(row.free.clocked, wanted), None)  # noqa: SLF001
 
     def _left(self, free: Arcs, frames: Frames | None) -> Self:
         """Return what is left of the paths; where there is no text, without what is dead."""
@@ -404,7 +427,9 @@ class ArcRow:
         dead = free.furthest() if not (left.final > -np.inf).any() else None
         return replace(self, free=left, dead=self.dead if dead is None else dead)
 
-    def scale(self, factor: float, *, grammar: bool) -> Self:
+    def scale(self, factor: float, *, grammar: bool) -> ArcRow:
+        if self.whole is not None:
+            return self.settled.scale(factor, grammar=grammar)
         rules = self.rules
         if grammar:
             each = [(rule, scaled_acceptor(rule.acceptor, factor)) for rule in rules]
@@ -513,7 +538,7 @@ class ArcRow:
         moving = tuple(new[tape] for part, new in each for tape in part.stepwise)
         return ArcRow(arcs, tuple(on), self.many, machines=machines, stepwise=moving)
 
-    def beginning_where(self, begins: Callable[[str], bool]) -> Self:
+    def beginning_where(self, begins: Callable[[str], bool]) -> ArcRow:
         """Return the paths whose segments begin at tokens that begin one, and only there.
 
         Parameters
@@ -524,9 +549,10 @@ class ArcRow:
         if len(self.on) < 2:
             raise OptionError("no tape of tokens: compose with one first, segments @ tokens")
         first = np.asarray([begins(label) for label in self.on[1].labels])
-        arcs = self.free
+        arcs = self.settled.free
         return replace(
-            self, free=arcs.with_arcs(first[arcs.under[:, 1]] != arcs.carries[:, 0]).trimmed()
+            self.settled,
+            free=arcs.with_arcs(first[arcs.under[:, 1]] != arcs.carries[:, 0]).trimmed(),
         )
 
     # --- Other forms --------------------------------------------------------------------------

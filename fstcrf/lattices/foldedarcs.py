@@ -32,8 +32,6 @@ from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import RUN_TOKENS, Ragged
 
 _ONE, _EMPTY = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-_NOT_GIVEN = np.full(256, -1)
-_NOT_GIVEN.flags.writeable = False
 _RUN_BYTES = 64_000_000
 
 
@@ -64,8 +62,7 @@ class Folding:
         said = [(k + late, x) for k, one in enumerate(events) for late, x in one]
         where, written = zip(*said, strict=True) if said else ((), ())
         symbols = self.machine.output_symbols
-        none = _NOT_GIVEN[: len(said)] if len(said) <= len(_NOT_GIVEN) else np.full(len(said), -1)
-        places = Places(where, where, none, written=True)
+        places = Places(where, where, np.full(len(said), -1), written=True)
         return (labels, tuple([symbols[x] for x in written])), (None, places)
 
     @made_once
@@ -278,19 +275,7 @@ class FoldedArcs:
         Of others, zeros: they are written at boundaries.
         """
         node = kernel.axis_posterior(self._bound(self.folding.total)).node[0]
-        return [np.minimum(p, 1.0) for p in self._of_labels(node, np.add, 0.0, tapes, sizes)]
-
-    def highest(self, tapes: Sequence[int], sizes: Sequence[int], tokens: int) -> list[Floats]:  # noqa: ARG002
-        """Return the score of the best path through each label, [tokens, labels]; −inf: none."""
-        (node,) = kernel.axis_max_marginals(self._bound(self.folding.best))
-        return self._of_labels(node, np.maximum, -np.inf, tapes, sizes)
-
-    def _of_labels(
-        self, node: Floats, sum_: np.ufunc, none: float, tapes: Sequence[int], sizes: Sequence[int]
-    ) -> list[Floats]:
         order, labels, first = self.folding.by_label
-        tables = [np.full((len(node), sizes[tape]), none) for tape in tapes]
-        for tape, table in zip(tapes, tables, strict=True):
-            if tape == 0:
-                table[:, labels] = sum_.reduceat(node[:, order], first, axis=1)
-        return tables
+        read = np.zeros((len(node), sizes[0]))
+        read[:, labels] = np.minimum(np.add.reduceat(node[:, order], first, axis=1), 1.0)
+        return [np.zeros((len(node), sizes[tape])) if tape else read for tape in tapes]

@@ -29,7 +29,7 @@ LEAST_ARCS, MOST_ARCS = 20_000, 1_000_000
 """Arcs at a token that a fold may have where arcs are few, and where they are many."""
 
 _LOOKED = 20  # pairs that are looked at for an arc there may be
-_WORTH = 8  # arcs of a fold that take less time than one that is written out
+_WORTH = 16  # arcs of a fold that take less time than one that is written out, compiling aside
 _MOST_CELLS = 10_000_000
 _DENSE_ADVANTAGE = 5  # a dense step handles so many arcs in the time of a sparse one
 

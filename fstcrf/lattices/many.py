@@ -80,15 +80,23 @@ class Batch(Sequence[LatticeT]):
         return tapes
 
     def groups(
-        self, search: Search | None = None, *, clocked: bool = False, threads: int = 1
+        self,
+        search: Search | None = None,
+        *,
+        clocked: bool = False,
+        best: bool = False,
+        threads: int = 1,
     ) -> list[Group]:
-        """Sort the lattices by what the rows of an engine share, in runs of bounded size."""
+        """Sort the lattices by what the rows of an engine share, in runs of bounded size.
+
+        `best`: they are asked for best paths alone.
+        """
         del threads
         every, alike = list(self), dict[Hashable, list[int]]()
         for number, lattice in enumerate(every):
-            alike.setdefault(_shared(lattice), []).append(number)
+            alike.setdefault(_shared(lattice, best=best), []).append(number)
         parts = (
-            _groups([every[k] for k in numbers], numbers, search, clocked=clocked)
+            _groups([every[k] for k in numbers], numbers, search, clocked=clocked, best=best)
             for numbers in alike.values()
         )
         return [group for groups in parts for group in groups]
@@ -181,18 +189,20 @@ class Group:
             raise self.lattices[k].row.no_path().of_sentence(self.numbers[k])
 
 
-def _shared(lattice: Any) -> Hashable:
+def _shared(lattice: Any, *, best: bool) -> Hashable:
     row = getattr(lattice, "row", None)
     if row is None:
         if not hasattr(lattice, "nbest"):
             raise OptionError(f"{lattice!r} is no Lattice: taggers make them by lattice(sentence)")
         return id(type(lattice))
-    same: Hashable = id(row.program) if isinstance(row, Taped) else row.engine.shared
+    if isinstance(row, Taped):
+        return id(row.program)
+    same: Hashable = (row.native if best else row.engine).shared
     return same
 
 
 def _groups(
-    members: list[Any], numbers: list[int], search: Search | None, *, clocked: bool
+    members: list[Any], numbers: list[int], search: Search | None, *, clocked: bool, best: bool
 ) -> Iterator[Group]:
     if not hasattr(members[0], "row"):
         yield Group(numbers, Batch(members), cast("Engine", Alone(members)))
@@ -200,7 +210,9 @@ def _groups(
     rows = [lattice.row for lattice in members]
     one = rows[0]
     if not isinstance(one, Taped):
-        engines = [row.engine.clocked if clocked else row.engine for row in rows]
+        engines = [row.native if best else row.engine for row in rows]
+        if clocked:
+            engines = [engine.clocked for engine in engines]
         for first, end in engines[0].runs([engine.rows.total for engine in engines]):
             joined = engines[0].joined(engines[first:end])
             yield Group(numbers[first:end], Batch(members[first:end]), joined)
@@ -225,6 +237,7 @@ def answered(
     search: Search | None = None,
     *,
     clocked: bool = False,
+    best: bool = False,
 ) -> list[tuple[Group, AnswerT]]:
     """Ask every group, on threads; the groups do not depend on them.
 
@@ -233,7 +246,7 @@ def answered(
     """
     whole_number(threads, "threads", least=1)
     batch = lattices if isinstance(lattices, Batch) else Batch(lattices)
-    groups = batch.groups(search, clocked=clocked, threads=threads)
+    groups = batch.groups(search, clocked=clocked, best=best, threads=threads)
 
     def once(group: Group) -> AnswerT:
         found = ask(group)
@@ -426,7 +439,7 @@ def found_runs(
             refuse_options({"search": search, "budget": budget})
         return group.engine.nbest(n, budget)
 
-    return answered(lattices, ask, threads, search)
+    return answered(lattices, ask, threads, search, best=True)
 
 
 # --- Sums and samples -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ algorithm is a call of the row.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
@@ -44,18 +44,6 @@ def refuse_options(given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value is not None:
             raise OptionError(f"{name}= is for lattices of tokens; those of arcs are written out")
-
-
-def _once(ask: Callable[[], float]) -> Callable[[], float]:
-    """Return what gives the answer to a question that is asked once."""
-    known: list[float] = []
-
-    def found() -> float:
-        if not known:
-            known.append(ask())
-        return known[0]
-
-    return found
 
 
 def _chance(score: float, log_z: Callable[[], float]) -> float:
@@ -309,7 +297,8 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
     ) -> list[Path[LabelsT_co]]:
         """Return what the paths of a row of an engine say; log Z is asked once, when needed."""
         labels, places = self._columns(engine, runs)
-        scores, tapes, whole = runs.score.tolist(), self.tapes, _once(log_z)
+        scores, tapes = runs.score.tolist(), self.tapes
+        whole = log_z if len(scores) == 1 else cache(log_z)
         chances: list[Any] = [partial(_chance, score, whole) for score in scores]
         rows = zip(labels, places, scores, chances, strict=True)
         if runs.proven is None or runs.bound is None:

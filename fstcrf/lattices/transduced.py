@@ -152,18 +152,38 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
     OptionError
         No such tape; one with the name of what it writes.
     """
-    if isinstance(row, DenseRow):
-        plan = _plan(row.program, machine)
-        if not plan.problem:
-            free = row if plan.free is row.program else row.with_program(plan.free)
-            write, arcs = partial(_free, free, plan.machine, plan.tape), None
-            if plan.folding is not None:
-                arcs = cast("Arcs", FoldedArcs(plan.folding, free.values, write))
-            return ArcRow(arcs or write(), plan.on, rules=plan.rules, machines=(machine,))
     tape = _tape_read(row.on, machine)
+    form, problem = ambiguity.at_hand(machine)
+    made = _made(row, form, tape, folded=not problem)
+    made = replace(made, machines=(*made.machines[:-1], machine), whole=None)
+    if problem or (isinstance(row, ArcRow) and row.whole is not None):
+        free = replace(made.free, ambiguous=made.free.ambiguous or problem)
+        return replace(made, free=free, whole=partial(_of_single, row, machine, tape))
+    return made
+
+
+def _of_single(row: Row, machine: Transducer, tape: int) -> ArcRow:
+    """Return a row composed with a transducer of which the best of several runs counts."""
     form, problem = ambiguity.single(machine)
-    made = _composed(_written(row), form, tape, problem)
+    row = row.settled if isinstance(row, ArcRow) else row
+    made = (
+        _composed(_written(row), form, tape, problem)
+        if problem
+        else _made(row, form, tape, folded=True)
+    )
     return replace(made, machines=(*made.machines[:-1], machine))
+
+
+def _made(row: Row, machine: Transducer, tape: int, *, folded: bool) -> ArcRow:
+    """Return a row composed with a transducer of which each run counts."""
+    if not isinstance(row, DenseRow):
+        return _composed(_written(row), machine, tape)
+    plan = _plan(row.program, machine, tape)
+    free = row if plan.free is row.program else row.with_program(plan.free)
+    write, arcs = partial(_free, free, machine, tape), None
+    if folded and plan.folding is not None:
+        arcs = cast("Arcs", FoldedArcs(plan.folding, free.values, write))
+    return ArcRow(arcs or write(), plan.on, rules=plan.rules, machines=(machine,))
 
 
 class _Plan(NamedTuple):
@@ -171,23 +191,16 @@ class _Plan(NamedTuple):
 
     free: Program  # without its grammar
     rules: tuple[Rule, ...]  # the grammar
-    machine: Transducer
-    problem: str  # why only the best of several runs may be taken
-    tape: int  # what the transducer reads
     on: tuple[Tape, ...]
     folding: Folding | None
 
 
 @memoised(64)
-def _plan(program: Program, machine: Transducer) -> _Plan:
+def _plan(program: Program, machine: Transducer, tape: int) -> _Plan:
     row = DenseRow(program, ())
-    tape = _tape_read(row.on, machine)
-    machine, problem = ambiguity.single(machine)
     free = row.without_grammar().program if program.conjuncts else program
-    made = compiled(machine, row.on[tape].labels)
-    found = None if problem else folding(free, made, machine)
-    on = *row.on, *_writes(machine)
-    return _Plan(free, _rules(row), machine, problem, tape, on, found)
+    found = folding(free, compiled(machine, row.on[tape].labels), machine)
+    return _Plan(free, _rules(row), (*row.on, *_writes(machine)), found)
 
 
 def _tape_read(on: Sequence[Tape], machine: Transducer) -> int:

@@ -31,6 +31,8 @@ from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 
 _MOST_SETS = 20_000  # of the nodes of one sentence
+_FEW_ARCS, _FEW_STATES = 1_000, 300
+"""Of machines that are looked at when they are composed, and of their deterministic forms."""
 
 
 class Single(NamedTuple):
@@ -48,9 +50,20 @@ class Single(NamedTuple):
     problem: str = ""
 
 
+def at_hand(machine: Transducer) -> Single:
+    """Return what `single` does where that is found at once, as best paths do not need it."""
+    if machine.semiring == "log" or len(machine.source) <= _FEW_ARCS or _deterministic(machine):
+        return single(machine, _FEW_STATES)
+    return Single(machine, f"{machine!r} is large")
+
+
 @memoised(64)
-def single(machine: Transducer) -> Single:
-    """Return a machine with the same best runs, and one for each pair of strings."""
+def single(machine: Transducer, limit: int | None = None) -> Single:
+    """Return a machine with the same best runs, and one for each pair of strings.
+
+    It has so many states at most, 10,000 when absent.
+    """
+    limit = MAX_STATES if limit is None else min(limit, MAX_STATES)
     if machine.semiring == "log" or _deterministic(machine):
         return Single(machine)
     useful = trimmed(machine)
@@ -67,14 +80,14 @@ def single(machine: Transducer) -> Single:
     forms = [
         _joined(found, machine, backwards=backwards)
         for backwards in (True, False)
-        if (found := _determinised(string, MAX_STATES, backwards=backwards)) is not None
+        if (found := _determinised(string, limit, backwards=backwards)) is not None
     ]
     if forms:
         return Single(min(forms, key=lambda form: len(form.source)))
     return Single(
         machine,
         f"{machine!r}: of tropical runs the best one counts, {several}, and no deterministic form "
-        f"of {MAX_STATES:,} states or less from either end; its best path is known, but no sum: "
+        f"of {limit:,} states or less from either end; its best path is known, but no sum: "
         "say semiring='log' where runs are to add up",
     )
 

@@ -118,7 +118,7 @@ CALLS: dict[str, Sequence[Callable[[], Any]]] = {
     "a tropical transducer": (
         lambda: drifting().log_partition(),
         lambda: drifting().marginals(),
-        lambda: drifting().nbest(2),
+        lambda: drifting().gradient(),
     ),
     "chain rule": (
         lambda: chain().lattice(SENTENCE),

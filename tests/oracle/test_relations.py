@@ -266,6 +266,9 @@ def test_costs_with_names_that_decide() -> None:
         fstcrf.Transducer.from_grammar(text + " ", LABELS, weights={"a": -0.5})
     with pytest.raises(GrammarError, match=r"no cost <\?b>; there are 'a'"):
         Grammar.from_text('export X = "[a]" <?a>;', weights={"b": 1.0})
+    for cost in (float("nan"), float("inf"), "x"):
+        with pytest.raises(fstcrf.errors.OptionError, match=r"the cost <\?a>"):
+            Grammar.from_text('export X = "[a]" <?a>;', weights={"a": cost})  # type: ignore[dict-item]
 
 
 # --- Imports --------------------------------------------------------------------------------------

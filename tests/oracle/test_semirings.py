@@ -7,6 +7,7 @@ paths. Small machines are ambiguous more often than not.
 from __future__ import annotations
 
 import itertools
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -165,6 +166,43 @@ def test_the_n_best_need_no_deterministic_form(kind: Any, monkeypatch: pytest.Mo
         assert [[p.score for p in own] for own in several] == [[p.score for p in found[:3]]] * 2
         searched += bool(wanted) and np.isnan(found[0].probability)
     assert searched >= 3
+
+
+def test_best_paths_do_not_wait_for_what_sums_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form of some states is looked for when a sum is asked for, and no earlier."""
+    rng = np.random.default_rng(2)
+    lattice = Lattice.from_arrays(list("ABC"), rng.normal(size=(24, 3)))
+    machine = family(18)
+    monkeypatch.setattr(ambiguity, "_FEW_STATES", 10)
+    tried: list[int] = []
+    determinised = ambiguity._determinised
+
+    def watched(string: Any, limit: int, *, backwards: bool) -> Any:
+        tried.append(limit)
+        return determinised(string, limit, backwards=backwards)
+
+    monkeypatch.setattr(ambiguity, "_determinised", watched)
+    one = (lattice @ machine) & fstcrf.constraints.at_most(20, "B")
+    best, ranked = one.best(), one.nbest(3)
+    assert best.score == ranked[0].score
+    assert [path and path.labels for path in fstcrf.best([one])] == [best.labels]
+    assert one.length == 24
+    assert max(tried) == 10
+    assert np.isnan(best.probability)
+    total = one.log_partition()
+    assert max(tried) == 10_000
+    assert one.probability(best.labels) == pytest.approx(np.exp(best.score - total))
+    for changed, wanted in (
+        (one.scale(2.0), 2.0 * best.score),
+        (one.without_grammar(), (lattice @ machine).best().score),
+        (one.restrict(np.ones((24, 3), dtype=bool)), best.score),
+    ):
+        assert changed.best().score == pytest.approx(wanted)
+        assert np.isfinite(changed.log_partition())
+    further = one @ Transducer.from_table({x: x for x in "ABC"}, tape="copied")
+    assert further.best()["copied"] == best["label"]
+    assert further.log_partition() == pytest.approx(total)
+    assert pickle.loads(pickle.dumps(one)).log_partition() == pytest.approx(total)
 
 
 def test_circles_are_refused_in_either_semiring() -> None:

@@ -240,12 +240,17 @@ class ArrayLattices(Lattices[TapeLattice]):
         return program if self.grammar is None else constrained(program, self.grammar.constraints)
 
     def groups(
-        self, search: Search | None = None, *, clocked: bool = False, threads: int = 1
+        self,
+        search: Search | None = None,
+        *,
+        clocked: bool = False,
+        best: bool = False,
+        threads: int = 1,
     ) -> list[Group]:
         """Return runs of the lattices, their scores where they lie."""
         legal = self.structure
         if legal is None or search is not None:
-            return super().groups(search, clocked=clocked)
+            return super().groups(search, clocked=clocked, best=best)
         rows, parts = self.rows, [self]
         if not len(self) or rows.total > RUN_TOKENS:
             parts = [self._with(self.scores.part(*run)) for run in rows.runs(RUN_TOKENS)]

@@ -55,8 +55,9 @@ def difference(first: Parts, second: Parts) -> Constraint:
 
 def complement(parts: Parts) -> Constraint:
     """Return the constraint of all that is not accepted."""
-    build = partial(_complemented, parts)
-    return Constraint(f"~({_shown(parts)})", build, ("~", *parts), language=True)
+    name = f"~({_shown(parts)})"
+    build = partial(_complemented, name, parts)
+    return Constraint(name, build, ("~", *parts), language=True)
 
 
 def support(parts: Parts) -> Constraint:
@@ -83,8 +84,8 @@ def _combined(
     first: Parts,
     second: Parts,
 ) -> Constraint:
-    build = partial(_of_both, make, first, second)
     name = f"({_shown(first)} {sign} {_shown(second)})"
+    build = partial(_of_both, name, make, first, second)
     return Constraint(name, build, (sign, first, second), language=True)
 
 
@@ -93,13 +94,18 @@ def _shown(parts: Parts) -> str:
 
 
 def _of_both(
-    make: Callable[[Acceptor, Acceptor], Acceptor], first: Parts, second: Parts, sets: LabelSets
+    name: str,
+    make: Callable[[Acceptor, Acceptor], Acceptor],
+    first: Parts,
+    second: Parts,
+    sets: LabelSets,
 ) -> tuple[Acceptor, ...]:
-    return (minimise(trim(make(_hard(first, sets), _hard(second, sets)))),)
+    both = minimise(trim(make(_hard(first, sets), _hard(second, sets))))
+    return (replace(both, name=name),)
 
 
-def _complemented(parts: Parts, sets: LabelSets) -> tuple[Acceptor, ...]:
-    return (_complement(_hard(parts, sets)),)
+def _complemented(name: str, parts: Parts, sets: LabelSets) -> tuple[Acceptor, ...]:
+    return (replace(_complement(_hard(parts, sets)), name=name),)
 
 
 def _supported(parts: Parts, sets: LabelSets) -> tuple[Acceptor, ...]:

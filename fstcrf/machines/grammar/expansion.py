@@ -6,6 +6,7 @@ regular. Costs become scores here.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fstcrf.arguments import real_number
 from fstcrf.errors import GrammarError, OptionError
 from fstcrf.files import read_file
 from fstcrf.machines.grammar import syntax
@@ -179,7 +181,9 @@ class Expansion:
 
     def check_weights(self) -> None:
         """Refuse costs of names that are not there."""
-        for name in self.weights:
+        for name, cost in self.weights.items():
+            if not math.isfinite(real_number(cost, f"the cost <?{name}>")):
+                raise OptionError(f"the cost <?{name}> is {cost}, expected a finite number")
             if name not in self.named_costs:
                 raise GrammarError(
                     f"weights: no cost <?{name}>{nearest(name, self.named_costs)}",
@@ -299,7 +303,7 @@ class Expansion:
             case syntax.Weighted(_, cost):
                 if isinstance(cost, str):
                     self.named_costs.setdefault(cost, place)
-                    cost = float(self.weights.get(cost, 0.0))
+                    cost = self.weights.get(cost, 0.0)
                 return syntax.Weighted(part, cost, place)
             case _:
                 return self._turned(part, expression.side, place)

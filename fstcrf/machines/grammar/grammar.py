@@ -308,6 +308,8 @@ class Grammar:
         ('B-NP', 'B-NP')
         """
         sets = self._bound_sets()
+        if not isinstance(other, Grammar):
+            raise OptionError(f"{other!r} is no grammar to compare with")
         if not algebra.same_sets(sets, other._bound_sets()):
             raise GrammarError(f"{self} and {other} are bound to different labels")
         return algebra.witness(
