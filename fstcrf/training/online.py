@@ -243,7 +243,7 @@ class PerceptronSettings(MethodSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class APSettings(MethodSettings):
+class APSettings(PerceptronSettings):
     """The averaged perceptron, as in CRFsuite."""
 
     name: ClassVar[str] = "ap"
@@ -253,16 +253,8 @@ class APSettings(MethodSettings):
         float, Meta(ge=0, description="stop when the share of wrong labels is below X")
     ] = 0.0
 
-    def optimiser(self, run: TrainingRun) -> AveragedPerceptron:
-        """Return the learner of a run."""
-        return AveragedPerceptron(run.problem, run.space, run.theta, self, seed=run.seed)
 
-    def memory_of(self, run: TrainingRun) -> int:
-        """Return the bytes that a run takes at its peak."""
-        return online_bytes(run, 2)
-
-
-class AveragedPerceptron(AveragedEpochs[PerceptronSettings | APSettings]):
+class AveragedPerceptron(AveragedEpochs[PerceptronSettings]):
     """One epoch a step: theta += features(gold) − features(best path), averaged over all steps.
 
     With `APSettings` as in CRFsuite: the value of an epoch is the weighted sum over sentences of

@@ -432,7 +432,8 @@ def observed_counts(problem: Problem, space: ParameterSpace) -> Floats:
             problem.node, labelled, slots[:, k], mass[labelled], space.node_cells, space.width, node
         )
     inner = labelled[~np.isin(labelled, first)]
-    slot = _arc_slots(problem, inner)
+    # Of the gold arc into each token, −1 for one without.
+    slot = slot_table(problem.topology)[problem.states[inner - 1], problem.states[inner]]
     inner, slot = inner[slot >= 0], slot[slot >= 0]
     transition += np.bincount(slot, mass[inner], minlength=topology.n_arc_slots)[space.transitions]
     if problem.arc is not None and space.n_arc_rows:
@@ -471,11 +472,6 @@ def counted_often(space: ParameterSpace, counts: Floats, min_frequency: float) -
         initial=space.initial[initial],
         final=space.final[final],
     )
-
-
-def _arc_slots(problem: Problem, tokens: Longs) -> Longs:
-    """Slot of the gold arc into each token, −1 for one without."""
-    return slot_table(problem.topology)[problem.states[tokens - 1], problem.states[tokens]]
 
 
 def _count(

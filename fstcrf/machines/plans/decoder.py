@@ -95,7 +95,7 @@ class Expansion:
         allowance ends in the same way within a larger one.
         """
         if "cost" not in vars(self):
-            return self._at_least(n)
+            return allowance(self._begun, self._least, n)
         return None if self.cost is None else self.worth(n, self.cost)
 
     def counted(self, n: int, budget: Budget) -> tuple[Allowance, int] | None:
@@ -112,9 +112,6 @@ class Expansion:
         if allowed is None:
             allowed = self._worth[n] = allowance(self._begun, cost, n)
         return allowed
-
-    def _at_least(self, n: int) -> Allowance:
-        return allowance(self._begun, self._least, n)
 
 
 def most_cells(budget: Budget | None = None) -> int:

@@ -66,7 +66,8 @@ class _Batch:
         for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
             number = self.first + k
             if self.offsets[k] == self.offsets[k + 1]:
-                raise _no_empty_path(self.model, number)
+                # A sentence without tokens where the tagger's structure refuses such.
+                raise plans.no_path_error(self.model.program, [np.empty(0)], sentence=number)
             raise NoPathError("no label sequence is legal", sentence=number)
 
 
@@ -158,11 +159,6 @@ def lattice(
     batch = _batch(model, data, next(data.runs(1)), evidence, added)
     values = (batch.node, batch.graph.score) if batch.graph.per_token else (batch.node,)
     return lattices.Lattice(lattices.DenseRow(program, values))
-
-
-def _no_empty_path(model: Model, number: int) -> NoPathError:
-    """Return the error of a sentence without tokens where the tagger's structure refuses such."""
-    return plans.no_path_error(model.program, [np.empty(0)], sentence=number)
 
 
 # --- Runs of sentences ----------------------------------------------------------------------------

@@ -69,10 +69,6 @@ class KeyTable:
         order = np.argsort(all_keys)
         return KeyTable(all_keys[order], np.concatenate([self.rows, rows])[order])
 
-    def by_row(self) -> NDArray[np.uint64]:
-        """Return the keys in the order of their rows."""
-        return self.keys[np.argsort(self.rows)]
-
 
 @dataclass(frozen=True, slots=True)
 class Packing:
@@ -148,7 +144,8 @@ class Packing:
                 codes.append(keys & ((np.uint64(1) << width) - np.uint64(1)))
                 keys = keys >> width
             if number:
-                keys = self.prefixes[number - 1].by_row()[keys]
+                prefixes = self.prefixes[number - 1]
+                keys = prefixes.keys[np.argsort(prefixes.rows)][keys]
         return codes[::-1]
 
     def _stages(self) -> list[tuple[range, int]]:
