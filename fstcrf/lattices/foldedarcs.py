@@ -24,9 +24,8 @@ from fstcrf.lattices.folds import MOST_ARCS, Fold, Shape, folded
 from fstcrf.lattices.paths import Places
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.grammar import Acceptor
-from fstcrf.machines.plans import Chain, Program
+from fstcrf.machines.plans import Program
 from fstcrf.machines.plans.decoder import Decoder
-from fstcrf.machines.plans.folding import arc_ends
 from fstcrf.machines.plans.pairs import pairs_of
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import RUN_TOKENS, Ragged
@@ -43,10 +42,21 @@ class Folding:
     made: Compiled
     machine: Transducer
     fold: Fold
+    scores: tuple[Floats, Floats, Floats]  # of the chain: beginning, arcs, ending
     state: Longs  # [P] which potential of the chain each pair has
     label: Ints  # [P]
-    best: Decoder  # of the best runs
-    total: Decoder  # of their sums
+
+    @made_once
+    def best(self) -> Decoder:
+        """Of the best runs."""
+        return Decoder(self.fold.machine(self.scores, self.fold.best, self.program.empty_score))
+
+    @made_once
+    def total(self) -> Decoder:
+        """Of their sums."""
+        if self.fold.single:
+            return self.best
+        return Decoder(self.fold.machine(self.scores, self.fold.total, self.program.empty_score))
 
     @made_once
     def _names(self) -> list[str]:
@@ -76,61 +86,50 @@ class Folding:
 # --- Compiled once --------------------------------------------------------------------------------
 
 
-def _chain_of(program: Program) -> tuple[Chain, Floats, Longs] | None:
-    """Return the only chain of a program under its grammar, and the scores of its arcs.
+@memoised(64)
+def folding(program: Program, made: Compiled, machine: Transducer) -> Folding | None:
+    """Return the fold of what a program's lattices and a transducer are composed to; None: none.
 
-    And which of the potentials that a sentence brings each of its states has. None: there is no
-    such chain.
+    The program has one chain; its grammar becomes part of it.
     """
     if len(program.chains) > 1 or program.couplings:
         return None
-    chain, state = program.chains[0], np.arange(program.chains[0].topology.n_states)
-    more = program.folding.chains.get(chain.name)
-    if program.folding.rest or program.folding.couplings:
-        pairs = pairs_of(chain, program.folding, MOST_ARCS)
-        if pairs is None:
-            return None
-        chain, state, more = pairs.chain, pairs.state, None
+    chain, state, more = program.chains[0], None, None
+    if program.conjuncts:
+        more = program.folding.chains.get(chain.name)
+        if program.folding.rest or program.folding.couplings:
+            pairs = pairs_of(chain, program.folding, MOST_ARCS)
+            if pairs is None:
+                return None
+            chain, state, more = pairs.chain, pairs.state, None
     plain = (chain.arc_context, chain.node_contexts, chain.tables) == ((), ((),), ())
     if chain.arc is None or not plain:
         return None
-    arc, first, last = chain.arc.reshape(-1), chain.initial, chain.final
+    topology, first, arc, last = chain.topology, chain.initial, chain.arc.reshape(-1), chain.final
     if more is not None:
-        arc, first, last = arc + more.arc, first + more.initial, last + more.final
-    first = np.where(chain.topology.initial, first, -np.inf)
-    last = np.where(chain.topology.final, last, -np.inf)
-    return replace(chain, initial=first, final=last), arc, state
-
-
-@memoised(64)
-def folding(program: Program, made: Compiled, machine: Transducer) -> Folding | None:
-    """Return the fold of what a program's lattices and a transducer are composed to; None: none."""
-    found = _chain_of(program)
-    if found is None:
-        return None
-    chain, arc, state = found
-    topology = chain.topology
-    legal = np.zeros(chain.n_kernel_arcs, dtype=bool)
+        first, arc, last = first + more.initial, arc + more.arc, last + more.final
+    first = np.where(topology.initial, first, -np.inf)
+    last = np.where(topology.final, last, -np.inf)
+    legal = np.zeros(len(arc), dtype=bool)
     legal[topology.kernel_arcs()] = True
     legal &= arc > -np.inf
-    ends = [part[legal].astype(np.int64) for part in arc_ends(topology)]
-    columns = topology.state_label.astype(np.int64), *ends, np.flatnonzero(legal)
-    ways = [(end > -np.inf).tobytes() for end in (chain.initial, chain.final)]
-    fold = _folded(made, *[part.tobytes() for part in columns], *ways)
+    ways = topology.state_label, topology.source, topology.target, legal
+    parts = [part.tobytes() for part in (*ways, first > -np.inf, last > -np.inf)]
+    fold = _folded(made, *parts, dense=topology.dense)
     if fold is None:
         return None
-    gains = [fold.best] if np.array_equal(fold.best, fold.total) else [fold.best, fold.total]
-    empty = program.empty_score
-    best, *more = [Decoder(fold.machine(chain, arc, gain, empty)) for gain in gains]
-    own = program, made, machine, fold, state[fold.state]
-    return Folding(*own, topology.state_label[fold.state], best, [best, *more][-1])
+    own = fold.state if state is None else state[fold.state]
+    label = topology.state_label[fold.state]
+    return Folding(program, made, machine, fold, (first, arc, last), own, label)
 
 
 @memoised(64)  # chains differ in their scores more often than in their paths
-def _folded(made: Compiled, *parts: bytes) -> Fold | None:
-    kinds = [np.int64] * 4 + [np.bool_] * 2
-    arrays: Any = map(np.frombuffer, parts, kinds)
-    return folded(Shape(*arrays), made)
+def _folded(made: Compiled, *parts: bytes, dense: bool) -> Fold | None:
+    label, source, target = (np.frombuffer(x, np.int32).astype(np.int64) for x in parts[:3])
+    legal, initial, final = (np.frombuffer(x, np.bool_) for x in parts[3:])
+    number = np.flatnonzero(legal)
+    source, target = np.divmod(number, len(label)) if dense else (source[number], target[number])
+    return folded(Shape(label, source, target, number, initial, final), made)
 
 
 @memoised(64)

@@ -22,7 +22,6 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.kernel.acyclic import connected
 from fstcrf.kernel.transduced import Compiled, Moves
 from fstcrf.lazy import made_once
-from fstcrf.machines.plans import Chain
 from fstcrf.ragged import Ragged
 
 LEAST_ARCS, MOST_ARCS = 20_000, 1_000_000
@@ -142,12 +141,19 @@ class Fold:
         """What its elements write."""
         return _Says(self)
 
-    def machine(self, chain: Chain, arc: Floats, gain: Floats, empty: float) -> kernel.Machine:
+    @made_once
+    def single(self) -> bool:
+        """There is one run for each element."""
+        return bool((self.best == self.total).all())
+
+    def machine(
+        self, scores: tuple[Floats, Floats, Floats], gain: Floats, empty: float
+    ) -> kernel.Machine:
         """Return it for the kernel, with the scores of a chain and those of elements."""
         pairs, arcs, begins = len(self.state), len(self.source), len(self.begins)
-        first, score = np.full((1, pairs), -np.inf), arc[self.arc] + gain[:arcs]
-        first[0, self.begins] = chain.initial[self.state[self.begins]] + gain[arcs : arcs + begins]
-        last = chain.final[self.state] + gain[arcs + begins : -1]
+        first, score = np.full((1, pairs), -np.inf), scores[1][self.arc] + gain[:arcs]
+        first[0, self.begins] = scores[0][self.state[self.begins]] + gain[arcs : arcs + begins]
+        last = scores[2][self.state] + gain[arcs + begins : -1]
         source, target = self.source.astype(np.int32), self.target.astype(np.int32)
         axis = kernel.Axis(pairs, source, target, score[None])
         if not arcs or pairs**2 <= _DENSE_ADVANTAGE * arcs:
