@@ -86,7 +86,7 @@ class Folding:
 # --- Compiled once --------------------------------------------------------------------------------
 
 
-@memoised(64)
+@memoised(32)
 def folding(program: Program, made: Compiled, machine: Transducer) -> Folding | None:
     """Return the fold of what a program's lattices and a transducer are composed to; None: none.
 
@@ -123,7 +123,7 @@ def folding(program: Program, made: Compiled, machine: Transducer) -> Folding | 
     return Folding(program, made, machine, fold, (first, arc, last), own, label)
 
 
-@memoised(64)  # chains differ in their scores more often than in their paths
+@memoised(32)  # chains differ in their scores more often than in their paths
 def _folded(made: Compiled, *parts: bytes, dense: bool) -> Fold | None:
     label, source, target = (np.frombuffer(x, np.int32).astype(np.int64) for x in parts[:3])
     legal, initial, final = (np.frombuffer(x, np.bool_) for x in parts[3:])
@@ -132,7 +132,7 @@ def _folded(made: Compiled, *parts: bytes, dense: bool) -> Fold | None:
     return folded(Shape(label, source, target, number, initial, final), made)
 
 
-@memoised(64)
+@memoised(32)
 def _constrained(program: Program, acceptor: Acceptor) -> Program:
     return program.constrained([replace(acceptor, tapes=program.tapes)])
 
@@ -205,9 +205,9 @@ class FoldedArcs:
 
         if tuple(tapes) == (0,):
             own = self.folding
-            found = folding(_constrained(own.program, acceptor), own.made, own.machine)
-            if found is not None:
-                return cast("Arcs", FoldedArcs(found, self.nodes, write))
+            fold = folding(_constrained(own.program, acceptor), own.made, own.machine)
+            if fold is not None:
+                return cast("Arcs", FoldedArcs(fold, self.nodes, write))
         return write()
 
     # --- What the kernel answers --------------------------------------------------------------
@@ -252,18 +252,18 @@ class FoldedArcs:
         if n != 1:
             return self.written.nbest(n, budget)
         if self._alone:
-            found = self.folding.best.sentence_machine().best(self._values)
-            score, paths = np.array([found.score]), [found.path]
-            if not found.path:
+            best = self.folding.best.sentence_machine().best(self._values)
+            score, paths = np.array([best.score]), [best.path]
+            if not best.path:
                 return Runs(_EMPTY, score[:0], _EMPTY, self._elements, spelled=[])
-            found_of = _ONE
+            counts = _ONE
         else:
             path, score = kernel.best_paths(self._bound(self.folding.best))
             paths, alive = [own.tolist() for own in self.rows.split(path)], score > -np.inf
             paths = [own for own, lives in zip(paths, alive, strict=True) if lives]
-            score, found_of = score[alive], alive.astype(np.int64)
+            score, counts = score[alive], alive.astype(np.int64)
         spelled = [self.folding.spelled(own) for own in paths]
-        return Runs(found_of, score, _EMPTY, self._elements, spelled=spelled)
+        return Runs(counts, score, _EMPTY, self._elements, spelled=spelled)
 
     def _elements(self) -> Ints:
         return self.written.nbest(1).elements

@@ -62,19 +62,19 @@ def _silent(moves: Moves, most: int) -> _Runs | None:
     bounds, width = moves.index.astype(np.int64), moves.labels + 1
     root = distinct(np.append(moves.target[moves.reads >= 0].astype(np.int64), moves.start))
     none, nothing, count = np.full(len(root), -1), np.zeros(len(root)), 0
-    found = [_Runs(root * moves.states + root, nothing, nothing, none, none)]
+    levels = [_Runs(root * moves.states + root, nothing, nothing, none, none)]
     while True:
-        root, at = np.divmod(found[-1].key, moves.states)
+        root, at = np.divmod(levels[-1].key, moves.states)
         ways = Ragged.from_lengths(bounds[at * width + 1] - bounds[at * width])
         if not ways.total:
-            return _Runs(*map(np.concatenate, zip(*found, strict=True)))
+            return _Runs(*map(np.concatenate, zip(*levels, strict=True)))
+        if count + ways.total > most:
+            return None
         own, move = ways.rows(), ways.ranges(bounds[at * width])
         key = root[own] * moves.states + moves.target[move].astype(np.int64)
-        runs = _longer(moves, found[-1], own, move, key)
-        found.append(runs._replace(before=runs.before + count))
+        runs = _longer(moves, levels[-1], own, move, key)
+        levels.append(runs._replace(before=runs.before + count))
         count += len(root)
-        if count + len(runs.key) > most:
-            return None
 
 
 class Shape(NamedTuple):
@@ -109,8 +109,8 @@ class _Says(dict[tuple[int, int], tuple[tuple[int, int], ...]]):
             element = int(fold.code.searchsorted(source * pairs + target))
         own = slice(*fold.writes.offsets[element : element + 2].tolist())
         both = fold.late[own].tolist(), fold.written[own].tolist()
-        self[key] = found = tuple(zip(*both, strict=True))
-        return found
+        self[key] = says = tuple(zip(*both, strict=True))
+        return says
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +209,8 @@ def _met(shape: Shape, moves: Moves, ways: _Runs, end: Longs, most: int) -> _Met
     label, at = np.divmod(distinct(place % labels * states + after), states)
     rows = Ragged.from_rows(shape.label, labels)
     entered = rows.select(label)
+    if entered.total > most:
+        return None
     code = np.sort(by_label[entered.ranges(rows.offsets[label])] * states + at[entered.rows()])
     state, at = np.divmod(code, states)
     leaving = (by_source := Ragged.from_rows(shape.source, len(shape.label))).select(state)

@@ -177,16 +177,16 @@ class _Plan(NamedTuple):
     folding: Folding | None
 
 
-@memoised(64)
+@memoised(32)
 def _plan(program: Program, machine: Transducer) -> _Plan:
     row = DenseRow(program, ())
     tape = _tape_read(row.on, machine)
     machine, problem = ambiguity.single(machine)
     free = row.without_grammar().program if program.conjuncts else program
     made = compiled(machine, row.on[tape].labels)
-    found = None if problem else folding(free, made, machine)
+    fold = None if problem else folding(free, made, machine)
     on = *row.on, *_writes(machine)
-    return _Plan(free, _rules(row), machine, problem, tape, on, found)
+    return _Plan(free, _rules(row), machine, problem, tape, on, fold)
 
 
 def _tape_read(on: Sequence[Tape], machine: Transducer) -> int:
