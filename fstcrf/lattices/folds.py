@@ -6,24 +6,36 @@ States / Start / Final / Arcs
     moves without input, then one that reads the label.
 
 Several runs of the transducer between the same two states are one arc. For best paths it has the
-score of the best of them, and is told by it; for sums, the log of their sum. So a sentence is one
-recursion of the kernel over as many tokens, and nothing is composed for it.
+score of the best of them, and is told by it; for sums, the log of their sum. So log Z, the best
+path, and what is said of tokens on the first tape are one recursion of the kernel over as many
+tokens. All else is asked of arcs, which are written out when somebody asks.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.kernel import MOST_ALONE, Budget
 from fstcrf.kernel.acyclic import connected
 from fstcrf.kernel.transduced import Compiled, Moves
-from fstcrf.lazy import made_once
-from fstcrf.machines.plans import Chain
-from fstcrf.ragged import Ragged
+from fstcrf.lattices.arcs import Arcs
+from fstcrf.lattices.engine import Over, Runs, Spelled
+from fstcrf.lattices.paths import Places
+from fstcrf.lazy import made_once, memoised
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.machines.plans import Program
+from fstcrf.machines.plans.decoder import Decoder
+from fstcrf.machines.plans.pairs import pairs_of
+from fstcrf.machines.transducer import Transducer
+from fstcrf.ragged import RUN_TOKENS, Ragged
 
 LEAST_ARCS, MOST_ARCS = 20_000, 1_000_000
 """Arcs at a token that a fold may have where arcs are few, and where they are many."""
@@ -32,6 +44,8 @@ _LOOKED = 20  # pairs that are looked at for an arc there may be
 _WORTH = 16  # arcs of a fold that take less time than one that is written out, compiling aside
 _MOST_CELLS = 10_000_000
 _DENSE_ADVANTAGE = 5  # a dense step handles so many arcs in the time of a sparse one
+_RUN_BYTES = 64_000_000
+_ONE, _EMPTY = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
 
 
 class _Runs(NamedTuple):
@@ -63,19 +77,19 @@ def _silent(moves: Moves, most: int) -> _Runs | None:
     bounds, width = moves.index.astype(np.int64), moves.labels + 1
     root = distinct(np.append(moves.target[moves.reads >= 0].astype(np.int64), moves.start))
     none, nothing, count = np.full(len(root), -1), np.zeros(len(root)), 0
-    found = [_Runs(root * moves.states + root, nothing, nothing, none, none)]
+    levels = [_Runs(root * moves.states + root, nothing, nothing, none, none)]
     while True:
-        root, at = np.divmod(found[-1].key, moves.states)
+        root, at = np.divmod(levels[-1].key, moves.states)
         ways = Ragged.from_lengths(bounds[at * width + 1] - bounds[at * width])
         if not ways.total:
-            return _Runs(*map(np.concatenate, zip(*found, strict=True)))
+            return _Runs(*map(np.concatenate, zip(*levels, strict=True)))
+        if count + ways.total > most:
+            return None
         own, move = ways.rows(), ways.ranges(bounds[at * width])
         key = root[own] * moves.states + moves.target[move].astype(np.int64)
-        runs = _longer(moves, found[-1], own, move, key)
-        found.append(runs._replace(before=runs.before + count))
+        runs = _longer(moves, levels[-1], own, move, key)
+        levels.append(runs._replace(before=runs.before + count))
         count += len(root)
-        if count + len(runs.key) > most:
-            return None
 
 
 class Shape(NamedTuple):
@@ -110,8 +124,8 @@ class _Says(dict[tuple[int, int], tuple[tuple[int, int], ...]]):
             element = int(fold.code.searchsorted(source * pairs + target))
         own = slice(*fold.writes.offsets[element : element + 2].tolist())
         both = fold.late[own].tolist(), fold.written[own].tolist()
-        self[key] = found = tuple(zip(*both, strict=True))
-        return found
+        self[key] = says = tuple(zip(*both, strict=True))
+        return says
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +156,19 @@ class Fold:
         """What its elements write."""
         return _Says(self)
 
-    def machine(self, chain: Chain, arc: Floats, gain: Floats, empty: float) -> kernel.JointChain:
+    @made_once
+    def single(self) -> bool:
+        """There is one run for each element."""
+        return bool((self.best == self.total).all())
+
+    def machine(
+        self, scores: tuple[Floats, Floats, Floats], gain: Floats, empty: float
+    ) -> kernel.JointChain:
         """Return it for the kernel, with the scores of a chain and those of elements."""
         pairs, arcs, begins = len(self.state), len(self.source), len(self.begins)
-        first, score = np.full((1, pairs), -np.inf), arc[self.arc] + gain[:arcs]
-        first[0, self.begins] = chain.initial[self.state[self.begins]] + gain[arcs : arcs + begins]
-        last = chain.final[self.state] + gain[arcs + begins : -1]
+        first, score = np.full((1, pairs), -np.inf), scores[1][self.arc] + gain[:arcs]
+        first[0, self.begins] = scores[0][self.state[self.begins]] + gain[arcs : arcs + begins]
+        last = scores[2][self.state] + gain[arcs + begins : -1]
         source, target = self.source.astype(np.int32), self.target.astype(np.int32)
         axis = kernel.Axis(pairs, source, target, score[None])
         if not arcs or pairs**2 <= _DENSE_ADVANTAGE * arcs:
@@ -205,6 +226,8 @@ def _met(shape: Shape, moves: Moves, ways: _Runs, end: Longs, most: int) -> _Met
     label, at = np.divmod(distinct(place % labels * states + after), states)
     rows = Ragged.from_rows(shape.label, labels)
     entered = rows.select(label)
+    if entered.total > most:
+        return None
     code = np.sort(by_label[entered.ranges(rows.offsets[label])] * states + at[entered.rows()])
     state, at = np.divmod(code, states)
     leaving = (by_source := Ragged.from_rows(shape.source, len(shape.label))).select(state)
@@ -265,3 +288,249 @@ def _fold_of(met: _Met, made: Compiled, runs: _Runs, ways: _Runs, ends: _Runs, e
         written=said[order],
         late=np.maximum(when[order], 0),
     )
+
+
+# --- With the scores of a chain -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Folding:
+    """A fold with the scores of the chain of a program."""
+
+    program: Program  # of the chain; its grammar is part of the fold
+    made: Compiled
+    machine: Transducer
+    fold: Fold
+    scores: tuple[Floats, Floats, Floats]  # of the chain: beginning, arcs, ending
+    state: Longs  # [P] which potential of the chain each pair has
+    label: Ints  # [P]
+
+    @made_once
+    def best(self) -> Decoder:
+        """Of the best runs."""
+        return Decoder(self.fold.machine(self.scores, self.fold.best, self.program.empty_score))
+
+    @made_once
+    def total(self) -> Decoder:
+        """Of their sums."""
+        if self.fold.single:
+            return self.best
+        return Decoder(self.fold.machine(self.scores, self.fold.total, self.program.empty_score))
+
+    @made_once
+    def _names(self) -> list[str]:
+        names = self.program.labels(self.program.tapes[0])
+        return [names[k] for k in self.label.tolist()]
+
+    def spelled(self, path: list[int]) -> Spelled:
+        """Return what a path of pairs says on each tape, and where."""
+        labels = tuple(map(self._names.__getitem__, path))
+        if self.machine.tape is None:
+            return labels, ()
+        events = map(self.fold.says.__getitem__, pairwise([-1, *path, -1]))
+        said = [(k + late, x) for k, one in enumerate(events) for late, x in one]
+        where, written = zip(*said, strict=True) if said else ((), ())
+        symbols = self.machine.output_symbols
+        places = Places(where, where, np.full(len(said), -1), written=True)
+        return (labels, tuple([symbols[x] for x in written])), (None, places)
+
+    @made_once
+    def by_label(self) -> tuple[Longs, Ints, Longs]:
+        """Pairs in the order of their labels, the labels, and where each begins."""
+        order = np.argsort(self.label, kind="stable")
+        labels, first = np.unique(self.label[order], return_index=True)
+        return order, labels, first
+
+
+@memoised(32)
+def folding(program: Program, made: Compiled, machine: Transducer) -> Folding | None:
+    """Return the fold of what a program's lattices and a transducer are composed to; None: none.
+
+    The program has one chain; its grammar becomes part of it.
+    """
+    if len(program.chains) > 1 or program.couplings:
+        return None
+    chain, state, more = program.chains[0], None, None
+    if program.conjuncts:
+        more = program.folding.chains.get(chain.name)
+        if program.folding.rest or program.folding.couplings:
+            pairs = pairs_of(chain, program.folding, MOST_ARCS)
+            if pairs is None:
+                return None
+            chain, state, more = pairs.chain, pairs.state, None
+    plain = (chain.arc_context, chain.node_contexts, chain.tables) == ((), ((),), ())
+    if chain.arc is None or not plain:
+        return None
+    topology, first, arc, last = chain.topology, chain.initial, chain.arc.reshape(-1), chain.final
+    if more is not None:
+        first, arc, last = first + more.initial, arc + more.arc, last + more.final
+    first = np.where(topology.initial, first, -np.inf)
+    last = np.where(topology.final, last, -np.inf)
+    legal = np.zeros(len(arc), dtype=bool)
+    legal[topology.kernel_arcs()] = True
+    legal &= arc > -np.inf
+    ways = topology.state_label, topology.source, topology.target, legal
+    parts = [part.tobytes() for part in (*ways, first > -np.inf, last > -np.inf)]
+    fold = _folded(made, *parts, dense=topology.dense)
+    if fold is None:
+        return None
+    own = fold.state if state is None else state[fold.state]
+    label = topology.state_label[fold.state]
+    return Folding(program, made, machine, fold, (first, arc, last), own, label)
+
+
+@memoised(32)  # chains differ in their scores more often than in their paths
+def _folded(made: Compiled, *parts: bytes, dense: bool) -> Fold | None:
+    label, source, target = (np.frombuffer(x, np.int32).astype(np.int64) for x in parts[:3])
+    legal, initial, final = (np.frombuffer(x, np.bool_) for x in parts[3:])
+    number = np.flatnonzero(legal)
+    source, target = np.divmod(number, len(label)) if dense else (source[number], target[number])
+    return folded(Shape(label, source, target, number, initial, final), made)
+
+
+@memoised(32)
+def _constrained(program: Program, acceptor: Acceptor) -> Program:
+    return program.constrained([replace(acceptor, tapes=program.tapes)])
+
+
+class FoldedArcs:
+    """Rows of one fold; an engine, and in all that it does not answer by itself `Arcs`.
+
+    It has what each row brings, float64 [T, S], and what returns the arcs.
+    """
+
+    ambiguous = ""
+
+    def __init__(
+        self, folding: Folding, nodes: Sequence[Floats], write: Callable[[], Arcs]
+    ) -> None:
+        self.folding, self.nodes, self._write = folding, nodes, write
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the arcs have."""
+        return getattr(self.written, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.written.__reduce__()
+
+    @cached_property
+    def written(self) -> Arcs:
+        """The arcs."""
+        return self._write()
+
+    @cached_property
+    def rows(self) -> Ragged:
+        """Tokens of each row."""
+        return Ragged.from_lengths(list(map(len, self.nodes)))
+
+    @property
+    def texts(self) -> Ragged:
+        """The same: paths cover a text."""
+        return self.rows
+
+    @property
+    def shared(self) -> tuple[str, int]:
+        """What rows of one engine share."""
+        return "fold", id(self.folding)
+
+    @property
+    def clocked(self) -> FoldedArcs:
+        """The same: paths cover a text."""
+        return self
+
+    def forget(self) -> None:
+        """Let go of the potentials of pairs; they are made again when somebody asks."""
+        self.__dict__.pop("_values", None)
+
+    @staticmethod
+    def joined(parts: Sequence[FoldedArcs]) -> FoldedArcs:
+        """Return the rows of one engine."""
+        nodes = [node for part in parts for node in part.nodes]
+        return FoldedArcs(parts[0].folding, nodes, lambda: Arcs.joined([p.written for p in parts]))
+
+    def runs(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield the runs (first, end) of engines of so many tokens that are asked at once."""
+        most = _RUN_BYTES // (8 * len(self.folding.state))
+        return Ragged.from_lengths(tokens).runs(max(1, min(RUN_TOKENS, most)))
+
+    def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> Arcs:
+        """Return the product with an acceptor; a fold again, of one over the first tape."""
+
+        def write() -> Arcs:
+            return self.written.product(acceptor, tapes, over)
+
+        if tuple(tapes) == (0,):
+            own = self.folding
+            fold = folding(_constrained(own.program, acceptor), own.made, own.machine)
+            if fold is not None:
+                return cast("Arcs", FoldedArcs(fold, self.nodes, write))
+        return write()
+
+    # --- What the kernel answers --------------------------------------------------------------
+
+    @cached_property
+    def _values(self) -> Floats:
+        """The potentials of pairs at all tokens, [N, 1, P]."""
+        nodes = self.nodes
+        node = nodes[0] if len(nodes) == 1 else np.concatenate(nodes)
+        return node.take(self.folding.state, axis=1)[:, None]
+
+    def _bound(self, decoder: Decoder) -> kernel.Bound:
+        return kernel.Bound(decoder.machine, self.rows.offsets, (self._values,))
+
+    @property
+    def _alone(self) -> bool:
+        """There is one sentence, not too long a one for what is laid out once."""
+        return (
+            len(self.nodes) == 1 and 0 < len(self.nodes[0]) * len(self.folding.state) < MOST_ALONE
+        )
+
+    @made_once
+    def log_z(self) -> Floats:
+        """Log Z of each row, [B]; −inf: there is no path."""
+        total = self.folding.total
+        if self._alone:
+            return np.array([total.sentence_machine().log_partition(self._values)])
+        return kernel.log_partitions(self._bound(total))
+
+    @property
+    def usual_log_z(self) -> Floats:
+        """The same."""
+        return self.log_z
+
+    @property
+    def best_scores(self) -> Floats:
+        """Score of the best path of each row, [B]; −inf: there is none."""
+        return kernel.best_paths(self._bound(self.folding.best))[1]
+
+    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
+        """Return the n best paths of each row; the best one is spelled, its elements are arcs."""
+        if n != 1:
+            return self.written.nbest(n, budget)
+        if self._alone:
+            best = self.folding.best.sentence_machine().best(self._values)
+            score, paths = np.array([best.score]), [best.path]
+            if not best.path:
+                return Runs(_EMPTY, score[:0], _EMPTY, self._elements, spelled=[])
+            counts = _ONE
+        else:
+            path, score = kernel.best_paths(self._bound(self.folding.best))
+            paths, alive = [own.tolist() for own in self.rows.split(path)], score > -np.inf
+            paths = [own for own, lives in zip(paths, alive, strict=True) if lives]
+            score, counts = score[alive], alive.astype(np.int64)
+        spelled = [self.folding.spelled(own) for own in paths]
+        return Runs(counts, score, _EMPTY, self._elements, spelled=spelled)
+
+    def _elements(self) -> Ints:
+        return self.written.nbest(1).elements
+
+    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
+        """Return the probability of each label of the first tape at each token, [tokens, labels].
+
+        Of others, zeros: they are written at boundaries.
+        """
+        node = kernel.axis_posterior(self._bound(self.folding.total)).node[0]
+        order, labels, first = self.folding.by_label
+        read = np.zeros((len(node), sizes[0]))
+        read[:, labels] = np.minimum(np.add.reduceat(node[:, order], first, axis=1), 1.0)
+        return [np.zeros((len(node), sizes[tape])) if tape else read for tape in tapes]

@@ -37,7 +37,7 @@ from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.engine import Row, Tape
-from fstcrf.lattices.foldedarcs import FoldedArcs, Folding, folding
+from fstcrf.lattices.folds import FoldedArcs, Folding, folding
 from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
 from fstcrf.machines.plans import Program
@@ -195,7 +195,7 @@ class _Plan(NamedTuple):
     folding: Folding | None
 
 
-@memoised(64)
+@memoised(32)
 def _plan(program: Program, machine: Transducer, tape: int) -> _Plan:
     row = DenseRow(program, ())
     free = row.without_grammar().program if program.conjuncts else program

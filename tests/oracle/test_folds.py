@@ -15,7 +15,7 @@ import pytest
 
 from fstcrf.lattices import Lattice, Lattices, folds
 from fstcrf.lattices.arcs import Arcs
-from fstcrf.lattices.foldedarcs import FoldedArcs
+from fstcrf.lattices.folds import FoldedArcs
 from fstcrf.lattices.lattice import AnyLattice
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.transducer import Transducer
