@@ -134,6 +134,11 @@ class ArcRow:
         return found
 
     @property
+    def ranked(self) -> Arcs:
+        """The paths under the grammar as the best ones are asked for."""
+        return self.native if self.native.told_apart else self.engine
+
+    @property
     def settled(self) -> ArcRow:
         """The same row, of which sums can be taken."""
         return self if self.whole is None else self._settled
@@ -197,7 +202,7 @@ class ArcRow:
 
     def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Arcs, Runs]:
         refuse_options({"budget": budget, "search": search})
-        return self.native, self.native.nbest(n)
+        return self.ranked, self.ranked.nbest(n)
 
     def labellings(
         self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None

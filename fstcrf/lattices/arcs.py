@@ -312,6 +312,8 @@ class Arcs:
         if self.pairs is not None and self._chain is not None and n > 0:
             return self._chain.nbest(n)
         if n != 1 and self.ambiguous:  # several runs would be one and the same path
+            if not self.told_apart:
+                self._check_sum()
             return self._distinct(n)
         if n != 1:
             machine, _ = self.explicit
@@ -325,20 +327,41 @@ class Arcs:
         bounds = Ragged.from_lengths(np.diff(offsets)[alive]).offsets
         return Runs(alive.astype(np.int64), score[alive], bounds, path)
 
+    @property
+    def told_apart(self) -> bool:
+        """Whether it is known which paths say the same because several runs do, and which not.
+
+        Moves of transducers whose runs count are in the order of what is written but where one
+        whose runs do not count stands between two others.
+        """
+        if not self.ambiguous or self.moves is None:
+            return not self.ambiguous
+        known = [bool((column >= 0).any()) for column in self.moves.T]
+        return not any(any(known[k:]) for k in range(1, len(known)) if not known[k])
+
     def _distinct(self, n: int) -> Runs:
-        """Return the n best paths that say something else on some tape, or of other given arcs."""
+        """Return the n best paths that say something else on some tape, or take other arcs.
+
+        Those are given ones, and moves of transducers each run of which counts.
+        """
         machine, which = self.explicit
+        assert self.moves is not None  # noqa: S101 (the caller has looked)
         parts = (self.label, self.under, self.carries & (self.under >= 0))
-        said, size = np.full(self.label.shape, -1, dtype=np.int32), 0
-        for k in range(self.tapes):
-            origin = self.origin if k == 0 else np.full_like(self.origin, -1)
-            rows = np.column_stack([*(part[:, k] for part in parts), origin])
+        each: list[NDArray[np.integer]] = [
+            np.column_stack([part[:, k] for part in parts]).astype(np.int32)
+            for k in range(self.tapes)
+        ]
+        read = [rows for rows in each if (rows[:, 1] >= 0).any()]
+        written = [rows for rows in each if not (rows[:, 1] >= 0).any()]
+        facts = [*read, self.origin[:, None], *self.moves.T[:, :, None], *written]
+        said, size = np.full((len(self.source), len(facts)), -1, dtype=np.int32), 0
+        for k, rows in enumerate(facts):
             known, code = np.unique(rows, axis=0, return_inverse=True)
-            loud = (known[:, [0, 1, 3]] >= 0).any(axis=1)
+            loud = (known[:, :2] >= 0).any(axis=1)
             said[:, k] = np.where(loud, np.arange(len(known)) + size, -1)[code.reshape(-1)]
             size += len(known)
         if which is not None:
-            said = np.append(said, np.full((1, self.tapes), -1, dtype=np.int32), axis=0)[which]
+            said = np.append(said, np.full((1, len(facts)), -1, dtype=np.int32), axis=0)[which]
         found = sequences.best_distinct(machine, said, n)
         paths = [path for own in found for path in own]
         arcs = Ragged.from_lengths(len(way) for _, way in paths)

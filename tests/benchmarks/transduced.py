@@ -125,7 +125,7 @@ def composed(most: int) -> Iterator[str]:
             )
 
             def product(arcs: Arcs = arcs, made: Any = made) -> Arcs:
-                return arcs_composed(arcs, made, arcs.label[:, 0])
+                return arcs_composed(arcs, made, arcs.label[:, 0])[0]
 
             works: list[Callable[[], object]] = [
                 lambda: product().nbest(1),
