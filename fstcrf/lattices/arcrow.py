@@ -540,8 +540,8 @@ class ArcRow:
         each = [*zip(cast("Sequence[ArcRow]", parts), names, strict=True)]
         on = [tape._replace(name=new[tape.name]) for part, new in each for tape in part.on]
         machines = tuple(machine for part, _ in each for machine in part.machines)
-        moving = tuple(new[tape] for part, new in each for tape in part.stepwise)
-        return ArcRow(arcs, tuple(on), self.many, machines=machines, stepwise=moving)
+        stepwise = tuple(new[tape] for part, new in each for tape in part.stepwise)
+        return ArcRow(arcs, tuple(on), self.many, machines=machines, stepwise=stepwise)
 
     def beginning_where(self, begins: Callable[[str], bool]) -> ArcRow:
         """Return the paths whose segments begin at tokens that begin one, and only there.

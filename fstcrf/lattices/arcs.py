@@ -311,11 +311,10 @@ class Arcs:
         """
         if self.pairs is not None and self._chain is not None and n > 0:
             return self._chain.nbest(n)
-        if n != 1 and self.ambiguous:  # several runs would be one and the same path
-            if not self.told_apart:
-                self._check_sum()
+        if n != 1 and self.ambiguous and self.told_apart:
             return self._distinct(n)
         if n != 1:
+            self._check_sum()  # several runs would be one and the same path
             machine, _ = self.explicit
             found = machine.nbest(n)
             return self._runs(found.arcs, found.score, found.found)
@@ -336,8 +335,8 @@ class Arcs:
         """
         if not self.ambiguous or self.moves is None:
             return not self.ambiguous
-        known = [bool((column >= 0).any()) for column in self.moves.T]
-        return not any(any(known[k:]) for k in range(1, len(known)) if not known[k])
+        each = [bool((column >= 0).any()) for column in self.moves.T]
+        return not any(any(each[k:]) for k in range(1, len(each)) if not each[k])
 
     def _distinct(self, n: int) -> Runs:
         """Return the n best paths that say something else on some tape, or take other arcs.
@@ -354,21 +353,13 @@ class Arcs:
         read = [rows for rows in each if (rows[:, 1] >= 0).any()]
         written = [rows for rows in each if not (rows[:, 1] >= 0).any()]
         facts = [*read, self.origin[:, None], *self.moves.T[:, :, None], *written]
-        said, size = np.full((len(self.source), len(facts)), -1, dtype=np.int32), 0
-        for k, rows in enumerate(facts):
-            known, code = np.unique(rows, axis=0, return_inverse=True)
-            loud = (known[:, :2] >= 0).any(axis=1)
-            said[:, k] = np.where(loud, np.arange(len(known)) + size, -1)[code.reshape(-1)]
-            size += len(known)
-        if which is not None:
-            said = np.append(said, np.full((1, len(facts)), -1, dtype=np.int32), axis=0)[which]
-        found = sequences.best_distinct(machine, said, n)
-        paths = [path for own in found for path in own]
+        rows = sequences.best_distinct(machine, sequences.coded(facts, which), n)
+        paths = [path for own in rows for path in own]
         arcs = Ragged.from_lengths(len(way) for _, way in paths)
         chosen = np.fromiter((a for _, way in paths for a in way), np.int64, arcs.total)
         padded = np.full((len(paths), int(arcs.lengths.max(initial=0))), -1, dtype=np.int32)
         padded[arcs.rows(), arcs.ranges()] = chosen
-        counts = np.asarray([len(own) for own in found], dtype=np.int64)
+        counts = np.asarray([len(own) for own in rows], dtype=np.int64)
         return self._runs(padded, np.asarray([score for score, _ in paths]), counts)
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
