@@ -134,6 +134,11 @@ class ArcRow:
         return found
 
     @property
+    def ranked(self) -> Arcs:
+        """The paths under the grammar as the best ones are asked for."""
+        return self.native if self.native.told_apart else self.engine
+
+    @property
     def settled(self) -> ArcRow:
         """The same row, of which sums can be taken."""
         return self if self.whole is None else self._settled
@@ -197,7 +202,7 @@ class ArcRow:
 
     def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Arcs, Runs]:
         refuse_options({"budget": budget, "search": search})
-        return self.native, self.native.nbest(n)
+        return self.ranked, self.ranked.nbest(n)
 
     def labellings(
         self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
@@ -535,8 +540,8 @@ class ArcRow:
         each = [*zip(cast("Sequence[ArcRow]", parts), names, strict=True)]
         on = [tape._replace(name=new[tape.name]) for part, new in each for tape in part.on]
         machines = tuple(machine for part, _ in each for machine in part.machines)
-        moving = tuple(new[tape] for part, new in each for tape in part.stepwise)
-        return ArcRow(arcs, tuple(on), self.many, machines=machines, stepwise=moving)
+        stepwise = tuple(new[tape] for part, new in each for tape in part.stepwise)
+        return ArcRow(arcs, tuple(on), self.many, machines=machines, stepwise=stepwise)
 
     def beginning_where(self, begins: Callable[[str], bool]) -> ArcRow:
         """Return the paths whose segments begin at tokens that begin one, and only there.

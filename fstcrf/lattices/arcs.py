@@ -346,9 +346,10 @@ class Arcs:
         """
         if self.pairs is not None and self._chain is not None and n > 0:
             return self._chain.nbest(n)
-        if n != 1 and self.ambiguous:  # several runs would be one and the same path
+        if n != 1 and self.ambiguous and self.told_apart:
             return self._distinct(n)
         if n != 1:
+            self._check_sum()  # several runs would be one and the same path
             machine, _ = self.explicit
             found = machine.nbest(n)
             return self._runs(found.arcs, found.score, found.found)
@@ -360,27 +361,40 @@ class Arcs:
         bounds = Ragged.from_lengths(np.diff(offsets)[alive]).offsets
         return Runs(alive.astype(np.int64), score[alive], bounds, path)
 
+    @property
+    def told_apart(self) -> bool:
+        """Whether it is known which paths say the same because several runs do, and which not.
+
+        Moves of transducers whose runs count are in the order of what is written but where one
+        whose runs do not count stands between two others.
+        """
+        if not self.ambiguous or self.moves is None:
+            return not self.ambiguous
+        each = [bool((column >= 0).any()) for column in self.moves.T]
+        return not any(any(each[k:]) for k in range(1, len(each)) if not each[k])
+
     def _distinct(self, n: int) -> Runs:
-        """Return the n best paths that say something else on some tape, or of other given arcs."""
+        """Return the n best paths that say something else on some tape, or take other arcs.
+
+        Those are given ones, and moves of transducers each run of which counts.
+        """
         machine, which = self.explicit
+        assert self.moves is not None  # noqa: S101 (the caller has looked)
         parts = (self.label, self.under, self.carries & (self.under >= 0))
-        said, size = np.full(self.label.shape, -1, dtype=np.int32), 0
-        for k in range(self.tapes):
-            origin = self.origin if k == 0 else np.full_like(self.origin, -1)
-            rows = np.column_stack([*(part[:, k] for part in parts), origin])
-            known, code = np.unique(rows, axis=0, return_inverse=True)
-            loud = (known[:, [0, 1, 3]] >= 0).any(axis=1)
-            said[:, k] = np.where(loud, np.arange(len(known)) + size, -1)[code.reshape(-1)]
-            size += len(known)
-        if which is not None:
-            said = np.append(said, np.full((1, self.tapes), -1, dtype=np.int32), axis=0)[which]
-        found = sequences.best_distinct(machine, said, n)
-        paths = [path for own in found for path in own]
+        each: list[NDArray[np.integer]] = [
+            np.column_stack([part[:, k] for part in parts]).astype(np.int32)
+            for k in range(self.tapes)
+        ]
+        read = [rows for rows in each if (rows[:, 1] >= 0).any()]
+        written = [rows for rows in each if not (rows[:, 1] >= 0).any()]
+        facts = [*read, self.origin[:, None], *self.moves.T[:, :, None], *written]
+        rows = sequences.best_distinct(machine, sequences.coded(facts, which), n)
+        paths = [path for own in rows for path in own]
         arcs = Ragged.from_lengths(len(way) for _, way in paths)
         chosen = np.fromiter((a for _, way in paths for a in way), np.int64, arcs.total)
         padded = np.full((len(paths), int(arcs.lengths.max(initial=0))), -1, dtype=np.int32)
         padded[arcs.rows(), arcs.ranges()] = chosen
-        counts = np.asarray([len(own) for own in found], dtype=np.int64)
+        counts = np.asarray([len(own) for own in rows], dtype=np.int64)
         return self._runs(padded, np.asarray([score for score, _ in paths]), counts)
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:

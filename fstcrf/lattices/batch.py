@@ -215,13 +215,13 @@ class Lattices(many.Batch[LatticeT]):
 
     def _each(self, ask: Callable[[LatticeT], _T]) -> list[_T]:
         """Return what each lattice answers; errors say which has no path."""
-        found = []
+        answers = []
         for number, lattice in enumerate(self):
             try:
-                found.append(ask(lattice))
+                answers.append(ask(lattice))
             except NoPathError as error:
                 raise error.of_sentence(number) from None
-        return found
+        return answers
 
     # --- Other lattices ---------------------------------------------------------------------------
 

@@ -30,13 +30,13 @@ def gradient(row: Row) -> dict[str, Floats]:
     """Return the derivatives of log Z of a row; see `Lattice.gradient`."""
     row.check_alive()
     own = [k for k, tape in enumerate(row.on) if not tape.written]
-    alone = len(own) == 1 and not {tape.name for tape in row.on if tape.written} & {*PARTS}
-    found = {}
+    single = len(own) == 1 and not {tape.name for tape in row.on if tape.written} & {*PARTS}
+    scores = {}
     for k in own:
         parts = _of_arcs(row) if k == 0 and row.many is not None else _of_tokens(row, k)
         for part, values in parts:
-            found[part if alone else f"{row.on[k].name}.{part}"] = values
-    return found | dict(_of_transducers(row))
+            scores[part if single else f"{row.on[k].name}.{part}"] = values
+    return scores | dict(_of_transducers(row))
 
 
 def _of_tokens(row: Row, k: int) -> _Parts:
@@ -72,8 +72,8 @@ def _of_transducers(row: Row) -> _Parts:
     names = iter([tape.name for tape in row.on if tape.written])
     for number, machine in enumerate(row.machines):
         name = f"acceptor {number}" if machine.tape is None else next(names)
-        found = ambiguity.single(machine)
-        if found.problem or found.machine is not machine:
+        form = ambiguity.single(machine)
+        if form.problem or form.machine is not machine:
             raise AmbiguousError(
                 f"{machine!r}: of its runs over one string the best one counts, by arcs of another "
                 "machine, which has one run: say semiring='log' where runs are to add up, or "

@@ -21,20 +21,20 @@ from fstcrf.ragged import Ragged
 # --- A machine as a lattice -----------------------------------------------------------------------
 
 
-def acyclic_acceptor(given: FstArrays) -> tuple[FstArrays, Ints]:
+def acyclic_acceptor(whole: FstArrays) -> tuple[FstArrays, Ints]:
     """Return what lies on a path, states in topological order, arcs by label; and given numbers.
 
     These are of its arcs, int32 [A].
     """
-    numbers = np.arange(len(given.source), dtype=np.int32)
-    machine = connect(replace(given, olabel=numbers, osymbols=None))
-    different = np.flatnonzero(machine.ilabel != given.olabel[machine.olabel])
+    numbers = np.arange(len(whole.source), dtype=np.int32)
+    machine = connect(replace(whole, olabel=numbers, osymbols=None))
+    different = np.flatnonzero(machine.ilabel != whole.olabel[machine.olabel])
     if len(different):
         arc = int(different[0])
-        read, written = int(machine.ilabel[arc]), int(given.olabel[machine.olabel[arc]])
+        read, written = int(machine.ilabel[arc]), int(whole.olabel[machine.olabel[arc]])
         raise DataError(
             f"no acceptor: an arc of state {machine.source[arc]} reads "
-            f"{_shown(read, machine.isymbols)} and writes {_shown(written, given.osymbols)}; "
+            f"{_shown(read, machine.isymbols)} and writes {_shown(written, whole.osymbols)}; "
             "project the Fst on its output first"
         )
     if (machine.target <= machine.source).any():
@@ -43,7 +43,7 @@ def acyclic_acceptor(given: FstArrays) -> tuple[FstArrays, Ints]:
     key += machine.ilabel
     if (np.diff(key) < 0).any():
         machine = _permuted(machine, np.argsort(key, kind="stable"))
-    return replace(machine, olabel=machine.ilabel, osymbols=given.osymbols), machine.olabel
+    return replace(machine, olabel=machine.ilabel, osymbols=whole.osymbols), machine.olabel
 
 
 def _numbered(machine: FstArrays) -> FstArrays:

@@ -197,7 +197,7 @@ def _shared(lattice: Any, *, best: bool) -> Hashable:
         return id(type(lattice))
     if isinstance(row, Taped):
         return id(row.program)
-    same: Hashable = (row.native if best else row.engine).shared
+    same: Hashable = (row.ranked if best else row.engine).shared
     return same
 
 
@@ -210,7 +210,7 @@ def _groups(
     rows = [lattice.row for lattice in members]
     one = rows[0]
     if not isinstance(one, Taped):
-        engines = [row.native if best else row.engine for row in rows]
+        engines = [row.ranked if best else row.engine for row in rows]
         if clocked:
             engines = [engine.clocked for engine in engines]
         for first, end in engines[0].runs([engine.rows.total for engine in engines]):

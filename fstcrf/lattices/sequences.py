@@ -14,6 +14,7 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel.acyclic import Acyclic
@@ -189,12 +190,31 @@ def best_distinct(machine: Acyclic, said: Ints, n: int) -> list[list[tuple[float
     """
     apart, label, arcs = _taken_apart(machine, said)
     lists, of_piece = _lists(apart, label, apart.best_suffix), arcs.tolist()
-    found = []
+    rows = []
     for begin in apart.begins.tolist():
         best = islice(_sequences(lists, max, begin=begin), n)
         paths = [(one.score, _run(lists, one.labels, begin)) for one in best]
-        found.append([(score, [a for k in way if (a := of_piece[k]) >= 0]) for score, way in paths])
-    return found
+        rows.append([(score, [a for k in way if (a := of_piece[k]) >= 0]) for score, way in paths])
+    return rows
+
+
+def coded(facts: Sequence[NDArray[np.integer]], which: Ints | None) -> Ints:
+    """Return what arcs say as numbers, int32 [A, K]; −1: nothing.
+
+    Parameters
+    ----------
+    facts : sequence of K int [A', F]
+        Facts of each arc, of which the first two, or the only one, are −1 where there is nothing.
+    which : int32 [A], optional
+        Which of the A' each of the arcs is, −1: none; None: they are these.
+    """
+    said, size = np.full((len(facts[0]) + 1, len(facts)), -1, dtype=np.int32), 0
+    for k, rows in enumerate(facts):
+        values, code = np.unique(rows, axis=0, return_inverse=True)
+        loud = (values[:, :2] >= 0).any(axis=1)
+        said[:-1, k] = np.where(loud, np.arange(len(values)) + size, -1)[code.reshape(-1)]
+        size += len(values)
+    return said[:-1] if which is None else said[which]
 
 
 def _taken_apart(machine: Acyclic, said: Ints) -> tuple[Acyclic, Ints, Longs]:

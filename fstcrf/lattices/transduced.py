@@ -157,9 +157,21 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
     made = _made(row, form, tape, folded=not problem)
     made = replace(made, machines=(*made.machines[:-1], machine), whole=None)
     if problem or (isinstance(row, ArcRow) and row.whole is not None):
-        free = replace(made.free, ambiguous=made.free.ambiguous or problem)
+        free = _of_several(made.free, problem) if problem else made.free
         return replace(made, free=free, whole=partial(_of_single, row, machine, tape))
     return made
+
+
+def _of_several(arcs: Arcs, problem: str) -> Arcs:
+    """Return arcs of which several runs of the last transducer may say the same.
+
+    Its moves do not tell paths apart then, as those of others do.
+    """
+    moves = arcs.moves
+    if moves is not None:
+        moves = moves.copy()
+        moves[:, -1] = -1
+    return replace(arcs, moves=moves, ambiguous=arcs.ambiguous or problem)
 
 
 def _of_single(row: Row, machine: Transducer, tape: int) -> ArcRow:
@@ -236,7 +248,8 @@ def _free(row: DenseRow, machine: Transducer, tape: int) -> Arcs:
 def _composed(base: ArcRow, machine: Transducer, tape: int, problem: str = "") -> ArcRow:
     made, reads = compiled(machine, base.on[tape].labels), base.free.label[:, tape]
     writes = machine.tape is not None
-    arcs = arcs_composed(base.free, made, reads, writes=writes, problem=problem)
+    arcs, problem = arcs_composed(base.free, made, reads, writes=writes, problem=problem)
+    arcs = _of_several(arcs, problem) if problem else arcs
     on, machines = (*base.on, *_writes(machine)), (*base.machines, machine)
     return replace(base, free=arcs, on=on, frames=None, machines=machines)
 
@@ -328,7 +341,7 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     LabelError
         Nothing that is written is a label of the other one.
     """
-    base, other = _written(row), cast("ArcRow", scorer.arcs())
+    base, other = _written(row).settled, cast("ArcRow", scorer.arcs())
     if not base.timed or not other.timed or base.length != other.length:
         raise ShapeError("what is written is scored over the same text: of as many tokens")
     names, arcs = base.on[tape].labels, base.free
@@ -338,7 +351,9 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     made = numbered(*parts(other, names), len(names) * (base.length + 1))
     label = arcs.label[:, tape]
     code = np.where(label >= 0, label + len(names) * arcs.position[arcs.target], -1)
-    scored = arcs_composed(arcs, made, code.astype(np.int32), writes=False, traced=False)
+    scored, _ = arcs_composed(arcs, made, code.astype(np.int32), writes=False, traced=False)
+    if scored.ambiguous:  # what the other one says twice is two paths, which nothing tells apart
+        scored = replace(scored, moves=None)
     return replace(base, free=scored)
 
 
@@ -430,8 +445,8 @@ def arcs_composed(
     writes: bool = True,
     traced: bool = True,
     problem: str = "",
-) -> Arcs:
-    """Return arcs composed with a transducer.
+) -> tuple[Arcs, str]:
+    """Return arcs composed with a transducer, and why several runs may say the same; empty: none.
 
     Parameters
     ----------
@@ -476,13 +491,13 @@ def arcs_composed(
     moves = arcs.moves
     if moves is not None:
         moves = column(moves, -1, moved, more=traced)
-    elif traced:
+    elif traced and not arcs.ambiguous:
         moves = moved[:, None]
     ends = None
     if arcs.end is not None:
         assert at is not None  # noqa: S101 (where ends are known, so are positions)
         ends = column(arcs.end, -1, np.where(output >= 0, at[product.target], -1))
-    return Arcs(
+    composed_ = Arcs(
         texts=arcs.texts,
         begins=product.begins,
         at=at,
@@ -500,8 +515,9 @@ def arcs_composed(
         class_final=_NONE,
         pairs=None,
         moves=moves,
-        ambiguous=arcs.ambiguous or problem,
+        ambiguous=arcs.ambiguous,
     )
+    return composed_, problem
 
 
 def _single(

@@ -436,7 +436,7 @@ def replaced(root: Transducer, parts: Mapping[str, Transducer], depth: int) -> T
     written, writes = _terminals(every, parts, "output")
     for machine, i, o in zip(every, reads, writes, strict=True):
         _check_names(machine, [*parts], i, o)
-    found: list[_Columns] = []
+    columns: list[_Columns] = []
     states, arcs = len(root.final), 0
     todo = deque([(0, 0, -1, depth)])  # of `every`, its first state, where it leads to, levels left
     while todo:
@@ -444,13 +444,13 @@ def replaced(root: Transducer, parts: Mapping[str, Transducer], depth: int) -> T
         machine, i, o = every[which], reads[which], writes[which]
         source, _, _, target, score = _columns(machine, first)
         plain = np.flatnonzero(o >= -1)
-        found.append((source[plain], i[plain], o[plain], target[plain], score[plain]))
+        columns.append((source[plain], i[plain], o[plain], target[plain], score[plain]))
         if home >= 0:
-            found.append(_ends(machine, first, home))
+            columns.append(_ends(machine, first, home))
         for name, end in sorted({*zip(o[o < -1].tolist(), target[o < -1].tolist(), strict=True)}):
             if left:
                 calls = np.flatnonzero((o == name) & (target == end))
-                found.append(_silent(source[calls], np.full(len(calls), states), score[calls]))
+                columns.append(_silent(source[calls], np.full(len(calls), states), score[calls]))
                 todo.append((-1 - name, states, end, left - 1))
                 states += len(every[-1 - name].final)
         arcs += len(source)
@@ -461,7 +461,7 @@ def replaced(root: Transducer, parts: Mapping[str, Transducer], depth: int) -> T
             )
     tape = next((machine.tape for machine in every if machine.tape is not None), None)
     final = np.append(root.final, np.full(states - len(root.final), -np.inf))
-    return trimmed(made(replace(root, tape=tape), found, final, written, read))
+    return trimmed(made(replace(root, tape=tape), columns, final, written, read))
 
 
 def _terminals(
@@ -473,11 +473,11 @@ def _terminals(
     """
     of_each = [getattr(machine, f"{side}_symbols") for machine in every]
     number = {name: -2 - k for k, name in enumerate(names)}
-    known = tuple(dict.fromkeys(x for own in of_each for x in own if x not in number))
-    number |= {x: k for k, x in enumerate(known)}
+    terminals = tuple(dict.fromkeys(x for own in of_each for x in own if x not in number))
+    number |= {x: k for k, x in enumerate(terminals)}
     tables = [np.asarray([*(number[x] for x in own), -1], dtype=np.int32) for own in of_each]
     pairs = zip(every, tables, strict=True)
-    return known, [table[getattr(machine, side)] for machine, table in pairs]
+    return terminals, [table[getattr(machine, side)] for machine, table in pairs]
 
 
 def _check_names(machine: Transducer, names: Sequence[str], read: Ints, written: Ints) -> None:
