@@ -46,7 +46,7 @@ def test_scores_that_differ_from_pynini_s_are_an_error(
         return {"best": seconds, "built": seconds, "scores": scores[module], "residual": 2}
 
     monkeypatch.setattr(Bench, "job", job)
-    monkeypatch.setattr(bench_composition, "_pynini", lambda: True)
+    monkeypatch.setattr(bench_composition, "has_pynini", lambda: True)
     bench = Bench(tmp_path, tmp_path, 1, quick=True, say=lambda _: None)
     with pytest.raises(BenchmarkError, match="sentence 1: not the score that pynini finds"):
         bench_composition.constraint(bench)
