@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
@@ -17,7 +17,14 @@ import numpy as np
 
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
-from fstcrf.errors import GrammarError, LabelError, NoPathError, OptionError, ShapeError
+from fstcrf.errors import (
+    AmbiguousError,
+    GrammarError,
+    LabelError,
+    NoPathError,
+    OptionError,
+    ShapeError,
+)
 from fstcrf.kernel import Budget
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices import arcproducts
@@ -267,12 +274,18 @@ class ArcRow:
         names = [
             tuple(self.on[k].labels[x] for x in row) for k, row in zip(tapes, rows, strict=True)
         ]
-        chance = np.nan
-        if not self.native.ambiguous:
-            chance = share(self._sum_of(tapes, rows), float(self.engine.log_z[0]))
+        chance: Any = partial(self._share_of, tapes, rows)
         labels = names[0] if len(names) == 1 else tuple(names)
         shown = tuple(self.on[k].name for k in tapes)
         return Path(labels, score, chance, exact=True, bound=score, tapes=shown)
+
+    def _share_of(self, tapes: Sequence[int], rows: Sequence[Sequence[int]]) -> float:
+        """Return the probability of the paths with these labels; NaN where there is no sum."""
+        try:
+            chance: float = share(self._sum_of(tapes, rows), float(self.engine.log_z[0]))
+        except AmbiguousError:
+            chance = np.nan
+        return chance
 
     def _sum_of(self, tapes: Sequence[int], rows: Sequence[Sequence[int]]) -> float:
         """Log of the sum over the paths with these labels on some tapes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
@@ -173,7 +173,10 @@ class Group:
         """Return the paths of one lattice, given as runs of its row."""
         if isinstance(self.engine, Alone):
             return self.engine.told_of(runs)
-        found: list[Path] = self.lattices[row].paths(self.engine, runs, lambda: self._log_z[row])
+        lattice, log_z = self.lattices[row], lambda: self._log_z[row]
+        if getattr(self.engine, "ambiguous", ""):  # of each the best path counts
+            log_z = partial(lattice.total, self.engine)
+        found: list[Path] = lattice.paths(self.engine, runs, log_z)
         return found
 
     def drawn(self, row: int, runs: Runs) -> list[Any]:

@@ -188,7 +188,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         engine, runs = self.row.searched(1, budget, search)
         if not len(runs.score):
             raise self.row.no_path(runs)
-        (path,) = self.paths(engine, runs, lambda: float(engine.usual_log_z[0]))
+        (path,) = self.paths(engine, runs, partial(self.total, engine))
         warn_unproven(int(not path.exact), 1)
         return path
 
@@ -242,7 +242,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         engine, runs = self.row.searched(n, budget, search)
         if runs.proven is not None and runs.bound is not None:
             warn_unproven(int(runs.proven[0] < n and runs.bound[0] > -np.inf), 1)
-        return self.paths(engine, runs, lambda: float(engine.usual_log_z[0]))
+        return self.paths(engine, runs, partial(self.total, engine))
 
     def strings(
         self, tape: str | None = None, n: int = 1, *, budget: int = PREFIXES
@@ -291,6 +291,11 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         self.row.check_alive()
         return self.drawn(self.engine, self.engine.sample(n, [np.random.default_rng(seed)]))
+
+    def total(self, engine: Engine) -> float:
+        """Return log Z; that of one path for all that say the same, where the best one counts."""
+        settled = self.engine if getattr(engine, "ambiguous", "") else engine
+        return float(settled.usual_log_z[0])
 
     def paths(
         self, engine: Engine, runs: Runs, log_z: Callable[[], float]

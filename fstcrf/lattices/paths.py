@@ -118,8 +118,8 @@ class Path(Generic[LabelsT_co]):
         Sum of its potentials (natural log).
     probability : float
         exp(score − log Z), found when it is first looked at; NaN where that needs a grammar too
-        large to multiply out (`Lattice.confidence` bounds it), or a transducer of several runs made
-        deterministic (`Lattice.probability` does that).
+        large to multiply out (`Lattice.confidence` bounds it), or a deterministic form that a
+        tropical transducer does not have.
     exact : bool
         Nothing scores higher: proven, not searched until a budget ended.
     bound : float
