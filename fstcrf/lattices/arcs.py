@@ -353,8 +353,7 @@ class Arcs:
             machine, _ = self.explicit
             found = machine.nbest(n)
             return self._runs(found.arcs, found.score, found.found)
-        path, offsets = self.machine.best_paths()
-        score = self.best_scores
+        (path, offsets), score = self.machine.best_paths(), self.best_scores
         if len(score) == 1 and score[0] > -np.inf:
             return Runs(_ONE, score, offsets, path)
         alive = score > -np.inf
@@ -365,8 +364,7 @@ class Arcs:
     def told_apart(self) -> bool:
         """Whether it is known which paths say the same because several runs do, and which not.
 
-        Moves of transducers whose runs count are in the order of what is written but where one
-        whose runs do not count stands between two others.
+        It is not where a transducer whose runs do not count stands between two whose runs do.
         """
         if not self.ambiguous or self.moves is None:
             return not self.ambiguous
@@ -381,21 +379,12 @@ class Arcs:
         machine, which = self.explicit
         assert self.moves is not None  # noqa: S101 (the caller has looked)
         parts = (self.label, self.under, self.carries & (self.under >= 0))
-        each: list[NDArray[np.integer]] = [
-            np.column_stack([part[:, k] for part in parts]).astype(np.int32)
-            for k in range(self.tapes)
-        ]
+        both = [[part[:, k] for part in parts] for k in range(self.tapes)]
+        each = [np.column_stack(columns).astype(np.int32) for columns in both]
         read = [rows for rows in each if (rows[:, 1] >= 0).any()]
         written = [rows for rows in each if not (rows[:, 1] >= 0).any()]
         facts = [*read, self.origin[:, None], *self.moves.T[:, :, None], *written]
-        rows = sequences.best_distinct(machine, sequences.coded(facts, which), n)
-        paths = [path for own in rows for path in own]
-        arcs = Ragged.from_lengths(len(way) for _, way in paths)
-        chosen = np.fromiter((a for _, way in paths for a in way), np.int64, arcs.total)
-        padded = np.full((len(paths), int(arcs.lengths.max(initial=0))), -1, dtype=np.int32)
-        padded[arcs.rows(), arcs.ranges()] = chosen
-        counts = np.asarray([len(own) for own in rows], dtype=np.int64)
-        return self._runs(padded, np.asarray([score for score, _ in paths]), counts)
+        return self._runs(*sequences.best_distinct(machine, sequences.coded(facts, which), n))
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
         """Return n independent exact samples of each row, their scores among them."""

@@ -173,7 +173,7 @@ def _successors(lists: _Lists, total: _Total, subset: _Subset) -> dict[int, _Sub
 # --- Paths that say the same ----------------------------------------------------------------------
 
 
-def best_distinct(machine: Acyclic, said: Ints, n: int) -> list[list[tuple[float, list[int]]]]:
+def best_distinct(machine: Acyclic, said: Ints, n: int) -> tuple[Ints, Floats, Longs]:
     """Return the n best paths of each row that say something else, of those that say the same one.
 
     Parameters
@@ -185,8 +185,8 @@ def best_distinct(machine: Acyclic, said: Ints, n: int) -> list[list[tuple[float
 
     Returns
     -------
-    list of list of (float, list of int)
-        Of each row the scores and arcs of its paths, best first.
+    int32 [P, longest], float64 [P], int64 [B]
+        The arcs of the paths of all rows, best first, −1 behind them; scores; how many of each row.
     """
     apart, label, arcs = _taken_apart(machine, said)
     lists, of_piece = _lists(apart, label, apart.best_suffix), arcs.tolist()
@@ -195,7 +195,13 @@ def best_distinct(machine: Acyclic, said: Ints, n: int) -> list[list[tuple[float
         best = islice(_sequences(lists, max, begin=begin), n)
         paths = [(one.score, _run(lists, one.labels, begin)) for one in best]
         rows.append([(score, [a for k in way if (a := of_piece[k]) >= 0]) for score, way in paths])
-    return rows
+    paths = [path for own in rows for path in own]
+    ways = Ragged.from_lengths(len(way) for _, way in paths)
+    chosen = np.fromiter((arc for _, way in paths for arc in way), np.int64, ways.total)
+    padded = np.full((len(paths), int(ways.lengths.max(initial=0))), -1, dtype=np.int32)
+    padded[ways.rows(), ways.ranges()] = chosen
+    counts = np.asarray([len(own) for own in rows], dtype=np.int64)
+    return padded, np.asarray([score for score, _ in paths]), counts
 
 
 def coded(facts: Sequence[NDArray[np.integer]], which: Ints | None) -> Ints:

@@ -36,18 +36,10 @@ _FEW_ARCS, _FEW_STATES = 1_000, 300
 
 
 class Single(NamedTuple):
-    """A machine with one run for each pair of strings, or why there is none.
+    """A machine with one run for each pair of strings, or why there is none."""
 
-    Parameters
-    ----------
-    machine : Transducer
-        The one that was given, where there is none.
-    problem : str
-        Why; empty where there is one.
-    """
-
-    machine: Transducer
-    problem: str = ""
+    machine: Transducer  # the one that was given, where there is none
+    problem: str = ""  # why; empty where there is one
 
 
 def at_hand(machine: Transducer) -> Single:
@@ -212,24 +204,14 @@ def _joined(found: _Arcs, machine: Transducer, *, backwards: bool) -> Transducer
 
 
 class SingleArcs(NamedTuple):
-    """Arcs of which no two paths say the same; nodes are in topological order.
+    """Arcs of which no two paths say the same; nodes are in topological order."""
 
-    Parameters
-    ----------
-    source, target : int64 [A]
-    symbol : int64 [A]
-        What each says.
-    score : float64 [A]
-    final : float64 [M]
-    place : int64 [M]
-    """
-
-    source: Longs
-    target: Longs
-    symbol: Longs
-    score: Floats
-    final: Floats
-    place: Longs
+    source: Longs  # [A]
+    target: Longs  # [A]
+    symbol: Longs  # [A] what each says
+    score: Floats  # [A]
+    final: Floats  # [M]
+    place: Longs  # [M]
 
 
 def single_arcs(

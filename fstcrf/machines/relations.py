@@ -181,6 +181,14 @@ def _of_acceptor(acceptor_: Acceptor) -> Transducer:
     return replace(machine, tape=None, reads=acceptor_.tapes[0] or None)
 
 
+def over_tuples(acceptor_: Acceptor) -> Transducer:
+    """Return an acceptor as one over its tuples of labels by number, without scores."""
+    flat = acceptor_.target.reshape(acceptor_.n_states, -1)
+    names = tuple(map(str, range(flat.shape[1])))
+    ends = np.where(acceptor_.final > -np.inf, 0.0, -np.inf)
+    return _of_acceptor(Acceptor(("",), (names,), flat, None, ends, acceptor_.name))
+
+
 def _steps(acceptor_: Acceptor) -> list[list[tuple[int, int, float]]]:
     """Return the label, target and score of each step of each state."""
     steps: list[list[tuple[int, int, float]]] = []

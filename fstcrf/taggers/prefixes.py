@@ -61,24 +61,12 @@ class Prefixes:
 
 @dataclass(frozen=True, eq=False)
 class _Changes:
-    """Where potentials of a stage differ from those around the cascade's labels.
+    """Where potentials of a stage differ from those around the cascade's labels."""
 
-    Parameters
-    ----------
-    at : int64 [M]
-        Places among the labels of the prefixes.
-    where : int64 [M]
-        Tokens of the corpus.
-    node : float64 [M, S]
-        Potentials there.
-    mask : float64 [M, S], optional
-        What grammars of one token say there.
-    """
-
-    at: Longs
-    where: Longs
-    node: Floats
-    mask: Floats | None
+    at: Longs  # [M] places among the labels of the prefixes
+    where: Longs  # [M] tokens of the corpus
+    node: Floats  # [M, S] potentials there
+    mask: Floats | None  # [M, S] what grammars of one token say there
 
 
 class Around:

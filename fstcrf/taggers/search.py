@@ -407,23 +407,12 @@ class Search:
 
 @dataclass(eq=False)
 class _Frontier:
-    """Prefixes under which labellings of the next tape are not all looked at.
-
-    Parameters
-    ----------
-    prefixes : Prefixes
-    normaliser : float64 [P]
-        Weighted log Z of the next tagger under each.
-    cursor : int64 [P]
-        How many labellings of the next tape were looked at, best first.
-    upper : float64 [P]
-        What no other labelling that begins so scores more than.
-    """
+    """Prefixes under which labellings of the next tape are not all looked at."""
 
     prefixes: Prefixes
-    normaliser: Floats
-    cursor: Longs
-    upper: Floats
+    normaliser: Floats  # [P] weighted log Z of the next tagger under each
+    cursor: Longs  # [P] how many labellings of the next tape were looked at, best first
+    upper: Floats  # [P] what no other labelling that begins so scores more than
 
     def __len__(self) -> int:
         return len(self.upper)

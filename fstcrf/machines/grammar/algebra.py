@@ -7,14 +7,16 @@ asked for before is a constraint, which does its work when it is bound.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from fstcrf.errors import GrammarError, NoPathError
+from fstcrf.arrays import Floats, Ints
+from fstcrf.errors import GrammarError
+from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar.acceptor import (
     Acceptor,
     either,
@@ -25,20 +27,16 @@ from fstcrf.machines.grammar.acceptor import (
     trim,
 )
 from fstcrf.machines.grammar.constraint import Constraint
-from fstcrf.machines.grammar.contradiction import hardened, wanted
+from fstcrf.machines.grammar.contradiction import hardened
 from fstcrf.machines.grammar.labels import LabelSets
 
-if TYPE_CHECKING:
-    from fstcrf.arrays import Floats, Ints
+languages = LazyModule("fstcrf.machines.languages")  # these stand on this
+relations = LazyModule("fstcrf.machines.relations")
 
 Labelling: TypeAlias = tuple[str, ...] | dict[str, tuple[str, ...]]
 """Labels of the only tape, or those of each tape by name."""
 
 Parts: TypeAlias = tuple[Constraint, ...]
-
-_LONG = 1_000
-"""Tokens of a random labelling that still goes where it will."""
-
 
 # --- Combined -------------------------------------------------------------------------------------
 
@@ -150,18 +148,13 @@ def _difference(first: Acceptor, second: Acceptor) -> Acceptor:
 # --- Compared -------------------------------------------------------------------------------------
 
 
-def equal(first: Acceptor, second: Acceptor) -> bool:
-    """Tell whether both give each labelling the same score."""
-    return equivalent(first, second)
-
-
 def witness(first: Acceptor, second: Acceptor) -> Labelling | None:
     """Return a shortest labelling that they give different scores; None: there is none.
 
     Pairs of states are met in order of length. Two ways to one pair whose differences of scores
     are not the same have a continuation that tells; so each pair is left twice at most.
     """
-    if equal(first, second):
+    if equivalent(first, second):
         return None
     walks = [_Steps(one) for one in (first, second)]
     seen: dict[tuple[int, int], set[float]] = {}
@@ -223,19 +216,13 @@ def _labelling(acceptor: Acceptor, symbols: Sequence[int]) -> Labelling:
 
 
 # --- Their labellings -----------------------------------------------------------------------------
+# An acceptor over several tapes is one over a tape of tuples, which have numbers for names.
 
 
 def shortest(acceptor: Acceptor) -> Labelling | None:
     """Return a labelling with the fewest tokens; None where nothing is accepted."""
-    fewest, flat = wanted(acceptor), acceptor.target.reshape(acceptor.n_states, -1)
-    if fewest[0] < 0:
-        return None
-    state, symbols = 0, list[int]()
-    while fewest[state] > 0:
-        ahead = np.where(flat[state] >= 0, fewest[flat[state]], -1)
-        symbols.append(int(np.flatnonzero(ahead == fewest[state] - 1)[0]))
-        state = int(flat[state, symbols[-1]])
-    return _labelling(acceptor, symbols)
+    string = languages.shortest(relations.over_tuples(acceptor))
+    return None if string is None else _labelling(acceptor, list(map(int, string)))
 
 
 def sampled(acceptor: Acceptor, n: int, seed: int) -> list[Labelling]:
@@ -243,34 +230,5 @@ def sampled(acceptor: Acceptor, n: int, seed: int) -> list[Labelling]:
 
     A walk of more than 1,000 tokens goes straight to an end.
     """
-    fewest, flat = wanted(acceptor), acceptor.target.reshape(acceptor.n_states, -1)
-    if fewest[0] < 0:
-        raise NoPathError(f"there is nothing to sample: {acceptor.name} accepts nothing")
-    rng = np.random.default_rng(seed)
-    labellings: list[Labelling] = []
-    for _ in range(n):
-        state, symbols = 0, list[int]()
-        while True:
-            ahead = np.where(flat[state] >= 0, fewest[flat[state]], -1)
-            near = ahead == fewest[state] - 1 if len(symbols) >= _LONG else ahead >= 0
-            ways = np.flatnonzero(near & (ahead >= 0))
-            choice = int(rng.integers(len(ways) + (acceptor.final[state] > -np.inf)))
-            if choice == len(ways) or (len(symbols) >= _LONG and fewest[state] == 0):
-                break
-            symbols.append(int(ways[choice]))
-            state = int(flat[state, symbols[-1]])
-        labellings.append(_labelling(acceptor, symbols))
-    return labellings
-
-
-def same_sets(first: LabelSets, second: LabelSets) -> bool:
-    """Tell whether tapes and their labels are the same, in any order."""
-    return {t: frozenset(x) for t, x in first.items()} == {
-        t: frozenset(x) for t, x in second.items()
-    }
-
-
-def merged(first: LabelSets, second: LabelSets) -> Mapping[str, tuple[str, ...]] | None:
-    """Return the label sets of both; None where a tape has two of them."""
-    both = {**first, **second}
-    return both if all(both[tape] == labels for tape, labels in first.items()) else None
+    strings = languages.sampled(relations.over_tuples(acceptor), n, seed)
+    return [_labelling(acceptor, list(map(int, string))) for string in strings]

@@ -91,21 +91,11 @@ def bound_export(
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Label sets put into the expressions of a file.
+    """Label sets put into the expressions of a file."""
 
-    Parameters
-    ----------
-    tapes : tuple of str
-        The tapes that the file names.
-    sets : mapping of str to tuple of str
-        The label set of each tape.
-    written : tuple of str
-        What relations write that is no label: the only tape may have these, too.
-    """
-
-    tapes: tuple[str, ...]
+    tapes: tuple[str, ...]  # that the file names
     sets: LabelSets
-    written: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()  # by relations, and no labels: the only tape may have these, too
 
     def resolved(self, value: Regular) -> Regular:
         """Return an expression without sets of symbols, and without relations that are turned."""

@@ -141,23 +141,12 @@ class _Scope:
 
 @dataclass(eq=False)
 class Expansion:
-    """The exports of a file.
-
-    Parameters
-    ----------
-    file : syntax.File
-    weights : mapping of str to float
-        Costs of names, ``<?name>``; that of others is 0.
-    open_costs : bool
-        Costs may be open, ``<?>``.
-    importing : tuple of Path
-        The files that import it, each one the next.
-    """
+    """The exports of a file."""
 
     file: syntax.File
-    weights: Mapping[str, float] = field(default_factory=dict)
-    open_costs: bool = False
-    importing: tuple[Path, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)  # of ``<?name>``; 0 of others
+    open_costs: bool = False  # costs may be ``<?>``
+    importing: tuple[Path, ...] = ()  # the files that import it, each one the next
     places: dict[str, Place] = field(default_factory=dict)
     open_costs_met: dict[tuple[int, int], Place] = field(default_factory=dict)
     named_costs: dict[str, Place] = field(default_factory=dict)

@@ -246,8 +246,8 @@ class Grammar:
         """Return the grammar of both, bound to the labels that either is bound to."""
         labels = self.labels if other.labels is None else other.labels
         if self.labels is not None and other.labels is not None:
-            labels = algebra.merged(self.labels, other.labels)
-            if labels is None:
+            labels = {**self.labels, **other.labels}
+            if any(labels[tape] != own for tape, own in self.labels.items()):
                 raise GrammarError(f"{self} and {other} are bound to different labels")
         return Grammar(constraints, labels)
 
@@ -268,14 +268,14 @@ class Grammar:
                 f"whether {self} and {other} are equal depends on the labels; bind both: "
                 ".bound(labels)"
             )
-        if not algebra.same_sets(self.labels, other.labels):
+        if _unordered(self.labels) != _unordered(other.labels):
             return False
         return self.witness(other) is None
 
     def __hash__(self) -> int:
         if self.labels is None:
             return hash(self.constraints)
-        return hash(frozenset((tape, frozenset(own)) for tape, own in self.labels.items()))
+        return hash(_unordered(self.labels))
 
     def on(self, tape: str) -> Grammar:
         """Return the same grammar on one tape of several: on what a transducer writes, too."""
@@ -310,7 +310,7 @@ class Grammar:
         sets = self._bound_sets()
         if not isinstance(other, Grammar):
             raise OptionError(f"{other!r} is no grammar to compare with")
-        if not algebra.same_sets(sets, other._bound_sets()):
+        if _unordered(sets) != _unordered(other._bound_sets()):
             raise GrammarError(f"{self} and {other} are bound to different labels")
         return algebra.witness(
             algebra.whole(self.constraints, sets), algebra.whole(other.constraints, sets)
@@ -445,6 +445,10 @@ class Grammar:
             acceptor.walk(*(by_tape[tape] for tape in acceptor.tapes))
             for acceptor in self.bind(sets)
         )
+
+
+def _unordered(sets: LabelSets) -> frozenset[tuple[str, frozenset[str]]]:
+    return frozenset((tape, frozenset(own)) for tape, own in sets.items())
 
 
 def _itself(acceptor: Acceptor, sets: LabelSets) -> tuple[Acceptor, ...]:

@@ -150,9 +150,10 @@ def rebuilt(expression: Regular, new: Callable[[Regular], Regular]) -> Regular:
     """Return an expression of new parts."""
     match expression:
         case Concatenation(several) | Union(several):
-            return replace(expression, parts=tuple(map(new, several)))
+            return type(expression)(tuple(map(new, several)), expression.place)
         case Difference() | Intersection() | Cross() | Composition():
-            return replace(expression, left=new(expression.left), right=new(expression.right))
+            left, right = new(expression.left), new(expression.right)
+            return type(expression)(left, right, expression.place)
         case Repetition(part) | Weighted(part) | Turned(part):
             return replace(expression, part=new(part))
         case _:

@@ -98,37 +98,32 @@ _Leaf = TypeVar("_Leaf")
 
 
 @dataclass(frozen=True, slots=True)
-class Concatenation(Generic[_Leaf]):
+class _OfSeveral(Generic[_Leaf]):
+    parts: tuple[Tree[_Leaf], ...]
+    place: Place
+
+
+class Concatenation(_OfSeveral[_Leaf]):
     """One after the other; without parts, the empty sequence."""
 
-    parts: tuple[Tree[_Leaf], ...]
-    place: Place
 
-
-@dataclass(frozen=True, slots=True)
-class Union(Generic[_Leaf]):
+class Union(_OfSeveral[_Leaf]):
     """Any of these."""
 
-    parts: tuple[Tree[_Leaf], ...]
+
+@dataclass(frozen=True, slots=True)
+class _OfTwo(Generic[_Leaf]):
+    left: Tree[_Leaf]
+    right: Tree[_Leaf]
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Intersection(Generic[_Leaf]):
+class Intersection(_OfTwo[_Leaf]):
     """What both are; scores add."""
 
-    left: Tree[_Leaf]
-    right: Tree[_Leaf]
-    place: Place
 
-
-@dataclass(frozen=True, slots=True)
-class Difference(Generic[_Leaf]):
+class Difference(_OfTwo[_Leaf]):
     """The left one where the right one is not."""
-
-    left: Tree[_Leaf]
-    right: Tree[_Leaf]
-    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,22 +145,12 @@ class Weighted(Generic[_Leaf]):
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Cross(Generic[_Leaf]):
+class Cross(_OfTwo[_Leaf]):
     """A relation: reads the left one and writes the right one."""
 
-    left: Tree[_Leaf]
-    right: Tree[_Leaf]
-    place: Place
 
-
-@dataclass(frozen=True, slots=True)
-class Composition(Generic[_Leaf]):
+class Composition(_OfTwo[_Leaf]):
     """A relation: what the left one writes, the right one reads."""
-
-    left: Tree[_Leaf]
-    right: Tree[_Leaf]
-    place: Place
 
 
 Side: TypeAlias = Literal["input", "output", "invert"]
