@@ -195,7 +195,13 @@ def _made(row: Row, machine: Transducer, tape: int, *, folded: bool) -> ArcRow:
     write, arcs = partial(_free, free, machine, tape), None
     if folded and plan.folding is not None:
         arcs = cast("Arcs", FoldedArcs(plan.folding, free.values, write))
-    return ArcRow(arcs or write(), plan.on, rules=plan.rules, machines=(machine,))
+    return ArcRow(
+        arcs or write(),
+        plan.on,
+        rules=plan.rules,
+        machines=(machine,),
+        stepwise=tuple(tape.name for k, tape in enumerate(row.on) if row.moving(k)),
+    )
 
 
 class _Plan(NamedTuple):
