@@ -228,6 +228,10 @@ class Transducer:
         """
         return algebra.replaced(self, parts, depth)
 
+    def remove_epsilon(self) -> Transducer:
+        """Return what has the same weights, and reads or writes a symbol by each arc."""
+        return algebra.without_epsilon(self)
+
     def determinize(self) -> Transducer:
         """Return an acceptor with the same weights, and at most one run for each string.
 
