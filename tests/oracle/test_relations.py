@@ -16,6 +16,7 @@ import fstcrf
 from fstcrf.constraints import at_most, bio
 from fstcrf.errors import GrammarError
 from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.grammar.language import parse_rules
 
 LABELS = ("a", "b")
 LONG = 4
@@ -300,6 +301,9 @@ def test_imports(tmp_path: Path) -> None:
     (tmp_path / "self.grm").write_text('import "self.grm" as s;\nexport X = any;\n')
     with pytest.raises(GrammarError, match=r"self\.grm:1:1: .*self\.grm → self\.grm"):
         Grammar.from_file(tmp_path / "self.grm")
+    (tmp_path / "open.grm").write_text('export X = each["[a]", <?>];\n')
+    with pytest.raises(GrammarError, match=r"open\.grm:1:24: the cost <\?> is open"):
+        parse_rules(f'import "{tmp_path}/open.grm" as o; export X = o.X;')
     with pytest.raises(GrammarError, match=r"<input>:1:1: none\.grm: No such file"):
         Grammar.from_text('import "none.grm" as n; export X = any;')
 

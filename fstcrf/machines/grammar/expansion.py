@@ -228,7 +228,7 @@ class Expansion:
         if file.tapes and file.tapes != self.file.tapes:
             raise place.error(f"{path} reads the tapes {listed(file.tapes)}, this file does not")
         file = syntax.File(file.path, self.file.tapes, file.statements)
-        other = Expansion(file, self.weights, self.open_costs, chain, named_costs=self.named_costs)
+        other = Expansion(file, self.weights, importing=chain, named_costs=self.named_costs)
         return other.imported()
 
     def _check_new(self, name: str, taken: Mapping[str, Place], place: Place) -> None:
