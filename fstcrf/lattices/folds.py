@@ -399,7 +399,7 @@ class FoldedArcs:
     It has what each row brings, float64 [T, S], and what returns the arcs.
     """
 
-    ambiguous = ""
+    ambiguous, told_apart = "", True
 
     def __init__(
         self, folding: Folding, nodes: Sequence[Floats], write: Callable[[], Arcs]

@@ -8,11 +8,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+import fstcrf
 from fstcrf.lattices import Lattice, Lattices, folds
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.folds import FoldedArcs
@@ -188,3 +189,30 @@ def test_what_is_kept_is_left_behind_by_pickles() -> None:
     other = pickle.loads(pickle.dumps(whole))
     close(other.log_partition(), whole.log_partition())
     assert other.best().labels == path.labels
+
+
+def test_what_a_fold_answers_writes_no_arcs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither one lattice nor a batch; what needs arcs has them written."""
+    rng = np.random.default_rng(3)
+    spans = Transducer.from_table({"A": "x", "B": None, "C": ["y", "z"]}, tape="out")
+    lattices = [
+        Lattice.from_arrays(list("ABC"), rng.normal(size=(n, 3)), rng.normal(size=(3, 3))) @ spans
+        for n in (4, 6)
+    ]
+    made: list[object] = []
+    write = cast("Any", FoldedArcs.written).func
+
+    def watched(self: object) -> object:
+        made.append(self)
+        return write(self)
+
+    monkeypatch.setattr(FoldedArcs, "written", property(watched))
+    for lattice in lattices:
+        path = lattice.best()
+        assert path.probability > 0.0
+        assert lattice.marginals("label").shape == (len(path["label"]), 3)
+    assert len(fstcrf.best(lattices)) == 2
+    assert len(fstcrf.log_partition(lattices)) == 2
+    assert not made
+    assert lattices[0].expected("out").sum() > 0.0
+    assert made
