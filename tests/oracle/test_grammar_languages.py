@@ -213,6 +213,18 @@ def test_sets(short: str, long: str) -> None:
     assert first == Grammar.from_text(f"export X = {long};", LABELS)
 
 
+def test_constraints_that_all_hold_stay_in_parts() -> None:
+    """Their product would have a state for each combination of counts."""
+    kinds = [f"T{k}" for k in range(20)]
+    labels = ["O", *(f"B-{kind}" for kind in kinds)]
+    text = 'export FEW = all t in parts["B-(.*)"] { at_most[4, t] } & at_least[1, "T0"];'
+    grammar = Grammar.from_text(text, labels)
+    assert len(grammar.bind(labels)) == 21
+    assert grammar.accepts(["B-T0"] * 4)
+    assert not grammar.accepts(["B-T0"] * 5)
+    assert not grammar.accepts(["B-T1"])
+
+
 def test_functions_of_symbols_and_numbers() -> None:
     text = """
     func span[t, k] { return "[B-{t}]" "[I-{t}]"{,k}; }

@@ -334,6 +334,8 @@ def test_imports(tmp_path: Path) -> None:
         ("export X = any <?>;", "1:12: <?> is the cost of a pattern"),
         ("export X = at_most[1, any, <?n>];", "1:28: <?n>: a cost with a name belongs to"),
         ('export X = any\n   "[c]";', "2:4: no label 'c'; there are 'a', 'b'"),
+        ('export X = each t in {"a", "b"} { "[{t}]" "[I-{t}]"* };',
+         'need not be one, write label["..."], here label["I-a"]'),
         ('export X = "[a.*]";', "1:12: no label 'a.*'; a regular expression is written label["),
         ('export X = each t in parts["z(.)"] { t };', "1:12: no label has a part that matches"),
     ],

@@ -43,7 +43,7 @@ Parts: TypeAlias = tuple[Constraint, ...]
 
 def union(first: Parts, second: Parts) -> Constraint:
     """Return the constraint of what either accepts."""
-    return _combined("|", _union, first, second)
+    return _combined("|", either, first, second)
 
 
 def difference(first: Parts, second: Parts) -> Constraint:
@@ -135,10 +135,6 @@ def _complement(acceptor: Acceptor) -> Acceptor:
     complete = either(acceptor, nothing)
     final = np.where(complete.final > -np.inf, -np.inf, 0.0)
     return minimise(trim(replace(complete, final=final)))
-
-
-def _union(first: Acceptor, second: Acceptor) -> Acceptor:
-    return either(first, second)
 
 
 def _difference(first: Acceptor, second: Acceptor) -> Acceptor:

@@ -169,9 +169,10 @@ class Binding:
         return (*labels, *(x for x in self.written if x not in labels))
 
     def acceptors(self, value: Regular, title: str) -> tuple[Acceptor, ...]:
-        """Return the acceptors of an expression; a constraint may have several."""
-        if isinstance(value, Constrained):
-            acceptors = self.part(value)
+        """Return the acceptors of an expression; constraints, all of which hold, have several."""
+        if all(isinstance(part, Constrained | syntax.Intersection) for part in parts(value)):
+            held = (part for part in parts(value) if isinstance(part, Constrained))
+            acceptors = tuple(one for part in held for one in self.part(part))
             several = len(acceptors) > 1
             return tuple(
                 replace(one, name=f"{title}: {one.name}" if several else title) for one in acceptors
@@ -201,7 +202,7 @@ class Binding:
         read = self.read()
         chosen = dict(symbol.fields)
         axes = [
-            self._of(chosen.get(tape, chosen.get(None)), self._labels(name), symbol.place)
+            self._of(chosen.get(tape, chosen.get(None)), self._labels(name), symbol)
             for tape, name in zip(self.tapes or (None,), read, strict=True)
         ]
         return reduce(np.logical_and.outer, axes).reshape(-1)
@@ -209,16 +210,18 @@ class Binding:
     def _labels(self, tape: str) -> tuple[str, ...]:
         return self.symbols() if self.written else self.sets[tape]
 
-    def _of(self, label: str | Matching | None, labels: tuple[str, ...], place: Place) -> Bools:
+    def _of(self, label: str | Matching | None, labels: tuple[str, ...], symbol: Symbol) -> Bools:
         if label is None:
             return np.ones(len(labels), dtype=bool)
         if isinstance(label, Matching):
             return np.asarray([label.matches(own) for own in labels])
         if label not in labels:
             hint = nearest(label, labels)
-            if any(x for x in labels if _matches(label, x)):
+            if any(_matches(label, x) for x in labels):
                 hint = f'; a regular expression is written label["{label}"]'
-            raise place.error(f"no label {label!r}{hint}")
+            if symbol.filled:
+                hint += f'; where there need not be one, write label["..."], here label["{label}"]'
+            raise symbol.place.error(f"no label {label!r}{hint}")
         return np.asarray([own == label for own in labels])
 
     def nothing(self, value: Regular) -> str:

@@ -404,7 +404,8 @@ class Expansion:
     def _labels(self, raw: str, place: Place, scope: _Scope) -> Regular:
         text = self._filled(raw, scope, place)
         try:
-            symbols = tuple(Symbol(fields(one, self.file.tapes), place) for one in cut(text))
+            tapes, made = self.file.tapes, text != raw
+            symbols = tuple(Symbol(fields(one, tapes), place, made) for one in cut(text))
         except GrammarError as error:
             raise place.error(str(error)) from None
         return symbols[0] if len(symbols) == 1 else syntax.Concatenation(symbols, place)

@@ -60,6 +60,7 @@ class Symbol:
 
     fields: tuple[tuple[str | None, str | Matching], ...]
     place: Place
+    filled: bool = False  # its text has symbols of parameters or sets
 
 
 @dataclass(frozen=True, eq=False, slots=True)
