@@ -14,6 +14,7 @@ import pytest
 from fstcrf import CRF, compose, read_columns
 from fstcrf.cli.demo import _FIRST, _NEXT, _WEIGHTS
 from fstcrf.demo import COLUMNS, corpus_path, template_path
+from tests.house.prose import sentences, turns
 from tests.support import command as program
 
 
@@ -31,6 +32,10 @@ def test_it_is_one_screen_of_text(shown: str) -> None:
     lines = shown.splitlines()
     assert len(lines) <= 60
     assert max(map(len, lines)) <= 90
+
+
+def test_its_text_is_plain(shown: str) -> None:
+    assert [s for s in sentences(shown) if turns(s)] == []
 
 
 def test_each_step_changes_the_answer(shown: str) -> None:
