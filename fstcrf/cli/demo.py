@@ -47,9 +47,9 @@ _Labels: TypeAlias = tuple[list[str], list[str]]
 def demo(folder: str | None) -> None:
     """Train two taggers, let them decide together, add a rule and a transducer.
 
-    The corpus comes with fstcrf: the notice board of an invented harbour town. The first tagger
-    finds parts of speech. The second one reads them and finds the host, place, day, start and end
-    of each event.
+    The corpus is part of the package: the notice board of an invented harbour town. The first
+    tagger finds parts of speech. The second one reads them and finds the host, place, day,
+    start and end of each event.
     """
     if folder is not None:
         _copy(Path(folder))

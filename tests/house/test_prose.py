@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import click
 import pytest
 
+from fstcrf.cli import main
 from tests.house.prose import KINDS, Rate, limits, markdown, measured, of_checkout, sentences, turns
 
 
@@ -21,6 +25,26 @@ def test_no_kind_of_text_is_above_its_limit(kind: str, rates: dict[str, Rate]) -
         f"{kind}: {rate.per_thousand:.1f} vague turns for 1,000 words, limit {limits()[kind]}: "
         f"python -m tests.house.prose --kind '{kind}' --worst 30 lists the sentences"
     )
+
+
+def _helps(command: click.Command, parent: click.Context | None = None) -> Iterator[str]:
+    """Yield the texts of a command and of its options, as they are shown."""
+    yield command.help or ""
+    for parameter in command.params:
+        yield (isinstance(parameter, click.Option) and parameter.help) or ""
+    if isinstance(command, click.Group):
+        context = click.Context(command, parent=parent)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _helps(below, context)
+
+
+def test_the_help_of_all_commands_is_plain() -> None:
+    shown = [s for text in _helps(main) for s in sentences(text)]
+    rate = Rate(sum(len(s.split()) for s in shown), sum(map(turns, shown)))
+    assert rate.words > 5000
+    assert rate.per_thousand <= limits()["help"]
 
 
 def test_every_limit_is_of_a_kind_of_text() -> None:

@@ -32,6 +32,7 @@ def test_it_is_one_screen_of_text(shown: str) -> None:
     lines = shown.splitlines()
     assert len(lines) <= 60
     assert max(map(len, lines)) <= 90
+    assert "\x1b" not in shown
 
 
 def test_its_text_is_plain(shown: str) -> None:
