@@ -90,7 +90,7 @@ def blocks(page: str) -> list[Block]:
         if lines[i - 1].strip() == "<!-- prints -->":
             found[-1] = replace(found[-1], printed=text)
         else:
-            found.append(Block(fence["language"], i + 2, text, **_marks(lines, i)))
+            found.append(replace(Block(fence["language"], i + 2, text), **_marks(lines, i)))
         i = end + 1
     return found
 

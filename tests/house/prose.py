@@ -68,7 +68,7 @@ class Rate(NamedTuple):
 
 def limits() -> dict[str, float]:
     """Return the highest rate that each kind of text may have."""
-    return tomllib.loads(TABLE.read_text("utf-8"))["prose"]
+    return {kind: float(n) for kind, n in tomllib.loads(TABLE.read_text("utf-8"))["prose"].items()}
 
 
 def turns(sentence: str) -> int:
