@@ -11,10 +11,10 @@ PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 # What is developed here compiles without a warning; `make demo` takes the compiler that is there.
 BUILD = PATH="$(abspath $(VENV))/bin:$$PATH" $(PIP) install --no-deps --no-build-isolation \
   --editable . --config-settings=cmake.define.FSTCRF_WERROR=ON
-# Installs what the project needs, and one of its extras.
+# Installs the dependencies of the project and one of its dependency groups.
 packages_of = $(VENV)/bin/python -c 'import tomllib; \
-  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-  print(*project["dependencies"], *project["optional-dependencies"]["$(1)"], sep="\n")' \
+  table = tomllib.load(open("pyproject.toml", "rb")); \
+  print(*table["project"]["dependencies"], *table["dependency-groups"]["$(1)"], sep="\n")' \
   > $(VENV)/$(1).txt && $(PIP) install --requirement $(VENV)/$(1).txt
 
 # The tests of a file run on one worker: what they share is made once.
@@ -220,8 +220,8 @@ $(VENV)-threads/.kernel: $(VENV)/.dev $(BUILD_INPUTS)
 
 $(VENV)-sanitize/.fuzz: pyproject.toml $(VENV)-sanitize/.kernel
 	$(VENV)-sanitize/bin/python -m pip --quiet --disable-pip-version-check install "$$($(VENV)/bin/python \
-	    -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"] \
-	["optional-dependencies"]["fuzz"])')"
+	    -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb")) \
+	["dependency-groups"]["fuzz"])')"
 	@touch $@
 
 # The first environment and Selenium, which linters are to do without.
@@ -232,7 +232,7 @@ $(VENV)-page/.installed: $(VENV)/.kernel
 	    > "$$($(VENV)-page/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
 	$(VENV)-page/bin/python -m pip --disable-pip-version-check --quiet install \
 	    "$$($(VENV)/bin/python -c 'import tomllib; \
-	  names = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["extras"]; \
+	  names = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["extras"]; \
 	  print(next(name for name in names if name.startswith("selenium")))')"
 	@touch $@
 
@@ -240,8 +240,8 @@ $(VENV)-page/.installed: $(VENV)/.kernel
 $(VENV)-extras/.kernel: $(VENV)/.kernel
 	$(PYTHON) -m venv $(VENV)-extras
 	$(VENV)/bin/python -c 'import tomllib; \
-	  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	  print(*project["dependencies"], *project["optional-dependencies"]["extras"], sep="\n")' \
+	  table = tomllib.load(open("pyproject.toml", "rb")); \
+	  print(*table["project"]["dependencies"], *table["dependency-groups"]["extras"], sep="\n")' \
 	  > $(VENV)-extras/extras.txt
 	$(VENV)-extras/bin/python -m pip --disable-pip-version-check --quiet install \
 	    $(if $(EXTRAS_INDEX),--extra-index-url $(EXTRAS_INDEX)) --requirement $(VENV)-extras/extras.txt \

@@ -99,7 +99,7 @@ __version__ = "0.1.0"
 
 
 def __dir__() -> list[str]:
-    from pkgutil import iter_modules  # noqa: PLC0415 (only who looks needs it)
-
-    packages = {m.name for m in iter_modules(__path__) if not m.name.startswith("_")}
-    return sorted({*globals(), *__all__, *packages} - {"jax", "torch"})  # whose packages are extras
+    packages = (
+        "demo errors evaluate ext kernel lattices machines recipes storage taggers text training"
+    )
+    return sorted([*__all__, *packages.split(), "__version__", "__doc__", "__file__", "__path__"])

@@ -7,6 +7,7 @@ the line before a block changes that:
     <!-- needs data -->           only where FSTCRF_DATA is set; the block uses $FSTCRF_DATA
     <!-- slow -->                 only in `make test-long`
     <!-- not run: reason -->      never
+    <!-- prints -->               of a ``text`` block: the code block before it prints exactly this
 
 `make check` runs the pages in `QUICK` alone.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import io
 import os
 import pkgutil
 import re
@@ -23,7 +25,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,6 +70,7 @@ class Block:
     needs_data: bool = False
     slow: bool = False
     not_run: bool = False
+    printed: str | None = None
 
 
 def blocks(page: str) -> list[Block]:
@@ -84,7 +87,10 @@ def blocks(page: str) -> list[Block]:
         end = next((k for k in range(i + 1, len(lines)) if lines[k].strip() == ticks), None)
         assert end is not None, f"line {i + 1}: the block is not closed"
         text = "\n".join(line[min(indent, len(line)) :] for line in lines[i + 1 : end])
-        found.append(Block(fence["language"], i + 2, text, **_marks(lines, i)))
+        if lines[i - 1].strip() == "<!-- prints -->":
+            found[-1] = replace(found[-1], printed=text)
+        else:
+            found.append(replace(Block(fence["language"], i + 2, text), **_marks(lines, i)))
         i = end + 1
     return found
 
@@ -132,7 +138,10 @@ def run(page: Path, selected: Iterable[Block]) -> None:
             _run_session(page, block, namespace)
         else:
             source = "\n" * (block.line - 1) + block.text
-            exec(compile(source, str(page), "exec"), namespace)
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(compile(source, str(page), "exec"), namespace)
+            if block.printed is not None:
+                assert printed.getvalue().rstrip("\n") == block.printed, f"line {block.line}"
 
 
 def _run_commands(page: Path, block: Block) -> None:

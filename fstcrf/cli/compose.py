@@ -30,7 +30,7 @@ from fstcrf.training.interruption import undisturbed
 
 @click.command()
 @click.argument("paths", metavar="MODEL...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="JOINT", required=True, help="Where the model goes.")
+@click.option("-o", "--output", metavar="JOINT", required=True, help="File for the model.")
 @grammar_option
 @weights_option(
     "Factor of each model's potentials, one for each, at least 0.  [default: 1 for each]"
@@ -38,9 +38,12 @@ from fstcrf.training.interruption import undisturbed
 @click.option(
     "--normalize",
     type=click.Choice(["product", "chain"]),
-    help="product: scores add up. chain: the probability of the first tape, times that of the "
-    "second given the first.  [default: as MODEL is; else chain where one reads "
-    "another and neither --weights nor --tune is given, product otherwise]",
+    help=(
+        "product: add the scores of the taggers. chain: multiply the probability of the "
+        "first tape by the probability of the second given the first.  [default: the "
+        "setting of MODEL; else chain if one tagger reads another and neither --weights "
+        "nor --tune is given, product otherwise]"
+    ),
 )
 @click.option("--tune", metavar="DEV", help="Held-out data: choose the weights on it.")
 @tuning_options
@@ -65,7 +68,7 @@ def compose(
     """Compose taggers that were trained separately: they decide together.
 
     A tagger that was trained with --reads reads the labels that the others consider, not decided
-    ones. What it compiles to, and what that costs at each token, goes to standard error.
+    ones. The compiled machine and its cost per token are printed to standard error.
 
     \b
     fstcrf compose pos.fstcrf chunk.fstcrf -o joint.fstcrf --tune dev.txt

@@ -40,8 +40,10 @@ class _Labels(NamedTuple):
 @click.option(
     "--pred",
     metavar="FILE",
-    help="Labels found; without --gold they stand in its last "
-    "column, the labels wanted in the one before.",
+    help=(
+        "File with predicted labels. Without --gold, its last column holds predicted "
+        "labels, and the column before it holds gold labels."
+    ),
 )
 @input_options
 @click.option(
@@ -55,7 +57,7 @@ class _Labels(NamedTuple):
     "--spans/--tokens",
     "as_spans",
     default=None,
-    help="Score spans or single labels.  [default: spans where labels look like B-NP]",
+    help="Score spans or single labels.  [default: spans if labels look like B-NP]",
 )
 @click.option(
     "--scheme",
@@ -98,9 +100,9 @@ def evaluate(
 ) -> None:
     """Score a model on a file, or labels in files, with conlleval's numbers.
 
-    Labels stand in the last column, where no option says otherwise. Columns are called 0, 1, ...
-    where --columns does not name them; it names those of TEST, of --gold, or of --pred alone. Of a
-    composition, each tape is scored on the column of its name, and then all of them together.
+    By default, the last column holds the labels. Without --columns, columns are named 0, 1, ...
+    --columns names the columns of TEST, of --gold, or of --pred if it is the only file. For a
+    composition, each tape is scored on the column of its name, then all tapes together.
 
     \b
     fstcrf eval chunk.fstcrf test.txt

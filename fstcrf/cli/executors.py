@@ -48,13 +48,15 @@ _OPTIONS = (
         "--workers",
         metavar="N",
         type=click.IntRange(min=1),
-        help="Train on N processes of this machine; with --dask wait for so many workers.",
+        help="Train on N processes of this machine. With --dask, wait for N workers.",
     ),
     click.option(
         "--memory-limit",
         type=SIZE,
-        help="Memory for the text, such as 1GiB; what does not fit is kept in files (of the folder "
-        "TMPDIR). Index and weights are not counted.",
+        help=(
+            "Memory for the text, such as 1GiB. The rest of the text is kept in files of the "
+            "folder TMPDIR. Index and weights are not counted."
+        ),
     ),
 )
 

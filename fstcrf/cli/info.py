@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def info(model_path: str, *, top: int, as_json: bool) -> None:
     """Describe a model: labels, columns, templates, training, largest weights.
 
-    Of a composition, also what its taggers do together, and then the taggers one by one. Of the
+    For a composition, describes the joint machine first and then each tagger. Of the
     decoder of a token classifier, how it turns logits into spans.
     """
     decoder = load_decoder(model_path)
@@ -243,8 +243,8 @@ def explain(
 ) -> None:
     """Show which features pushed which label at one token, and by how much.
 
-    Of a composition, tape by tape, while the others have their best labels; a feature that looks
-    at other tapes is told with their labels.
+    For a composition, each tape is explained while the other tapes keep their best labels. A
+    feature that reads other tapes is shown with their labels.
 
     \b
     fstcrf explain chunk.fstcrf test.txt --sentence 3 --token 5

@@ -38,7 +38,7 @@ COMMANDS = {
     "demo": Listed(
         "fstcrf.cli.demo",
         "demo",
-        "Train, compose, constrain and evaluate on a small corpus of the project's own.",
+        "Train two taggers, let them decide together, add a rule and a transducer.",
     ),
     "train": Listed("fstcrf.cli.train", "train", "Train a tagger."),
     "tune": Listed(
@@ -114,7 +114,7 @@ COMMANDS = {
     "recipe": Listed(
         "fstcrf.recipes.command",
         "recipe",
-        "Repeat an experiment and print its numbers beside the published ones.",
+        "Repeat an experiment and print its numbers next to the published ones.",
     ),
 }
 """The commands in the order of their use."""

@@ -276,14 +276,17 @@ _INPUT = (
     click.option(
         "--columns",
         type=NAMES,
-        help="Names of the columns of the input, one for each: word,pos,chunk. A model that knows "
-        "columns by number takes 1,0 for them; where no name is a number, it goes by place.",
+        help=(
+            "Names of the columns of the input, one for each: word,pos,chunk. For a model "
+            "with numbered columns, give their numbers, such as 1,0. If all names are words, "
+            "columns are matched by position."
+        ),
     ),
     click.option(
         "--format",
         "kind",
         type=click.Choice(["columns", "conllu"]),
-        help="What the input is: a column file or CoNLL-U.",
+        help="Format of the input: a column file or CoNLL-U.",
     ),
     SEPARATOR,
 )
@@ -317,8 +320,10 @@ def grammar_option(command: Command) -> Command:
         "--grammar",
         metavar="[TAPE=]FILE",
         multiple=True,
-        help="A .grm file that the labels must obey, or the name of a grammar that comes with "
-        "fstcrf, such as bio. Repeatable.",
+        help=(
+            "A .grm file that the labels must obey, or the name of a built-in grammar, such "
+            "as bio. Repeatable."
+        ),
     )
     return option(command)
 
@@ -335,8 +340,11 @@ _SEARCH = (
     click.option(
         "--search",
         type=click.Choice(["auto", "lazy", "expanded"]),
-        help="How the best labels under a grammar are found: among states made as they are met, in "
-        "the grammar multiplied out, or by what costs less.  [default: as composed, else auto]",
+        help=(
+            "How to find the best labels under a grammar. lazy: search, and make states when "
+            "they are reached. expanded: multiply the grammar out first. auto: use the "
+            "cheaper of the two.  [default: the setting of the model, else auto]"
+        ),
     ),
     click.option(
         "--max-states",

@@ -81,9 +81,9 @@ def pipeline() -> None:
 def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
     """Train a pipeline, task after task.
 
-    Finished tasks stay in the folder and are not trained again, unless what decides them has
-    changed; one that was interrupted goes on where it was. Ctrl-C ends training after the iteration
-    that it comes in, a second one at once.
+    Finished tasks stay in the folder. They are trained again only if their data or options have
+    changed. An interrupted task continues from its last state. Ctrl-C stops training after the
+    current iteration; a second Ctrl-C stops it at once.
 
     \b
     fstcrf pipeline train notices.toml -o notices
@@ -146,7 +146,7 @@ def tag(
 ) -> None:
     """Tag a file by a trained pipeline: its columns again, and one for each task.
 
-    CoNLL-U is filled in place. The options are those of fstcrf tag.
+    CoNLL-U is filled in place. It has the options of fstcrf tag.
 
     \b
     fstcrf pipeline tag notices new.txt --decode joint > tagged.txt
@@ -186,13 +186,15 @@ def tag(
     "ways",
     type=WAYS,
     metavar="WAY,...",
-    help=f"Ways to decide, of {', '.join(get_args(Decode))}; a row each.  "
-    "[default: cascade, marginals, joint; under a grammar over several tasks joint alone]",
+    help=f"Decoding modes to compare, from {', '.join(get_args(Decode))}. Each is one row.  "
+    "[default: cascade, marginals, joint; only joint under a grammar over several tasks]",
 )
 @click.option(
     "--normalize",
     type=click.Choice(["product", "chain"]),
-    help="What a joint decision is.  [default: as the pipeline says]",
+    help=(
+        "How to combine the taggers in a joint decision.  [default: the setting of the pipeline]"
+    ),
 )
 @weights_option("Factor of each task's potentials in a joint decision, one for each, at least 0.")
 @grammar_option
@@ -216,7 +218,7 @@ def eval(  # noqa: A001 (the command's name)
 ) -> None:
     """Score a pipeline on a file with gold labels, a row for each way to decide.
 
-    Tasks without gold labels are decided, too, but not scored. A cascade, and marginals, decide
+    Tasks without gold labels are decided but not scored. A cascade, and marginals, decide
     without weights.
 
     \b

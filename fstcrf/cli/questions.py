@@ -58,17 +58,22 @@ _DECISION = (
     click.option(
         "--decode",
         type=click.Choice(["cascade", "marginals", "joint", "product", "chain"]),
-        help="cascade: one tagger after the other, by the best labels of those before it. "
-        "marginals: the same, by what those before it think of every label. joint: all "
-        "together, as they were composed; product, chain: by this kind of composition.  "
-        "[default: as they were composed; of a pipeline what its file says, else joint under a "
-        "grammar and cascade without]",
+        help=(
+            "cascade: run the taggers one after the other on the best labels of earlier "
+            "taggers. marginals: the same, on the probabilities of all labels. joint: decide "
+            "all tapes together, as composed. product, chain: together, by this rule.  "
+            "[default: the setting of the model; for a pipeline without one, joint under a "
+            "grammar, else cascade]"
+        ),
     ),
     click.option(
         "--normalize",
         type=click.Choice(["product", "chain"]),
-        help="What a joint decision is: scores added up, or probabilities multiplied, the "
-        "first tape's with that of the second given the first.  [default: as composed]",
+        help=(
+            "How to combine the taggers in a joint decision. product: add scores. chain: "
+            "multiply the probability of the first tape by the probability of the second "
+            "given the first.  [default: as composed]"
+        ),
     ),
     weights_option(
         "Factor of each tagger's potentials in a joint decision, one for each, at least 0."
@@ -114,8 +119,10 @@ _PRINTED = (
     click.option(
         "--calibration",
         metavar="FILE",
-        help="What fstcrf calibrate wrote: probabilities of spans are put right by it, for "
-        "--min-confidence and --span-probabilities.",
+        help=(
+            "Calibration file of fstcrf calibrate. It corrects the probabilities of spans for"
+            " --min-confidence and --span-probabilities."
+        ),
     ),
 )
 """What is printed of them."""
@@ -137,8 +144,10 @@ _KNOWN = (
         "--bias",
         type=ASSIGNMENT,
         multiple=True,
-        help="Add to the score of a label everywhere: O=-1 finds more spans; TAPE:O=-1 where "
-        "there are several tapes. Repeatable.",
+        help=(
+            "Add to the score of a label at every token: O=-1 finds more spans. With several "
+            "tapes, write TAPE:O=-1. Repeatable."
+        ),
     ),
 )
 """What is known or wished beforehand."""

@@ -52,7 +52,10 @@ def segments() -> None:
     "--lexicon",
     metavar="FILE",
     multiple=True,
-    help="A dictionary: a phrase in each line; the file's name is that of its entries.",
+    help=(
+        "A dictionary with one phrase per line. The name of the file becomes the name of "
+        "its entries."
+    ),
 )
 @click.option("--dev", metavar="FILE", help="Held-out sentences: the best F decides.")
 @shown(

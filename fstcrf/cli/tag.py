@@ -25,7 +25,7 @@ _SEVERAL = (
         "--workers",
         metavar="N",
         type=click.IntRange(min=1),
-        help="Tag files into a folder by so many processes of this machine.",
+        help="Tag files into a folder, with N processes of this machine.",
     ),
     click.option(
         "--dask",
@@ -36,7 +36,9 @@ _SEVERAL = (
     click.option(
         "--overwrite",
         is_flag=True,
-        help="Tag all files anew into a folder that has others, or those of other options.",
+        help=(
+            "Tag all files again, even if the folder holds other files or files of other options."
+        ),
     ),
 )
 
@@ -62,15 +64,15 @@ def tag(
 ) -> None:
     """Tag a file, or files into a folder.
 
-    The input has the columns that the model was trained with, of which the last ones may be
-    missing, or those that --columns names. They are printed again with the predicted labels behind
-    them, a column for each tape; document lines and blank lines stay. In CoNLL-U the labels fill
-    the column that training took them from, and all else stays as it is. A Parquet file has a
-    sentence in each row, in the column that --columns names; it gets columns of labels, spans and
-    probabilities.
+    The input has the columns of the training data, of which the last ones may be missing, or
+    the columns that --columns names. They are printed again, followed by one column of
+    predicted labels for each tape. Document lines and blank lines stay. In CoNLL-U the labels
+    fill the column that training took them from, and all else stays as it is. A Parquet file
+    has a sentence in each row, in the column that --columns names; it gets columns of labels,
+    spans and probabilities.
 
     Several files, a folder, or a pattern in quotes are tagged into a folder, under the same names.
-    What is finished there is not done again when the command is repeated.
+    If the command is repeated, finished files are not tagged again.
 
     \b
     fstcrf tag chunk.fstcrf test.txt > tagged.txt

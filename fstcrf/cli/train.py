@@ -75,7 +75,7 @@ _LETTERS = {
     "start_label": "LABEL",
     "order": "0|1|2",
 }
-_TITLES = {"objective": "What is optimised", "method": "How the weights are found"}
+_TITLES = {"objective": "The objective", "method": "The training method"}
 _OFF = {"error_sensitive": "--error-insensitive"}
 
 
@@ -128,7 +128,7 @@ def _kind(field: SettingField) -> click.ParamType[Any]:
 
 @click.command()
 @click.argument("paths", metavar="TRAIN...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="MODEL", required=True, help="Where the model goes.")
+@click.option("-o", "--output", metavar="MODEL", required=True, help="File for the model.")
 @input_options
 @click.option("--feature-columns", type=NAMES, help="Features of CoNLL-U that become columns.")
 @click.option("--target", metavar="COLUMN", required=True, help="Column of the labels.")
@@ -139,8 +139,10 @@ def _kind(field: SettingField) -> click.ParamType[Any]:
     "--grammar",
     metavar="FILE",
     multiple=True,
-    help="A hard .grm grammar, or the name of one that comes with fstcrf, that becomes part of the "
-    "tagger. Repeatable.",
+    help=(
+        "A .grm grammar without costs, or the name of a built-in one. It becomes part of "
+        "the tagger. Repeatable."
+    ),
 )
 @click.option(
     "--reads",
@@ -170,7 +172,9 @@ def _kind(field: SettingField) -> click.ParamType[Any]:
     f"[default: {CHECKPOINT_EVERY} with --checkpoint or --resume]",
 )
 @click.option(
-    "--resume", is_flag=True, help="Go on from the saved state, from the start where there is none."
+    "--resume",
+    is_flag=True,
+    help="Continue from the saved state, or start anew if there is no saved state.",
 )
 @threads_option
 @executor_options
@@ -184,13 +188,13 @@ def _kind(field: SettingField) -> click.ParamType[Any]:
 def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     """Train a tagger.
 
-    Column files have one token a line, a blank line after each sentence, and may be gzipped; "-"
-    is standard input. Files called .conllu are read as CoNLL-U, .parquet as Parquet files with a
-    list of strings in each column. Progress goes to standard error.
+    Column files have one token a line, a blank line after each sentence, and may be gzipped;
+    "-" is standard input. Files called .conllu are read as CoNLL-U, .parquet as Parquet files
+    with a list of strings in each column. Progress is printed to standard error.
 
-    Ctrl-C ends training after the iteration that it comes in, a second one at once. The state of
-    training is then in MODEL.checkpoint, for --resume to go on from, and the best model so far is
-    in MODEL, unless that is there: an interrupted run replaces nothing but its own earlier model.
+    Ctrl-C stops training after the current iteration; a second Ctrl-C stops it at once. The
+    state of training is then saved in MODEL.checkpoint, from which --resume continues. The best
+    model so far is saved in MODEL, unless another run wrote that file.
 
     \b
     fstcrf train train.txt -o chunk.fstcrf --columns word,pos,chunk \\

@@ -27,8 +27,10 @@ _TUNING = (
         metavar="both|accuracy|TAPE-F",
         default="both",
         show_default=True,
-        help="What is maximised on held-out data: tokens with every tape right, the mean accuracy "
-        "of the tapes, or the F of the spans of a tape.",
+        help=(
+            "Measure to maximise on held-out data. both: tokens with all tapes right. "
+            "accuracy: mean accuracy of the tapes. TAPE-F: F of the spans of a tape."
+        ),
     ),
     click.option(
         "--target",

@@ -16,9 +16,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
-from fstcrf._kernel import __file__ as built_file
-from fstcrf._kernel import ffi, lib
 from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
+
+try:
+    from fstcrf._kernel import __file__ as built_file
+    from fstcrf._kernel import ffi, lib
+except ModuleNotFoundError as error:
+    if error.name != "fstcrf._kernel":
+        raise
+    raise ImportError(
+        "the C kernel of fstcrf is not compiled here: run `make kernel`, or `pip install .`, in "
+        "the folder that holds pyproject.toml",
+        name="fstcrf._kernel",
+    ) from None
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor

@@ -24,17 +24,17 @@ _DATA = "FSTCRF_DATA"
 @click.option(
     "--report", metavar="DIR", help="Write report.md and results.json here, and plots/ if any."
 )
-@click.option("--full", is_flag=True, help="Everything, also what takes long.")
-@seed_option("Of whatever is drawn at random.")
+@click.option("--full", is_flag=True, help="Run everything, including the slow parts.")
+@seed_option("Random seed.")
 @progress_option
 def recipe(
     name: str | None, *, data: str | None, report: str | None, full: bool, seed: int
 ) -> None:
-    """Repeat an experiment and print its numbers beside the published ones.
+    """Repeat an experiment and print its numbers next to the published ones.
 
-    Without a name, list the recipes. Ctrl-C leaves a report of what has been measured, if anything
-    has, and the parts that are finished; the same command goes on from there. Another seed, other
-    data and --full need folders of their own.
+    Without a name, list the recipes. After Ctrl-C, a report of the finished parts remains, and
+    the same command continues from there. Use another folder for another seed, other data or
+    --full.
 
     \b
     fstcrf recipe usaddress --data corpora --report out

@@ -134,7 +134,7 @@ class ASGD:
         Where to start.
     settings : ASGDSettings
     seed : int
-        Of the order of sentences, drawn anew for each epoch.
+        Random seed of the order of sentences, which is drawn anew for each epoch.
     first_rate : float, optional
         First step size; chosen on a sample when absent.
     orders : Orders, optional

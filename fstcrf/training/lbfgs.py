@@ -328,7 +328,7 @@ class LBFGSSettings(QuasiNewton):
     stochastic_epochs: Annotated[
         int | None,
         Meta(
-            ge=0, description="epochs of asgd to begin with; 12 where they cost less than they save"
+            ge=0, description="epochs of asgd to begin with; 12 if they are expected to save time"
         ),
         Needs(lambda values: not values["l1"], "needs a run without l1: OWL-QN has no such epochs"),
         Needs(lambda values: not values.get("warm_start"), FROM_ZERO),

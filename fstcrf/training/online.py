@@ -155,7 +155,7 @@ class OnlineEpochs(Generic[S]):
     settings : MethodSettings
         Those of the method.
     seed : int
-        Of the order of sentences, drawn anew for each epoch.
+        Random seed of the order of sentences, which is drawn anew for each epoch.
     orders : Orders, optional
         The order of sentences in each epoch, instead of `seed`.
 
@@ -293,7 +293,7 @@ class PASettings(MeanLoss):
 
     name: ClassVar[str] = "pa"
 
-    pa_variant: Annotated[Variant, Meta(description="how far an update goes")] = "PA-I"
+    pa_variant: Annotated[Variant, Meta(description="variant of the update")] = "PA-I"
     aggressiveness: Annotated[
         float,
         Meta(gt=0, description="the C of PA-I and PA-II"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -232,28 +231,6 @@ def test_a_report_on_standard_output(models: Path) -> None:
 
 
 # --- demo -----------------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-def test_demo_shows_what_it_does() -> None:
-    started = time.perf_counter()
-    result = run("demo")
-    assert result.exit_code == 0
-    assert time.perf_counter() - started < 60
-    for heading in (
-        "1  The corpus",
-        "2  A tagger",
-        "3  A tagger",
-        "4  Sentences",
-        "5  The two, deciding",
-        "6  A grammar",
-        "7  What to try",
-    ):
-        assert f"\n{heading}" in result.stdout
-    tokens = fstcrf.read_columns(corpus_path("test"), COLUMNS).n_tokens
-    assert f"\nprocessed {tokens} tokens with " in result.stdout
-    assert "\x1b" not in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 100
 
 
 def test_demo_copies_its_files() -> None:

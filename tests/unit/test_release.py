@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -17,7 +19,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 INSTALLING = (ROOT / "docs" / "start" / "installing.md").read_text("utf-8")
 STABILITY = (ROOT / "docs" / "reference" / "api-stability.md").read_text("utf-8")
 INTERFACE = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
-INTERNAL = {"all", "bench", "dev", "extras", "foreign", "fuzz", "packaging"}
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
 OF_OTHERS = {"fstcrf.ext.jax", "fstcrf.ext.torch"}  # need packages that need not be there
 
@@ -45,22 +46,21 @@ def quoted(cells: list[str]) -> list[str]:
 # --- Versions -----------------------------------------------------------------------------------
 
 
-def test_the_version_stands_once() -> None:
+def test_the_version_is_written_in_one_place() -> None:
     assert "version" in PROJECT["project"]["dynamic"]
     assert importlib.metadata.version("fstcrf") == fstcrf.__version__
-    citation = (ROOT / "CITATION.cff").read_text("utf-8")
-    assert f"\nversion: {fstcrf.__version__}\n" in citation
-    recipe = (ROOT / "conda" / "recipe.yaml").read_text("utf-8")
-    assert f'version: "{fstcrf.__version__}"' in recipe
+    others = ["pyproject.toml", "CITATION.cff", "conda/recipe.yaml", "docs/conf.py", "Makefile"]
+    assert [p for p in others if fstcrf.__version__ in (ROOT / p).read_text("utf-8")] == []
 
 
 def test_the_changelog_keeps_its_form() -> None:
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     releases = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
-    assert re.match(r"\[Unreleased\]\n", releases[0])
+    assert re.match(rf"\[{fstcrf.__version__}\] - (unreleased|\d{{4}}-\d\d-\d\d)\n", releases[0])
     assert all(re.match(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d\n", r) for r in releases[1:])
+    assert len(text.splitlines()) <= 60
     for release in releases:
-        kinds = re.findall(r"^### (.+)$", release, re.MULTILINE)
+        kinds = re.findall(r"^### (?!Known limits)(.+)$", release, re.MULTILINE)
         assert kinds == [kind for kind in KINDS if kind in kinds]
 
 
@@ -69,9 +69,7 @@ def test_the_changelog_keeps_its_form() -> None:
 NEEDED = sorted(package(d) for d in PROJECT["project"]["dependencies"])
 
 
-@pytest.mark.parametrize(
-    "file", ["docs/start/installing.md", "README.md", ".github/workflows/wheels.yml"]
-)
+@pytest.mark.parametrize("file", ["docs/start/installing.md", ".github/workflows/wheels.yml"])
 def test_what_is_needed_without_pynini(file: str) -> None:
     text = (ROOT / file).read_text("utf-8")
     listed = re.findall(r"pip install(?: --only-binary :all:)? (cffi [\w ]+)$", text, re.MULTILINE)
@@ -93,7 +91,7 @@ def test_extras() -> None:
     assert sorted(listed) == sorted(extras)
     (everything,) = extras["all"]
     names = re.findall(r"\w+", everything.removeprefix("fstcrf"))
-    assert set(names) == set(extras) - INTERNAL
+    assert set(names) == set(extras) - {"all"}
     assert len(names) == 10  # as the table says
     assert set(listed[1:11]) == set(names)
 
@@ -125,6 +123,24 @@ def test_promises_name_tests_that_exist() -> None:
 def test_the_list_of_public_names_is_what_the_package_offers() -> None:
     names = [name for row in rows(STABILITY, "## Names") for name in quoted([row[0]])]
     assert sorted(names) == sorted(fstcrf.__all__)
+
+
+def test_dir_lists_public_names_and_packages() -> None:
+    shown = {name for name in dir(fstcrf) if not name.startswith("__")}
+    packages = shown - set(fstcrf.__all__)
+    assert set(fstcrf.__all__) <= shown
+    assert all(inspect.ismodule(getattr(fstcrf, name)) for name in packages)
+    listed = re.findall(r"`fstcrf\.(\w+)", STABILITY)
+    assert packages <= set(listed) | {"ext", "text", "machines"}
+
+
+def test_a_checkout_without_the_kernel_names_the_command_that_builds_it() -> None:
+    program = "import sys; sys.modules['fstcrf._kernel'] = None; import fstcrf; fstcrf.CRF"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: the C kernel of fstcrf is not compiled here: run `make")
 
 
 MODULES = [

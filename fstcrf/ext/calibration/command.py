@@ -31,7 +31,7 @@ from fstcrf.text.corpus.schemes import has_spans
 @click.argument("path", metavar="HELDOUT")
 @click.option("-o", "--output", metavar="FILE", help="Write the calibration, as JSON; stdout if -.")
 @input_options
-@click.option("--tape", metavar="TAPE", help="Of this tape, where there are several.")
+@click.option("--tape", metavar="TAPE", help="Tape to calibrate, for models with several tapes.")
 @click.option(
     "--target", metavar="COLUMN", help="Column of the labels wanted.  [default: called as the tape]"
 )
@@ -46,7 +46,10 @@ from fstcrf.text.corpus.schemes import has_spans
     "--precision",
     metavar="P",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Print for each type the least calibrated probability from which so many are right.",
+    help=(
+        "Print, for each type, the lowest threshold of calibrated probability that "
+        "reaches precision P."
+    ),
 )
 @click.option(
     "--level",
@@ -84,9 +87,9 @@ def calibrate(
 ) -> None:
     """Put a model's probabilities right on held-out data.
 
-    Prints how often spans (labels, where a tape has no spans) come true beside what the model says,
-    before and after. What is printed after is cross-validated: each fifth of the spans is
-    calibrated on the others. The file is of all.
+    Prints how often spans (labels, if a tape has no spans) are right, and the probability that
+    the model gives them, before and after calibration. The second figure is cross-validated:
+    each fifth of the spans is calibrated on the others. The file is of all.
 
     \b
     fstcrf calibrate ner.fstcrf dev.txt -o ner.json

@@ -38,9 +38,12 @@ _OPTIONS = (
         "--document-consistency",
         metavar="CONSISTENCY",
         multiple=True,
-        help="Decide documents as a whole, by Gibbs sampling: a model of fstcrf consistency says "
-        "what it costs to give a token sequence several types, one of fstcrf fields what it costs "
-        "that fields disagree. Repeatable. Lines -DOCSTART- begin documents.",
+        help=(
+            "Decide each document as a whole, by Gibbs sampling, with a model of fstcrf "
+            "consistency (penalties for several types of one phrase) or of fstcrf fields "
+            "(penalties for conflicting fields). Repeatable. A line -DOCSTART- begins a "
+            "document."
+        ),
     ),
     click.option(
         "--sweeps",
@@ -56,8 +59,10 @@ _OPTIONS = (
     click.option(
         "--draw",
         type=click.Choice(["token", "sentence", "mixed"]),
-        help="What is drawn at once: a label, the labels of a sentence, or both in turns.  "
-        "[default: mixed]",
+        help=(
+            "Unit of one draw: a label, all labels of a sentence, or both in turns.  "
+            "[default: mixed]"
+        ),
     ),
     click.option(
         "--start",
@@ -68,8 +73,10 @@ _OPTIONS = (
     click.option(
         "--take",
         type=click.Choice(["best", "last"]),
-        help="The best labels of the start and all sweeps, or those of the last sweep.  "
-        "[default: best]",
+        help=(
+            "Return the best labels of all sweeps, or the labels of the last sweep.  "
+            "[default: best]"
+        ),
     ),
     click.option(
         "--chains",
@@ -89,7 +96,11 @@ _SENTENCES = {
 }
 """Options of decoding sentences that sampling has not, and their defaults."""
 _OUTPUT = click.option(
-    "-o", "--output", metavar="OUT", required=True, help="Where the model goes: JSON; stdout if -."
+    "-o",
+    "--output",
+    metavar="OUT",
+    required=True,
+    help="File for the model, as JSON; - for stdout.",
 )
 _ALONE = ("sweeps", "schedule", "draw", "start", "take", "chains", "seed")
 
@@ -210,7 +221,7 @@ class _WholeDocuments(InputFile):
 @click.option(
     "--incomplete",
     is_flag=True,
-    help="Penalties, too, for a span in a place that has all tokens of a longer one.",
+    help=("Also estimate penalties for a span whose tokens are part of a longer span elsewhere."),
 )
 def consistency(
     path: str,
@@ -275,14 +286,16 @@ def _warn_of_scheme(corpus: Corpus, target: str, scheme: str) -> None:
     metavar="TYPE VALUE PENALTY",
     type=(str, click.Choice(["clock", "text"]), float),
     multiple=True,
-    help="Two spans of a type say different things: clock, a time; text, letters and digits. The "
-    "penalty, a natural log, at most 0, is for each token of the two. Repeatable.",
+    help=(
+        "Penalise two spans of a type with different values. clock compares times, text "
+        "compares letters and digits. The penalty, a natural log of at most 0, counts for"
+        " each token of both spans. Repeatable."
+    ),
 )
 @click.option(
     "--count-values",
     is_flag=True,
-    help="Of spans that say different things, each costs once for every other thing that is said, "
-    "not for every other span.",
+    help="Charge a span once per conflicting value, not once per conflicting span.",
 )
 @click.option(
     "--unlabelled",
@@ -317,7 +330,7 @@ def fields(
 ) -> None:
     """Write a model of fields that agree throughout a document.
 
-    For fstcrf tag --document-consistency. Nothing is estimated: penalties are given.
+    For fstcrf tag --document-consistency. The penalties are given by options, not estimated.
 
     \b
     fstcrf fields -o fields.json --differing stime clock -4 --unlabelled speaker -4

@@ -26,8 +26,10 @@ _BY_NUMBER = ("crfpp", "crfpp-text", "wapiti")
     "--to",
     "name",
     metavar="FORMAT",
-    help="Format of OUT: fstcrf, crfsuite, crfpp, crfpp-text or wapiti.  [default: what its name "
-    "ends in]",
+    help=(
+        "Format of OUT: fstcrf, crfsuite, crfpp, crfpp-text or wapiti.  [default: by the "
+        "ending of its name]"
+    ),
 )
 @click.option("--tape", metavar="NAME", help="Name of the tape that the tagger writes.")
 @click.option(
@@ -48,9 +50,9 @@ def convert(
 ) -> None:
     """Convert a tagger: from another program's format, or to it.
 
-    What IN is, its first bytes tell: a model of fstcrf, of CRFsuite, of CRF++ (text or binary) or
-    of Wapiti. What OUT becomes, the end of its name: .fstcrf, .crfsuite, .crfpp (binary) or
-    .wapiti. What the format of OUT cannot say is refused.
+    IN is a model of fstcrf, CRFsuite, CRF++ (text or binary) or Wapiti; its first bytes decide
+    which. The ending of OUT decides its format: .fstcrf, .crfsuite, .crfpp (binary) or .wapiti.
+    A model that the format of OUT cannot express is refused.
 
     \b
     fstcrf convert names.crfsuite names.fstcrf

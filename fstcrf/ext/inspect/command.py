@@ -63,9 +63,10 @@ def inspect(
 ) -> None:
     """Look into a model's lattices in a browser.
 
-    Several MODELs are composed. The page shows, for a sentence that is typed, pasted or taken from
-    --data, the probability of every label at every token, the best paths, what the grammar forbade
-    and which features pushed a label; a click forces a label or forbids it.
+    Several MODELs are composed. For a sentence that is typed, pasted or taken from --data, the
+    page shows the probability of every label at every token, the best paths, the labels that
+    the grammar forbids, and the features that support a label. A click forces or forbids a
+    label.
 
     \b
     fstcrf inspect joint.fstcrf --data test.txt

@@ -285,11 +285,15 @@ class MCESettings(SmoothErrors):
     moved = 1
 
     smoothing: Annotated[
-        Literal["sigmoid", "logistic"], Meta(description="what makes the count of errors smooth")
+        Literal["sigmoid", "logistic"],
+        Meta(description="function that smooths the count of errors"),
     ] = "sigmoid"
     psi: Annotated[
         float | None,
-        Meta(gt=0, description="how far the best wrong labelling counts alone; absent: it does"),
+        Meta(
+            gt=0,
+            description="weight of the best wrong labelling; without it, only the best one counts",
+        ),
     ] = None
     competitors: Annotated[
         Literal["mean", "sum"],
@@ -523,8 +527,9 @@ class MCEFSettings(SmoothErrors):
     span_end: Annotated[
         Literal["inside", "next"],
         Meta(
-            description="a span is right where its own labels are, or also that of the token "
-            "behind it: where labels say no ends, as those of IOB2"
+            description="whether a span is right if its own labels are right (inside), or only "
+            "if the label of the next token is right as well, which matters for "
+            "such schemes as IOB2"
         ),
     ] = "inside"
 

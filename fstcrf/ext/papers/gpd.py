@@ -73,7 +73,7 @@ class GPD:
         Where to start.
     settings : Descending
     seed : int
-        Of the order of sentences, drawn anew for each epoch.
+        Random seed of the order of sentences, which is drawn anew for each epoch.
     orders : Orders, optional
         The order of sentences in each epoch, instead of `seed`.
 

@@ -37,7 +37,7 @@ def voted_paths(
         Where their sentences begin.
     epochs : int
     seed : int
-        Of the order of sentences.
+        Random seed of the order of sentences.
 
     Returns
     -------

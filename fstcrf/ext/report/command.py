@@ -27,13 +27,17 @@ from fstcrf.files import open_target
 @click.argument("model_path", metavar="MODEL")
 @click.argument("path", metavar="TEST")
 @click.option(
-    "-o", "--output", metavar="FILE", required=True, help="Where the page goes: HTML; stdout if -."
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    help="File for the page, as HTML; - for stdout.",
 )
-@click.option("--against", metavar="MODEL", help="Another model, beside the first.")
-@click.option("--figures", metavar="DIR", help="Write the figures as files, too: SVG and PNG.")
+@click.option("--against", metavar="MODEL", help="A second model to compare with the first.")
+@click.option("--figures", metavar="DIR", help="Also write the figures to files, as SVG and PNG.")
 @grammar_option
 @input_options
-@click.option("--tape", metavar="TAPE", help="The tape looked at, where there are several.")
+@click.option("--tape", metavar="TAPE", help="Tape to report on, for models with several tapes.")
 @click.option(
     "--target", metavar="COLUMN", help="Column of the labels wanted.  [default: called as the tape]"
 )
@@ -60,7 +64,7 @@ def report(
 ) -> None:
     """Write one page about a model on text with gold labels: scores, confusions, errors.
 
-    The page loads nothing and can be sent as it is. Needs matplotlib: pip install
+    The page is one file that loads no other files. Needs matplotlib: pip install
     'fstcrf[recipes]'. --grammar is of the first model.
 
     \b

@@ -58,8 +58,10 @@ _TRAINING = (
     click.option(
         "--joint",
         metavar="NEWMODEL",
-        help="Train the tagger's own weights, too, and write it there. TEXT is then what the "
-        "tagger was trained on.",
+        help=(
+            "Also train the weights of the tagger, on TEXT, and write the tagger to this "
+            "file. TEXT must be its training text."
+        ),
     ),
     click.option(
         "--tagger-l2",
@@ -71,8 +73,10 @@ _TRAINING = (
     click.option(
         "--checkpoint",
         metavar="FILE",
-        help="File for the state of --joint, saved every 10 iterations.  [default: "
-        "NEWMODEL.checkpoint, on Ctrl-C alone, removed at the end]",
+        help=(
+            "File for the state of --joint, saved every 10 iterations.  [default: "
+            "NEWMODEL.checkpoint, saved only on Ctrl-C, removed at the end]"
+        ),
     ),
     click.option("--resume", is_flag=True, help="Go on from the saved state, if there is one."),
 )
@@ -92,7 +96,7 @@ _TRAINING = (
     "grammars",
     metavar="FILE",
     multiple=True,
-    help="A further grammar that the tagger stands under; may be given again.",
+    help="Another grammar for the tagger. Repeatable.",
 )
 @lambda command: with_options(_LEARNING, command)
 @lambda command: with_options(_TRAINING, command)
@@ -120,17 +124,17 @@ def rules(
 ) -> None:
     """Learn the costs of rules, a grammar file, on top of a tagger or together with it.
 
-    RULES is a grammar file with open costs, <?>. TEXT has gold labels, and none of the sentences
-    that the tagger was trained on. The rules with their costs are written to OUT, a grammar file
-    as any other; a table of them is printed.
+    RULES is a grammar file with open costs, <?>. TEXT has gold labels, and must not contain the
+    training sentences of the tagger. The rules with their costs are written to OUT, a grammar
+    file as any other; a table of them is printed.
 
     \b
     fstcrf rules chunks.fstcrf heldout.txt rules.grm learned.grm
     fstcrf tag chunks.fstcrf new.txt --grammar learned.grm
 
-    With --joint the tagger's weights are trained, too, on the text that it was trained on; tagger
-    and rules belong together. Ctrl-C ends that after the iteration that it comes in, and the same
-    command with --resume goes on.
+    With --joint, the weights of the tagger are trained together with the rules, on its training
+    text. Ctrl-C stops training after the current iteration, and the same command with --resume
+    continues.
 
     \b
     fstcrf rules chunks.fstcrf train.txt rules.grm learned.grm --joint new.fstcrf

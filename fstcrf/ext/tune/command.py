@@ -78,7 +78,7 @@ def _command(function: Callable[..., None]) -> click.Command:
     type=int,
     default=20,
     show_default=True,
-    help="How many trials, those of --journal included.",
+    help="Number of trials, including the trials in --journal.",
 )
 @click.option(
     "--l2",
@@ -89,12 +89,12 @@ def _command(function: Callable[..., None]) -> click.Command:
 @click.option(
     "--order",
     type=NAMES,
-    help="Orders to choose from.  [default: 1,2; 1 where there are more than 31 labels]",
+    help="Orders to choose from.  [default: 1,2; only 1 for more than 31 labels]",
 )
 @click.option(
     "--method",
     type=NAMES,
-    help="Methods to choose from, of those of fstcrf train.  [default: lbfgs]",
+    help="Training methods to choose from.  [default: lbfgs]",
 )
 @click.option(
     "--pruner",
@@ -119,11 +119,11 @@ def _command(function: Callable[..., None]) -> click.Command:
 def tune(paths: tuple[str, ...], **given: Any) -> None:
     """Choose options of training on held-out data.
 
-    Prints a table of the trials and the command that trains with the best options; -o trains, too.
-    The other options are those of fstcrf train, the same in every trial. Needs the extra
-    fstcrf[tune].
+    Prints a table of the trials and the command that trains with the best options. With -o, it
+    also trains. All other options are options of fstcrf train, and are the same in every trial.
+    Needs the extra fstcrf[tune].
 
-    Ctrl-C ends the search and prints what is known.
+    Ctrl-C ends the search and prints the results so far.
 
     \b
     fstcrf tune train.txt --columns word,pos,chunk --target chunk \\

@@ -72,8 +72,8 @@ def words() -> None:
 @choice(
     "--format",
     ("words", "spaced"),
-    "A line for each word, with its feature, and EOS behind a sentence; or a line for each "
-    "sentence, words with spaces between them.",
+    "Prints a line for each word, with its feature, and EOS after each "
+    "sentence; or a line for each sentence, with spaces between words.",
     name="form",
 )
 @click.option(
@@ -81,12 +81,12 @@ def words() -> None:
     metavar="N",
     type=click.IntRange(min=1),
     default=1,
-    help="The N best ways through each sentence, each behind a line with rank, score and "
-    "probability.",
+    help=(
+        "Print the N best analyses of each sentence, each after a line with rank, score "
+        "and probability."
+    ),
 )
-@click.option(
-    "--probabilities", is_flag=True, help="Behind each word, the probability that it stands there."
-)
+@click.option("--probabilities", is_flag=True, help="Print the probability of each word after it.")
 @click.option(
     "--unit",
     metavar="COST",
@@ -240,7 +240,9 @@ class _Fields(click.ParamType[tuple[int, ...]]):
     required=True,
     help="Features of words and of neighbours, a feature.def.",
 )
-@click.option("--rewrite", metavar="FILE", help="What features see of fields, a rewrite.def.")
+@click.option(
+    "--rewrite", metavar="FILE", help="A rewrite.def file, which maps fields to features."
+)
 @shown(
     "--label",
     "FIELDS",
@@ -253,22 +255,24 @@ class _Fields(click.ParamType[tuple[int, ...]]):
     "--marked",
     metavar="FILE",
     multiple=True,
-    help="Further texts of which boundaries are known: a mark between each two characters, | for a "
-    "boundary, - for none, a blank for unknown.",
+    help=(
+        "More texts, with a mark between characters: | for a boundary, - for no boundary,"
+        " a blank for an unknown one."
+    ),
 )
 @click.option("--dev", metavar="FILE", help="Held-out texts: the best F decides.")
 @choice(
     "--costs",
     ("none", "fixed", "scaled"),
-    "The dictionary's own costs: they do not count, weights are added to them, or to a "
-    "multiple of them that is learnt, too.",
+    "Use of the costs of the dictionary: ignore them (none), add weights to them (fixed), or add "
+    "weights to a learnt multiple of them (scaled).",
 )
 @shown(
     "--new-words",
     "N",
     click.IntRange(min=0),
     0,
-    "Annotated words that lattices lack at least N times become entries; 0: none do.",
+    "Add an entry for each annotated word that is missing at least N times; 0 adds no entry.",
 )
 @choice(
     "--on-missing",
@@ -288,7 +292,7 @@ class _Fields(click.ParamType[tuple[int, ...]]):
     "--lexicon/--no-lexicon",
     "within",
     default=True,
-    help="The model's file has the dictionary in it, too; without it, Python alone can use it.",
+    help=("Store the dictionary in the model file. Without it, only Python can use the model."),
 )
 @threads_option
 @LOG_JSON
@@ -312,8 +316,9 @@ def train(
 ) -> None:
     """Learn the costs of a dictionary's words and of neighbours from annotated text.
 
-    TRAIN is CoNLL-U, or words line by line: word, tab, label or feature, with EOS or a blank line
-    behind a sentence. The label ? is unknown; of a stretch of text with ?? behind it the words are.
+    TRAIN is CoNLL-U, or has one word per line: word, tab, label or feature, with EOS or a blank
+    line after each sentence. The label ? is unknown. After a stretch of text, ?? means that its
+    words are unknown.
 
     \b
     fstcrf words train unidic train.conllu own.fstcrf --template feature.def \\
@@ -347,13 +352,17 @@ def train(
 @words.command()
 @click.argument("model", metavar="MODEL")
 @click.argument("folder", metavar="FOLDER")
-@click.option("--compiled", is_flag=True, help="What MeCab runs, not the sources that it compiles.")
+@click.option(
+    "--compiled",
+    is_flag=True,
+    help="Write the compiled files that MeCab runs instead of their sources.",
+)
 @shown("--factor", "COST", click.FloatRange(min=0, min_open=True), 700.0, "Cost of one nat.")
 @click.pass_context
 def export(
     context: click.Context, /, model: str, folder: str, *, compiled: bool, factor: float
 ) -> None:
-    """Write what was trained as a dictionary for MeCab: sources, or compiled.
+    """Write the model as a dictionary for MeCab: sources, or compiled.
 
     \b
     fstcrf words export own.fstcrf folder --compiled

@@ -69,14 +69,14 @@ class Structure(Settings):
     scheme: Annotated[
         str | None,
         Meta(
-            description="leave out successions of labels that are illegal in io, iob1, iob2 (bio), "
-            "bioes (iobes) or bilou, or that are not observed; iob1:iob2 converts the gold "
-            "labels, of `dev` too, from the first to the second"
+            description="leave out transitions that are illegal in io, iob1, iob2 (bio), bioes "
+            "(iobes) or bilou, or that are not observed; iob1:iob2 also converts the gold labels "
+            "of the training text and of `dev` from the first scheme to the second"
         ),
     ] = None
     start_label: Annotated[
         str | None,
-        Meta(description="order 2: the label taken to precede a sentence; O where that is a label"),
+        Meta(description="order 2: the label assumed before a sentence; O if that is a label"),
         Needs(lambda values: values["order"] == 2, "needs order 2, not {order}"),
     ] = None
 
@@ -87,7 +87,7 @@ class Attributes(Settings):
 
     boundary: Annotated[
         Literal["pad", "skip"],
-        Meta(description="beyond the sentence: attributes like _B-1, or none"),
+        Meta(description="outside the sentence, make attributes like _B-1 (pad) or no attributes"),
     ] = "pad"
     min_count: Annotated[int, Meta(ge=1, description="drop attributes that fewer tokens have")] = 1
     hash_bits: Annotated[int | None, Meta(description="hash the attributes into 2^K rows")] = None
@@ -107,8 +107,8 @@ class LabelOptions(Settings):
     partial: Annotated[
         bool | None,
         Meta(
-            description="_ is an unknown label and a|b one of several, not labels; where it is not "
-            "given, not so in the columns of CoNLL-U, in which they are values"
+            description="read _ as an unknown label and a|b as one of several labels; by default "
+            "for column files, and not for columns of CoNLL-U, which use them as values"
         ),
     ] = None
 
@@ -132,9 +132,9 @@ class Passing(Settings):
     passing: Annotated[
         Literal["best", "nbest", "marginals"],
         Meta(
-            description="what the taggers of `reads` pass on: their best labels; several "
-            "labellings, each by its probability; the probability of each label, as the value of "
-            "the attributes that read it"
+            description="output of the taggers of `reads` that features see: their best labels; "
+            "several labellings, each by its probability; or the probability of each label, as "
+            "the value of the attributes that read it"
         ),
         _READS,
     ] = "best"
@@ -153,14 +153,15 @@ class CourseOptions(Settings):
 
     patience: Annotated[
         int,
-        Meta(ge=1, description="stop after so many iterations that are no better on `dev`"),
+        Meta(ge=1, description="stop after N iterations without improvement on `dev`"),
         Needs(
             lambda values: values.get("dev", True),
             "is for the held-out data of dev=, and there is none",
         ),
     ] = 10
     seed: Annotated[
-        int, Meta(ge=0, description="of the order of sentences, where the method shuffles them")
+        int,
+        Meta(ge=0, description="random seed for the order of sentences, if the method shuffles"),
     ] = 0
 
 
