@@ -277,8 +277,9 @@ class Acyclic:
             for row, generator, size in zip(uniform, generators, own.tolist(), strict=True):
                 row[:, :size] = generator.random((n, size))
         path = np.empty((rows * n, width), dtype=np.int32)
-        shares, drawn = map(_read, self._sums[1:]), _read(uniform)
-        status = lib.fc_acyclic_sample(self.handle, *shares, n, width, drawn, array_out(path))
+        _, stop, share = map(_read, self._sums)
+        given = self.handle, stop, share, n, width, _read(uniform)
+        status = lib.fc_acyclic_sample(*given, array_out(path))
         check(status, "sample")
         return path
 

@@ -298,9 +298,15 @@ class Paired:
         count = np.empty(self.pairs.pair.shape if counted else (0, 0, 0))
         work = np.empty(4 * len(self.left) + len(self.right))
         where = ffi.new("int64_t *")
+        entry, exit_, lost, share = (
+            array_in(one, np.float64, one.shape, "suffix") for one in self._sums
+        )
         status = lib.fc_paired_marginals(
             self._handle,
-            *(array_in(one, np.float64, one.shape, "suffix") for one in self._sums),
+            entry,
+            exit_,
+            lost,
+            share,
             len(self.begins),
             array_in(self.begins, np.int64, self.begins.shape, "begins"),
             array_out(arc),

@@ -68,8 +68,11 @@ class ArcChain:
         return cls(program, [node.reshape(length, labels)], arc.reshape(length, labels))
 
     @staticmethod
-    def joined(parts: Sequence[ArcChain], counts: Sequence[int]) -> ArcChain:
-        """Return chains of one program as one; `counts` are the arcs of each."""
+    def joined(given: Sequence[ArcChain | None], counts: Sequence[int]) -> ArcChain | None:
+        """Return chains of one program as one; None: some are none. `counts`: arcs of each."""
+        parts = [part for part in given if part is not None]
+        if len(parts) < len(given):
+            return None
         shift = np.repeat(Ragged.from_lengths(counts).offsets[:-1], [len(p.arc) for p in parts])
         arc = np.concatenate([part.arc for part in parts])
         moved = np.where(arc >= 0, arc + shift[:, None], -1).astype(np.int32)

@@ -271,16 +271,8 @@ class Arcs:
     def shared(self) -> Hashable:
         """What rows of one engine share."""
         same = (0, 0) if self.pairs is None else (id(self.pairs), id(self.class_final))
-        chain = 0 if self.chain is None else id(self.chain.program)
-        return (
-            *same,
-            chain,
-            self.per_position,
-            self.at is None,
-            self.tapes,
-            self._width,
-            self.ambiguous,
-        )
+        form = 0 if self.chain is None else id(self.chain.program), self.per_position
+        return *same, *form, self.at is None, self.tapes, self._width, self.ambiguous
 
     @property
     def _width(self) -> int:
@@ -311,10 +303,8 @@ class Arcs:
             ambiguous=first.ambiguous,
             **(found | {name: found[name] + moved for name in ("source", "target")}),
         )
-        chains = [chain for part in parts if (chain := part.chain) is not None]
-        if len(chains) == len(parts):
-            counts = [len(part.source) for part in parts]
-            joined.__dict__["chain"] = ArcChain.joined(chains, counts)
+        counts = [len(part.source) for part in parts]
+        joined.__dict__["chain"] = ArcChain.joined([part.chain for part in parts], counts)
         return joined
 
     def runs(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -24,7 +24,7 @@ Family = Callable[[Any], list[Any]]
 
 
 def chains(rng: Any) -> list[Any]:
-    step, first, last = rng.normal(size=(3, 3)), *rng.normal(size=(2, 3))
+    step, (first, last) = rng.normal(size=(3, 3)), rng.normal(size=(2, 3))
     return [
         Lattice.from_arrays(LABELS, rng.normal(size=(size, 3)), step, first, last, tape="t")
         for size in LENGTHS
