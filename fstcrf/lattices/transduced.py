@@ -281,10 +281,11 @@ class _Template(NamedTuple):
     before: Floats  # [A] score of the succession of states
     cell: Longs  # [A] token · states + state, or the last, for none
     behind: Floats  # [A] score of the transducer
+    given: bool  # scores of states at tokens are the potentials, as they are given
 
     def filled(self, row: DenseRow) -> Arcs:
         """Return the composition of a sentence."""
-        node = np.append(joint_nodes(row).reshape(-1), 0.0)
+        node = np.append(row.values[0] if self.given else joint_nodes(row), 0.0)
         return replace(self.arcs, score=(self.before + node[self.cell]) + self.behind)
 
 
@@ -304,6 +305,10 @@ def _template(
     """
     if any(axis.score is None for axis in program.machine.axes):
         return None
+    numbers = tuple(np.arange(1.0, 1 + np.prod(shape)).reshape(shape) for shape in shapes)
+    given = len(shapes) == 1 and np.array_equal(
+        joint_nodes(DenseRow(program, numbers)).ravel(), numbers[0].ravel()
+    )
     base = DenseRow(program, tuple(np.zeros(shape) for shape in shapes)).arcs()
     arcs, made = _composed(base, machine, tape).free, compiled(machine, base.on[tape].labels)
     if len(arcs.source) > _MOST_KEPT:
@@ -315,7 +320,8 @@ def _template(
     none = len(base.free.source)
     cell = np.append(np.where(which < 0, none, which), none)[product.of]
     before = link[product.before] + link[product.of]
-    return _Template(arcs, before, cell, np.append(made.moves.gain, 0.0)[product.by])
+    behind = np.append(made.moves.gain, 0.0)[product.by]
+    return _Template(arcs, before, cell, behind, given)
 
 
 def _rules(row: DenseRow) -> tuple[Rule, ...]:
