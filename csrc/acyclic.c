@@ -166,46 +166,86 @@ fc_status fc_acyclic_best_suffix(const fc_acyclic *m, double *suffix) {
     return FC_OK;
 }
 
-/* A suffix has what was rounded off it beside it: that of the first state is that of one addition. */
-fc_status fc_acyclic_sum_suffix(const fc_acyclic *m, double *suffix, double *lost) {
+/* What arc a is worth with all that may follow it, less `top`. */
+FC_INLINE double worth(const fc_acyclic *m, const double *suffix, const double *lost, int64_t a,
+                       double top) {
+    const int32_t t = m->target[a];
+    return fc_plus(m->score[a], suffix[t], lost[t], top);
+}
+
+/* The largest log of a choice at s, less `top`. */
+static double largest_choice(const fc_acyclic *m, const double *suffix, const double *lost,
+                             int64_t s, double top) {
+    double most = m->final[s] - top;
+    for (int64_t a = m->row[s]; a < m->row[s + 1]; a++)
+        most = fc_larger(most, worth(m, suffix, lost, a, top));
+    return most;
+}
+
+#define FEW 4 /* arcs: vectors of exponentials do not pay below */
+
+/* exp(worth - top - shift) of the arcs that leave s, in `share`, and *stop, that of ending; their sum. */
+FC_INLINE double weigh(const fc_acyclic *m, const double *suffix, const double *lost, int64_t s,
+                       double top, double shift, double *restrict share, double *stop) {
+    const int64_t begin = m->row[s], end = m->row[s + 1];
+    double sum = 0.0;
+    if (end - begin < FEW) {
+        for (int64_t a = begin; a < end; a++) {
+            const double weight = fc_exp(worth(m, suffix, lost, a, top) - shift);
+            sum += weight;
+            share[a] = weight;
+        }
+    } else {
+        for (int64_t a = begin; a < end; a++)
+            share[a] = fc_exp(worth(m, suffix, lost, a, top) - shift);
+        for (int64_t a = begin; a < end; a++) sum += share[a];
+    }
+    *stop = fc_exp(m->final[s] - top - shift);
+    return sum + *stop;
+}
+
+/* A suffix has what was rounded off it beside it: that of the first state is as exact as one addition.
+ * Shares are divided by their sum: what they differ from one by would go the same way at each of many
+ * states that are alike. */
+fc_status fc_acyclic_sums(const fc_acyclic *m, double *suffix, double *lost, double *stop,
+                          double *share) {
+    int coarse = 0;
     for (int64_t s = m->S - 1; s >= 0; s--) {
-        double best = m->final[s], sum = 0.0;
+        double best = m->final[s], sum = 1.0, shift = 0.0;
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
             const double value = m->score[a] + suffix[m->target[a]];
             best = value > best ? value : best;
         }
-        suffix[s] = best;
-        lost[s] = 0.0;
-        if (best == FC_NEVER) continue;
-        for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
-            const int32_t t = m->target[a];
-            sum += fc_exp(fc_plus(m->score[a], suffix[t], lost[t], best));
+        stop[s] = 0.0;
+        if (best == FC_NEVER) {
+            for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) share[a] = 0.0;
+        } else {
+            if (coarse) shift = largest_choice(m, suffix, lost, s, best);
+            sum = weigh(m, suffix, lost, s, best, shift, share, stop + s);
+            const double each = 1.0 / sum;
+            for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) share[a] *= each;
+            stop[s] *= each;
         }
-        const double rest = log(sum + fc_exp(m->final[s] - best));
-        suffix[s] = best + rest;
-        lost[s] = rest - (suffix[s] - best);
+        fc_keep(best, shift + log(sum), suffix + s, lost + s);
+        coarse |= fabs(lost[s]) > FC_MOST_LOST;
     }
     return FC_OK;
 }
 
 /* --- Sums and maxima of arcs ------------------------------------------------------------------- */
 
-/* Probability of a choice worth `value`, at a state with this suffix. */
-FC_INLINE double share_of(double value, double suffix) {
-    return value == FC_NEVER ? 0.0 : fc_exp(value - suffix);
-}
-
-fc_status fc_acyclic_marginals(const fc_acyclic *m, const double *suffix, double *node,
-                               double *arc) {
+fc_status fc_acyclic_marginals(const fc_acyclic *m, const double *suffix, const double *stop,
+                               const double *share, double *node, double *arc, double *end) {
     for (int64_t s = 0; s < m->S; s++) node[s] = 0.0;
     for (int64_t b = 0; b < m->B; b++)
         node[m->begins[b]] = suffix[m->begins[b]] == FC_NEVER ? 0.0 : 1.0;
-    for (int64_t s = 0; s < m->S; s++)
+    for (int64_t s = 0; s < m->S; s++) {
+        end[s] = node[s] * stop[s];
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
-            const int32_t t = m->target[a];
-            arc[a] = node[s] * share_of(m->score[a] + suffix[t], suffix[s]);
-            node[t] += arc[a];
+            arc[a] = node[s] * share[a];
+            node[m->target[a]] += arc[a];
         }
+    }
     return FC_OK;
 }
 
@@ -404,14 +444,8 @@ static int64_t drawn(const fc_acyclic *m, const double *stop, const double *shar
     return last;
 }
 
-fc_status fc_acyclic_sample(const fc_acyclic *m, const double *suffix, int64_t n, int64_t width,
-                            const double *uniform, int32_t *path, double *work) {
-    double *stop = work, *share = work + m->S;
-    for (int64_t s = 0; s < m->S; s++) {
-        stop[s] = share_of(m->final[s], suffix[s]);
-        for (int64_t a = m->row[s]; a < m->row[s + 1]; a++)
-            share[a] = share_of(m->score[a] + suffix[m->target[a]], suffix[s]);
-    }
+fc_status fc_acyclic_sample(const fc_acyclic *m, const double *stop, const double *share, int64_t n,
+                            int64_t width, const double *uniform, int32_t *path) {
     for (int64_t k = 0; k < m->B * n; k++, path += width, uniform += width) {
         int64_t s = m->begins[k / n], t = 0;
         for (; t < width; t++) {

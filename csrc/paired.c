@@ -134,8 +134,7 @@ static void best_entries(const fc_paired *m, const node *v, double *entry, const
     }
 }
 
-fc_status fc_paired_best(const fc_paired *m, double *entry, double *exit, double *work) {
-    (void)work;
+fc_status fc_paired_best(const fc_paired *m, double *entry, double *exit) {
     for (int64_t n = m->M - 1; n >= 0; n--) {
         const node v = node_of(m, n);
         best_entries(m, &v, entry, exit);
@@ -152,98 +151,152 @@ fc_status fc_paired_best(const fc_paired *m, double *entry, double *exit, double
 
 /* Suffixes with what was rounded off them beside them: long lattices round no more than short ones. */
 typedef struct {
-    double *entry, *exit, *entry_lost, *exit_lost;
+    const double *entry, *exit, *entry_lost, *exit_lost;
 } suffixes;
 
-/* best + rest, and what that rounds off. */
-FC_INLINE void keep(double best, double rest, double *sum, double *lost) {
-    *sum = best + rest;
-    *lost = *sum > FC_NEVER ? rest - (*sum - best) : 0.0;
+/* What arc a is worth with all that may follow it, less `top`. */
+FC_INLINE double worth(const fc_paired *m, const suffixes *f, int64_t a, double top) {
+    const int64_t x = m->exit[a];
+    return fc_plus(m->score[a], f->exit[x], f->exit_lost[x], top);
 }
 
-static void sum_entries(const fc_paired *m, const node *v, const suffixes *f) {
-    const double *exit = f->exit;
-    for (int64_t j = v->j; j < v->j + v->entries; j++) {
-        const int64_t begin = m->arc_row[j], stop = m->arc_row[j + 1];
-        double best = FC_NEVER, sum = 0.0, rest = 0.0;
-        for (int64_t a = begin; a < stop; a++) {
-            const double value = m->score[a] + exit[m->exit[a]];
-            best = value > best ? value : best;
-        }
-        for (int64_t a = begin; a < stop && best > FC_NEVER; a++) {
-            rest = fc_plus(m->score[a], exit[m->exit[a]], f->exit_lost[m->exit[a]], best);
-            sum += stop - begin == 1 ? 1.0 : fc_exp(rest);
-        }
-        if (best > FC_NEVER && stop - begin > 1) rest = fc_log(sum);
-        keep(best, rest, f->entry + j, f->entry_lost + j);
+/* The largest log of an arc of entry j, less `top`. */
+static double largest_arc(const fc_paired *m, const suffixes *f, int64_t j, double top) {
+    double most = FC_NEVER;
+    for (int64_t a = m->arc_row[j]; a < m->arc_row[j + 1]; a++)
+        most = fc_larger(most, worth(m, f, a, top));
+    return most;
+}
+
+#define FEW 4 /* arcs: vectors of exponentials do not pay below */
+
+/* Entry j and what was rounded off it; `share` of its arcs, for a path that goes on there. Shares are
+ * divided by their sum: what they differ from one by would go the same way at many nodes that are alike. */
+FC_INLINE void sum_entry(const fc_paired *m, const suffixes *f, int64_t j, int coarse,
+                         double *entry, double *lost, double *restrict share) {
+    const int64_t begin = m->arc_row[j], stop = m->arc_row[j + 1];
+    double best = FC_NEVER, sum = 0.0, rest = 0.0;
+    for (int64_t a = begin; a < stop; a++) {
+        const double value = m->score[a] + f->exit[m->exit[a]];
+        best = value > best ? value : best;
     }
+    if (stop - begin == 1) {
+        rest = worth(m, f, begin, best);
+        share[begin] = best > FC_NEVER ? 1.0 : 0.0;
+    } else if (best > FC_NEVER) {
+        const double shift = coarse ? largest_arc(m, f, j, best) : 0.0;
+        if (stop - begin < FEW) {
+            for (int64_t a = begin; a < stop; a++) {
+                const double weight = fc_exp(worth(m, f, a, best) - shift);
+                sum += weight;
+                share[a] = weight;
+            }
+        } else {
+            for (int64_t a = begin; a < stop; a++) share[a] = fc_exp(worth(m, f, a, best) - shift);
+            for (int64_t a = begin; a < stop; a++) sum += share[a];
+        }
+        const double each = 1.0 / sum;
+        for (int64_t a = begin; a < stop; a++) share[a] *= each;
+        rest = shift + fc_log(sum);
+    } else {
+        for (int64_t a = begin; a < stop; a++) share[a] = 0.0;
+    }
+    fc_keep(best, rest, entry + j, lost + j);
 }
 
-/* log sum_j exp(pair[x, j] + entry_j) - c, term by term. */
-static double sum_of_logs(const fc_paired *m, const node *v, int64_t x, double c,
-                          const suffixes *f) {
-    double best = FC_NEVER, sum = 0.0;
+/* What goes on from exit x by entry j, less `top`. */
+FC_INLINE double onwards(const fc_paired *m, const node *v, const suffixes *f, int64_t x, int64_t j,
+                         double top) {
+    return fc_plus(pair_of(m, v, x, j), f->entry[v->j + j], f->entry_lost[v->j + j], top);
+}
+
+/* exit_x, term by term. */
+static void join_by_logs(const fc_paired *m, const node *v, int64_t x, const suffixes *f,
+                         double *exit, double *lost) {
+    const double stop = m->final[v->x + x];
+    double best = stop, most = FC_NEVER, sum = 0.0;
     for (int64_t j = 0; j < v->entries; j++) {
         const double value = pair_of(m, v, x, j) + f->entry[v->j + j];
         best = value > best ? value : best;
     }
-    if (best == FC_NEVER) return best;
-    for (int64_t j = 0; j < v->entries; j++) {
-        const int64_t k = v->j + j;
-        sum += fc_exp(fc_plus(pair_of(m, v, x, j), f->entry[k], f->entry_lost[k], best));
+    if (best == FC_NEVER) {
+        fc_keep(best, 0.0, exit, lost);
+        return;
     }
-    return best - c + fc_log(sum);
+    for (int64_t j = 0; j < v->entries; j++) most = fc_larger(most, onwards(m, v, f, x, j, best));
+    most = fc_larger(most, stop - best);
+    for (int64_t j = 0; j < v->entries; j++) sum += fc_exp(onwards(m, v, f, x, j, best) - most);
+    sum += fc_exp(stop - best - most);
+    fc_keep(best, most + fc_log(sum), exit, lost);
 }
 
 /* Adds the score of ending, log(exp(end) + exp(*sum + *lost)). */
 static void log_add(double end, double *sum, double *lost) {
-    const double top = end > *sum ? end : *sum, low = end > *sum ? *sum : end;
-    if (low == FC_NEVER) {
-        if (end > *sum) *lost = 0.0;
-        *sum = top;
-        return;
+    const double gap = end - *sum - *lost;
+    if (end == FC_NEVER) return;
+    if (gap > 0.0) {
+        fc_keep(end, log1p(exp(-gap)), sum, lost);
+    } else {
+        fc_keep(*sum, *lost + log1p(exp(gap)), sum, lost);
     }
-    const double rest = log1p(exp(low - top)) + (end > *sum ? 0.0 : *lost);
-    keep(top, rest, sum, lost);
 }
 
-/* exit_x, which holds the final scores, with what goes on: the logs of `sum`, and c. */
+/* exit_x of a node, which holds its final score, with what goes on: exp(c + top) times `sum`. */
 static void join_sums(const fc_paired *m, const node *v, double c, double *restrict sum,
-                      const suffixes *f) {
-    double *restrict exit = f->exit + v->x, *restrict lost = f->exit_lost + v->x;
+                      const suffixes *f, double *restrict exit, double *restrict lost) {
+    const double *restrict final = m->final + v->x;
     double least = INFINITY, most = FC_NEVER;
     for (int64_t x = 0; x < v->exits; x++) least = sum[x] < least ? sum[x] : least;
-    for (int64_t x = 0; x < v->exits; x++) most = exit[x] > most ? exit[x] : most;
+    for (int64_t x = 0; x < v->exits; x++) most = final[x] > most ? final[x] : most;
     if (least >= FAINT_SUM) {
         for (int64_t x = 0; x < v->exits; x++) sum[x] = m->top + fc_log(sum[x]);
-    } else {
-        for (int64_t x = 0; x < v->exits; x++)
-            sum[x] = sum[x] >= FAINT_SUM ? m->top + fc_log(sum[x]) : sum_of_logs(m, v, x, c, f);
+        for (int64_t x = 0; x < v->exits; x++) fc_keep(c, sum[x], exit + x, lost + x);
+        for (int64_t x = 0; x < v->exits && most > FC_NEVER; x++)
+            log_add(final[x], exit + x, lost + x);
+        return;
     }
     for (int64_t x = 0; x < v->exits; x++) {
-        const double end = exit[x];
-        keep(c, sum[x], exit + x, lost + x);
-        if (most > FC_NEVER) log_add(end, exit + x, lost + x);
+        if (sum[x] < FAINT_SUM) {
+            join_by_logs(m, v, x, f, exit + x, lost + x);
+        } else {
+            fc_keep(c, m->top + fc_log(sum[x]), exit + x, lost + x);
+            log_add(final[x], exit + x, lost + x);
+        }
     }
 }
 
-fc_status fc_paired_sum(const fc_paired *m, double *entry, double *exit, double *work) {
-    double *b = work, *sum = b + m->I;
-    const suffixes f = {entry, exit, sum + m->X, sum + m->X + m->I};
+/* b_j = exp(entry_j - c), with c the largest entry. 0: that says too little, as there are coarse numbers,
+ * or no entry. */
+static int weigh_entries(const fc_paired *m, const node *v, const suffixes *f, double c,
+                         double *restrict b) {
+    const double *entry = f->entry + v->j, *lost = f->entry_lost + v->j;
+    int coarse = fabs(c) + fabs(m->top) >= FC_COARSE;
+    for (int64_t j = 0; j < v->entries; j++) coarse |= fabs(lost[j]) > FC_MOST_LOST;
+    if (c == FC_NEVER || coarse) return 0;
+    for (int64_t j = 0; j < v->entries; j++) b[j] = fc_exp(entry[j] - c + lost[j]);
+    return 1;
+}
+
+fc_status fc_paired_sums(const fc_paired *m, double *entry, double *exit, double *lost,
+                         double *share, double *work) {
+    double *b = work, *sum = b + m->I, *exit_lost = lost + m->I;
+    const suffixes f = {entry, exit, lost, exit_lost};
+    int coarse = 0;
     for (int64_t n = m->M - 1; n >= 0; n--) {
         const node v = node_of(m, n);
-        sum_entries(m, &v, &f);
+        for (int64_t j = v.j; j < v.j + v.entries; j++)
+            sum_entry(m, &f, j, coarse, entry, lost, share);
         memcpy(exit + v.x, m->final + v.x, (size_t)v.exits * sizeof *exit);
-        memset(f.exit_lost + v.x, 0, (size_t)v.exits * sizeof *exit);
+        memset(exit_lost + v.x, 0, (size_t)v.exits * sizeof *exit);
         const double c = largest(v.entries, entry + v.j);
         if (c == FC_NEVER || v.exits == 0) continue;
-        for (int64_t j = 0; j < v.entries; j++)
-            b[j] = fc_exp(entry[v.j + j] - c + f.entry_lost[v.j + j]);
         memset(sum, 0, (size_t)v.exits * sizeof *sum);
-        for (int64_t j = 0; j < v.entries; j++)
-            add_row(v.exits, v.right, v.right_runs, m->around + v.shift + v.left[j] * m->R, b[j],
-                    sum);
-        join_sums(m, &v, c, sum, &f);
+        if (weigh_entries(m, &v, &f, c, b))
+            for (int64_t j = 0; j < v.entries; j++)
+                add_row(v.exits, v.right, v.right_runs, m->around + v.shift + v.left[j] * m->R,
+                        b[j], sum);
+        join_sums(m, &v, c, sum, &f, exit + v.x, exit_lost + v.x);
+        for (int64_t x = v.x; x < v.x + v.exits; x++) coarse |= fabs(exit_lost[x]) > FC_MOST_LOST;
     }
     return FC_OK;
 }
@@ -313,17 +366,24 @@ fc_status fc_paired_paths(const fc_paired *m, const double *entry, const double 
 
 /* --- Posteriors ---------------------------------------------------------------------------------- */
 
-/* What passes from an exit slot, of probability p, to the entries of its node, when
- * the linear domain cannot say. */
-static void pass_by_logs(const fc_paired *m, const node *v, int64_t x, double p, double all,
-                         const double *entry, double *restrict q, double *count) {
+/* What passes from an exit slot, of probability p, to the entries of its node, when the linear domain
+ * cannot say; returns that of ending there. */
+static double pass_by_logs(const fc_paired *m, const node *v, int64_t x, double p,
+                           const suffixes *f, double *restrict share, double *restrict q,
+                           double *count) {
+    const double top = f->exit[v->x + x], lost = f->exit_lost[v->x + x];
+    const double stop = fc_exp(m->final[v->x + x] - top - lost);
+    double sum = stop;
     for (int64_t j = 0; j < v->entries; j++) {
-        const double value = pair_of(m, v, x, j) + entry[v->j + j];
-        if (value == FC_NEVER) continue;
-        const double share = p * fc_exp(value - all);
-        q[j] += share;
-        if (count != NULL) count[v->shift + v->right[x] * m->L + v->left[j]] += share;
+        share[j] = fc_exp(onwards(m, v, f, x, j, top) - lost);
+        sum += share[j];
     }
+    for (int64_t j = 0; j < v->entries; j++) {
+        share[j] *= p / sum;
+        q[j] += share[j];
+        if (count != NULL) count[v->shift + v->right[x] * m->L + v->left[j]] += share[j];
+    }
+    return stop * (p / sum);
 }
 
 static void count_row(const fc_paired *m, const node *v, int64_t x, double f, const double *b,
@@ -339,51 +399,66 @@ static void count_row(const fc_paired *m, const node *v, int64_t x, double f, co
     }
 }
 
+/* Makes what a node passes on as much as what it is given: what they differ by would go the same way at
+ * each of many nodes that are alike. */
+static void even(const node *v, double given, double *restrict end, double *restrict q) {
+    double sum = 0.0;
+    for (int64_t x = 0; x < v->exits; x++) sum += end[v->x + x];
+    for (int64_t j = 0; j < v->entries; j++) sum += q[j];
+    if (!(sum > 0.0)) return;
+    for (int64_t x = 0; x < v->exits; x++) end[v->x + x] *= given / sum;
+    for (int64_t j = 0; j < v->entries; j++) q[j] *= given / sum;
+}
+
 /* Probability of the entries of a node, q, from that of its exits, p. */
-static void pass(const fc_paired *m, const node *v, const double *p, const double *entry,
-                 const double *exit, double *end, double *b, double *q, double *count) {
-    const double c = largest(v->entries, entry + v->j);
-    double *linear = b + v->entries;
+static void pass(const fc_paired *m, const node *v, const double *p, const suffixes *f, double *end,
+                 double *b, double *q, double *count) {
+    const double c = largest(v->entries, f->entry + v->j);
+    const int coarse = c > FC_NEVER && !weigh_entries(m, v, f, c, b);
+    double *linear = b + v->entries, *share = linear + v->entries, given = 0.0;
     memset(q, 0, (size_t)v->entries * sizeof *q);
     memset(linear, 0, (size_t)v->entries * sizeof *linear);
-    for (int64_t j = 0; j < v->entries; j++)
-        b[j] = c == FC_NEVER ? 0.0 : fc_exp(entry[v->j + j] - c);
     for (int64_t x = 0; x < v->exits; x++) {
         const int64_t slot = v->x + x;
+        const double lost = f->exit_lost[slot], gap = c + m->top - f->exit[slot];
         end[slot] = 0.0;
         FC_ASSERT(!isnan(p[slot]));
         if (!(p[slot] > 0.0)) continue;
-        if (m->final[slot] > FC_NEVER) end[slot] = p[slot] * fc_exp(m->final[slot] - exit[slot]);
-        const double gap = c + m->top - exit[slot];
-        if (c == FC_NEVER || gap < -700.0) continue;
-        if (gap > FAINT_LOG) {
-            pass_by_logs(m, v, x, p[slot], exit[slot], entry, q, count);
+        given += p[slot];
+        if (coarse || gap > FAINT_LOG) {
+            end[slot] = pass_by_logs(m, v, x, p[slot], f, share, q, count);
             continue;
         }
-        const double f = p[slot] * fc_exp(gap);
-        add_row(v->entries, v->left, v->left_runs, m->linear + v->shift + v->right[x] * m->L, f,
-                linear);
-        if (count != NULL) count_row(m, v, x, f, b, count);
+        if (m->final[slot] > FC_NEVER)
+            end[slot] = p[slot] * fc_exp(m->final[slot] - f->exit[slot] - lost);
+        if (c == FC_NEVER || gap < -700.0) continue;
+        const double factor = p[slot] * fc_exp(gap - lost);
+        add_row(v->entries, v->left, v->left_runs, m->linear + v->shift + v->right[x] * m->L,
+                factor, linear);
+        if (count != NULL) count_row(m, v, x, factor, b, count);
     }
-    for (int64_t j = 0; j < v->entries; j++) q[j] += linear[j] * b[j];
+    if (c > FC_NEVER && !coarse)
+        for (int64_t j = 0; j < v->entries; j++) q[j] += linear[j] * b[j];
+    even(v, given, end, q);
 }
 
 fc_status fc_paired_marginals(const fc_paired *m, const double *entry, const double *exit,
-                              int64_t B, const int64_t *begin, double *arc, double *end,
-                              double *count, double *work, int64_t *where) {
+                              const double *lost, const double *share, int64_t B,
+                              const int64_t *begin, double *arc, double *end, double *count,
+                              double *work, int64_t *where) {
     const fc_status status = check_begins(m, B, begin, where);
     if (status != FC_OK) return status;
+    const suffixes f = {entry, exit, lost, lost + m->I};
     double *p = work, *q = work + m->X, *b = q + m->I;
     memset(p, 0, (size_t)m->X * sizeof *p);
     if (count != NULL) memset(count, 0, (size_t)(m->K * m->R * m->L) * sizeof *count);
     for (int64_t k = 0; k < B; k++) p[begin[k]] = exit[begin[k]] > FC_NEVER ? 1.0 : 0.0;
     for (int64_t n = 0; n < m->M; n++) {
         const node v = node_of(m, n);
-        pass(m, &v, p, entry, exit, end, b, q, count);
+        pass(m, &v, p, &f, end, b, q, count);
         for (int64_t j = v.j; j < v.j + v.entries; j++)
             for (int64_t a = m->arc_row[j]; a < m->arc_row[j + 1]; a++) {
-                const double value = m->score[a] + exit[m->exit[a]];
-                arc[a] = value == FC_NEVER ? 0.0 : q[j - v.j] * fc_exp(value - entry[j]);
+                arc[a] = q[j - v.j] * share[a];
                 p[m->exit[a]] += arc[a];
             }
     }

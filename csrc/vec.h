@@ -180,12 +180,36 @@ FC_INLINE double fc_value(fc_total total) {
     return isfinite(total.sum) ? total.sum + total.lost : total.sum;
 }
 
-/* score + suffix + lost - top, `lost` being what was rounded off the suffix; as exact as can be where the
- * suffix is the larger part, as it is where there is something to lose.. */
-FC_INLINE double fc_plus(double score, double suffix, double lost, double top) {
-    const double value = score + suffix, rounded = score - (value - suffix);
-    return value > FC_NEVER ? value - top + (lost + rounded) : FC_NEVER;
+/* What sum = x + y rounds off. Dekker's form either way round: two additions to wait for, where Knuth's
+ * has four, in recursions whose steps wait for one another. */
+FC_INLINE double fc_rounded(double x, double y, double sum) {
+    const double of_x = x - (sum - y), of_y = y - (sum - x);
+    return fabs(x) < fabs(y) ? of_x : of_y;
 }
+
+/* Numbers from here on are even integers: what is rounded off them is no longer below 1. */
+#define FC_COARSE 9007199254740992.0 /* 2^53 */
+
+/* score + suffix + lost - top, where `lost` was rounded off the suffix; -inf where a part is. What
+ * score + suffix rounds off counts, whichever of the two is larger. It does not count of coarse sums:
+ * a best path rounds them in the same way, so log Z is never below its score, and what is left of a
+ * difference is the log of a number of paths. */
+FC_INLINE double fc_plus(double score, double suffix, double lost, double top) {
+    const double value = score + suffix, rounded = fc_rounded(score, suffix, value);
+    const double exact = lost + (fabs(value) < FC_COARSE ? rounded : 0.0);
+    return value > FC_NEVER ? value - top + exact : FC_NEVER;
+}
+
+/* best + rest, and what that rounds off; -inf where `best` is. */
+FC_INLINE void fc_keep(double best, double rest, double *sum, double *lost) {
+    *sum = best + rest;
+    *lost = best > FC_NEVER ? fc_rounded(best, rest, *sum) : 0.0;
+}
+
+/* While what is rounded off is no more than this, sums of exponentials whose largest term is 1 but for
+ * rounding can be taken as they are. Beyond it, terms may be larger than what fc_exp takes, or all vanish:
+ * then their largest log is looked for, and taken off. */
+#define FC_MOST_LOST 0.25
 
 /* Runs body(V) over n vectors in groups of up to 8, V a constant; `at` is the first of the group. */
 #define IN_GROUPS(n, at, body)                  \

@@ -52,18 +52,22 @@ fc_status fc_check_acyclic(const fc_acyclic *machine, int64_t *where);
 fc_status fc_acyclic_lengths(const fc_acyclic *machine, const int32_t *label, int32_t *shortest,
                              int32_t *longest);
 
-/* Score of the best way to end from each state, and the log of the sum over all of them; -inf where
- * there is none. suffix[begins[b]] is that of row b.
+/* Score of the best way to end from each state, or the log of the sum over all of them; -inf where there
+ * is none. suffix[begins[b]] is that of row b.
  *   suffix [S] out
  *   lost   [S] out  what was rounded off the suffix
+ *   stop   [S] out  probability of ending in a state, for a path that is there
+ *   share  [A] out  probability of an arc, for a path in the state that it leaves
  * Cost: A additions; A exponentials and S logarithms for the sum. */
 fc_status fc_acyclic_best_suffix(const fc_acyclic *machine, double *suffix);
-fc_status fc_acyclic_sum_suffix(const fc_acyclic *machine, double *suffix, double *lost);
+fc_status fc_acyclic_sums(const fc_acyclic *machine, double *suffix, double *lost, double *stop,
+                          double *share);
 
-/* Posterior probabilities of states and arcs, 0 where no path exists; `suffix` holds sums.
- *   node [S] out    arc [A] out */
-fc_status fc_acyclic_marginals(const fc_acyclic *machine, const double *suffix, double *node,
-                               double *arc);
+/* Posterior probabilities of states, of arcs, and of ending in each state, 0 where no path exists;
+ * suffix, stop and share are those of fc_acyclic_sums.
+ *   node [S] out    arc [A] out    end [S] out */
+fc_status fc_acyclic_marginals(const fc_acyclic *machine, const double *suffix, const double *stop,
+                               const double *share, double *node, double *arc, double *end);
 
 /* Score of the best path through each arc, -inf where there is none; `suffix` holds the best.
  *   prefix [S] out  score of the best way to each state    arc [A] out */
@@ -92,9 +96,8 @@ fc_status fc_acyclic_nbest(const fc_acyclic *machine, const double *suffix, int6
                            fc_deviation *heap, int32_t *path, double *score, int64_t *count,
                            int64_t *b);
 
-/* Independent exact samples of each row; `suffix` holds sums.
+/* Independent exact samples of each row; stop and share are those of fc_acyclic_sums.
  *   uniform [B][n][width] in   numbers in [0, 1); width: arcs of the longest path
- *   path    [B][n][width] out  arcs, -1 behind the last, or throughout where no path exists
- *   work    [S + A] */
-fc_status fc_acyclic_sample(const fc_acyclic *machine, const double *suffix, int64_t n,
-                            int64_t width, const double *uniform, int32_t *path, double *work);
+ *   path    [B][n][width] out  arcs, -1 behind the last, or throughout where no path exists */
+fc_status fc_acyclic_sample(const fc_acyclic *machine, const double *stop, const double *share,
+                            int64_t n, int64_t width, const double *uniform, int32_t *path);

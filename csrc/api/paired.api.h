@@ -35,10 +35,14 @@ typedef struct {
 fc_status fc_check_paired(const fc_paired *machine, int64_t *where);
 
 /* Score of the best way to end from each slot, and the log of the sum over all of them.
- *   entry [I] out    exit [X] out    work [2 (I + X)]
+ *   entry [I] out    exit [X] out
+ *   lost  [I + X] out  what was rounded off entry and exit
+ *   share [A] out      probability of an arc, for a path that goes on by its entry slot
+ *   work  [I + X]
  * Cost: arcs + sum over nodes of exits * entries; the sum takes an exponential an arc and slot. */
-fc_status fc_paired_best(const fc_paired *machine, double *entry, double *exit, double *work);
-fc_status fc_paired_sum(const fc_paired *machine, double *entry, double *exit, double *work);
+fc_status fc_paired_best(const fc_paired *machine, double *entry, double *exit);
+fc_status fc_paired_sums(const fc_paired *machine, double *entry, double *exit, double *lost,
+                         double *share, double *work);
 
 /* The best path from each of B begins; entry and exit hold the best. Ties: to end comes first, then
  * the smaller left class, then the arc that comes first, at the earliest node where paths differ.
@@ -50,12 +54,14 @@ fc_status fc_paired_paths(const fc_paired *machine, const double *entry, const d
                           int64_t B, const int64_t *begin, int64_t room, int32_t *path,
                           int64_t *offset, int64_t *where);
 
-/* Posterior probabilities, 0 where no path exists; entry and exit hold sums.
+/* Posterior probabilities, 0 where no path exists; entry, exit, lost and share are those of
+ * fc_paired_sums.
  *   begin [B]        in   exit slots, each where a lattice begins
  *   arc   [A]        out
  *   end   [X]        out  of ending in each exit slot
  *   count [K][R][L]  out  expected number of meetings of classes; NULL: not wanted
- *   work  [3 * I + X] */
+ *   work  [4 * I + X] */
 fc_status fc_paired_marginals(const fc_paired *machine, const double *entry, const double *exit,
-                              int64_t B, const int64_t *begin, double *arc, double *end,
-                              double *count, double *work, int64_t *where);
+                              const double *lost, const double *share, int64_t B,
+                              const int64_t *begin, double *arc, double *end, double *count,
+                              double *work, int64_t *where);

@@ -113,12 +113,21 @@ class Acyclic:
         return suffix
 
     @cached_property
+    def _sums(self) -> tuple[Floats, Floats, Floats]:
+        """Logs of the sums over all ways to end from each state, [S], and what follows of them.
+
+        The probability of ending in a state, [S], and that of an arc, [A], of a path that is there.
+        """
+        suffix, lost, stop = np.empty((3, len(self.final)))
+        share = np.empty(len(self.target))
+        out = map(array_out, (suffix, lost, stop, share))
+        check(lib.fc_acyclic_sums(self.handle, *out), "suffix")
+        return suffix, stop, share
+
+    @property
     def sum_suffix(self) -> Floats:
         """Log of the sum over all ways to end from each state, float64 [S]."""
-        suffix, lost = np.empty((2, len(self.final)))
-        both = array_out(suffix), array_out(lost)
-        check(lib.fc_acyclic_sum_suffix(self.handle, *both), "suffix")
-        return suffix
+        return self._sums[0]
 
     @cached_property
     def longest(self) -> int:
@@ -213,16 +222,15 @@ class Acyclic:
 
     def marginals(self) -> tuple[Floats, Floats]:
         """Return the probability of each state, [S], and arc, [A]; zeros where there is no path."""
-        suffix = self.sum_suffix
-        node, arc = np.empty(len(self.final)), np.empty(len(self.target))
-        status = lib.fc_acyclic_marginals(
-            self.handle,
-            array_in(suffix, np.float64, suffix.shape, "suffix"),
-            array_out(node),
-            array_out(arc),
-        )
-        check(status, "marginals")
+        node, arc, _ = self._posterior()
         return node, arc
+
+    def _posterior(self) -> tuple[Floats, Floats, Floats]:
+        """Return the same, and the probability of ending in each state, [S]."""
+        node, arc, end = (np.empty(len(x)) for x in (self.final, self.target, self.final))
+        out = map(array_out, (node, arc, end))
+        check(lib.fc_acyclic_marginals(self.handle, *map(_read, self._sums), *out), "marginals")
+        return node, arc, end
 
     def max_marginals(self) -> Floats:
         """Return the score of the best path through each arc, float64 [A]; −inf: there is none."""
@@ -242,13 +250,10 @@ class Acyclic:
 
         By the chain rule, of the choices at each state: no difference of large numbers.
         """
-        node, arc = self.marginals()
-        suffix, source = self.sum_suffix, Ragged(self.row).rows()
-        used, ends = np.flatnonzero(arc), np.flatnonzero((self.final > -np.inf) & (node > 0.0))
-        chosen = self.score[used] + suffix[self.target[used]] - suffix[source[used]]
-        ended = self.final[ends] - suffix[ends]
-        state = np.concatenate([source[used], ends])
-        parts = np.concatenate([arc[used] * chosen, node[ends] * np.exp(ended) * ended])
+        node, arc, end = self._posterior()
+        used, ends, source = np.flatnonzero(arc), np.flatnonzero(end), Ragged(self.row).rows()
+        state, share = np.concatenate([source[used], ends]), np.concatenate([arc[used], end[ends]])
+        parts = share * np.log(share / node[state])
         if len(self.begins) == 1:
             return np.array([max(0.0, -float(parts.sum()))])
         row = np.searchsorted(self.begins, state, side="right") - 1
@@ -263,7 +268,7 @@ class Acyclic:
         """
         if n < 0:
             raise OptionError(f"n is {n}, expected 0 or more")
-        suffix, width, rows = self.sum_suffix, self.longest, len(self.begins)
+        width, rows = self.longest, len(self.begins)
         if rows == 1:
             uniform = generators[0].random((n, width))
         else:
@@ -272,18 +277,15 @@ class Acyclic:
             for row, generator, size in zip(uniform, generators, own.tolist(), strict=True):
                 row[:, :size] = generator.random((n, size))
         path = np.empty((rows * n, width), dtype=np.int32)
-        work = np.empty(len(self.final) + len(self.target))
-        status = lib.fc_acyclic_sample(
-            self.handle,
-            array_in(suffix, np.float64, suffix.shape, "suffix"),
-            n,
-            width,
-            array_in(uniform, np.float64, uniform.shape, "uniform"),
-            array_out(path),
-            array_out(work),
-        )
+        _, stop, share = map(_read, self._sums)
+        given = self.handle, stop, share, n, width, _read(uniform)
+        status = lib.fc_acyclic_sample(*given, array_out(path))
         check(status, "sample")
         return path
+
+
+def _read(array: Floats) -> Any:
+    return array_in(array, np.float64, array.shape, "array")
 
 
 # --- Machines that may have cycles: which states lie on a path, and in which order ---------------

@@ -240,21 +240,26 @@ class Paired:
         sizes = {"M": nodes, "A": arcs, "I": entries, "X": exits}
         return ffi.new("fc_paired *", {**sizes, **fields})
 
-    def _suffix(self, function: Any) -> tuple[Floats, Floats]:
-        entry, exit_ = np.empty(len(self.left)), np.empty(len(self.right))
-        work = np.empty(2 * (len(entry) + len(exit_)))
-        check(function(self._handle, *map(array_out, (entry, exit_, work))), "suffix")
-        return entry, exit_
-
     @cached_property
     def best_suffix(self) -> tuple[Floats, Floats]:
         """Score of the best way to end from each entry and exit slot; −inf: there is none."""
-        return self._suffix(lib.fc_paired_best)
+        entry, exit_ = np.empty(len(self.left)), np.empty(len(self.right))
+        check(lib.fc_paired_best(self._handle, array_out(entry), array_out(exit_)), "suffix")
+        return entry, exit_
 
     @cached_property
-    def sum_suffix(self) -> tuple[Floats, Floats]:
-        """Log of the sum over all ways to end from each entry and exit slot."""
-        return self._suffix(lib.fc_paired_sum)
+    def _sums(self) -> tuple[Floats, ...]:
+        """Log of the sum over all ways to end from each entry and exit slot, and what follows.
+
+        What was rounded off those of entries, and then of exits, [I + X]; the probability of each
+        arc, [A], of a path that goes on by its entry slot.
+        """
+        entry, exit_ = np.empty(len(self.left)), np.empty(len(self.right))
+        lost, work = np.empty((2, len(entry) + len(exit_)))
+        share = np.empty(len(self.exit))
+        out = map(array_out, (entry, exit_, lost, share, work))
+        check(lib.fc_paired_sums(self._handle, *out), "suffix")
+        return entry, exit_, lost, share
 
     def best_scores(self) -> Floats:
         """Return the score of the best path from each begin, [B]; −inf: there is none."""
@@ -262,7 +267,7 @@ class Paired:
 
     def log_partitions(self) -> Floats:
         """Return log Z of each begin, [B]."""
-        return self.sum_suffix[1][self.begins]
+        return self._sums[1][self.begins]
 
     def best_paths(self) -> tuple[Ints, Longs]:
         """Return the arcs of the best paths, one behind the other, and their offsets, [B + 1].
@@ -291,12 +296,17 @@ class Paired:
         """Return posterior probabilities, zeros where there is no path, and counts if wanted."""
         arc, end = np.empty(len(self.exit)), np.empty(len(self.right))
         count = np.empty(self.pairs.pair.shape if counted else (0, 0, 0))
-        work = np.empty(3 * len(self.left) + len(self.right))
+        work = np.empty(4 * len(self.left) + len(self.right))
         where = ffi.new("int64_t *")
+        entry, exit_, lost, share = (
+            array_in(one, np.float64, one.shape, "suffix") for one in self._sums
+        )
         status = lib.fc_paired_marginals(
             self._handle,
-            array_in(self.sum_suffix[0], np.float64, (len(self.left),), "suffix"),
-            array_in(self.sum_suffix[1], np.float64, (len(self.right),), "suffix"),
+            entry,
+            exit_,
+            lost,
+            share,
             len(self.begins),
             array_in(self.begins, np.int64, self.begins.shape, "begins"),
             array_out(arc),

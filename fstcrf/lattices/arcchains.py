@@ -1,11 +1,13 @@
 """Arcs of one token each, at most one for each label, as a chain: a sausage.
 
 Such lattices are chains, which the dense engine answers: it costs labels squared a token whatever
-the number of arcs, and nothing for bookkeeping of these.
+the number of arcs, and nothing for bookkeeping of these. Chains are joined with chains alone, so
+that a row has one form, and the same bits, alone and in company.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,34 +16,37 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints
-from fstcrf.kernel.decoding import AxisPosterior
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.dense import Dense
 from fstcrf.lattices.engine import Runs
 from fstcrf.lattices.tapes import chain_program
 from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program
+from fstcrf.ragged import Ragged
 
 _LEAST = 0.5  # of all labels at all tokens: where fewer have an arc, arcs cost less
 
 
 @dataclass(frozen=True, eq=False)
 class ArcChain:
-    """One row of arcs as a chain.
+    """Rows of arcs as chains.
 
     Parameters
     ----------
-    chain : Dense
-    arc : int32 [T, L]
-        Arc of each label at each token; −1: there is none.
+    program : Program
+    nodes : sequence of float64 [T, L]
+        Scores of the labels at the tokens of each row; −inf: there is no arc.
+    arc : int32 [N, L]
+        Arc of each label at each token of all rows; −1: there is none.
     """
 
-    chain: Dense
+    program: Program
+    nodes: Sequence[Floats]
     arc: Ints
 
     @classmethod
     def of(cls, arcs: Any) -> ArcChain | None:
-        """Return the chain that `Arcs` are; None: they are none, or too few."""
+        """Return the chain that `Arcs` of one row are; None: they are none, or too few."""
         if arcs.pairs is None or len(arcs.begins) != 1 or arcs.under.shape[1] != 1:
             return None
         length, count = len(arcs.final) - 1, len(arcs.source)
@@ -60,61 +65,58 @@ class ArcChain:
             arc = np.full(length * labels, -1, np.int32)
             node[cell], arc[cell] = arcs.score, np.arange(count, dtype=np.int32)
         program = _program(arcs.pairs, arcs.class_final.tobytes(), float(arcs.final[-1]))
-        return cls(Dense(program, [(node.reshape(length, labels),)]), arc.reshape(length, labels))
+        return cls(program, [node.reshape(length, labels)], arc.reshape(length, labels))
+
+    @staticmethod
+    def joined(given: Sequence[ArcChain | None], counts: Sequence[int]) -> ArcChain | None:
+        """Return chains of one program as one; None: some are none. `counts`: arcs of each."""
+        parts = [part for part in given if part is not None]
+        if len(parts) < len(given):
+            return None
+        shift = np.repeat(Ragged.from_lengths(counts).offsets[:-1], [len(p.arc) for p in parts])
+        arc = np.concatenate([part.arc for part in parts])
+        moved = np.where(arc >= 0, arc + shift[:, None], -1).astype(np.int32)
+        return ArcChain(parts[0].program, [node for part in parts for node in part.nodes], moved)
+
+    @cached_property
+    def _chain(self) -> Dense:
+        return Dense(self.program, [(node,) for node in self.nodes])
 
     @property
     def log_z(self) -> Floats:
-        """Log Z, [1]; −inf where there is no path."""
-        known: AxisPosterior | None = self.__dict__.get("_sums")
-        return self.chain.log_z if known is None else known.log_z
-
-    @cached_property
-    def _sums(self) -> AxisPosterior:
-        return kernel.axis_posterior(self.chain.bound)
+        """Log Z of each row, [B]; −inf where there is no path."""
+        return self._chain.log_z
 
     @cached_property
     def posterior(self) -> Floats:
         """Probability of each arc; 0 where there is no path."""
-        return np.minimum(self.marginals[self.arc >= 0], 1.0)
+        return self.marginals[self.arc >= 0]
 
     @cached_property
     def marginals(self) -> Floats:
-        """Probability of each label at each token, [T, L]; 0 where there is no path."""
-        alive = self._sums.log_z[0] > -np.inf
-        return self._sums.node[0] if alive else np.zeros(self.arc.shape)
-
-    @cached_property
-    def _best(self) -> tuple[Ints, Floats]:
-        return kernel.best_paths(self.chain.bound)
+        """Probability of each label at each token, [N, L]; 0 where there is no path."""
+        found = kernel.axis_posterior(self._chain.bound)
+        alive = np.repeat(found.log_z > -np.inf, self._chain.rows.lengths)
+        return np.where(alive[:, None], np.minimum(found.node[0], 1.0), 0.0)
 
     @property
     def best_scores(self) -> Floats:
-        """Score of the best path, [1]; −inf where there is none."""
-        return self._best[1]
-
-    def _runs(self, labels: Ints, scores: Floats) -> Runs:
-        """Return paths by their labels, [n, T]."""
-        size = len(self.arc)
-        arcs = self.arc[np.arange(size), labels].reshape(-1)
-        return Runs(np.array([len(labels)]), scores, np.arange(len(labels) + 1) * size, arcs)
+        """Score of the best path of each row, [B]; −inf where there is none."""
+        return self._chain.best_scores
 
     def nbest(self, n: int) -> Runs:
-        """Return the n best paths."""
-        if n == 1:
-            label, score = self._best
-            alive = int(score[0] > -np.inf)
-            return self._runs(label[None][:alive], score[:alive])
-        for some in kernel.growing(n):
-            found = kernel.nbest_paths(self.chain.bound, some)
-            count = int(found.found[0])
-            if count < some:
-                break
-        return self._runs(found.path[:count], found.score[0, :count])
+        """Return the n best paths of each row."""
+        return self._of_arcs(self._chain.nbest(n))
 
-    def sample(self, n: int, generator: np.random.Generator) -> Runs:
-        """Return n samples, without their scores; there must be a path."""
-        uniform = generator.random((n, len(self.arc)))
-        return self._runs(kernel.sample_paths(self.chain.bound, uniform), np.zeros(n))
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
+        """Return n samples of each row, without their scores; there must be paths."""
+        return self._of_arcs(self._chain.sample(n, generators))
+
+    def _of_arcs(self, runs: Runs) -> Runs:
+        """Return paths of labels as paths of arcs."""
+        first = np.repeat(self._chain.rows.offsets[:-1], runs.found)
+        arcs = self.arc[Ragged(runs.bounds).ranges(first), runs.elements]
+        return Runs(runs.found, runs.score, runs.bounds, arcs)
 
 
 def _single(arcs: Any) -> bool:

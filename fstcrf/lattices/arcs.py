@@ -243,17 +243,15 @@ class Arcs:
         return (machine, None) if isinstance(machine, Acyclic) else machine.explicit
 
     @cached_property
-    def _chain(self) -> ArcChain | None:
-        """The same as a chain of tokens, where that is faster."""
+    def chain(self) -> ArcChain | None:
+        """The same as chains of tokens, where that is faster; joined rows have theirs joined."""
         return ArcChain.of(self)
 
     @property
     def log_z(self) -> Floats:
         """Log Z of each row, [B]; −inf: there is no path; AmbiguousError: there is no sum."""
         self._check_sum()
-        if self.pairs is None or self._chain is None:
-            return self.machine.log_partitions()
-        return self._chain.log_z
+        return self.machine.log_partitions() if self.chain is None else self.chain.log_z
 
     @property
     def usual_log_z(self) -> Floats:
@@ -267,15 +265,14 @@ class Arcs:
     @property
     def best_scores(self) -> Floats:
         """Score of the best path of each row, [B]; −inf: there is none."""
-        if self.pairs is None or self._chain is None:
-            return self.machine.best_scores()
-        return self._chain.best_scores
+        return self.machine.best_scores() if self.chain is None else self.chain.best_scores
 
     @property
     def shared(self) -> Hashable:
         """What rows of one engine share."""
         same = (0, 0) if self.pairs is None else (id(self.pairs), id(self.class_final))
-        return *same, self.per_position, self.at is None, self.tapes, self._width, self.ambiguous
+        form = 0 if self.chain is None else id(self.chain.program), self.per_position
+        return *same, *form, self.at is None, self.tapes, self._width, self.ambiguous
 
     @property
     def _width(self) -> int:
@@ -291,7 +288,7 @@ class Arcs:
         found = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _OF_ARCS}
         moved = np.repeat(shift[:-1].astype(np.int32), [len(p.source) for p in parts])
         begins = [p.begins + s for p, s in zip(parts, shift.tolist(), strict=False)]
-        return Arcs(
+        joined = Arcs(
             texts=None
             if own
             else Ragged.from_lengths(np.concatenate([p.rows.lengths for p in parts])),
@@ -306,6 +303,9 @@ class Arcs:
             ambiguous=first.ambiguous,
             **(found | {name: found[name] + moved for name in ("source", "target")}),
         )
+        counts = [len(part.source) for part in parts]
+        joined.__dict__["chain"] = ArcChain.joined([part.chain for part in parts], counts)
+        return joined
 
     def runs(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield the runs (first, end) of engines of so many tokens that are joined: all."""
@@ -316,11 +316,11 @@ class Arcs:
 
     def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
         """Return the probability of each label of some tapes at each token, [tokens, labels]."""
-        if self.pairs is not None and self._chain is not None:
-            return [np.minimum(self._chain.marginals, 1.0)]
+        if self.chain is not None:
+            return [self.chain.marginals]
         found = []
         for tape in tapes:
-            each = self.covers(tape).spread(self.posterior, self.rows.total, sizes[tape])
+            each = self.covers(tape).spread(self.posterior, self.rows, sizes[tape])
             found.append(np.minimum(np.maximum(each, 0.0, out=each), 1.0, out=each))
         return found
 
@@ -333,8 +333,8 @@ class Arcs:
     def posterior(self) -> Floats:
         """Probability of each arc, [A]; 0 where there is no path."""
         self._check_sum()
-        if self._chain is not None:
-            return self._chain.posterior
+        if self.chain is not None:
+            return self.chain.posterior
         machine = self.machine
         return machine.marginals()[1] if isinstance(machine, Acyclic) else machine.marginals().arc
 
@@ -344,8 +344,8 @@ class Arcs:
         Ties: ending comes before going on, then the smaller left class, then the arc that comes
         first, at the earliest node where the candidates differ.
         """
-        if self.pairs is not None and self._chain is not None and n > 0:
-            return self._chain.nbest(n)
+        if self.chain is not None and n > 0:
+            return self.chain.nbest(n)
         if n != 1 and self.ambiguous and self.told_apart:
             return self._distinct(n)
         if n != 1:
@@ -389,8 +389,8 @@ class Arcs:
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
         """Return n independent exact samples of each row, their scores among them."""
         self._check_sum()
-        if self._chain is not None and n > 0:
-            runs = self._chain.sample(n, generators[0])
+        if self.chain is not None and n > 0:
+            runs = self.chain.sample(n, generators)
             return runs._replace(score=self._scores(runs))
         machine, _ = self.explicit
         drawn = machine.sample(n, generators)

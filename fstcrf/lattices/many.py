@@ -183,7 +183,10 @@ class Group:
         """Return what the samples of one lattice are."""
         if isinstance(self.engine, Alone):
             return self.engine.told_of(runs)
-        found: list[Any] = self.lattices[row].drawn(self.engine, runs)
+        lattice = self.lattices[row]
+        if lattice.segmented:  # a path, whose probability is that in its own lattice
+            return self.paths(row, runs)
+        found: list[Any] = lattice.drawn(self.engine, runs)
         return found
 
     def check(self, scores: Floats) -> None:

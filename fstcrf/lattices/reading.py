@@ -52,14 +52,25 @@ class Reading:
         size = Ragged.from_lengths(self.end - self.start)
         return size.ranges(self.start), size.rows()
 
-    def spread(self, value: Floats, tokens: int, labels: int) -> Floats:
-        """Return the sum of what elements have over the tokens of their facts, [tokens, labels]."""
-        mine, size = value[self.element], (tokens + 1) * labels
-        change: Floats = self._counted(self.start, mine, labels, size)
+    def spread(self, value: Floats, rows: Ragged, labels: int) -> Floats:
+        """Return the sum of what elements have over the tokens of their facts, [tokens, labels].
+
+        Each row is summed by itself: none has what was rounded off in another.
+        """
+        mine, boundaries = value[self.element], rows.total + len(rows)
         if self.units:
-            return change[:-labels].reshape(tokens, labels)
-        change -= self._counted(self.end, mine, labels, size)  # what begins, less what has ended
-        return np.cumsum(change.reshape(tokens + 1, labels), axis=0)[:-1]
+            found = self._counted(self.start, mine, labels, boundaries * labels)
+            return found.reshape(boundaries, labels)[: rows.total]
+        row = 0 if len(rows) == 1 else np.searchsorted(rows.offsets, self.start, side="right") - 1
+        change: Floats = self._counted(self.start + row, mine, labels, boundaries * labels)
+        change -= self._counted(self.end + row, mine, labels, boundaries * labels)  # what has ended
+        change = change.reshape(boundaries, labels)
+        if len(rows) == 1:
+            return np.cumsum(change, axis=0)[:-1]
+        table = np.empty((rows.total, labels))
+        for k, own in enumerate(rows.slices()):
+            np.cumsum(change[own.start + k : own.stop + k], axis=0, out=table[own])
+        return table
 
     def _counted(self, token: Longs, value: Floats, labels: int, size: int) -> Floats:
         cell = token * labels

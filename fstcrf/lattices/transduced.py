@@ -38,6 +38,7 @@ from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.engine import Row, Tape
 from fstcrf.lattices.folds import FoldedArcs, Folding, folding
+from fstcrf.lattices.machines import joint_nodes
 from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
 from fstcrf.machines.plans import Program
@@ -47,7 +48,6 @@ from fstcrf.ragged import Ragged
 _T = TypeVar("_T", bound=np.generic)
 _NONE = np.zeros(0)
 _MOST_CELLS = 100_000_000  # states times labels
-_ROUNDED = 1e-4  # sums of potentials and of numbers below a million
 
 
 @memoised(64)
@@ -247,7 +247,7 @@ def _free(row: DenseRow, machine: Transducer, tape: int) -> Arcs:
     if all(map(_all_finite, row.values)) and next(_asked(*what)):
         template = _template(*what)
         if template is not None:
-            return template.filled(row.values)
+            return template.filled(row)
     return _composed(row.arcs(), machine, tape).free
 
 
@@ -271,19 +271,22 @@ _MOST_KEPT = 30_000
 
 
 class _Template(NamedTuple):
-    """The composition of all sentences of a length that forbid nothing of their own."""
+    """The composition of all sentences of a length that forbid nothing of their own.
+
+    The score of an arc is (before + that of a state at a token) + behind. A composition adds the
+    parts in this order, too, so the second sentence of a length has the bits of the first.
+    """
 
     arcs: Arcs  # of a sentence whose potentials are all 0
-    cells: tuple[
-        Longs, ...
-    ]  # of each array of potentials, which each arc has; behind the last: none
+    before: Floats  # [A] score of the succession of states
+    cell: Longs  # [A] token · states + state, or the last, for none
+    behind: Floats  # [A] score of the transducer
+    given: bool  # scores of states at tokens are the potentials, as they are given
 
-    def filled(self, values: tuple[Floats, ...]) -> Arcs:
-        """Return the composition of a sentence with these potentials."""
-        score = self.arcs.score
-        for array, cell in zip(values, self.cells, strict=True):
-            score = score + np.append(array.reshape(-1), 0.0)[cell]
-        return replace(self.arcs, score=score)
+    def filled(self, row: DenseRow) -> Arcs:
+        """Return the composition of a sentence."""
+        node = np.append(row.values[0] if self.given else joint_nodes(row), 0.0)
+        return replace(self.arcs, score=(self.before + node[self.cell]) + self.behind)
 
 
 @memoised(1024)
@@ -296,28 +299,29 @@ def _asked(*what: Hashable) -> Iterator[int]:  # noqa: ARG001 (by which it is ke
 def _template(
     program: Program, shapes: tuple[tuple[int, ...], ...], machine: Transducer, tape: int
 ) -> _Template | None:
-    """Return the composition of sentences of a length; None where it is too large to keep.
+    """Return the composition of sentences of a length; None: it is not kept.
 
-    Which potential an arc has is told by compositions of sentences whose potentials are numbers.
+    That is where it is too large, or has a score of succession for each token.
     """
-    empty = tuple(np.zeros(shape) for shape in shapes)
-
-    def made(*values: Floats) -> Arcs:
-        return _composed(DenseRow(program, values).arcs(), machine, tape).free
-
-    arcs, cells = made(*empty), []
+    if any(axis.score is None for axis in program.machine.axes):
+        return None
+    numbers = tuple(np.arange(1.0, 1 + np.prod(shape)).reshape(shape) for shape in shapes)
+    given = len(shapes) == 1 and np.array_equal(
+        joint_nodes(DenseRow(program, numbers)).ravel(), numbers[0].ravel()
+    )
+    base = DenseRow(program, tuple(np.zeros(shape) for shape in shapes)).arcs()
+    arcs, made = _composed(base, machine, tape).free, compiled(machine, base.on[tape].labels)
     if len(arcs.source) > _MOST_KEPT:
         return None
-    for k, array in enumerate(empty):
-        numbers = np.arange(1.0, array.size + 1.0).reshape(array.shape)
-        probe = made(*empty[:k], numbers, *empty[k + 1 :])
-        number = np.rint(probe.score - arcs.score)
-        known = np.abs(probe.score - arcs.score - number) < _ROUNDED
-        single = (number >= 0) & (number <= array.size) & known
-        if not single.all() or not np.array_equal(probe.final, arcs.final):
-            return None
-        cells.append(np.where(number > 0, number - 1, array.size).astype(np.int64))
-    return _Template(arcs, tuple(cells))
+    flat, which = base.free.explicit
+    assert which is not None  # noqa: S101 (successions are pairs)
+    label = np.append(base.free.label[:, tape], np.int32(-1))[which]
+    product, link = transduced(flat, label, which < 0, made.moves), np.append(flat.score, 0.0)
+    none = len(base.free.source)
+    cell = np.append(np.where(which < 0, none, which), none)[product.of]
+    before = link[product.before] + link[product.of]
+    behind = np.append(made.moves.gain, 0.0)[product.by]
+    return _Template(arcs, before, cell, behind, given)
 
 
 def _rules(row: DenseRow) -> tuple[Rule, ...]:

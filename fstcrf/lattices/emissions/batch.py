@@ -337,6 +337,8 @@ class Emitted(Dense):
     float32 cannot hold is found by `Dense`, in float64, as is all else that is asked.
     """
 
+    _alone = False  # one row is read as those of a batch are, and has the same bits
+
     def __init__(self, batch: ArrayLattices, threads: int) -> None:
         self._batch, self._threads, self.rows = batch, threads, batch.rows
         first = batch.scores.first

@@ -290,14 +290,14 @@ void paired(void) {
         }
     m.pair = pair, m.turned = turned, m.linear = linear, m.around = around;
     if (fc_check_paired(&m, &where) != FC_OK) return;
-    double *entry = NEW(double, m.I), *exit = NEW(double, m.X),
-           *work = NEW(double, 3 * m.I + 2 * m.X);
+    double *entry = NEW(double, m.I), *exit = NEW(double, m.X), *lost = NEW(double, m.I + m.X),
+           *share = NEW(double, m.A), *work = NEW(double, 4 * m.I + m.X);
     int64_t *begin = NEW(int64_t, B), size = below(16);
     for (int64_t b = 0; b < B; b++) begin[b] = index_below(m.X);
-    fc_paired_best(&m, entry, exit, work);
+    fc_paired_best(&m, entry, exit);
     fc_paired_paths(&m, entry, exit, B, begin, size, NEW(int32_t, size), NEW(int64_t, B + 1),
                     &where);
-    fc_paired_sum(&m, entry, exit, work);
-    fc_paired_marginals(&m, entry, exit, B, begin, NEW(double, m.A), NEW(double, m.X),
+    fc_paired_sums(&m, entry, exit, lost, share, work);
+    fc_paired_marginals(&m, entry, exit, lost, share, B, begin, NEW(double, m.A), NEW(double, m.X),
                         below(2) ? NEW(double, cells) : NULL, work, &where);
 }

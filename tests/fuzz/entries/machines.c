@@ -32,13 +32,14 @@ void acyclic(void) {
     if (fc_check_acyclic(&m, &where) != FC_OK) return;
     int32_t *shortest = NEW(int32_t, S), *longest = NEW(int32_t, S);
     double *best = NEW(double, S), *sum = NEW(double, S), *node = NEW(double, S);
+    double *stop = NEW(double, S), *share = NEW(double, A);
     double *arc = NEW(double, A), *score = NEW(double, B *n);
     int64_t width = 0, row_done = 0, *count = NEW(int64_t, B);
     fc_acyclic_lengths(&m, NULL, shortest, longest);
     for (int64_t s = 0; s < S; s++) width = longest[s] > width ? longest[s] : width;
     fc_acyclic_best_suffix(&m, best);
-    fc_acyclic_sum_suffix(&m, sum, NEW(double, S));
-    fc_acyclic_marginals(&m, sum, node, arc);
+    fc_acyclic_sums(&m, sum, NEW(double, S), stop, share);
+    fc_acyclic_marginals(&m, sum, stop, share, node, arc, NEW(double, S));
     fc_acyclic_max_marginals(&m, best, node, arc);
     fc_acyclic_best(&m, best, B * S, NEW(int32_t, B *S), NEW(int64_t, B + 1));
     int32_t *path = NEW(int32_t, B * n * width);
@@ -49,7 +50,7 @@ void acyclic(void) {
     must(status == FC_OK, "there is not enough room for paths");
     for (int64_t b = 0; b < B; b++)
         check_paths(count[b], width, path + b * n * width, score + b * n);
-    fc_acyclic_sample(&m, sum, n, width, uniform(B * n * width), path, NEW(double, S + A));
+    fc_acyclic_sample(&m, stop, share, n, width, uniform(B * n * width), path);
 }
 
 /* --- Chains and compositions
