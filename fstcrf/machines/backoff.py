@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, check_scores, label_tuple, real_array
 from fstcrf.arrays import Ints
 from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
-from fstcrf.files import read_file
+from fstcrf.files import read_text, text_fields, text_lines
 from fstcrf.machines.transducer import Transducer
 
 MOST_ARCS = 20_000_000
@@ -111,12 +111,7 @@ class _Gram(NamedTuple):
 
 def read_arpa(path: str | Path, labels: LabelSet | None = None) -> Transducer:
     """Return the language model of an ARPA file as an acceptor; see `Transducer.lm`."""
-    data = read_file(path)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError("a byte is not UTF-8", path=str(path), line=line) from None
+    text = read_text(path)
     try:
         grams = list(_grams(text))
     except DataError as error:
@@ -128,7 +123,7 @@ class _Lines:
     """The lines of a file that hold something, with their numbers."""
 
     def __init__(self, text: str) -> None:
-        lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+        lines = [(number, line.strip(" \t")) for number, line in enumerate(text_lines(text), 1)]
         self.last = max(len(lines), 1)
         self.left = iter([line for line in lines if line[1]])
         self.number, self.line = 1, ""
@@ -179,7 +174,7 @@ def _counts(lines: _Lines) -> dict[int, int]:
 
 
 def _gram(line: str, order: int, number: int, *, highest: bool) -> _Gram:
-    fields = line.split()
+    fields = text_fields(line)
     if len(fields) not in ({order + 1} if highest else {order + 1, order + 2}):
         last = ", of the highest order without a back-off" if highest else ""
         raise DataError(

@@ -186,10 +186,10 @@ def by_lines(data: str) -> tuple[list[list[str]], list[Place], list[str], list[i
     for line in [*data.split("\n"), ""]:
         fields = line.split("\t")
         if found := re.match(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)", line):
-            headers.append(found[1].strip())
+            headers.append(found[1].strip(" \t"))
             position = 0
         elif found := re.match(r"#\s*text\s*=\s?(.*)", line):
-            text = found[1].rstrip()
+            text = found[1].rstrip(" \t")
         elif not line.strip(" \t"):
             if n := len(rows) - len(places):
                 text = written.rstrip() if text is None else text

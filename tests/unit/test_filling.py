@@ -37,6 +37,8 @@ def filled(text: bytes, columns: Mapping[str, Any], **options: Any) -> bytes:
 
 def by_line(text: bytes, change: Any) -> bytes:
     """The truth, line by line: `change` gets the cells of a token, and its number."""
+    if b"\r" in text and b"\n" not in text:
+        return by_line(text.replace(b"\r", b"\n"), change).replace(b"\n", b"\r")
     lines, token = text.split(b"\n"), 0
     for k, line in enumerate(lines):
         end = b"\r" if line.endswith(b"\r") else b""
@@ -68,7 +70,9 @@ def variants(text: bytes) -> list[bytes]:
     blank = text.replace(b"\n\n", b"\n \t\n\n\n")
     cut = text.rstrip(b"\n")
     mark = b"\xef\xbb\xbf"
-    return [text, windows, cut, windows.rstrip(b"\r\n"), mark + text, blank, b"\n\n" + text,
+    old = text.replace(b"\n", b"\r")
+    return [text, windows, old, mark + old.rstrip(b"\r"), cut,
+            windows.rstrip(b"\r\n"), mark + text, blank, b"\n\n" + text,
             text + b"# the end\n", mark + windows + b"\r\n# the end"]  # fmt: skip
 
 
@@ -84,7 +88,7 @@ def variants(text: bytes) -> list[bytes]:
         min_size=1,
         max_size=5,
     ),
-    end=st.sampled_from(["\n", "\r\n"]),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
     data=st.data(),
 )
 def test_any_file_is_filled_as_line_by_line(

@@ -18,6 +18,7 @@ import numpy as np
 from fstcrf.arguments import LabelSet, check_array, check_range, check_scores, label_tuple
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
+from fstcrf.files import text_fields, text_lines
 from fstcrf.kernel import acyclic
 from fstcrf.lazy import LazyModule
 from fstcrf.ragged import Ragged
@@ -287,9 +288,9 @@ def _names(label: Ints, table: tuple[str, ...] | None) -> Sequence[object]:
     if table is None:
         return numbers
     for number in distinct(label).tolist():
-        if table[number].split() != [table[number]]:
+        if set(table[number]) & set(" \t\r\n"):
             raise LabelError(
-                f"symbol {table[number]!r} has white space, which separates columns: "
+                f"symbol {table[number]!r} has a character that separates columns or lines: "
                 "write numbers, with numeric=True"
             )
     return [table[number] for number in numbers]
@@ -351,9 +352,8 @@ def from_att(
 
 
 def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        fields = line.split()
-        if fields:
+    for number, line in enumerate(text_lines(text), 1):
+        if fields := text_fields(line):
             yield number, fields
 
 

@@ -33,8 +33,8 @@ from fstcrf.text.corpus.corpus import Column, Corpus
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 JOINED = "upos+feats"
-_NEWDOC = re.compile(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)")
-_TEXT = re.compile(r"#\s*text\s*=\s?(.*)")
+_NEWDOC = re.compile(r"#[ \t]*newdoc\b(?:[ \t]+id)?[ \t]*=?[ \t]*(.*)")
+_TEXT = re.compile(r"#[ \t]*text[ \t]*=[ \t]?(.*)")
 _MOST = 18  # digits of a multiword token's ids
 _RANGE = re.compile(rf"([0-9]{{1,{_MOST}}})([-.])([0-9]{{1,{_MOST}}})")
 _LONG = re.compile(rb"[0-9]+[-.]")
@@ -219,11 +219,11 @@ class _TreebankReader(BlockReader):
                     form = fields[_FORM].encode()
                     ranges.append(_Range(s, line, fields[_ID], token, form, covered, spaced))
             elif b"newdoc" in row and (newdoc := _NEWDOC.match(row.decode())) is not None:
-                headers[line] = newdoc[1].strip()
+                headers[line] = newdoc[1].strip(" \t")
                 opens[s : s + 1] = 1
                 closes = s == len(sentences)
             elif here and b"text" in row and (text := _TEXT.match(row.decode())) is not None:
-                texts[s] = text[1].rstrip().encode()
+                texts[s] = text[1].rstrip(" \t").encode()
         return _Others(headers, opens, closes, texts, ranges)
 
     def _forms(self, found: Lines, others: _Others) -> Forms:

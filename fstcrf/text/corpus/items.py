@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fstcrf.errors import DataError
-from fstcrf.files import Source, decoded, open_binary, read_lines, source_name
+from fstcrf.files import Source, open_binary, read_lines, source_name
 from fstcrf.text.corpus.corpus import Column, Corpus
 
 LABEL, ATTRIBUTES = "label", "attributes"
@@ -79,8 +79,7 @@ def stream_items(path: Source, *, batch_tokens: int = 100_000) -> Iterator[Corpu
     name = source_name(path)
     batch = _Batch(name)
     with open_binary(path) as file:
-        for number, line in enumerate(read_lines(file, name), 1):
-            text = _text(line, name, number)
+        for number, text in enumerate(read_lines(file, name), 1):
             if text:
                 batch.add(text, number)
                 continue
@@ -91,14 +90,6 @@ def stream_items(path: Source, *, batch_tokens: int = 100_000) -> Iterator[Corpu
     batch.end()
     if batch.lines:
         yield batch.corpus()
-
-
-def _text(line: bytes, name: str, number: int) -> str:
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        text = decoded(line, name, first_line=number)  # it says where
-    return (text.removeprefix("\ufeff") if number == 1 else text).rstrip("\r\n")
 
 
 class _Batch:
