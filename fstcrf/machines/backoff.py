@@ -145,19 +145,37 @@ def _grams(text: str) -> Iterator[_Gram]:
         if not lines.line:
             raise lines.error("no line \\data\\, expected the language model of an ARPA file")
     counts = _counts(lines)
+    seen: dict[tuple[str, ...], int] = {}  # the line of each n-gram
     for order, count in counts.items():
         if lines.line != f"\\{order}-grams:":
             raise lines.error(f"{lines.line!r}, expected \\{order}-grams:")
+        head = lines.number
         for k in range(count):
             line = lines.following()
             if line.startswith("\\") or not line:
                 raise lines.error(
                     f"{k} {order}-grams, but {count} were announced: the file is cut short"
                 )
-            yield _gram(line, order, lines.number, highest=order == len(counts))
+            gram = _gram(line, order, lines.number, highest=order == len(counts))
+            _check_new(gram.words, seen, lines.number)
+            yield gram
+        if order == 1 and (_END,) not in seen:
+            problem = f"no {_END} among the 1-grams, expected the probability that a sentence ends"
+            raise DataError(problem, line=head)
         _ = lines.following()
     if lines.line != "\\end\\":
         raise lines.error(f"{lines.line!r}, expected \\end\\: the file is cut short")
+
+
+def _check_new(words: tuple[str, ...], seen: dict[tuple[str, ...], int], line: int) -> None:
+    """Refuse an n-gram that was there before, or that has a word that is no 1-gram."""
+    if words in seen:
+        problem = f"{' '.join(words)!r} is there twice, in line {seen[words]}, too"
+        raise DataError(problem, line=line)
+    missing = [word for word in words if (word,) not in seen]
+    if missing and len(words) > 1:
+        raise DataError(f"the word {missing[0]!r} is not among the 1-grams", line=line)
+    seen[words] = line
 
 
 def _counts(lines: _Lines) -> dict[int, int]:
@@ -187,6 +205,11 @@ def _gram(line: str, order: int, number: int, *, highest: bool) -> _Gram:
         raise DataError(f"{line[:60]!r}: a score is no number", line=number) from None
     if not (score < math.inf and backoff < math.inf):
         raise DataError(f"{line[:60]!r}: a score is NaN or infinite", line=number)
+    if score > 0:
+        raise DataError(
+            f"{line[:60]!r}: the log10 of a probability is {fields[0]}, expected 0 or less",
+            line=number,
+        )
     return _Gram(
         tuple(fields[1 : order + 1]),
         score * _LN10 if score > _ZERO else -math.inf,

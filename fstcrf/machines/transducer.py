@@ -511,7 +511,7 @@ class Transducer:
         Parameters
         ----------
         path : str or Path
-            UTF-8 text.
+            UTF-8 text, perhaps gzipped.
         labels : sequence of str, optional
             The labels that it is to read; those that the file lacks are its ``<unk>``, or, without
             that, never legal. All its words when absent.
@@ -519,7 +519,8 @@ class Transducer:
         Raises
         ------
         DataError
-            A file of something else, or one that is cut short; names the line.
+            A file of something else, or one that is cut short, has no ``</s>``, has an n-gram
+            twice, a probability above 1, or a word that is no 1-gram; names the line.
         TooLargeError
             More than 20 million arcs.
         OSError
