@@ -305,6 +305,8 @@ def from_att(
     isymbols: Sequence[str] | None = None,
     osymbols: Sequence[str] | None = None,
     acceptor: bool = False,
+    numeric: bool | None = None,
+    epsilon: str = EPSILON,
 ) -> FstArrays:
     """Read a machine from text.
 
@@ -312,10 +314,14 @@ def from_att(
     ----------
     text : str
     isymbols, osymbols : sequence of str, optional
-        Symbol of label id k at k. Without them, labels are numbers where all of them are; else they
-        are numbered as they come, after epsilon.
+        Symbol of label id k at k. Labels are numbered as they come, after epsilon, when absent.
     acceptor : bool
         There is one column for both labels; `osymbols` is not needed.
+    numeric : bool, optional
+        Labels are label ids. When absent, they are where there are no symbols and all of them
+        are numbers.
+    epsilon : str
+        Another name of epsilon, beside ``<eps>``.
 
     Returns
     -------
@@ -344,10 +350,13 @@ def from_att(
             raise DataError(f"{len(fields)} columns, expected 1 or 2 or {wanted}", line=number)
         arcs.append((_state(fields[0], number), _state(fields[1], number), _score(costs, number)))
         read.append(tuple(labels))
-    inputs = _numbered([labels[0] for labels in read], isymbols)
-    outputs = inputs
-    if not acceptor:
-        outputs = _numbered([labels[1] for labels in read], osymbols)
+    tables = [isymbols] if acceptor else [isymbols, osymbols]
+    sides = []
+    for table, labels in zip(tables, zip(*read, strict=True) if read else [(), ()], strict=False):
+        there = [EPSILON if label == epsilon else label for label in labels]
+        numbers = table is None and all(map(_is_number, there)) if numeric is None else numeric
+        sides.append(_ids(there, table) if numbers else _numbered(there, table))
+    inputs, outputs = sides[0], sides[-1]
     return _assembled(first, arcs, ends, inputs, outputs)
 
 
@@ -380,12 +389,22 @@ def _score(costs: list[str], line: int) -> float:
 _Side = tuple[list[int], tuple[str, ...] | None]
 
 
+def _is_number(label: str) -> bool:
+    return label.isascii() and label.isdigit()
+
+
+def _ids(labels: list[str], table: Sequence[str] | None) -> _Side:
+    """Return labels that are label ids."""
+    limit, what = (2**31, "2^31") if table is None else (len(table), str(len(table)))
+    for label in labels:
+        if not _is_number(label):
+            raise DataError(f"label {label[:40]!r} is no number")
+        if len(label) > _LONGEST or int(label) >= limit:
+            raise DataError(f"label {label[:40]} is too large, expected a number below {what}")
+    return [int(label) for label in labels], None if table is None else tuple(table)
+
+
 def _numbered(labels: list[str], table: Sequence[str] | None) -> _Side:
-    if table is None and all(label.isascii() and label.isdigit() for label in labels):
-        large = next((x for x in labels if len(x) > _LONGEST or int(x) >= 2**31), None)
-        if large is not None:
-            raise DataError(f"label {large[:40]} is too large, expected a number below 2^31")
-        return [int(label) for label in labels], None
     names = tuple(table) if table is not None else tuple(dict.fromkeys([EPSILON, *labels]))
     ids = {name: number for number, name in reversed(list(enumerate(names)))}
     try:
