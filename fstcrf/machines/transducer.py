@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Never, Self
-from warnings import warn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +20,7 @@ from fstcrf.arguments import (
     real_array,
 )
 from fstcrf.arrays import Floats, Ints
-from fstcrf.errors import DataError, LabelError, LabelWarning, OptionError, ShapeError
+from fstcrf.errors import DataError, LabelError, OptionError, ShapeError
 from fstcrf.files import read_file
 from fstcrf.lazy import LazyModule
 
@@ -339,8 +338,7 @@ class Transducer:
         r"""Return the transducer of a text in AT&T's format, as ``fstprint`` writes it.
 
         Each line is ``source target input output [cost]``, or ``state [cost]`` for an end; costs
-        are −score. Tabs and blanks stand between fields. The first line's source is the start;
-        ``<eps>`` is no symbol.
+        are −score. The first line's source is the start; ``<eps>`` is no symbol.
 
         Parameters
         ----------
@@ -350,20 +348,16 @@ class Transducer:
         input_symbols, output_symbols : sequence of str, optional
             All symbols of each side, in order. Those of the text, as they come, when absent.
         numeric : bool
-            Symbols are numbers, as `to_att` writes them with ``numeric=True``: i + 1 is symbol i of
-            `input_symbols` or `output_symbols`, 0 is none.
+            Symbols are numbers: i + 1 is symbol i of those given, 0 is none.
         epsilon : str, optional
-            How the text says that nothing is read or written, beside ``<eps>``: ``"@0@"`` in texts
-            of foma. When absent, a symbol with such a name is one, with a warning.
+            What stands for none, beside ``<eps>``: ``"@0@"`` in texts of foma. When absent, such
+            a name is a symbol, with a warning.
 
         Raises
         ------
-        DataError
-            A line that is no arc or end; says which. A text without a state.
-        LabelError
-            A symbol that is none of those given.
-        OptionError
-            Numbers without `input_symbols`.
+        DataError, LabelError, OptionError
+            A line that is no arc or end; says which. A text without a state; a symbol that is none
+            of those given; numbers without symbols.
 
         Examples
         --------
@@ -371,19 +365,8 @@ class Transducer:
         >>> chunks
         <Transducer: the last tape → chunks; 2 states, 2 arcs, log>
         """
-        output_symbols = input_symbols if tape is None else output_symbols
-        if numeric and (input_symbols is None or output_symbols is None):
-            raise OptionError("numeric=True needs input_symbols= and output_symbols=")
-        machine = openfst.from_att(
-            text,
-            isymbols=None if input_symbols is None else openfst.symbols(input_symbols),
-            osymbols=None if output_symbols is None else openfst.symbols(output_symbols),
-            acceptor=tape is None,
-            numeric=numeric,
-            epsilon=openfst.EPSILON if epsilon is None else epsilon,
-        )
-        if epsilon is None and not numeric:
-            _warn_of_epsilon({*(machine.isymbols or ()), *(machine.osymbols or ())})
+        symbols = input_symbols, input_symbols if tape is None else output_symbols
+        machine = openfst.from_names(text, symbols, epsilon, acceptor=tape is None, numeric=numeric)
         return cls._of(replace(machine, semiring=semiring), tape)
 
     @classmethod
@@ -677,38 +660,12 @@ class Transducer:
         return made
 
     def to_att(self, *, numeric: bool = False) -> str:
-        """Return the transducer as AT&T text; `from_text` reads it.
+        """Return the transducer as AT&T text, which `from_text` reads.
 
-        Parameters
-        ----------
-        numeric : bool
-            Write numbers for symbols, i + 1 for symbol i and 0 for none.
-
-        Raises
-        ------
-        LabelError
-            A symbol that holds a tab, a blank or a line end, and no numbers are written.
+        A symbol that holds a tab, a blank or a line end is a LabelError, unless `numeric` writes
+        i + 1 for symbol i.
         """
         return openfst.att_text(self.machine, numeric=numeric, acceptor=self.tape is None)
-
-
-_EPSILONS = ("@0@", "@_EPSILON_SYMBOL_@", "<epsilon>")
-"""What other programs write where nothing is read or written."""
-
-
-def _warn_of_epsilon(symbols: set[str]) -> None:
-    """Warn of symbols that other programs write for none."""
-    found = [name for name in _EPSILONS if name in symbols]
-    numbers = symbols - {openfst.EPSILON}
-    if found:
-        what = f"{found[0]!r} is a symbol like others, and other programs write it for none: "
-        advice = f"give epsilon={found[0]!r} where it means that, else epsilon='<eps>'"
-    elif numbers and all(name.isascii() and name.isdigit() for name in numbers):
-        what = f"all symbols are numbers, such as {min(numbers)}, and are taken for their names: "
-        advice = "give numeric=True where they number symbols, else epsilon='<eps>'"
-    else:
-        return
-    warn(what + advice, LabelWarning, stacklevel=3)
 
 
 def _operand(other: object) -> Transducer:
