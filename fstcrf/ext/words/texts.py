@@ -117,7 +117,7 @@ def _sentence(block: Sequence[_Row], rows: Sequence[_Row], column: int) -> Annot
     """Return a sentence of CoNLL-U; words that stand for several are taken, not those."""
     texts = [row.text.removeprefix(_TEXT) for row in block if row.text.startswith(_TEXT)]
     words: list[tuple[str, str | None]] = []
-    covered = 0
+    covered = tokens = 0
     for row in rows:
         fields = row.text.split("\t")
         if len(fields) != 10:
@@ -125,6 +125,11 @@ def _sentence(block: Sequence[_Row], rows: Sequence[_Row], column: int) -> Annot
         first, _, last = fields[0].partition("-")
         if not first.isdigit():  # an empty node
             continue
+        if not last:
+            tokens += 1
+            if first != str(tokens):
+                asked = ": is the blank line before a sentence missing?" * (first == "1")
+                raise _LineError(row.line, f"id {first!r}, expected '{tokens}'{asked}")
         if last.isdigit():
             covered = int(last)
         elif int(first) <= covered:
