@@ -6,8 +6,9 @@ r"""CRFsuite's item text: one token a line, its label and its attributes between
     B-VP <TAB> w[0]=reckons
 
 A blank line ends a sentence. A colon in an attribute is written ``\:``, a backslash ``\\``; the
-number behind a plain colon is the attribute's value, else it is 1. ``@weight:2`` before a label,
-the weight of the sentence in training, is skipped.
+number behind a plain colon is the attribute's value, else it is 1. A label has no value: a colon in
+it may be written either way, and ``:`` is a label. ``@weight:2`` before a label, the weight of the
+sentence in training, is skipped.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class _Batch:
                 path=self.source,
                 line=number,
             )
-        self.labels.append(_parted(label)[0])
+        self.labels.append(_ESCAPED.sub(r"\1", label))
         self.items.append(rest)
         self.lines.append(number)
 
