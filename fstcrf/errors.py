@@ -282,7 +282,8 @@ class MissingDependencyError(FstcrfError, ImportError):
 class LabelWarning(UserWarning):
     """Gold labels were repaired or left out (`on_illegal`), are not known, or in no answer.
 
-    Or labels of a tagger are in no labelling that the scheme of a grammar allows.
+    Or labels of a tagger are in no labelling that the scheme of a grammar allows; or a text has
+    symbols that other programs write where nothing is read or written.
     """
 
 

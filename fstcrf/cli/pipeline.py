@@ -37,7 +37,7 @@ from fstcrf.cli.tagging import run_tokens, tag_file
 from fstcrf.cli.weights import tuned, tuning_options, weighted, weights_option, weights_text
 from fstcrf.errors import OptionError
 from fstcrf.ext.pipelines.trained import COMPOSITION, MANIFEST, Decode, Folder
-from fstcrf.files import held
+from fstcrf.files import held, read_text
 from fstcrf.taggers.jointmodel import Normalize
 from fstcrf.taggers.model.model import TrainingRecord
 from fstcrf.taggers.pipelines import (
@@ -113,7 +113,7 @@ def _written_to(folder: str, declared: Pipeline) -> list[str]:
 
 def _named_in(path: str) -> list[str]:
     """Return a declaration and the files that it names."""
-    given = tomllib.loads(Path(path).read_text("utf-8"))
+    given = tomllib.loads(read_text(path))
     tables = [given, *given["task"].values()]
     values = [table[key] for table in tables for key in _FILES if key in table]
     names = [name for one in values for name in ([one] if isinstance(one, str) else one)]

@@ -23,7 +23,7 @@ from fstcrf.cli.options import (
 )
 from fstcrf.cli.reporting import Reporter
 from fstcrf.cli.sources import SEPARATORS
-from fstcrf.errors import DataError
+from fstcrf.files import read_text, text_lines
 from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import read_columns
 
@@ -123,9 +123,7 @@ def _phrases(paths: Sequence[str]) -> dict[str, list[str]] | None:
     """Return the phrases of dictionaries by the names of their files."""
     found: dict[str, list[str]] = {}
     for path in paths:
-        try:
-            lines = Path(path).read_text("utf-8").splitlines()
-        except UnicodeDecodeError:
-            raise DataError("a dictionary that is not UTF-8", path=path) from None
-        found.setdefault(Path(path).stem, []).extend(line for line in lines if line.strip())
+        lines = text_lines(read_text(path))
+        name = Path(path.removesuffix(".gz")).stem
+        found.setdefault(name, []).extend(line for line in lines if line.strip(" \t"))
     return found or None

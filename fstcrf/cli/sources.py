@@ -15,7 +15,7 @@ from fstcrf.cli.models import Model, Part, columns_read, data_columns, taggers, 
 from fstcrf.cli.reporting import say, too_narrow
 from fstcrf.errors import DataError
 from fstcrf.ext.filling import ColumnFiller, ConlluFiller, Filler, KeptText
-from fstcrf.files import Source, opening
+from fstcrf.files import Source, opening, text_fields, text_lines
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import (
     Corpus,
@@ -360,11 +360,11 @@ def _like(
     several: Sequence[tuple[str, ...]], read: set[str], path: str, separator: str | None
 ) -> list[tuple[str, ...]]:
     """Return the columns of those training data that an input looks like, as it begins."""
-    lines = (line for line in opening(path).splitlines() if line.strip() and line[0] != "#")
+    lines = (line for line in text_lines(opening(path)) if line.strip(" \t") and line[0] != "#")
     first = next((line for line in lines if not line.startswith(_DOCUMENT)), "")
     if _CONLLU_ROW.match(first):
         return [columns for columns in several if _of_conllu(columns)]
-    width = len(first.split(separator))
+    width = len(first.split(separator) if separator else text_fields(first))
     return [
         columns
         for columns in several

@@ -16,6 +16,7 @@ A label ``_`` of CoNLL-U means that there is none: the key is left out.
 from __future__ import annotations
 
 import io
+import re
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +40,7 @@ _NOTHING = "_"
 _FEATS, _MISC = CONLLU.index("feats"), CONLLU.index("misc")
 _TAB, _LINE_END, _RETURN = ord("\t"), ord("\n"), ord("\r")
 _NEVER = np.zeros(1, dtype=bool)
+_ENDS = re.compile(rb"\r\n?|\n")
 _OPENINGS = (b"# newdoc", b"# newpar", b"#newdoc", b"#newpar")
 
 
@@ -321,7 +323,8 @@ class Filler(ABC):
             self._file.write(self._labelled(block, head, end, tokens, own))
             more = k + 1 < len(numbers) and numbers[k + 1] == number
             if more and not block.data[head:end].endswith(line_end * 2):
-                self._file.write(line_end * (1 if block.data[:end].endswith(b"\n") else 2))
+                ended = block.data[end - 1 : end] in {b"\n", b"\r"}
+                self._file.write(line_end * (1 if ended else 2))
             before = number
         return bounds[-1][1] if bounds else 0
 
@@ -383,6 +386,8 @@ class ColumnFiller(Filler):
         if not len(tokens):
             return block.data[start:end]
         ends, text = block.ends[tokens], block.text
+        if _lone_returns(block.data):
+            return self._row_by_row(block, start, end, tokens, columns)
         row_ends = ends - 1
         row_ends[-1] += text[ends[-1] - 1] != _LINE_END  # of the last row of a file alone
         if self._between is None:
@@ -405,8 +410,29 @@ class ColumnFiller(Filler):
         tail = block.data[ends[-1] : end]
         return bytes(rows) + tail if tail else rows
 
+    def _row_by_row(
+        self, block: _Block, start: int, end: int, tokens: Longs, columns: Sequence[Column]
+    ) -> bytes:
+        """Return the same where carriage returns alone end lines."""
+        labels = zip(*(column.strings() for column in columns), strict=True)
+        parts = []
+        for token, row in zip(tokens.tolist(), labels, strict=True):
+            begin, last = int(block.starts[token]), int(block.ends[token])
+            text = block.data[begin:last].rstrip(b"\r\n")
+            if self._between is None:
+                self._between = "\t" if b"\t" in text else " "
+            cells = [label.encode() for label in row]
+            filled = self._between.encode().join(cells if self._replaced else [text, *cells])
+            parts += [block.data[start:begin], filled, block.data[begin + len(text) : last]]
+            start = last
+        return b"".join([*parts, block.data[start:end]])
+
     def _opening(self, block: _Block, _: int, token: int) -> tuple[int, bytes]:
         return int(block.starts[token]), b""
+
+
+def _lone_returns(data: bytes) -> bool:
+    return b"\r" in data and data.count(b"\r") > data.count(b"\r\n")
 
 
 class ConlluFiller(Filler):
@@ -503,7 +529,11 @@ class _Block:
     def __init__(self, data: bytes, lines: Longs) -> None:
         self.data = data
         self.text: Bytes = np.frombuffer(data, dtype=np.uint8)
-        self.breaks: Longs = np.flatnonzero(self.text == _LINE_END)
+        ends = self.text == _LINE_END
+        if b"\r" in data:  # a carriage return ends a line, too, unless a line feed follows
+            ends[:-1] |= (self.text[:-1] == _RETURN) & ~ends[1:]
+            ends[-1] |= self.text[-1] == _RETURN
+        self.breaks: Longs = np.flatnonzero(ends)
         bounds = np.empty(len(self.breaks) + 2, dtype=np.int64)
         bounds[0], bounds[-1] = 0, len(data)
         np.add(self.breaks, 1, out=bounds[1:-1])
@@ -582,10 +612,12 @@ class _Block:
 
     def line_end(self, start: int, end: int) -> bytes:
         """Return how the lines of a sentence end."""
-        return b"\r\n" if b"\r\n" in self.data[start:end] else b"\n"
+        found = _ENDS.search(self.data, start, end)
+        return b"\n" if found is None else found[0]
 
     def _lines(self, start: int) -> Iterator[bytes]:
-        while start < len(self.data):
-            end = self.data.find(b"\n", start) + 1 or len(self.data)
-            yield self.data[start:end]
-            start = end
+        for end in self.breaks[np.searchsorted(self.breaks, start) :]:
+            yield self.data[start : end + 1]
+            start = int(end) + 1
+        if start < len(self.data):
+            yield self.data[start:]

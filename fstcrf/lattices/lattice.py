@@ -571,9 +571,20 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         found: pynini.Fst = openfst.to_fst(self.machine, arc_type)
         return found
 
-    def to_att(self) -> str:
-        """Return the lattice as AT&T text: source, target, input and cost of every arc."""
-        return openfst.att_text(self.machine, acceptor=True)
+    def to_att(self, *, numeric: bool = False) -> str:
+        """Return the lattice as AT&T text: source, target, input and cost of every arc.
+
+        Parameters
+        ----------
+        numeric : bool
+            Write numbers for labels, i + 1 for label i.
+
+        Raises
+        ------
+        LabelError
+            A label that holds a tab, a blank or a line end, and no numbers are written.
+        """
+        return openfst.att_text(self.machine, numeric=numeric, acceptor=True)
 
     def draw(
         self,

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, check_scores, label_tuple, real_array
 from fstcrf.arrays import Ints
 from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
-from fstcrf.files import read_file
+from fstcrf.files import read_text, text_fields, text_lines
 from fstcrf.machines.transducer import Transducer
 
 MOST_ARCS = 20_000_000
@@ -111,12 +111,7 @@ class _Gram(NamedTuple):
 
 def read_arpa(path: str | Path, labels: LabelSet | None = None) -> Transducer:
     """Return the language model of an ARPA file as an acceptor; see `Transducer.lm`."""
-    data = read_file(path)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError("a byte is not UTF-8", path=str(path), line=line) from None
+    text = read_text(path)
     try:
         grams = list(_grams(text))
     except DataError as error:
@@ -128,7 +123,7 @@ class _Lines:
     """The lines of a file that hold something, with their numbers."""
 
     def __init__(self, text: str) -> None:
-        lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+        lines = [(number, line.strip(" \t")) for number, line in enumerate(text_lines(text), 1)]
         self.last = max(len(lines), 1)
         self.left = iter([line for line in lines if line[1]])
         self.number, self.line = 1, ""
@@ -150,19 +145,37 @@ def _grams(text: str) -> Iterator[_Gram]:
         if not lines.line:
             raise lines.error("no line \\data\\, expected the language model of an ARPA file")
     counts = _counts(lines)
+    seen: dict[tuple[str, ...], int] = {}  # the line of each n-gram
     for order, count in counts.items():
         if lines.line != f"\\{order}-grams:":
             raise lines.error(f"{lines.line!r}, expected \\{order}-grams:")
+        head = lines.number
         for k in range(count):
             line = lines.following()
             if line.startswith("\\") or not line:
                 raise lines.error(
                     f"{k} {order}-grams, but {count} were announced: the file is cut short"
                 )
-            yield _gram(line, order, lines.number, highest=order == len(counts))
+            gram = _gram(line, order, lines.number, highest=order == len(counts))
+            _check_new(gram.words, seen, lines.number)
+            yield gram
+        if order == 1 and (_END,) not in seen:
+            problem = f"no {_END} among the 1-grams, expected the probability that a sentence ends"
+            raise DataError(problem, line=head)
         _ = lines.following()
     if lines.line != "\\end\\":
         raise lines.error(f"{lines.line!r}, expected \\end\\: the file is cut short")
+
+
+def _check_new(words: tuple[str, ...], seen: dict[tuple[str, ...], int], line: int) -> None:
+    """Refuse an n-gram that was there before, or that has a word that is no 1-gram."""
+    if words in seen:
+        problem = f"{' '.join(words)!r} is there twice, in line {seen[words]}, too"
+        raise DataError(problem, line=line)
+    missing = [word for word in words if (word,) not in seen]
+    if missing and len(words) > 1:
+        raise DataError(f"the word {missing[0]!r} is not among the 1-grams", line=line)
+    seen[words] = line
 
 
 def _counts(lines: _Lines) -> dict[int, int]:
@@ -179,7 +192,7 @@ def _counts(lines: _Lines) -> dict[int, int]:
 
 
 def _gram(line: str, order: int, number: int, *, highest: bool) -> _Gram:
-    fields = line.split()
+    fields = text_fields(line)
     if len(fields) not in ({order + 1} if highest else {order + 1, order + 2}):
         last = ", of the highest order without a back-off" if highest else ""
         raise DataError(
@@ -192,6 +205,11 @@ def _gram(line: str, order: int, number: int, *, highest: bool) -> _Gram:
         raise DataError(f"{line[:60]!r}: a score is no number", line=number) from None
     if not (score < math.inf and backoff < math.inf):
         raise DataError(f"{line[:60]!r}: a score is NaN or infinite", line=number)
+    if score > 0:
+        raise DataError(
+            f"{line[:60]!r}: the log10 of a probability is {fields[0]}, expected 0 or less",
+            line=number,
+        )
     return _Gram(
         tuple(fields[1 : order + 1]),
         score * _LN10 if score > _ZERO else -math.inf,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arguments import real_array, real_number
 from fstcrf.errors import ShapeError
+from fstcrf.files import text_fields
 from fstcrf.machines.transducer import Semiring, Transducer
 
 
@@ -53,7 +54,7 @@ def of_pairs(
 
 
 def _labels(labels: str | Sequence[str]) -> list[str]:
-    return labels.split() if isinstance(labels, str) else list(labels)
+    return text_fields(labels) if isinstance(labels, str) else list(labels)
 
 
 def of_table(

@@ -325,7 +325,15 @@ class Transducer:
 
     @classmethod
     def from_text(
-        cls, text: str, *, semiring: Semiring = "log", tape: str | None = "output"
+        cls,
+        text: str,
+        *,
+        semiring: Semiring = "log",
+        tape: str | None = "output",
+        input_symbols: LabelSet | None = None,
+        output_symbols: LabelSet | None = None,
+        numeric: bool = False,
+        epsilon: str | None = None,
     ) -> Self:
         r"""Return the transducer of a text in AT&T's format, as ``fstprint`` writes it.
 
@@ -337,11 +345,19 @@ class Transducer:
         text : str
         semiring, tape
             As for the class; with ``tape=None`` there is one column for both symbols.
+        input_symbols, output_symbols : sequence of str, optional
+            All symbols of each side, in order. Those of the text, as they come, when absent.
+        numeric : bool
+            Symbols are numbers: i + 1 is symbol i of those given, 0 is none.
+        epsilon : str, optional
+            What stands for none, beside ``<eps>``: ``"@0@"`` in texts of foma. When absent, such
+            a name is a symbol, with a warning.
 
         Raises
         ------
-        DataError
-            A line that is no arc or end; says which. A text without a state.
+        DataError, LabelError, OptionError
+            A line that is no arc or end; says which. A text without a state; a symbol that is none
+            of those given; numbers without symbols.
 
         Examples
         --------
@@ -349,13 +365,8 @@ class Transducer:
         >>> chunks
         <Transducer: the last tape → chunks; 2 states, 2 arcs, log>
         """
-        machine = openfst.from_att(text, acceptor=tape is None)
-        for label, table in (
-            (machine.ilabel, machine.isymbols),
-            (machine.olabel, machine.osymbols),
-        ):
-            if table is None and label.any():
-                raise DataError(f"symbols are names, not numbers such as {label.max()}")
+        symbols = input_symbols, input_symbols if tape is None else output_symbols
+        machine = openfst.from_names(text, symbols, epsilon, acceptor=tape is None, numeric=numeric)
         return cls._of(replace(machine, semiring=semiring), tape)
 
     @classmethod
@@ -511,7 +522,7 @@ class Transducer:
         Parameters
         ----------
         path : str or Path
-            UTF-8 text.
+            UTF-8 text, perhaps gzipped.
         labels : sequence of str, optional
             The labels that it is to read; those that the file lacks are its ``<unk>``, or, without
             that, never legal. All its words when absent.
@@ -519,7 +530,8 @@ class Transducer:
         Raises
         ------
         DataError
-            A file of something else, or one that is cut short; names the line.
+            A file of something else, or one that is cut short, has no ``</s>``, has an n-gram
+            twice, a probability above 1, or a word that is no 1-gram; names the line.
         TooLargeError
             More than 20 million arcs.
         OSError
@@ -647,9 +659,13 @@ class Transducer:
         made: pynini.Fst = openfst.to_fst(self.machine, arc_type or kind)
         return made
 
-    def to_att(self) -> str:
-        """Return the transducer as AT&T text; see `from_text`."""
-        return openfst.att_text(self.machine, acceptor=self.tape is None)
+    def to_att(self, *, numeric: bool = False) -> str:
+        """Return the transducer as AT&T text, which `from_text` reads.
+
+        A symbol that holds a tab, a blank or a line end is a LabelError, unless `numeric` writes
+        i + 1 for symbol i.
+        """
+        return openfst.att_text(self.machine, numeric=numeric, acceptor=self.tape is None)
 
 
 def _operand(other: object) -> Transducer:

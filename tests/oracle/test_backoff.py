@@ -145,6 +145,23 @@ FILES: dict[str, tuple[str, str]] = {
         arpa(GRAMS).replace("-0.5\ta b a", "-0.5\ta b a\t-0.1"),
         "5 fields, .* 3 words, of the highest order without a back-off",
     ),
+    "no end of sentences": (
+        arpa({w: x for w, x in GRAMS.items() if w != ("</s>",)}),
+        "no </s> among the 1-grams",
+    ),
+    "an n-gram twice": (
+        arpa(GRAMS).replace("ngram 2=4", "ngram 2=5").replace("\n-0.4\ta b", 2 * "\n-0.4\ta b"),
+        "'a b' is there twice, in line",
+    ),
+    "a word twice": (
+        arpa(GRAMS).replace("ngram 1=5", "ngram 1=6").replace("\n-0.6\ta", "\n-0.6\ta\n-0.6\ta"),
+        "'a' is there twice, in line",
+    ),
+    "a probability above 1": (
+        arpa(GRAMS).replace("-0.4\ta b", "0.4\ta b"),
+        "0.4, expected 0 or less",
+    ),
+    "a word that is no 1-gram": (arpa(GRAMS).replace("-0.4\ta b", "-0.4\ta c"), "the word 'c'"),
     "too many words": (arpa(GRAMS).replace("-0.6\ta", "-0.6\ta b c d"), "6 fields|fields, expect"),
 }
 

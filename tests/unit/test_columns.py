@@ -47,7 +47,7 @@ def test_the_same_corpus(data: bytes) -> None:
 def test_only_space_and_tab_separate() -> None:
     text = "a\u00a0b\x0bc\x0cd\u2003e\x1cf X\n"
     assert read(text.encode()).column_lists("word") == [["a\u00a0b\x0bc\x0cd\u2003e\x1cf"]]
-    assert read(b"a\rb X\n").column_lists("word") == [["a\rb"]]
+    assert read(b"a X\rb X\r\rc X").column_lists("word") == [["a", "b"], ["c"]]
 
 
 def test_a_given_separator_splits_exactly() -> None:

@@ -186,10 +186,10 @@ def by_lines(data: str) -> tuple[list[list[str]], list[Place], list[str], list[i
     for line in [*data.split("\n"), ""]:
         fields = line.split("\t")
         if found := re.match(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)", line):
-            headers.append(found[1].strip())
+            headers.append(found[1].strip(" \t"))
             position = 0
         elif found := re.match(r"#\s*text\s*=\s?(.*)", line):
-            text = found[1].rstrip()
+            text = found[1].rstrip(" \t")
         elif not line.strip(" \t"):
             if n := len(rows) - len(places):
                 text = written.rstrip() if text is None else text
@@ -229,13 +229,15 @@ SPACES = st.sampled_from(["", " ", "  ", "\u3000", "\x85", "\u2009 ", "\u180e"])
 @st.composite
 def treebanks(draw: st.DrawFn) -> str:
     lines: list[str] = []
+    before = 0  # tokens of the sentence that has no blank line behind it
     for _ in range(draw(st.integers(0, 5))):
         if draw(st.booleans()):
             lines.append(
                 draw(st.sampled_from(["# newdoc", "# newdoc id = d", "#newdoc id=\u3042"]))
             )
-        body, text, size, taken = [], "", draw(st.integers(0, 4)), 0
-        for number in range(1, size + 1):
+        body, text, taken = [], "", 0
+        size = before + draw(st.integers(0, 4))
+        for number in range(before + 1, size + 1):
             form, space = draw(FORMS), draw(SPACES)
             if number > taken and draw(st.integers(0, 3)) == 0:
                 last = taken = draw(st.integers(number, size))
@@ -247,7 +249,9 @@ def treebanks(draw: st.DrawFn) -> str:
             text += form + space
         if draw(st.booleans()):
             lines.append(f"# text = {text if draw(st.integers(0, 4)) else text[1:]}")
-        lines += [*body, *([draw(st.sampled_from(["", " ", "\t "]))] * draw(st.integers(0, 2)))]
+        blank = draw(st.integers(0, 2))
+        lines += [*body, *([draw(st.sampled_from(["", " ", "\t "]))] * blank)]
+        before = 0 if blank else size
     return "".join([line + "\n" for line in lines])
 
 
@@ -306,7 +310,8 @@ def test_long_ids_are_read_in_time(tmp_path: Path) -> None:
     path = tmp_path / "long.conllu"
     path.write_text(row("9" * 100_000, "a") + "\n\n", "utf-8")
     begun = time.process_time()
-    assert read_conllu(path).column_lists("form") == [["a"]]
+    with pytest.raises(DataError, match=r"long\.conllu:1: id '9+ … 9+', expected '1'"):
+        read_conllu(path)
     assert time.process_time() - begun < 1
 
 
@@ -317,3 +322,56 @@ def test_ids_of_too_many_digits_are_errors(rows: tuple[str, str], tmp_path: Path
     path.write_text("\n".join(row(one.format(n="9" * 5_000), "a") for one in rows) + "\n\n")
     with pytest.raises(DataError, match=r"long\.conllu:[12]: "):
         read_conllu(path)
+
+
+# --- Ids ------------------------------------------------------------------------------------------
+
+
+def sentence(*ids: str) -> list[str]:
+    return [row(name, f"w{name}") for name in ids]
+
+
+A, B = sentence("1", "2"), sentence("1", "2-3", "2", "3")
+DISORDER = {
+    "a blank line is missing": ([*A, *B], 3, "id '1', expected '3': is the blank line before"),
+    "and there is a comment": ([*A, "# sent_id = 2", *A], 4, "id '1', expected '3': is the blank"),
+    "an id twice": (sentence("1", "2", "2"), 3, "id '2', expected '3'$"),
+    "an id left out": (sentence("1", "3"), 2, "id '3', expected '2'$"),
+    "from 0": (sentence("0", "1"), 1, "id '0', expected '1'$"),
+    "from 2": (sentence("2", "3"), 1, "id '2', expected '1'$"),
+    "backwards": (sentence("1", "3", "2"), 2, "id '3', expected '2'$"),
+    "a zero before": (sentence("01"), 1, "id '01', expected '1'$"),
+    "other digits": (sentence("\u0661"), 1, "id '\u0661', expected '1'$"),
+    "an empty node too early": (sentence("1.1", "1"), 1, "'1.1' of an empty node, expected '0.1'"),
+    "an empty node too late": (sentence("1", "2", "1.1"), 3, "'1.1' of an empty node, expected"),
+    "an empty node twice": (sentence("1", "1.1", "1.1"), 3, "an empty node, expected '1.2'"),
+    "an empty node left out": (sentence("1", "1.2"), 2, "'1.2' of an empty node, expected '1.1'"),
+}
+ORDER = {
+    "tokens": ("1", "2", "3"),
+    "ranges": ("1-2", "1", "2", "3", "4-4", "4"),
+    "empty nodes": ("0.1", "0.2", "1", "1.1", "2", "3-4", "3", "3.1", "3.2", "4", "4.1"),
+}
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3, 1 << 16])
+@pytest.mark.parametrize("name", DISORDER)
+def test_ids_run_from_1(name: str, lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fstcrf.text.corpus.batches.BLOCK_LINES", lines)
+    rows, line, problem = DISORDER[name]
+    before = [*B, "", *A, "", ""]
+    text = "\n".join([*before, *rows, "", *A, "", ""])
+    with pytest.raises(DataError, match=problem) as caught:
+        read_conllu(io.BytesIO(text.encode()))
+    assert caught.value.line == len(before) + line
+    with pytest.raises(DataError, match=problem) as caught:
+        list(stream_conllu(io.BytesIO(text.encode()), batch_tokens=lines))
+    assert caught.value.line == len(before) + line
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_ids_that_run_are_read(name: str) -> None:
+    text = "\n".join([*sentence(*ORDER[name]), "", *A, "", ""])
+    corpus = read_conllu(io.BytesIO(text.encode()))
+    own = [x for x in ORDER[name] if x.isdecimal()]
+    assert corpus.column_lists("id") == [own, ["1", "2"]]

@@ -247,10 +247,16 @@ def test_conllu_in_pieces(tmp_path: Path) -> None:
 # --- Pieces ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("end", [None, "\r\n", "\r"])
+@pytest.mark.parametrize("chunk", [1, 3, 1 << 16])
 @pytest.mark.parametrize("size", [1, 7, 50, 100_000])
-def test_pieces_are_the_whole(tmp_path: Path, monkeypatch: Any, size: int) -> None:
+def test_pieces_are_the_whole(
+    tmp_path: Path, monkeypatch: Any, size: int, chunk: int, end: str | None
+) -> None:
     monkeypatch.setattr(collection, "PIECE_BYTES", size)
+    monkeypatch.setattr(collection, "CHUNK_BYTES", chunk)
     text = "a 1 x\nb 2 y\n\n\n \nc 3 x\r\n\r\nd 4 y\n\ne 5 x"
+    text = text if end is None else text.replace("\r", "").replace("\n", end)
     path = tmp_path / "text.txt"
     path.write_bytes(text.encode())
     files = CorpusFiles([path], COLUMNS)

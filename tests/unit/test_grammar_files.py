@@ -195,7 +195,7 @@ def test_a_file(tmp_path: Path) -> None:
     assert str(raised.value) == f"{path}:2:13: no label 'ü'; there are 'u'"
     assert (raised.value.path, raised.value.line) == (str(path), 2)
     path.write_bytes(b"# ok\n# \xff\n")
-    with pytest.raises(GrammarError, match=r"np\.grm:2: a byte is not UTF-8"):
+    with pytest.raises(GrammarError, match=r"np\.grm:2: byte 0xff is not UTF-8"):
         Grammar.from_file(path)
     with pytest.raises(FileNotFoundError):
         Grammar.from_file(tmp_path / "absent.grm")

@@ -12,6 +12,7 @@ import pytest
 from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError
 from fstcrf.text.corpus.items import item_of, read_items, stream_items
+from tests.support.command import done
 
 TEXT = """\
 D\tw=the\tfirst
@@ -67,8 +68,27 @@ def test_values_that_are_no_numbers(text: str) -> None:
 def test_labels() -> None:
     lines = "\tB\\:x\ta\n@weight:2\tC\ta\n@weight\tD:9\ta\n@weights\ta\n"
     corpus = read_items(read(lines))
-    assert corpus.column_lists("label") == [["B:x", "C", "D", "@weights"]]
+    assert corpus.column_lists("label") == [["B:x", "C", "D:9", "@weights"]]
     assert read_items(read("@weight:2\nA\tx\n")).column_lists("label") == [["A"]]
+
+
+@pytest.mark.parametrize(
+    "label",
+    [":", "::", "A:1", "A:", ":1", "1:2:3", "\\", "a\\b", "\\:", "\\\\", "x y", "\xa0", "#"],
+)
+def test_a_label_is_whole_through_every_door(label: str, tmp_path: Path) -> None:
+    """Escaped or, where it has no backslash, as it stands: read, streamed, tagged and scored."""
+    tagger = CRF.train([[["w=a"], ["w=b"]]] * 5, [[label, "other"]] * 5, max_iterations=20)
+    tagger.save(tmp_path / "m.fstcrf")
+    escaped = label.replace("\\", "\\\\").replace(":", "\\:")
+    for written in {escaped} if "\\" in label else {escaped, label}:
+        path = tmp_path / "x.items"
+        path.write_text(f"{written}\tw=a\nother\tw=b\n\n", "utf-8")
+        for corpus in (read_items(path), *stream_items(path)):
+            assert corpus.column_lists("label") == [[label, "other"]]
+        found = done("tag", tmp_path / "m.fstcrf", path, "--separator", "tab")
+        assert found.splitlines()[0] == f"{label}\t{label}"
+        assert "accuracy: 100.00%" in done("eval", tmp_path / "m.fstcrf", path, "--tokens")
 
 
 def test_ends_of_lines_and_files(tmp_path: Path) -> None:

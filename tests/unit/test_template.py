@@ -174,7 +174,7 @@ def test_member_lists_are_read_once_and_kept(tmp_path: Path) -> None:
 def test_unreadable_files(tmp_path: Path) -> None:
     file = tmp_path / "x.tpl"
     file.write_bytes(b"U:%x[0,w]\nU:\xff\n")
-    with pytest.raises(DataError, match=r"x\.tpl:2: a byte is not UTF-8"):
+    with pytest.raises(DataError, match=r"x\.tpl:2: byte 0xff is not UTF-8"):
         read_template(file)
     file.write_text("# nothing\n", encoding="utf-8")
     with pytest.raises(TemplateError, match="holds no templates"):

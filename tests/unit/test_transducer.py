@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,14 @@ import pytest
 
 import fstcrf
 from fstcrf import Lattice, Transducer
-from fstcrf.errors import DataError, FstcrfError, LabelError, OptionError, ShapeError
+from fstcrf.errors import (
+    DataError,
+    FstcrfError,
+    LabelError,
+    LabelWarning,
+    OptionError,
+    ShapeError,
+)
 from fstcrf.machines import openfst
 from tests.support.fsts import pynini_or_skip
 
@@ -96,7 +104,6 @@ def test_the_tape_that_is_read_is_named_and_acceptors_add_none() -> None:
     ("make", "error", "text"),
     [
         (lambda: Transducer.from_text("0 1 a\n"), DataError, "3 columns, expected 1 or 2 or 4 or"),
-        (lambda: Transducer.from_text("0 1 1 2\n1"), DataError, r"names, not numbers such as \d"),
         (lambda: Transducer.from_text(""), DataError, "no state to start in"),
         (lambda: Transducer.from_pairs([("a", "b")], [1, 2]), ShapeError, "2 scores for 1 pairs"),
         (lambda: Transducer.from_table({"a": {"b": float("nan")}}), FstcrfError, "NaN|nan"),
@@ -135,3 +142,60 @@ def test_labels_of_tokens_are_scored_where_each_token_writes_one() -> None:
     assert np.isclose(found.log_partition(), np.logaddexp.reduce(scores))
     with pytest.raises(ShapeError, match="reads a label and writes none in state 0: compose a"):
         _ = first @ Transducer.from_table({"O": None, "B-NP": "N"}) @ second
+
+
+# --- Text there and back --------------------------------------------------------------------------
+
+SYMBOLS = ["a", "0", "7", "a b", "\xa0", "x\u3000y", "\u2028", "\x85", "a\tb", "a\nb", "\r", "@0@",
+           "@_EPSILON_SYMBOL_@", "<epsilon>", "a:b", "#", "\ufeff", "\x0b", "−1", "٣"]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.LabelWarning")
+@pytest.mark.parametrize("tape", ["output", None])
+@pytest.mark.parametrize("symbol", SYMBOLS)
+@pytest.mark.parametrize("other", ["b", "1", "0"])
+def test_text_comes_back_or_the_remedy_works(symbol: str, other: str, tape: str | None) -> None:
+    inputs = (other, symbol) if other != symbol else (symbol,)
+    outputs = inputs if tape is None else (symbol,)
+    one = Transducer.from_arrays(
+        [0, 0, 1], [0, len(inputs) - 1, -1], [0, len(outputs) - 1, -1], [1, 1, 0], [0.5, -1.0, 0.0],
+        final=[-np.inf, 0.25], input_symbols=inputs, output_symbols=outputs, tape=tape,
+    )  # fmt: skip
+    tables: dict[str, Any] = {"input_symbols": inputs, "output_symbols": outputs, "tape": tape}
+    if set(symbol) & set("\t\n\r "):
+        with pytest.raises(LabelError, match="numeric=True"):
+            one.to_att()
+    else:
+        assert same(Transducer.from_text(one.to_att(), tape=tape), one)
+        assert same(Transducer.from_text(one.to_att(), **tables), one)
+    assert same(Transducer.from_text(one.to_att(numeric=True), numeric=True, **tables), one)
+    lattice = Lattice.from_paths([inputs], [0.5], inputs)
+    assert lattice.to_att(numeric=True).splitlines()[0].split("\t")[2] == "1"
+
+
+def same(one: Transducer, other: Transducer) -> bool:
+    arrays = ("source", "input", "output", "target", "score", "final")
+    names = ("input_symbols", "output_symbols", "tape")
+    return all(getattr(one, x) == getattr(other, x) for x in names) and all(
+        np.array_equal(getattr(one, x), getattr(other, x)) for x in arrays
+    )
+
+
+@pytest.mark.parametrize("name", ["@0@", "@_EPSILON_SYMBOL_@", "<epsilon>", "0"])
+def test_the_epsilon_of_other_programs_is_named(name: str) -> None:
+    text = f"0 0 1 {name}\n0"
+    with pytest.warns(LabelWarning, match=f"'{name}' is a symbol|such as 0"):
+        found = Transducer.from_text(text)
+    assert found.output_symbols == (name,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        meant = Transducer.from_text(text, epsilon=name)
+        plain = Transducer.from_text(text, epsilon="<eps>")
+    assert meant.output.tolist() == [-1]
+    assert same(plain, found)
+    with pytest.raises(OptionError, match="needs input_symbols= and output_symbols="):
+        Transducer.from_text("0 0 1 0\n0", numeric=True)
+    with pytest.raises(DataError, match="label 'x' is no number"):
+        Transducer.from_text("0 0 1 x\n0", numeric=True, input_symbols=["a"], output_symbols=["a"])
+    with pytest.raises(DataError, match=r"label 2 is too large, .* below 2$"):
+        Transducer.from_text("0 0 2 1\n0", numeric=True, input_symbols=["a"], output_symbols=["a"])

@@ -181,6 +181,11 @@ def test_files_of_annotations_are_read(tmp_path: Path) -> None:
     path.write_text(f"# text = abc a\n{''.join(lines)}3\ta\t_\tX\tV{rest}\n", "utf-8")
     assert read_words(path) == [Annotation("abc a", [KnownWord(0, 3), KnownWord(4, 5, "V")])]
     assert read_words(path, column="upos")[0].words[1].label == "X"
+    for ids, problem in (("121", "3: id '1', expected '3': is the blank"), ("13", "2: id '3'")):
+        rows = [f"{name}\ta\t_\tX\t_\t_\t_\t_\t_\t_\n" for name in ids]
+        path.write_text("".join(rows), "utf-8")
+        with pytest.raises(DataError, match=problem):
+            read_words(path)
     path.write_text("a|b\n\nc-a\n", "utf-8")
     assert [one.text for one in read_marked(path)] == ["ab", "ca"]
     for text, line in (("a\tN\tx\n", 1), ("a\tN\n\n\tN\n", 3)):

@@ -35,7 +35,7 @@ from fstcrf.ext.lexicon.kernel import (
     find_words,
 )
 from fstcrf.ext.lexicon.words import Candidates, Word, WordAnswer, WordLabels, first_field
-from fstcrf.files import atomic_write, path_name
+from fstcrf.files import atomic_write, opening, path_name, text_lines
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.lattices import AnyLattice, Lattice
 from fstcrf.lattices.constructors import from_words
@@ -500,7 +500,7 @@ def _cost_factor(folder: Path) -> float:
     """Return the cost of one nat that a dictionary says."""
     path = folder / "dicrc"
     if path.is_file():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in text_lines(opening(str(path))):
             name, _, value = line.partition("=")
             if name.strip() == "cost-factor" and value.strip().isdigit() and int(value):
                 return float(value)

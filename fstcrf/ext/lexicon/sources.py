@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 from fstcrf.errors import DataError
 from fstcrf.ext.lexicon.characters import Characters, Kind
 from fstcrf.ext.lexicon.dictionary import Entry
-from fstcrf.files import atomic_write
+from fstcrf.files import atomic_write, open_path, read_lines, text_fields, text_lines
 
 
 def _lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
     """Lines with something on them, numbered from 1."""
     try:
-        text = path.read_text(encoding=encoding)
+        with open_path(path) as file:
+            text = file.read().decode(encoding)
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not {encoding}: {error.reason}; name its encoding") from None
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield number, line.rstrip("\r")
+    for number, line in enumerate(text_lines(text), start=1):
+        if line.strip(" \t"):
+            yield number, line
 
 
 def _numbers(path: Path, number: int, fields: Sequence[str], what: str) -> list[int]:
@@ -81,13 +82,13 @@ def read_matrix(path: Path) -> NDArray[np.int16]:
     The first line says how many right contexts (of the word before) and left contexts (of the word
     behind) there are; the others are a context of each kind and their cost.
     """
-    with path.open("rb") as file:
-        head = file.readline().split()
-        sizes = _numbers(path, 1, [field.decode("ascii", "replace") for field in head], "two sizes")
+    with open_path(path) as file:
+        lines = read_lines(file, str(path))
+        sizes = _numbers(path, 1, text_fields(next(lines, "")), "two sizes")
         if len(sizes) != 2 or not all(0 < n <= 1 << 16 for n in sizes):
             raise DataError(f"{path}, line 1: expected two sizes from 1 to 65536")
         try:
-            rows = np.loadtxt(file, dtype=np.int64, ndmin=2, comments=None)
+            rows = np.loadtxt(lines, dtype=np.int64, ndmin=2, comments=None)
         except ValueError as error:
             raise DataError(f"{path}: expected lines of three numbers: {error}") from None
     rights, lefts = sizes
@@ -127,7 +128,7 @@ def read_characters(path: Path, encoding: str = "utf-8") -> Characters:
     kinds: dict[str, Kind] = {}
     ranges: list[tuple[int, int, list[str]]] = []
     for number, line in _lines(path, encoding):
-        fields = line.split("#", 1)[0].split()
+        fields = text_fields(line.split("#", 1)[0])
         if not fields:
             continue
         if fields[0].lower().startswith("0x"):

@@ -18,7 +18,7 @@ import msgspec
 from fstcrf.errors import DataError, GrammarError, ModelFileError, OptionError
 from fstcrf.ext.pipelines.pipeline import Pipeline, reading_order
 from fstcrf.ext.pipelines.task import Task, named
-from fstcrf.files import path_name, read_file
+from fstcrf.files import path_name, read_text
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.machines.grammar.constraint import Constraint
@@ -146,10 +146,10 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         The TOML file itself cannot be read, or what should be a tagger is none.
     """
     place = Path(path_name(path))
-    data = read_file(place)
+    text = read_text(place)
     try:
-        given = tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as error:  # no UTF-8, numbers of too many digits
+        given = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # numbers of too many digits
         raise OptionError(f"{path}: no TOML: {error}") from None
     file = _Table(given, place)
     file.check_keys(_KEYS)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from pathlib import Path
 from typing import Self, TypeVar
 
 import numpy as np
@@ -15,10 +14,11 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import GrammarError, TooLargeError
-from fstcrf.files import path_name
+from fstcrf.files import path_name, unix_lines
 from fstcrf.kernel import dot
 from fstcrf.machines.grammar import Acceptor, Grammar, on_tapes
 from fstcrf.machines.grammar.acceptor import MAX_STATES
+from fstcrf.machines.grammar.expansion import read_text
 from fstcrf.machines.grammar.language import Rule, parse_rules
 from fstcrf.taggers.component import GivenTape, bound, merged, observed
 from fstcrf.taggers.jointmodel import JointModel
@@ -61,11 +61,8 @@ class RuleFile:
         path, text = None, given
         if not isinstance(text, str) or not ("\n" in text or ";" in text):
             path = path_name(given)
-            try:
-                text = Path(path).read_bytes().decode("utf-8")
-            except UnicodeDecodeError:
-                raise GrammarError("not UTF-8", path=path) from None
-        text = text.removeprefix("\ufeff")
+            text = read_text(path)
+        text = unix_lines(text.removeprefix("\ufeff"))
         found = cls(text, parse_rules(text, path), path)
         if not found.open:
             raise GrammarError(

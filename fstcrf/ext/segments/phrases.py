@@ -16,6 +16,7 @@ from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError
 from fstcrf.ext.segments.gold import GoldSegments
 from fstcrf.ext.segments.kernel import Extras, PhraseFinder, PhraseTrie
+from fstcrf.files import text_fields
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 
@@ -222,7 +223,7 @@ def segment_features(
         _check_column(corpus, column)
         pairs = []
         for name, phrases in lexicon.items():
-            pairs += [(tuple(str(phrase).split()), len(names)) for phrase in phrases]
+            pairs += [(tuple(text_fields(str(phrase))), len(names)) for phrase in phrases]
             cells.append(len(names) * labels + np.arange(labels))
             names.append(f"lexicon={name}")
         if any(not phrase for phrase, _ in pairs):

@@ -23,7 +23,7 @@ from fstcrf.cli.options import (
 from fstcrf.cli.reporting import Reporter, say, warnings_to
 from fstcrf.errors import OptionError
 from fstcrf.ext.lexicon import Lexicon, Word
-from fstcrf.files import decoded, open_binary, open_target, read_lines, source_name
+from fstcrf.files import open_binary, open_target, read_lines, source_name
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
@@ -144,13 +144,10 @@ def _files_of(dictionary: str) -> list[str]:
 
 def _batches(text: str) -> Iterator[list[str]]:
     """Yield lines, some at a time, without their ends."""
-    name = source_name(text)
     with open_binary(text) as file:
-        number, rest = 1, read_lines(file, name)
+        rest = read_lines(file, source_name(text))
         while lines := list(islice(rest, _BATCH)):
-            read = decoded(b"".join(lines), name, first_line=number)
-            number += len(lines)
-            yield [line.rstrip("\r") for line in read.removesuffix("\n").split("\n")]
+            yield lines
 
 
 def _blocks(

@@ -27,16 +27,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple
 
 from fstcrf.errors import DataError
-from fstcrf.files import path_name
+from fstcrf.files import read_text, text_lines
 
 BOUNDARY = "BOS/EOS"
 """The first field of what stands at both ends of a text."""
 MOST_CHARACTERS = 8
 _ABSENT = ("*", "")
+_BLANKS = " \t"
 _OPERATORS = {"UNIGRAM": "Futwn", "BIGRAM": "LRlr"}
 _PART = re.compile(r"%(?:([FLR])(\??)\[(\d+)\]|([utwnlr]))|\\(.)|([^%\\]+)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "s": " ", "\\": "\\"}
@@ -138,14 +138,14 @@ class WordTemplates:
         """
         found: dict[str, list[WordTemplate]] = {name: [] for name in _OPERATORS}
         for number, line in _rows(text):
-            fields = line.split(None, 1)
+            fields = _halves(line)
             if len(fields) != 2 or fields[0] not in found:
                 raise DataError(
                     f"{line[:40]!r}, expected UNIGRAM or BIGRAM and a template",
                     path=source,
                     line=number,
                 )
-            template = WordTemplate(fields[1].strip(), _parts(fields[1].strip(), source, number))
+            template = WordTemplate(fields[1], _parts(fields[1], source, number))
             known = _OPERATORS[fields[0]]
             for part in template.parts:
                 if part.operator and part.operator not in known:
@@ -255,10 +255,10 @@ class Rewrites:
         rules: list[list[RewriteRule]] = [[], [], []]
         section = -1
         for number, line in _rows(text):
-            if line.strip() in _SECTIONS:
-                section = _SECTIONS[line.strip()]
+            if line.strip(_BLANKS) in _SECTIONS:
+                section = _SECTIONS[line.strip(_BLANKS)]
                 continue
-            fields = line.split(None, 1)
+            fields = _halves(line)
             if section < 0 or len(fields) != 2:
                 raise DataError(
                     f"{line[:40]!r}, expected a section ({', '.join(_SECTIONS)}) or a pattern and "
@@ -266,7 +266,7 @@ class Rewrites:
                     path=source,
                     line=number,
                 )
-            rules[section].append(_rule(fields[0], fields[1].strip(), source, number))
+            rules[section].append(_rule(fields[0], fields[1], source, number))
         return cls(tuple(rules[0]), tuple(rules[1]), tuple(rules[2]), source=text)
 
     @classmethod
@@ -338,15 +338,18 @@ def _rewritten(rules: Sequence[RewriteRule], fields: Sequence[str]) -> tuple[str
 
 
 def _rows(text: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.startswith("#"):
+    for number, line in enumerate(text_lines(text), start=1):
+        if line.strip(_BLANKS) and not line.startswith("#"):
             yield number, line
+
+
+def _halves(line: str) -> list[str]:
+    """Return the first field of a line, and what is behind it."""
+    return re.split(r"[ \t]+", line.strip(_BLANKS), maxsplit=1)
 
 
 def _read(path: str | os.PathLike[str]) -> str:
     try:
-        return Path(path_name(path)).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise DataError("not UTF-8", path=os.fspath(path)) from None
+        return read_text(path)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=os.fspath(path)) from None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fstcrf.errors import DataError
 from fstcrf.ext.words.annotation import Annotation, KnownWord, label_of
 from fstcrf.ext.words.templates import fields_of
-from fstcrf.files import decoded, open_binary, read_lines, source_name
+from fstcrf.files import open_binary, read_lines, source_name
 
 _COLUMNS = {"upos": 3, "xpos": 4}
 _TEXT = "# text = "
@@ -97,15 +97,14 @@ class _LineError(Exception):
 def _rows(path: str | os.PathLike[str]) -> Iterator[_Row]:
     name = source_name(path)
     with open_binary(path) as file:
-        text = decoded(b"".join(read_lines(file, name)), name)
-    for number, line in enumerate(text.split("\n"), start=1):
-        yield _Row(number, line.rstrip("\r"))
+        for number, line in enumerate(read_lines(file, name), start=1):
+            yield _Row(number, line)
 
 
 def _blocks(path: str | os.PathLike[str]) -> Iterator[list[_Row]]:
     block: list[_Row] = []
     for row in chain(_rows(path), [_Row(0, "")]):
-        if row.text.strip() and row.text != "EOS":
+        if row.text.strip(" \t") and row.text != "EOS":
             block.append(row)
         elif any(not one.text.startswith("# ") for one in block):
             yield block
@@ -118,7 +117,7 @@ def _sentence(block: Sequence[_Row], rows: Sequence[_Row], column: int) -> Annot
     """Return a sentence of CoNLL-U; words that stand for several are taken, not those."""
     texts = [row.text.removeprefix(_TEXT) for row in block if row.text.startswith(_TEXT)]
     words: list[tuple[str, str | None]] = []
-    covered = 0
+    covered = tokens = 0
     for row in rows:
         fields = row.text.split("\t")
         if len(fields) != 10:
@@ -126,6 +125,11 @@ def _sentence(block: Sequence[_Row], rows: Sequence[_Row], column: int) -> Annot
         first, _, last = fields[0].partition("-")
         if not first.isdigit():  # an empty node
             continue
+        if not last:
+            tokens += 1
+            if first != str(tokens):
+                asked = ": is the blank line before a sentence missing?" * (first == "1")
+                raise _LineError(row.line, f"id {first!r}, expected '{tokens}'{asked}")
         if last.isdigit():
             covered = int(last)
         elif int(first) <= covered:

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fstcrf import files
 from fstcrf.arguments import real_number
-from fstcrf.errors import GrammarError, OptionError
-from fstcrf.files import read_file
+from fstcrf.errors import DataError, GrammarError, OptionError
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.binding import Export, together
 from fstcrf.machines.grammar.builtin import BUILT_IN, constrained
@@ -32,12 +32,10 @@ MAX_EXPANDED = 50_000
 
 def read_text(path: str | Path) -> str:
     """Read the text of a ``.grm`` file."""
-    data = read_file(path)
     try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise GrammarError("a byte is not UTF-8", path=str(path), line=line) from None
+        return files.read_text(path)
+    except DataError as error:
+        raise GrammarError(error.message, path=str(path), line=error.line) from None
 
 
 # --- What names stand for -------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from fstcrf.errors import GrammarError
+from fstcrf.files import unix_lines
 from fstcrf.machines.grammar.labels import listed
 
 if TYPE_CHECKING:
@@ -342,7 +343,7 @@ def parse(text: str, path: str | None = None) -> File:
     from lark import UnexpectedInput  # noqa: PLC0415 - slow to import, only such text needs it
 
     try:
-        tree = _parser().parse(text.removeprefix("\ufeff"))
+        tree = _parser().parse(unix_lines(text.removeprefix("\ufeff")))
     except UnexpectedInput as error:
         _fail(error, text, path)
     try:

@@ -17,16 +17,15 @@ from fstcrf.machines.openfst.binary import (
 from fstcrf.machines.openfst.machine import (
     EPSILON,
     FstArrays,
-    att_text,
     by_graphviz,
     connect,
     dot_text,
-    from_att,
     quoted,
     sausage_machine,
     svg,
     symbols,
 )
+from fstcrf.machines.openfst.text import att_text, from_att, from_names
 
 __all__ = [
     "EPSILON",
@@ -40,6 +39,7 @@ __all__ = [
     "from_att",
     "from_bytes",
     "from_fst",
+    "from_names",
     "pynini_module",
     "quoted",
     "sausage_machine",

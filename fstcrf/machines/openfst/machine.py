@@ -6,9 +6,8 @@ not −inf; an arc reads an input symbol, writes an output symbol and adds a sco
 
 from __future__ import annotations
 
-import math
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from shutil import which
 from typing import Literal
@@ -16,8 +15,13 @@ from typing import Literal
 import numpy as np
 
 from fstcrf.arguments import LabelSet, check_array, check_range, check_scores, label_tuple
-from fstcrf.arrays import Floats, Ints, Longs, distinct
-from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import (
+    LabelError,
+    OptionError,
+    ShapeError,
+    TooLargeError,
+)
 from fstcrf.kernel import acyclic
 from fstcrf.lazy import LazyModule
 from fstcrf.ragged import Ragged
@@ -234,195 +238,6 @@ def _ends(states: int, source: Ints | None, target: Ints | None) -> tuple[Ints, 
         return source, target
     every = np.arange(states, dtype=np.int32)
     return np.repeat(every, states), np.tile(every, states)
-
-
-# --- Writing -----------------------------------------------------------------------------------
-
-
-def att_text(machine: FstArrays, *, numeric: bool = False, acceptor: bool = False) -> str:
-    """Return a machine as text; costs have all their digits.
-
-    Parameters
-    ----------
-    machine : FstArrays
-    numeric : bool
-        Label ids, even where there are symbols.
-    acceptor : bool
-        One column for both labels, as ``fstprint --acceptor`` writes.
-
-    Raises
-    ------
-    LabelError
-        A symbol that holds white space, or none at all.
-    DataError
-        `acceptor`, but an arc writes something else than it reads.
-    """
-    if acceptor and not machine.is_acceptor:
-        raise DataError("the machine is no acceptor: an arc writes something else than it reads")
-    sides = [(machine.ilabel, machine.isymbols), (machine.olabel, machine.osymbols)]
-    columns = [
-        _names(label, None if numeric else table) for label, table in sides[: 1 if acceptor else 2]
-    ]
-    row = machine.row.tolist()
-    ends = machine.target.tolist(), *columns, machine.score.tolist()
-    arcs = list(zip(machine.source.tolist(), *ends, strict=True))
-    order = [machine.start, *(s for s in range(machine.n_states) if s != machine.start)]
-    lines: list[str] = []
-    for state in order if machine.start >= 0 else ():
-        for *fields, score in arcs[row[state] : row[state + 1]]:
-            lines.append("\t".join([*map(str, fields), _cost(score)]))
-        final = float(machine.final[state])
-        # A start without a line of its own would leave that to another state.
-        if final > -np.inf or not lines:
-            lines.append(f"{state}\t{_cost(final)}")
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _cost(score: float) -> str:
-    return "Infinity" if score == -np.inf else repr(0.0 - score)
-
-
-def _names(label: Ints, table: tuple[str, ...] | None) -> Sequence[object]:
-    numbers: list[int] = label.tolist()
-    if table is None:
-        return numbers
-    for number in distinct(label).tolist():
-        if table[number].split() != [table[number]]:
-            raise LabelError(
-                f"symbol {table[number]!r} has white space, which separates columns: "
-                "write numbers, with numeric=True"
-            )
-    return [table[number] for number in numbers]
-
-
-# --- Reading -----------------------------------------------------------------------------------
-
-
-def from_att(
-    text: str,
-    *,
-    isymbols: Sequence[str] | None = None,
-    osymbols: Sequence[str] | None = None,
-    acceptor: bool = False,
-) -> FstArrays:
-    """Read a machine from text.
-
-    Parameters
-    ----------
-    text : str
-    isymbols, osymbols : sequence of str, optional
-        Symbol of label id k at k. Without them, labels are numbers where all of them are; else they
-        are numbered as they come, after epsilon.
-    acceptor : bool
-        There is one column for both labels; `osymbols` is not needed.
-
-    Returns
-    -------
-    FstArrays
-        States keep their order; their numbers, too, where none is left out.
-
-    Raises
-    ------
-    DataError
-        A line with other columns, or that is no machine; names the line.
-    LabelError
-        A label that is none of the symbols.
-    """
-    arcs: list[tuple[int, int, float]] = []
-    ends: list[tuple[int, float]] = []
-    read: list[tuple[str, ...]] = []
-    first = -1
-    for number, fields in _lines(text):
-        first = _state(fields[0], number) if first < 0 else first
-        if len(fields) <= 2:
-            ends.append((_state(fields[0], number), _score(fields[1:], number)))
-            continue
-        labels, costs = (fields[2:3], fields[3:]) if acceptor else (fields[2:4], fields[4:])
-        if len(labels) + acceptor != 2 or len(costs) > 1:
-            wanted = "3 or 4" if acceptor else "4 or 5"
-            raise DataError(f"{len(fields)} columns, expected 1 or 2 or {wanted}", line=number)
-        arcs.append((_state(fields[0], number), _state(fields[1], number), _score(costs, number)))
-        read.append(tuple(labels))
-    inputs = _numbered([labels[0] for labels in read], isymbols)
-    outputs = inputs
-    if not acceptor:
-        outputs = _numbered([labels[1] for labels in read], osymbols)
-    return _assembled(first, arcs, ends, inputs, outputs)
-
-
-def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(text.splitlines(), 1):
-        fields = line.split()
-        if fields:
-            yield number, fields
-
-
-_LONGEST = 1000
-"""Digits of a number, of which Python reads a few thousand at most."""
-
-
-def _state(field: str, line: int) -> int:
-    if not field.isascii() or not field.isdigit() or len(field) > _LONGEST:
-        raise DataError(f"{field[:40]!r} is no state, expected a number from 0", line=line)
-    return int(field)
-
-
-def _score(costs: list[str], line: int) -> float:
-    try:
-        cost = float(costs[0]) if costs else 0.0
-    except ValueError:
-        raise DataError(f"{costs[0]!r} is no cost, expected a number", line=line) from None
-    if math.isnan(cost) or cost == -np.inf:
-        raise DataError(f"cost {costs[0]}, expected a number or Infinity", line=line)
-    return 0.0 - cost
-
-
-_Side = tuple[list[int], tuple[str, ...] | None]
-
-
-def _numbered(labels: list[str], table: Sequence[str] | None) -> _Side:
-    if table is None and all(label.isascii() and label.isdigit() for label in labels):
-        large = next((x for x in labels if len(x) > _LONGEST or int(x) >= 2**31), None)
-        if large is not None:
-            raise DataError(f"label {large[:40]} is too large, expected a number below 2^31")
-        return [int(label) for label in labels], None
-    names = tuple(table) if table is not None else tuple(dict.fromkeys([EPSILON, *labels]))
-    ids = {name: number for number, name in reversed(list(enumerate(names)))}
-    try:
-        return [ids[label] for label in labels], names
-    except KeyError as error:
-        raise LabelError(f"label {error.args[0]!r} is none of the {len(names)} symbols") from None
-
-
-def _assembled(
-    start: int,
-    arcs: list[tuple[int, int, float]],
-    ends: list[tuple[int, float]],
-    inputs: _Side,
-    outputs: _Side,
-) -> FstArrays:
-    named = {start, *(s for s, *_ in arcs), *(t for _, t, _ in arcs), *(s for s, _ in ends)} - {-1}
-    state = {name: number for number, name in enumerate(sorted(named))}
-    final = np.full(len(state), -np.inf)
-    for name, score in ends:
-        final[state[name]] = score
-    source = np.asarray([state[s] for s, _, _ in arcs], dtype=np.int32)
-    order = np.argsort(source, kind="stable")
-
-    def column(values: list[int]) -> Ints:
-        return np.asarray(values, dtype=np.int32)[order]
-
-    return FstArrays(
-        start=state.get(start, -1),
-        source=source[order],
-        target=column([state[t] for _, t, _ in arcs]),
-        ilabel=column(inputs[0]),
-        olabel=column(outputs[0]),
-        score=np.asarray([score for *_, score in arcs], dtype=np.float64)[order],
-        final=final,
-        isymbols=inputs[1],
-        osymbols=outputs[1],
-    )
 
 
 # --- Drawings -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
-from fstcrf.files import BOM, LINE_BYTES, Source, open_binary, source_name, too_long
+from fstcrf.files import Source, open_binary, source_name, text_chunks
 from fstcrf.kernel.strings import line_count
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column, Corpus, concatenated
@@ -20,9 +20,8 @@ from fstcrf.text.corpus.corpus import Column, Corpus, concatenated
 BLOCK_LINES = 1 << 16
 """Large enough that numpy's fixed costs vanish, small enough that a block fits in cache."""
 
-_CHUNK_BYTES = 1 << 16
 # Everything up to and with the last line that holds nothing but blanks.
-_LAST_BLANK = re.compile(rb".*\n[ \t\r]*\n", re.DOTALL)
+_LAST_BLANK = re.compile(rb".*\n[ \t]*\n", re.DOTALL)
 
 
 class TextBlock(NamedTuple):
@@ -40,14 +39,9 @@ def blocks(file: BinaryIO, lines: int, path: str = "<input>") -> Iterator[TextBl
     """
     pieces: list[bytes] = []
     held, wanted, first_line = 0, lines, 1
-    started, length = False, 0
-    while chunk := file.read(_CHUNK_BYTES):
+    for chunk in text_chunks(file.read, path):
         pieces.append(chunk)
         held += line_count(chunk)
-        end = chunk.rfind(b"\n")
-        length = len(chunk) - end - 1 + (length if end < 0 else 0)
-        if length > LINE_BYTES:
-            raise too_long(path, first_line + held)
         if held < wanted:
             continue
         data = b"".join(pieces)
@@ -58,31 +52,19 @@ def blocks(file: BinaryIO, lines: int, path: str = "<input>") -> Iterator[TextBl
             wanted = held if cut else 2 * held
             pieces = [data]
             continue
-        block = _cleaned(data[:cut], started=started)
-        yield TextBlock(block, first_line)
-        started = True
-        first_line += line_count(block)
+        yield TextBlock(data[:cut], first_line)
+        first_line += line_count(data[:cut])
         pieces = [data[cut:]]
         held, wanted = line_count(pieces[0]), lines
-    rest = _cleaned(b"".join(pieces), started=started)
-    if rest:
-        yield TextBlock(
-            rest if rest.endswith(b"\n") else rest.removesuffix(b"\r") + b"\n", first_line
-        )
+    if rest := b"".join(pieces):
+        yield TextBlock(rest if rest.endswith(b"\n") else rest + b"\n", first_line)
 
 
 def _last_boundary(data: bytes) -> int:
-    unix, windows = data.rfind(b"\n\n"), data.rfind(b"\n\r\n")
-    if max(unix, windows) >= 0:
-        return max(unix + 2 if unix >= 0 else 0, windows + 3 if windows >= 0 else 0)
+    if (end := data.rfind(b"\n\n")) >= 0:
+        return end + 2
     match = _LAST_BLANK.match(data)
     return match.end() if match else 0
-
-
-def _cleaned(data: bytes, *, started: bool) -> bytes:
-    if not started:
-        data = data.removeprefix(BOM)
-    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 
 
 # --- From blocks to corpora -----------------------------------------------------------------------

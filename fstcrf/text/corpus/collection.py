@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.errors import DataError, FstcrfError, OptionError
-from fstcrf.files import check_regular, path_name, read_line
+from fstcrf.files import CHUNK_BYTES, LINE_BYTES, check_regular, path_name, too_long, unix_lines
 from fstcrf.lazy import optional
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.columns import read_columns, stream_columns
@@ -30,6 +31,7 @@ Kind: TypeAlias = Literal["columns", "conllu", "parquet"]
 PIECE_BYTES = 1 << 22
 """Of a text that is not compressed."""
 
+_BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))[ \t]*(?:\r\n?|\n)")
 _BATCH_TOKENS = 1 << 17  # of a compressed file
 _GZIP_MAGIC = b"\x1f\x8b"
 _ADVICE = "Parquet files need pyarrow: pip install 'fstcrf[arrow]'"
@@ -157,7 +159,7 @@ class CorpusFiles:
             if error.line is None:
                 raise
             with Path(piece.path).open("rb") as file:
-                before = file.read(start).count(b"\n")
+                before = unix_lines(file.read(start)).count(b"\n")
             raise DataError(error.message, path=piece.path, line=before + error.line) from None
 
     def _read(self, source: Any, *, allow_empty: bool) -> Corpus:
@@ -210,11 +212,17 @@ def _boundary(file: Any, path: str, position: int) -> int:
     if not position:
         return 0
     file.seek(position)
-    read_line(file, path)  # the rest of a line
-    while line := read_line(file, path):
-        if not line.strip(b" \t\r\n"):
-            break
-    return int(file.tell())
+    held = b""
+    while chunk := file.read(max(CHUNK_BYTES, len(held))):
+        held += chunk
+        found = _BLANK_LINE.search(held)
+        if found is not None and found.end() < len(held):  # else a line feed may follow
+            return position + found.end()
+        line = found.start() if found else max(0, held.rfind(b"\n"), held.rfind(b"\r"))
+        if len(held) - line > LINE_BYTES:
+            raise too_long(path, None)
+        held, position = held[line:], position + line
+    return position + len(held)
 
 
 class _Streams:

@@ -19,7 +19,7 @@ import numpy as np
 
 from fstcrf.arguments import check_strings
 from fstcrf.errors import DataError, OptionError
-from fstcrf.files import Source, Target, decoded, open_target
+from fstcrf.files import Source, Target, decoded, open_target, text_fields
 from fstcrf.kernel.strings import (
     Lines,
     RowError,
@@ -150,8 +150,8 @@ def read_columns(
     Parameters
     ----------
     path : path, "-" or binary file
-        UTF-8, perhaps gzipped; ``"-"`` is standard input. A byte order mark and Windows line
-        ends are accepted.
+        UTF-8, perhaps gzipped; ``"-"`` is standard input. A byte order mark means
+        nothing; a line feed, CR LF or CR ends a line.
     columns : sequence of str or None
         Names of the columns, one for each field of a row. None: as many as the first row has,
         named ``"0"``, ``"1"``, and so on.
@@ -322,7 +322,7 @@ class ColumnWriter:
         header = corpus.document_header(document)
         if not header:
             return []
-        opens = header.split()[:1] == [self._docstart]
+        opens = text_fields(header)[:1] == [self._docstart]
         return [header if opens else f"{self._docstart} {header}", ""]
 
     def _check(self, name: str, column: Column) -> None:

@@ -33,8 +33,8 @@ from fstcrf.text.corpus.corpus import Column, Corpus
 
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 JOINED = "upos+feats"
-_NEWDOC = re.compile(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)")
-_TEXT = re.compile(r"#\s*text\s*=\s?(.*)")
+_NEWDOC = re.compile(r"#[ \t]*newdoc\b(?:[ \t]+id)?[ \t]*=?[ \t]*(.*)")
+_TEXT = re.compile(r"#[ \t]*text[ \t]*=[ \t]?(.*)")
 _MOST = 18  # digits of a multiword token's ids
 _RANGE = re.compile(rf"([0-9]{{1,{_MOST}}})([-.])([0-9]{{1,{_MOST}}})")
 _LONG = re.compile(rb"[0-9]+[-.]")
@@ -70,9 +70,9 @@ def read_conllu(
     Raises
     ------
     DataError
-        A row without ten columns or with an impossible id, multiword tokens that overlap or lack
-        their tokens, a byte that is not UTF-8, a damaged gzip file, no sentence; names file and
-        line.
+        A row without ten columns or with an impossible id, tokens whose ids are not 1, 2, 3 and so
+        on, multiword tokens that overlap or lack their tokens, a byte that is not UTF-8, a damaged
+        gzip file, no sentence; names file and line.
     OptionError
         A feature column that repeats or is named like another column.
     """
@@ -113,6 +113,16 @@ class _Others(NamedTuple):
     closes: bool  # one opens behind the last sentence
     texts: dict[int, bytes]  # by sentence
     ranges: list[_Range]
+    empty: list[_Empty]
+
+
+class _Empty(NamedTuple):
+    """An empty node."""
+
+    sentence: int
+    line: int  # in the block, from 0
+    name: str  # its id
+    before: int  # the token that comes next
 
 
 class _Range(NamedTuple):
@@ -148,7 +158,7 @@ class _TreebankReader(BlockReader):
     def forget(self) -> None:
         """Begin to number strings anew."""
         self._strings = [Strings() for _ in CONLLU]
-        self._ids = 0  # distinct ones that were looked at
+        self._ids = np.empty(0, dtype=np.int64)  # the number that each distinct one is; 0: none
         self._spaced = np.empty(0, dtype=np.uint8)  # of each distinct string of the last column
 
     def strings(self) -> dict[str, tuple[str, ...]]:
@@ -167,11 +177,12 @@ class _TreebankReader(BlockReader):
             read = read_lines(_without(data, places), self._strings, separator=b"\t")
         except RowError:
             raise self._bad_row(block) from None
-        self._check_ids(block)
+        numbers = self._numbers(block)[read.ids[_ID]]
         lines = np.delete(np.arange(len(ends)), other)[read.lines]
         behind = np.searchsorted(blank, lines[read.starts])  # each sentence is between two blanks
         others = self._others(block, places, other, lines, behind, np.searchsorted(blank, other))
         self._check_ranges(block, read, others.ranges)
+        self._check_order(block, read, lines, numbers, others.empty)
         forms = self._forms(read, others)
         starts = np.append(read.starts, len(lines))
         chars, position = located_forms(forms, starts, others.texts, others.opens, self._position)
@@ -202,6 +213,7 @@ class _TreebankReader(BlockReader):
         headers: dict[int, str] = {}
         texts: dict[int, bytes] = {}
         ranges: list[_Range] = []
+        empty: list[_Empty] = []
         nearest = np.searchsorted(sentences, behind)
         within = np.append(sentences, -1)[nearest] == behind
         before = np.searchsorted(token_lines, lines)
@@ -218,13 +230,15 @@ class _TreebankReader(BlockReader):
                     covered, spaced = min(words, len(token_lines) + 1), _spaced(fields[_MISC])
                     form = fields[_FORM].encode()
                     ranges.append(_Range(s, line, fields[_ID], token, form, covered, spaced))
+                elif here:
+                    empty.append(_Empty(s, line, fields[_ID], token))
             elif b"newdoc" in row and (newdoc := _NEWDOC.match(row.decode())) is not None:
-                headers[line] = newdoc[1].strip()
+                headers[line] = newdoc[1].strip(" \t")
                 opens[s : s + 1] = 1
                 closes = s == len(sentences)
             elif here and b"text" in row and (text := _TEXT.match(row.decode())) is not None:
-                texts[s] = text[1].rstrip().encode()
-        return _Others(headers, opens, closes, texts, ranges)
+                texts[s] = text[1].rstrip(" \t").encode()
+        return _Others(headers, opens, closes, texts, ranges, empty)
 
     def _forms(self, found: Lines, others: _Others) -> Forms:
         """Return how the sentences of a block are written."""
@@ -261,11 +275,44 @@ class _TreebankReader(BlockReader):
         self._spaced = np.append(self._spaced, np.array(fresh, dtype=np.uint8))
         return self._spaced
 
-    def _check_ids(self, block: TextBlock) -> None:
-        strings = self._strings[_ID]
-        if not all(map(str.isdecimal, _later(strings, self._ids))):
+    def _numbers(self, block: TextBlock) -> Longs:
+        """Return the number that each distinct id is, 0 where it is written in another way."""
+        fresh = _later(self._strings[_ID], len(self._ids))
+        if not all(map(str.isdecimal, fresh)):
             raise self._bad_row(block)
-        self._ids = len(strings)
+        usual = [int(x) if len(x) <= _MOST and x.isascii() and x[0] != "0" else 0 for x in fresh]
+        self._ids = np.append(self._ids, np.array(usual, dtype=np.int64))
+        return self._ids
+
+    def _check_order(
+        self,
+        block: TextBlock,
+        found: Lines,
+        lines: Longs,
+        numbers: Longs,
+        empty: Sequence[_Empty],
+    ) -> None:
+        """Refuse sentences whose ids are not 1, 2, 3, and empty nodes elsewhere than n.1, n.2."""
+        starts = np.append(found.starts, len(lines))
+        wanted = np.arange(len(lines)) - np.repeat(found.starts, np.diff(starts)) + 1
+        problems = []
+        if (numbers != wanted).any():
+            k = int((numbers != wanted).argmax())
+            name, problem = _string(self._strings[_ID], int(found.ids[_ID][k])), ""
+            if numbers[k] == 1:
+                problem = ": is the blank line before a sentence missing?"
+            problem = f"id {name!r}, expected '{wanted[k]}'{problem}"
+            problems.append((int(lines[k]), problem))
+        place, last = (-1, 0), 0
+        for one in empty:
+            own = one.sentence, one.before - int(starts[one.sentence])
+            place, last = own, last + 1 if own == place else 1
+            if one.name != (name := f"{own[1]}.{last}"):
+                problems.append((one.line, f"id {one.name!r} of an empty node, expected {name!r}"))
+                break
+        if problems:
+            line, problem = min(problems)
+            raise DataError(problem, path=self.path, line=block.first_line + line)
 
     def _check_ranges(self, block: TextBlock, found: Lines, ranges: Sequence[_Range]) -> None:
         """Refuse multiword tokens that do not stand before theirs, lack some, or overlap."""

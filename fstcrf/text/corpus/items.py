@@ -6,8 +6,9 @@ r"""CRFsuite's item text: one token a line, its label and its attributes between
     B-VP <TAB> w[0]=reckons
 
 A blank line ends a sentence. A colon in an attribute is written ``\:``, a backslash ``\\``; the
-number behind a plain colon is the attribute's value, else it is 1. ``@weight:2`` before a label,
-the weight of the sentence in training, is skipped.
+number behind a plain colon is the attribute's value, else it is 1. A label has no value: a colon in
+it may be written either way, and ``:`` is a label. ``@weight:2`` before a label, the weight of the
+sentence in training, is skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fstcrf.errors import DataError
-from fstcrf.files import Source, decoded, open_binary, read_lines, source_name
+from fstcrf.files import Source, open_binary, read_lines, source_name
 from fstcrf.text.corpus.corpus import Column, Corpus
 
 LABEL, ATTRIBUTES = "label", "attributes"
@@ -79,8 +80,7 @@ def stream_items(path: Source, *, batch_tokens: int = 100_000) -> Iterator[Corpu
     name = source_name(path)
     batch = _Batch(name)
     with open_binary(path) as file:
-        for number, line in enumerate(read_lines(file, name), 1):
-            text = _text(line, name, number)
+        for number, text in enumerate(read_lines(file, name), 1):
             if text:
                 batch.add(text, number)
                 continue
@@ -91,14 +91,6 @@ def stream_items(path: Source, *, batch_tokens: int = 100_000) -> Iterator[Corpu
     batch.end()
     if batch.lines:
         yield batch.corpus()
-
-
-def _text(line: bytes, name: str, number: int) -> str:
-    try:
-        text = line.decode()
-    except UnicodeDecodeError:
-        text = decoded(line, name, first_line=number)  # it says where
-    return (text.removeprefix("\ufeff") if number == 1 else text).rstrip("\r\n")
 
 
 class _Batch:
@@ -123,7 +115,7 @@ class _Batch:
                 path=self.source,
                 line=number,
             )
-        self.labels.append(_parted(label)[0])
+        self.labels.append(_ESCAPED.sub(r"\1", label))
         self.items.append(rest)
         self.lines.append(number)
 

@@ -15,8 +15,8 @@ from math import prod
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from fstcrf.errors import DataError, TemplateError
-from fstcrf.files import path_name, read_file
+from fstcrf.errors import TemplateError
+from fstcrf.files import path_name, read_text, text_lines
 from fstcrf.text.features.derive import (
     FUNCTIONS,
     Derived,
@@ -355,13 +355,12 @@ def read_template(path: str | Path) -> TemplateSet:
     TemplateError
         A line that is no template, with file and line; a file without any.
     DataError
-        A byte that is not UTF-8.
+        A byte that is not UTF-8, a damaged gzip file.
     OSError
         A file that cannot be read.
     """
     place = Path(path_name(path))
-    text = "\n".join(_read_lines(place))
-    templates = parse_template(text, folder=place.parent, source=str(path))
+    templates = parse_template(read_text(place), folder=place.parent, source=str(path))
     if not templates.templates and not templates.has_transitions:
         raise TemplateError("holds no templates", path=str(path))
     return templates
@@ -419,8 +418,8 @@ def parse_template(
         raise TemplateError(f"the template is {content!r}, expected text, or the name of a file")
     templates: list[Template] = []
     has_transitions = False
-    for number, raw in enumerate(text.split("\n"), start=1):
-        line = raw.strip(" \t\r")
+    for number, raw in enumerate(text_lines(text), start=1):
+        line = raw.strip(" \t")
         if not line or line.startswith("#"):
             continue
         try:
@@ -435,7 +434,7 @@ def parse_template(
 
 def read_list(path: str | Path) -> list[str]:
     """Read the strings of a ``member`` list: one a line, blank lines left out."""
-    return [line for raw in _read_lines(Path(path)) if (line := raw.strip(" \t\r"))]
+    return [line for raw in text_lines(read_text(path)) if (line := raw.strip(" \t"))]
 
 
 def expanded(parts: Sequence[str | Macro]) -> list[tuple[str | Macro, ...]]:
@@ -482,17 +481,6 @@ def _templates(line: str, parts: list[str | Macro], room: int) -> list[Template]
     if max(sizes, default=1) > room:
         raise TemplateError(f"more than {MAX_ATTRIBUTES:,} templates: use smaller windows")
     return [Template(kind, variant) for variant in expanded(parts)]
-
-
-def _read_lines(path: Path) -> list[str]:
-    lines = read_file(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    texts: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            texts.append(line.decode("utf-8"))
-        except UnicodeDecodeError:
-            raise DataError("a byte is not UTF-8", path=str(path), line=number) from None
-    return texts
 
 
 @dataclass(slots=True)
