@@ -515,8 +515,8 @@ def aligned(first: Transducer, second: Transducer) -> tuple[Transducer, Transduc
     """Return two machines over the symbols of both, on the same tapes."""
     _same_semiring(first, second)
     tape = second.tape if first.tape is None else first.tape
-    read, number = _merged(first.input_symbols, second.input_symbols)
-    written, outputs = _merged(first.output_symbols, second.output_symbols)
+    read, number = merged(first.input_symbols, second.input_symbols)
+    written, outputs = merged(first.output_symbols, second.output_symbols)
     first = replace(
         first,
         input_symbols=read,
@@ -528,7 +528,7 @@ def aligned(first: Transducer, second: Transducer) -> tuple[Transducer, Transduc
     return first, made(first, [part], second.final)
 
 
-def _merged(first: Labels, second: Labels) -> tuple[Labels, Ints]:
+def merged(first: Labels, second: Labels) -> tuple[Labels, Ints]:
     """Return the symbols of both, and the number of each of the second ones, and of none."""
     number = {x: k for k, x in enumerate(dict.fromkeys((*first, *second)))}
     return tuple(number), np.asarray([*(number[x] for x in second), -1], dtype=np.int32)

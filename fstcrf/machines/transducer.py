@@ -62,6 +62,7 @@ class Transducer:
     final : float64 [Q]
         −inf: no path ends there.
     input_symbols, output_symbols : tuple of str
+        Distinct names. Nothing has no name: it is −1, and ``<eps>`` is no symbol.
     semiring : {"log", "tropical"}
         What several runs over the same strings are together: their sum, or the best of them.
     tape : str, optional
@@ -77,6 +78,8 @@ class Transducer:
     ------
     ShapeError
         Arrays of other types or sizes; a state or a symbol that there is not; no state.
+    LabelError
+        A symbol that is there twice; ``<eps>`` among the symbols.
     NumericError
         Scores with NaN or +inf.
     OptionError
@@ -98,6 +101,8 @@ class Transducer:
 
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
+        for name in ("input_symbols", "output_symbols"):
+            _check_symbols(name, getattr(self, name))
         if not len(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
@@ -419,6 +424,9 @@ class Transducer:
         written = read
         if tape is not None or machine.osymbols != machine.isymbols:
             written = _named("writes", machine.olabel, machine.osymbols)
+        if tape is None:
+            names, outputs = algebra.merged(read[1], written[1])
+            read, written = (read[0], names), (outputs[written[0]], names)
         return cls(
             source=number[machine.source],
             input=read[0],
@@ -660,6 +668,19 @@ def _operand(other: object) -> Transducer:
     return other
 
 
+def _check_symbols(name: str, symbols: tuple[str, ...]) -> None:
+    """Refuse a symbol that is there twice, and one with epsilon's name."""
+    if len({*symbols, "<eps>"}) == len(symbols) + 1:
+        return
+    if "<eps>" in symbols:
+        raise LabelError(
+            f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is no symbol: "
+            "leave it out; an arc that reads or writes nothing has the number -1 there"
+        )
+    twice = next(x for k, x in enumerate(symbols) if x in symbols[:k])
+    raise LabelError(f"transducer: {name} holds {twice!r} twice, expected distinct symbols")
+
+
 def _whole(name: str, values: ArrayLike) -> Ints:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
@@ -670,7 +691,10 @@ def _whole(name: str, values: ArrayLike) -> Ints:
 
 
 def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints, tuple[str, ...]]:
-    """Return symbols without a number for none, and their names."""
+    """Return symbols without a number for none, and their names.
+
+    Ids without a name are left out, and ids named like epsilon, which is id 0: no arc may have one.
+    """
     if table is None:
         if label.any():
             raise LabelError(
@@ -678,7 +702,10 @@ def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints,
                 "output_symbols=, symbol i + 1 at i"
             )
         table = ("",)
-    odd = next((k for k in np.unique(label).tolist() if k and not table[k]), None)
-    if odd is not None:
-        raise LabelError(f"the machine {does} symbol {odd}, which its table does not have")
-    return label - np.int32(1), table[1:]
+    names, place = openfst.without_gaps(table)
+    odd = label[place[label] < -1]
+    if len(odd):
+        name = table[odd[0]]
+        why = f"is named {name!r}: nothing has the id 0" if name else "its table does not have"
+        raise LabelError(f"the machine {does} symbol {odd[0]}, which {why}")
+    return place[label], names

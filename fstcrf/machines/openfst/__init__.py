@@ -26,6 +26,7 @@ from fstcrf.machines.openfst.machine import (
     sausage_machine,
     svg,
     symbols,
+    without_gaps,
 )
 
 __all__ = [
@@ -47,4 +48,5 @@ __all__ = [
     "symbols",
     "to_bytes",
     "to_fst",
+    "without_gaps",
 ]
