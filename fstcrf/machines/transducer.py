@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Never, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +23,8 @@ from fstcrf.arguments import (
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import DataError, LabelError, OptionError, ShapeError
 from fstcrf.files import read_file
-from fstcrf.lazy import LazyModule
+from fstcrf.kernel.native import settled
+from fstcrf.lazy import LazyModule, made_once
 
 if TYPE_CHECKING:
     import pynini
@@ -50,8 +52,8 @@ class Transducer:
     one. It may read or write nothing with an arc, go several ways, and write more or fewer labels
     than it reads.
 
-    Made by `from_text`, `from_fst`, `from_arrays`, `from_pairs`, `from_table` or `lm`; its own
-    arguments are the arrays as they are kept.
+    Made by `from_text`, `from_fst`, `from_arrays`, `from_pairs`, `from_table` or `lm`. Its arrays
+    are read-only copies of what it was made of; `with_scores` returns it with other scores.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ class Transducer:
     Raises
     ------
     ShapeError
-        Arrays of other types or sizes; a state or a symbol that there is not; no state.
+        Arrays of other types or sizes, those in `named` too; a state or a symbol that there is not; no state.
     LabelError
         A symbol that is there twice; ``<eps>`` among the symbols.
     NumericError
@@ -118,10 +120,28 @@ class Transducer:
             check_range("transducer", name, getattr(self, name), limit, least)
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
+        size = len(self.score) + len(self.final)
+        for name, uses in self.named.items():
+            check_array("transducer", f"named[{name!r}]", uses, np.float64, size)
+        self._settle()
         if self.tape is None and not self.is_acceptor:
             raise OptionError(
                 "an acceptor writes what it reads: name the tape that this one writes"
             )
+
+    def _settle(self) -> None:
+        """Replace arrays that somebody may write to by copies that nobody writes to."""
+        output = None if self.output is self.input else settled(self.output)
+        for name in ("source", "input", "target", "score", "final"):
+            object.__setattr__(self, name, settled(getattr(self, name)))
+        object.__setattr__(self, "output", self.input if output is None else output)
+        named = {name: settled(uses) for name, uses in self.named.items()}
+        object.__setattr__(self, "named", MappingProxyType(named))
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        """Pickles and copies are made anew: NumPy's own would be writable."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return type(self), (*(values | {"named": dict(self.named)}).values(),)
 
     def __repr__(self) -> str:
         reads = "the last tape" if self.reads is None else self.reads
@@ -150,6 +170,45 @@ class Transducer:
     def on(self, tape: str, writes: str | None = None) -> Self:
         """Return the same one that reads a tape, and writes another one where that is said."""
         return replace(self, reads=tape, tape=self.tape if writes is None else writes)
+
+    @made_once
+    def structure(self) -> object:
+        """What this machine and those made of it by `with_scores` share: a key of what is kept."""
+        return object()
+
+    def with_scores(self, score: ArrayLike, final: ArrayLike | None = None) -> Self:
+        """Return the machine with other scores, and the same states, arcs and symbols.
+
+        What was compiled of its structure is used again, as long as the same arcs and ends are
+        forbidden: this is a step of training.
+
+        Parameters
+        ----------
+        score : [A]
+            Natural logs, of arcs; −inf forbids.
+        final : [Q], optional
+            Natural logs, of ends; as they are when absent.
+
+        Raises
+        ------
+        ShapeError
+            Another number of scores.
+        NumericError
+            NaN or +inf.
+
+        Examples
+        --------
+        >>> machine = Transducer.from_table({"NN": "NOUN", "VB": "VERB"})
+        >>> machine.with_scores(machine.score - 0.5).score
+        array([-0.5, -0.5])
+        """
+        ends = self.final if final is None else real_array(final, "transducer: final")
+        scores = real_array(score, "transducer: score")
+        for name, array, own in (("score", scores, self.score), ("final", ends, self.final)):
+            check_array("transducer", name, array, np.float64, len(own))
+        made = replace(self, score=scores, final=ends)
+        made.__dict__["structure"] = self.structure
+        return made
 
     # --- The algebra: what is made is a transducer again --------------------------------------
 

@@ -25,12 +25,12 @@ Ids = Callable[[int, int], int]
 """The id of symbol k of n."""
 
 FORMS: dict[str, tuple[Ids, str]] = {
-    "dense": (lambda k, n: k + 1, "<eps>"),
-    "gaps": (lambda k, n: 2 * k + 2, "<eps>"),
+    "dense": (lambda k, _: k + 1, "<eps>"),
+    "gaps": (lambda k, _: 2 * k + 2, "<eps>"),
     "reversed": (lambda k, n: n - k, "<eps>"),
     "gaps at the end, reversed": (lambda k, n: 3 * (n - k), "epsilon"),
-    "no name for epsilon": (lambda k, n: k + 4, ""),
-    "epsilon's name at another id": (lambda k, n: k + 3, "<eps> at 2"),
+    "no name for epsilon": (lambda k, _: k + 4, ""),
+    "epsilon's name at another id": (lambda k, _: k + 3, "<eps> at 2"),
 }
 
 
@@ -59,30 +59,30 @@ def stored(machine: Transducer, form: str, path: Path, other: str = "") -> Trans
 
 
 OPERATIONS: dict[str, Callable[[Transducer, Transducer], Transducer]] = {
-    "itself": lambda a, b: a,
+    "itself": lambda a, _: a,
     "|": lambda a, b: a | b,
     "+": lambda a, b: a + b,
     "@": lambda a, b: a.invert() @ b,
-    "closure": lambda a, b: a.closure(),
-    "invert": lambda a, b: a.invert(),
-    "project": lambda a, b: a.project("output"),
-    "reverse": lambda a, b: a.reverse(),
-    "remove_epsilon": lambda a, b: a.remove_epsilon(),
-    "support": lambda a, b: a.support(),
-    "push": lambda a, b: a.push(),
+    "closure": lambda a, _: a.closure(),
+    "invert": lambda a, _: a.invert(),
+    "project": lambda a, _: a.project("output"),
+    "reverse": lambda a, _: a.reverse(),
+    "remove_epsilon": lambda a, _: a.remove_epsilon(),
+    "support": lambda a, _: a.support(),
+    "push": lambda a, _: a.push(),
 }
 LANGUAGES: dict[str, Callable[[Transducer, Transducer], Any]] = {
     "&": lambda a, b: table(a & b),
     "|": lambda a, b: table(a | b),
     "-": lambda a, b: table(a - b),
-    "~": lambda a, b: table(~a),
-    "determinize": lambda a, b: table(a.determinize()),
-    "minimize": lambda a, b: table(a.minimize()),
+    "~": lambda a, _: table(~a),
+    "determinize": lambda a, _: table(a.determinize()),
+    "minimize": lambda a, _: table(a.minimize()),
     "replace": lambda a, b: table(a.replace({"c": b}, 1)),
     "shortest": lambda a, b: len((a | b).shortest() or ()),
     "witness": lambda a, b: len(a.witness(b) or ()),
     "equivalent": lambda a, b: (a.equivalent(a), a.equivalent(b)),
-    "sample": lambda a, b: [Matrices(a).weight((x, x)) for x in a.sample(5)],
+    "sample": lambda a, _: [Matrices(a).weight((x, x)) for x in a.sample(5)],
 }
 
 
