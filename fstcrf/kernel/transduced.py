@@ -6,7 +6,7 @@ composition is one of either's by a count. Linear in the arcs that are met.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -87,6 +87,11 @@ class Compiled:
     moves: Moves
     origin: Longs  # [E + Q] the machine's arc that each move is, its arcs + state for each end
     output: Ints  # [E + Q] label that is written; −1: none
+
+    def with_scores(self, score: Floats, final: Floats) -> Compiled:
+        """Return it with the scores of all arcs and ends; the same ones are forbidden."""
+        gain = np.concatenate([score, final])[self.origin]
+        return replace(self, moves=replace(self.moves, gain=gain))
 
 
 class Transduced(NamedTuple):

@@ -195,8 +195,7 @@ def from_machine(
 ) -> ArcRow:
     """Return the lattice of an acyclic acceptor as flat arrays; see `Lattice.from_machine`."""
     acceptor, number = acyclic_acceptor(machine)
-    names = machine_labels(acceptor, labels)
-    read = acceptor.ilabel - np.int32(1)
+    names, read = machine_labels(acceptor, labels)
     label = read[:, None]
     arcs = Arcs(
         texts=None,

@@ -15,7 +15,14 @@ from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, TooLargeError
 from fstcrf.kernel import acyclic
 from fstcrf.lattices.tapes import Taped
-from fstcrf.machines.openfst import EPSILON, FstArrays, connect, sausage_machine, symbols
+from fstcrf.machines.openfst import (
+    EPSILON,
+    FstArrays,
+    connect,
+    sausage_machine,
+    symbols,
+    without_gaps,
+)
 from fstcrf.ragged import Ragged
 
 # --- A machine as a lattice -----------------------------------------------------------------------
@@ -82,8 +89,11 @@ def _shown(number: int, table: tuple[str, ...] | None) -> str:
     return str(number) if table is None else repr(table[number])
 
 
-def machine_labels(machine: FstArrays, labels: LabelSet | None) -> tuple[str, ...]:
-    """Return the labels of an acceptor: those of its symbol table, or given ones."""
+def machine_labels(machine: FstArrays, labels: LabelSet | None) -> tuple[tuple[str, ...], Ints]:
+    """Return the labels of an acceptor and the label of each of its arcs, int32 [A]; -1: epsilon.
+
+    The labels are given, or the names in its symbol table, in the order of their ids.
+    """
     tables = [table for table in (machine.isymbols, machine.osymbols) if table is not None]
     if len(tables) == 2 and tables[0] != tables[1]:
         raise DataError(f"input and output symbols differ: {_difference(*tables)}")
@@ -103,7 +113,13 @@ def machine_labels(machine: FstArrays, labels: LabelSet | None) -> tuple[str, ..
     for number in used[used > 0].tolist():
         if number >= len(table) or not table[number]:
             raise DataError(f"an arc has the label id {number}, which is none of the labels")
-    return table[1:]
+    if labels is not None:
+        return table[1:], machine.ilabel - np.int32(1)
+    names, place = without_gaps(table)
+    odd = machine.ilabel[place[machine.ilabel] < -1]
+    if len(odd):
+        raise DataError(f"an arc has the label id {odd[0]}, named {EPSILON}: epsilon has the id 0")
+    return names, place[machine.ilabel]
 
 
 def _difference(one: tuple[str, ...], other: tuple[str, ...]) -> str:

@@ -18,6 +18,7 @@ from fstcrf.arguments import one_of, whole_number
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import EpsilonCycleError, NumericError, OptionError, TooLargeError
 from fstcrf.kernel.acyclic import connected, topological
+from fstcrf.kernel.native import settled
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 
@@ -515,8 +516,8 @@ def aligned(first: Transducer, second: Transducer) -> tuple[Transducer, Transduc
     """Return two machines over the symbols of both, on the same tapes."""
     _same_semiring(first, second)
     tape = second.tape if first.tape is None else first.tape
-    read, number = _merged(first.input_symbols, second.input_symbols)
-    written, outputs = _merged(first.output_symbols, second.output_symbols)
+    read, number = merged(first.input_symbols, second.input_symbols)
+    written, outputs = merged(first.output_symbols, second.output_symbols)
     first = replace(
         first,
         input_symbols=read,
@@ -528,7 +529,7 @@ def aligned(first: Transducer, second: Transducer) -> tuple[Transducer, Transduc
     return first, made(first, [part], second.final)
 
 
-def _merged(first: Labels, second: Labels) -> tuple[Labels, Ints]:
+def merged(first: Labels, second: Labels) -> tuple[Labels, Ints]:
     """Return the symbols of both, and the number of each of the second ones, and of none."""
     number = {x: k for k, x in enumerate(dict.fromkeys((*first, *second)))}
     return tuple(number), np.asarray([*(number[x] for x in second), -1], dtype=np.int32)
@@ -561,13 +562,15 @@ def made(
 ) -> Transducer:
     """Return a machine of arcs and ends on the tapes of another one, and with its symbols."""
     source, read, write, target, score = (np.concatenate(c) for c in zip(*parts, strict=True))
+    states = (settled(x.astype(np.int32), owned=True) for x in (source, read, write, target))
+    source, read, write, target = states
     return replace(
         like,
-        source=source.astype(np.int32),
-        input=read.astype(np.int32),
-        output=write.astype(np.int32),
-        target=target.astype(np.int32),
-        score=score,
+        source=source,
+        input=read,
+        output=write,
+        target=target,
+        score=settled(score, owned=True),
         final=final,
         input_symbols=like.input_symbols if readable is None else readable,
         output_symbols=like.output_symbols if written is None else written,

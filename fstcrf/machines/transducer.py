@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Never, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +23,8 @@ from fstcrf.arguments import (
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import DataError, LabelError, OptionError, ShapeError
 from fstcrf.files import read_file
-from fstcrf.lazy import LazyModule
+from fstcrf.kernel.native import settled
+from fstcrf.lazy import LazyModule, made_once
 
 if TYPE_CHECKING:
     import pynini
@@ -50,8 +52,8 @@ class Transducer:
     one. It may read or write nothing with an arc, go several ways, and write more or fewer labels
     than it reads.
 
-    Made by `from_text`, `from_fst`, `from_arrays`, `from_pairs`, `from_table` or `lm`; its own
-    arguments are the arrays as they are kept.
+    Made by `from_text`, `from_fst`, `from_arrays`, `from_pairs`, `from_table` or `lm`. Its arrays
+    are read-only copies of what it was made of; `with_scores` returns it with other scores.
 
     Parameters
     ----------
@@ -62,6 +64,7 @@ class Transducer:
     final : float64 [Q]
         −inf: no path ends there.
     input_symbols, output_symbols : tuple of str
+        Distinct names. Nothing has no name: it is −1, and ``<eps>`` is no symbol.
     semiring : {"log", "tropical"}
         What several runs over the same strings are together: their sum, or the best of them.
     tape : str, optional
@@ -76,7 +79,9 @@ class Transducer:
     Raises
     ------
     ShapeError
-        Arrays of other types or sizes; a state or a symbol that there is not; no state.
+        Arrays of other types or sizes, those in `named` too; a state or a symbol that there is not; no state.
+    LabelError
+        A symbol that is there twice; ``<eps>`` among the symbols.
     NumericError
         Scores with NaN or +inf.
     OptionError
@@ -98,6 +103,8 @@ class Transducer:
 
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
+        for name in ("input_symbols", "output_symbols"):
+            _check_symbols(name, getattr(self, name))
         if not len(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
@@ -113,10 +120,28 @@ class Transducer:
             check_range("transducer", name, getattr(self, name), limit, least)
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
+        size = len(self.score) + len(self.final)
+        for name, uses in self.named.items():
+            check_array("transducer", f"named[{name!r}]", uses, np.float64, size)
+        self._settle()
         if self.tape is None and not self.is_acceptor:
             raise OptionError(
                 "an acceptor writes what it reads: name the tape that this one writes"
             )
+
+    def _settle(self) -> None:
+        """Replace arrays that somebody may write to by copies that nobody writes to."""
+        output = None if self.output is self.input else settled(self.output)
+        for name in ("source", "input", "target", "score", "final"):
+            object.__setattr__(self, name, settled(getattr(self, name)))
+        object.__setattr__(self, "output", self.input if output is None else output)
+        named = {name: settled(uses) for name, uses in self.named.items()}
+        object.__setattr__(self, "named", MappingProxyType(named))
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        """Pickles and copies are made anew: NumPy's own would be writable."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return type(self), (*(values | {"named": dict(self.named)}).values(),)
 
     def __repr__(self) -> str:
         reads = "the last tape" if self.reads is None else self.reads
@@ -145,6 +170,45 @@ class Transducer:
     def on(self, tape: str, writes: str | None = None) -> Self:
         """Return the same one that reads a tape, and writes another one where that is said."""
         return replace(self, reads=tape, tape=self.tape if writes is None else writes)
+
+    @made_once
+    def structure(self) -> object:
+        """What this machine and those made of it by `with_scores` share: a key of what is kept."""
+        return object()
+
+    def with_scores(self, score: ArrayLike, final: ArrayLike | None = None) -> Self:
+        """Return the machine with other scores, and the same states, arcs and symbols.
+
+        What was compiled of its structure is used again, as long as the same arcs and ends are
+        forbidden: this is a step of training.
+
+        Parameters
+        ----------
+        score : [A]
+            Natural logs, of arcs; −inf forbids.
+        final : [Q], optional
+            Natural logs, of ends; as they are when absent.
+
+        Raises
+        ------
+        ShapeError
+            Another number of scores.
+        NumericError
+            NaN or +inf.
+
+        Examples
+        --------
+        >>> machine = Transducer.from_table({"NN": "NOUN", "VB": "VERB"})
+        >>> machine.with_scores(machine.score - 0.5).score
+        array([-0.5, -0.5])
+        """
+        ends = self.final if final is None else real_array(final, "transducer: final")
+        scores = real_array(score, "transducer: score")
+        for name, array, own in (("score", scores, self.score), ("final", ends, self.final)):
+            check_array("transducer", name, array, np.float64, len(own))
+        made = replace(self, score=scores, final=ends)
+        made.__dict__["structure"] = self.structure
+        return made
 
     # --- The algebra: what is made is a transducer again --------------------------------------
 
@@ -430,6 +494,9 @@ class Transducer:
         written = read
         if tape is not None or machine.osymbols != machine.isymbols:
             written = _named("writes", machine.olabel, machine.osymbols)
+        if tape is None:
+            names, outputs = algebra.merged(read[1], written[1])
+            read, written = (read[0], names), (outputs[written[0]], names)
         return cls(
             source=number[machine.source],
             input=read[0],
@@ -676,6 +743,19 @@ def _operand(other: object) -> Transducer:
     return other
 
 
+def _check_symbols(name: str, symbols: tuple[str, ...]) -> None:
+    """Refuse a symbol that is there twice, and one with epsilon's name."""
+    if len({*symbols, "<eps>"}) == len(symbols) + 1:
+        return
+    if "<eps>" in symbols:
+        raise LabelError(
+            f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is no symbol: "
+            "leave it out; an arc that reads or writes nothing has the number -1 there"
+        )
+    twice = next(x for k, x in enumerate(symbols) if x in symbols[:k])
+    raise LabelError(f"transducer: {name} holds {twice!r} twice, expected distinct symbols")
+
+
 def _whole(name: str, values: ArrayLike) -> Ints:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
@@ -686,7 +766,10 @@ def _whole(name: str, values: ArrayLike) -> Ints:
 
 
 def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints, tuple[str, ...]]:
-    """Return symbols without a number for none, and their names."""
+    """Return symbols without a number for none, and their names.
+
+    Ids without a name are left out, and ids named like epsilon, which is id 0: no arc may have one.
+    """
     if table is None:
         if label.any():
             raise LabelError(
@@ -694,7 +777,10 @@ def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints,
                 "output_symbols=, symbol i + 1 at i"
             )
         table = ("",)
-    odd = next((k for k in np.unique(label).tolist() if k and not table[k]), None)
-    if odd is not None:
-        raise LabelError(f"the machine {does} symbol {odd}, which its table does not have")
-    return label - np.int32(1), table[1:]
+    names, place = openfst.without_gaps(table)
+    odd = label[place[label] < -1]
+    if len(odd):
+        name = table[odd[0]]
+        why = f"is named {name!r}: nothing has the id 0" if name else "its table does not have"
+        raise LabelError(f"the machine {does} symbol {odd[0]}, which {why}")
+    return place[label], names

@@ -24,6 +24,7 @@ from fstcrf.machines.openfst.machine import (
     sausage_machine,
     svg,
     symbols,
+    without_gaps,
 )
 from fstcrf.machines.openfst.text import att_text, from_att, from_names
 
@@ -47,4 +48,5 @@ __all__ = [
     "symbols",
     "to_bytes",
     "to_fst",
+    "without_gaps",
 ]

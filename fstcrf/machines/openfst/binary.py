@@ -186,7 +186,10 @@ class _Reader:
                 raise DataError(
                     f"symbol {symbol!r} has the id {number}, expected 0 .. {_MOST_SYMBOLS - 1}"
                 )
-            symbols[number] = symbol
+            if symbols.setdefault(number, symbol) != symbol:
+                raise DataError(
+                    f"symbol id {number} has two names, {symbols[number]!r}, {symbol!r}"
+                )
         return tuple(symbols.get(k, "") for k in range(max(symbols, default=-1) + 1))
 
 

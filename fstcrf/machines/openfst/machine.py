@@ -58,6 +58,8 @@ class FstArrays:
     ShapeError
         Arrays that disagree, arcs that are not sorted, or numbers of states or symbols that are not
         there.
+    LabelError
+        A symbol table with one name at two ids.
     NumericError
         NaN or +inf.
     """
@@ -88,6 +90,7 @@ class FstArrays:
         for name, table in (("ilabel", self.isymbols), ("olabel", self.osymbols)):
             limit = 2**31 if table is None else len(table)
             check_range("machine", name, getattr(self, name), limit)
+            _check_distinct(table or ())
         for name in ("score", "final"):
             check_scores("machine", name, getattr(self, name))
 
@@ -113,6 +116,26 @@ class FstArrays:
     def is_acceptor(self) -> bool:
         """Every arc writes what it reads."""
         return bool(np.array_equal(self.ilabel, self.olabel))
+
+
+def _check_distinct(table: tuple[str, ...]) -> None:
+    """Refuse a symbol table with one name at two ids, of which only one would be met."""
+    if len({*table, ""}) - 1 + table.count("") < len(table):
+        first = {name: k for k, name in reversed(list(enumerate(table)))}
+        again = next(k for k, name in enumerate(table) if name and first[name] != k)
+        name = table[again]
+        raise LabelError(f"symbol {name!r} has the ids {first[name]} and {again}, expected one id")
+
+
+def without_gaps(table: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
+    """Return the names of a symbol table, and the place of each id among them, int32.
+
+    Id 0 has the place -1. Ids without a name, and those called like epsilon, have -2.
+    """
+    known = [k for k, name in enumerate(table) if k and name not in ("", EPSILON)]
+    place = np.full(max(len(table), 1), -2, dtype=np.int32)
+    place[0], place[known] = -1, np.arange(len(known))
+    return tuple([table[k] for k in known]), place
 
 
 def symbols(labels: LabelSet) -> tuple[str, ...]:
