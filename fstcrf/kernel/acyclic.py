@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
-from fstcrf.lazy import given_state
+from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 
 _ROOM = 1024  # entries of the first search for the n best
@@ -92,7 +91,7 @@ class Acyclic:
 
     __getstate__ = given_state
 
-    @cached_property
+    @made_once
     def handle(self) -> Any:
         """The machine as the kernel's structure, for as long as this object lives."""
         states, arcs = len(self.final), len(self.target)
@@ -105,14 +104,14 @@ class Acyclic:
         }
         return ffi.new("fc_acyclic *", {"S": states, "A": arcs, "B": len(self.begins), **fields})
 
-    @cached_property
+    @made_once
     def best_suffix(self) -> Floats:
         """Score of the best way to end from each state, float64 [S]; −inf: there is none."""
         suffix = np.empty(len(self.final))
         check(lib.fc_acyclic_best_suffix(self.handle, array_out(suffix)), "suffix")
         return suffix
 
-    @cached_property
+    @made_once
     def sum_suffix(self) -> Floats:
         """Log of the sum over all ways to end from each state, float64 [S]."""
         suffix, lost = np.empty((2, len(self.final)))
@@ -120,7 +119,7 @@ class Acyclic:
         check(lib.fc_acyclic_sum_suffix(self.handle, *both), "suffix")
         return suffix
 
-    @cached_property
+    @made_once
     def longest(self) -> int:
         """Arcs of the longest path."""
         return int(self.lengths()[1].max(initial=0))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, ffi, lib, settle, settled
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
 
@@ -281,7 +281,7 @@ class JointChain:
         """States of each axis."""
         return tuple(axis.n_states for axis in self.axes)
 
-    @cached_property
+    @made_once
     def outer(self) -> int:
         """Product of the states of all axes but the last."""
         return int(np.prod(self.shape[:-1], dtype=np.int64))
@@ -307,7 +307,7 @@ class JointChain:
         split = np.unravel_index(np.maximum(path, 0), self.shape)
         return tuple(np.where(path < 0, -1, part).astype(np.int32) for part in split)
 
-    @cached_property
+    @made_once
     def _static(self) -> tuple[Any, list[Any]]:
         """The C view without per-token potentials, and the memory it points into."""
         return _machine_view(self)

@@ -188,15 +188,23 @@ class Workers:
 
     def __init__(self, threads: int = 1) -> None:
         self.threads = threads
-        self._pool: ThreadPoolExecutor | None = None
-        if threads > 1:
-            from concurrent import futures  # noqa: PLC0415 (it imports logging)
+        self._pools: dict[int, ThreadPoolExecutor] = {}  # of processes: a fork has no threads
 
-            self._pool, self._wait = futures.ThreadPoolExecutor(threads), futures.wait
+    @property
+    def _pool(self) -> ThreadPoolExecutor | None:
+        if self.threads == 1:
+            return None
+        process = os.getpid()
+        if process not in self._pools:
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (imports logging)
+
+            self._pools.setdefault(process, ThreadPoolExecutor(self.threads))
+        return self._pools[process]
 
     def begun(self, function: Callable[..., R], *given: Any) -> Future[R] | None:
         """Begin to call a function; None where there is no other thread."""
-        return None if self._pool is None else self._pool.submit(function, *given)
+        pool = self._pool
+        return None if pool is None else pool.submit(function, *given)
 
     def each(self, function: Callable[[T], None], parts: Iterable[T]) -> None:
         """Call the function for each part."""
@@ -211,19 +219,22 @@ class Workers:
         self, function: Callable[[T], R], parts: Iterable[T], *, most: int | None = None
     ) -> Iterator[R]:
         """Yield the function's value for each part, in order; `most` are begun ahead."""
-        if self._pool is None:
+        pool = self._pool
+        if pool is None:
             yield from map(function, parts)
             return
+        from concurrent.futures import wait  # noqa: PLC0415 (it imports logging)
+
         left = iter(parts)
-        futures = deque(self._pool.submit(function, part) for part in islice(left, most))
+        futures = deque(pool.submit(function, part) for part in islice(left, most))
         try:
             while futures:
                 yield futures[0].result()
                 futures.popleft()
-                futures.extend(self._pool.submit(function, part) for part in islice(left, 1))
+                futures.extend(pool.submit(function, part) for part in islice(left, 1))
         finally:
             # Also after an error: the next call would meet them at its parts.
-            self._wait([future for future in futures if not future.cancel()])
+            wait([future for future in futures if not future.cancel()])
 
 
 SERIAL = Workers()

@@ -7,7 +7,6 @@ the number of arcs, and nothing for bookkeeping of these.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.dense import Dense
 from fstcrf.lattices.engine import Runs
 from fstcrf.lattices.tapes import chain_program
-from fstcrf.lazy import memoised
+from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.plans import Program
 
 _LEAST = 0.5  # of all labels at all tokens: where fewer have an arc, arcs cost less
@@ -68,22 +67,22 @@ class ArcChain:
         known: AxisPosterior | None = self.__dict__.get("_sums")
         return self.chain.log_z if known is None else known.log_z
 
-    @cached_property
+    @made_once
     def _sums(self) -> AxisPosterior:
         return kernel.axis_posterior(self.chain.bound)
 
-    @cached_property
+    @made_once
     def posterior(self) -> Floats:
         """Probability of each arc; 0 where there is no path."""
         return np.minimum(self.marginals[self.arc >= 0], 1.0)
 
-    @cached_property
+    @made_once
     def marginals(self) -> Floats:
         """Probability of each label at each token, [T, L]; 0 where there is no path."""
         alive = self._sums.log_z[0] > -np.inf
         return self._sums.node[0] if alive else np.zeros(self.arc.shape)
 
-    @cached_property
+    @made_once
     def _best(self) -> tuple[Ints, Floats]:
         return kernel.best_paths(self.chain.bound)
 
