@@ -166,7 +166,8 @@ class made_once(cached_property[T]):  # noqa: N801 (a decorator)
     def __get__(self, instance: object | None, owner: type[Any] | None = None) -> Self | T:
         if instance is None:
             return self
-        name, kept = self.attrname, instance.__dict__
+        name: Any = self.attrname
+        kept = instance.__dict__
         key = id(instance), name
         lock = _locks.setdefault(key, RLock())
         try:
