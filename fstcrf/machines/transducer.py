@@ -20,7 +20,7 @@ from fstcrf.arguments import (
     real_array,
 )
 from fstcrf.arrays import Floats, Ints
-from fstcrf.errors import DataError, LabelError, OptionError, ShapeError
+from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
 from fstcrf.files import read_file
 from fstcrf.lazy import LazyModule
 
@@ -194,7 +194,7 @@ class Transducer:
         NumericError
             What leads from a state to ends is together infinite: a cycle gains.
         TooLargeError
-            More than 3,000 states with cycles among them, of a log one.
+            More than 2,000 states that reach each other, of a log one.
         """
         return algebra.pushed(self)
 
@@ -218,7 +218,7 @@ class Transducer:
             Machines of two semirings; an arc that reads or writes a name and something else; a
             depth below 0.
         TooLargeError
-            More than 50 million arcs.
+            More than 20 million arcs, or 2,000 machines within each other.
 
         Examples
         --------
@@ -306,10 +306,16 @@ class Transducer:
         ------
         ShapeError, NumericError, OptionError
             As the class; numbers that are no integers.
+        TooLargeError
+            Numbers of states far beyond the number of arcs.
         """
         first, last = _whole("source", source), _whole("target", target)
         states = int(max(first.max(initial=0), last.max(initial=0))) + 1
         count = len(first)
+        if final is None and states > 1_000_000 + 16 * count:
+            raise TooLargeError(
+                f"transducer: {states:,} states for {count:,} arcs: number them without gaps"
+            )
         return cls(
             source=first,
             input=_whole("input", input),
