@@ -15,7 +15,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, patiently, settle
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 
@@ -187,7 +187,9 @@ class Acyclic:
         while True:
             steps = ffi.from_buffer("fc_step[]", bytearray(room * ffi.sizeof("fc_step")))
             heap = ffi.from_buffer("fc_deviation[]", bytearray(room * ffi.sizeof("fc_deviation")))
-            status = lib.fc_acyclic_nbest(
+            status = patiently(
+                100.0 * n * width,
+                lib.fc_acyclic_nbest,
                 self.handle,
                 array_in(suffix, np.float64, suffix.shape, "suffix"),
                 n,
@@ -272,7 +274,9 @@ class Acyclic:
                 row[:, :size] = generator.random((n, size))
         path = np.empty((rows * n, width), dtype=np.int32)
         work = np.empty(len(self.final) + len(self.target))
-        status = lib.fc_acyclic_sample(
+        status = patiently(
+            100.0 * n * width * rows,
+            lib.fc_acyclic_sample,
             self.handle,
             array_in(suffix, np.float64, suffix.shape, "suffix"),
             n,

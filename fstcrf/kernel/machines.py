@@ -296,6 +296,13 @@ class JointChain:
         """States of the residual automaton, at least 1."""
         return 1 if self.residual is None else self.residual.n_states
 
+    @made_once
+    def steps(self) -> int:
+        """Multiply-adds of a token, and at least 1."""
+        cells = self.outer * self.width * self.n_residual
+        edges = 0 if self.residual is None else len(self.residual.source) * self.outer * self.width
+        return sum(cells // a.n_states * a.n_stepped for a in self.axes) + edges + 1
+
     def per_token_shapes(self, n_tokens: int) -> list[tuple[int, int, int]]:
         """Return the shapes of what comes with a batch: per-token factors, then per-token axes."""
         factors = [(n_tokens, f.rows, f.width) for f in self.factors if f.value is None]
@@ -400,6 +407,14 @@ class Bound:
         per_token = tuple(np.ascontiguousarray(array[tokens]) for array in self._per_token)
         offsets = Ragged(self.bounds).select(np.asarray(sentences, dtype=np.int64)).offsets
         return Bound(self.machine, offsets, per_token, checked=True)
+
+    def part(self, first: int, end: int) -> Bound:
+        """Return successive sentences, whose potentials are not copied; itself for all of them."""
+        if end - first == self.n_sentences:
+            return self
+        begin, stop = self.bounds[[first, end]].tolist()
+        per_token = tuple(array[begin:stop] for array in self._per_token)
+        return Bound(self.machine, self.bounds[first : end + 1] - begin, per_token, checked=True)
 
     def tokens(self, sentences: Sequence[int]) -> Longs:
         """Return the numbers of the tokens of some sentences, one after the other."""
