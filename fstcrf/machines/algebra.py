@@ -377,6 +377,10 @@ def replaced(root: Transducer, parts: Mapping[str, Transducer], depth: int) -> T
     TooLargeError
         More than `MAX_ARCS` arcs.
     """
+    if not isinstance(parts, Mapping) or not all(
+        isinstance(x, str) and isinstance(part, type(root)) for x, part in parts.items()
+    ):
+        raise OptionError("replace takes a mapping of symbols to transducers: {symbol: machine}")
     every, depth = [root, *parts.values()], whole_number(depth, "depth")
     for machine in every[1:]:
         _same_semiring(root, machine)

@@ -9,6 +9,7 @@ states times labels at most.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -149,7 +150,7 @@ def _grams(text: str) -> Iterator[_Gram]:
     while lines.following() != "\\data\\":
         if not lines.line:
             raise lines.error("no line \\data\\, expected the language model of an ARPA file")
-    counts = _counts(lines)
+    counts, seen = _counts(lines), set[tuple[str, ...]]()
     for order, count in counts.items():
         if lines.line != f"\\{order}-grams:":
             raise lines.error(f"{lines.line!r}, expected \\{order}-grams:")
@@ -159,7 +160,11 @@ def _grams(text: str) -> Iterator[_Gram]:
                 raise lines.error(
                     f"{k} {order}-grams, but {count} were announced: the file is cut short"
                 )
-            yield _gram(line, order, lines.number, highest=order == len(counts))
+            gram = _gram(line, order, lines.number, highest=order == len(counts))
+            if gram.words in seen:
+                raise lines.error(f"the {order}-gram {' '.join(gram.words)!r} is there twice")
+            seen.add(gram.words)
+            yield gram
         _ = lines.following()
     if lines.line != "\\end\\":
         raise lines.error(f"{lines.line!r}, expected \\end\\: the file is cut short")
@@ -170,7 +175,7 @@ def _counts(lines: _Lines) -> dict[int, int]:
     counts: dict[int, int] = {}
     while (line := lines.following()).startswith("ngram "):
         order, _, count = line[6:].partition("=")
-        if not (order.strip().isdigit() and count.strip().isdigit()):
+        if not all(re.fullmatch("[0-9]{1,18}", part.strip()) for part in (order, count)):
             raise lines.error(f"{line!r}, expected ngram ORDER=COUNT")
         counts[int(order)] = int(count)
     if not counts or list(counts) != list(range(1, len(counts) + 1)):

@@ -239,7 +239,7 @@ def sampled(machine: Transducer, n: int, seed: int = 0) -> list[Labels]:
         raise NoPathError("there is nothing to sample: the acceptor accepts no string")
     nearer = home[machine.target] < home[machine.source]
     row = Ragged.from_rows(machine.source, len(machine.final)).offsets.tolist()
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole_number(seed, "seed"))
     strings: list[Labels] = []
     for _ in range(whole_number(n, "n")):
         state, arcs = 0, list[int]()

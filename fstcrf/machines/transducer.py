@@ -98,6 +98,9 @@ class Transducer:
 
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
+        for name in ("tape", "reads"):
+            if not isinstance(getattr(self, name), str | None):
+                raise OptionError(f"{name} is {getattr(self, name)!r}, expected a name, or None")
         if not len(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
@@ -355,6 +358,8 @@ class Transducer:
         >>> chunks
         <Transducer: the last tape → chunks; 2 states, 2 arcs, log>
         """
+        if not isinstance(text, str):
+            raise OptionError(f"from_text reads a str, not {type(text).__name__}")
         machine = openfst.from_att(text, acceptor=tape is None)
         for label, table in (
             (machine.ilabel, machine.isymbols),
@@ -667,7 +672,10 @@ def _operand(other: object) -> Transducer:
 
 
 def _whole(name: str, values: ArrayLike) -> Ints:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as problem:
+        raise ShapeError(f"transducer: {name} is no array of numbers: {problem}") from None
     if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
         raise ShapeError(
             f"transducer: {name} is {array.dtype} {list(array.shape)}, expected integers [arcs]"
