@@ -445,7 +445,11 @@ static void scatter_abreast(sweep *v, abreast *w, const group *g, int64_t t, int
         for (int64_t l = 0; l < ABREAST; l++) w->token[l * Q + j] = p[j * ABREAST + l];
     for (int64_t l = 0; l < g->n; l++) {
         const float *row = w->token + l * Q;
-        if (t >= g->T[l] || g->lost[l]) continue;
+        if (t >= g->T[l]) continue;
+        if (g->lost[l]) { /* alone_in_double adds it */
+            count_token(values, &v->sums);
+            continue;
+        }
         if (t == g->T[l] - 1) add_ends(S, g->weight[l], curved, row, v->end);
         if (t == 0) add_ends(S, g->weight[l], curved, row, v->begin);
         to_slots(v, row, curved ? 1.0f : (float)g->weight[l], w->slots);
@@ -629,7 +633,7 @@ static fc_status alone_in_double(sweep *v, const group *g, int64_t l, int curved
     }
     for (int64_t t = 0; t < T; t++) {
         if (curved) spread_of(P, (float)g->weight[l], v->slots + t * P);
-        scatter(values, first + t, first + t + 1, v->slots + t * P, &v->sums);
+        scatter_apart(values, first + t, v->slots + t * P, &v->sums);
     }
     return FC_OK;
 }
@@ -659,6 +663,7 @@ static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, con
         at = next_group(s, &w, at, most, &g);
         if (g.longest > most) {
             g.lost[0] = 1;
+            v.sums.tokens += g.longest;
         } else {
             forward_abreast(&v, &w, &g, weight);
             backward_abreast(&v, &w, &g, curved, values);

@@ -165,6 +165,10 @@ def refuse_fst(part: object, advice: str) -> None:
 
 def check_array(what: str, name: str, array: Array, dtype: type[np.generic], size: int) -> None:
     """Check the type and the size of an array."""
+    if not isinstance(array, np.ndarray):
+        raise ShapeError(
+            f"{what}: {name} is {_short(array)}, expected an array, {np.dtype(dtype)} [{size}]"
+        )
     if array.dtype != dtype or array.shape != (size,):
         actual = f"{array.dtype} {list(array.shape)}"
         raise ShapeError(f"{what}: {name} is {actual}, expected {np.dtype(dtype)} [{size}]")

@@ -35,3 +35,15 @@ def distinct(*several: NDArray[_T]) -> NDArray[_T]:
     first = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
+
+
+def distinct_rows(table: NDArray[_T]) -> tuple[NDArray[_T], Longs]:
+    """Return the distinct rows of a matrix, ascending, and which of them each row is, int64 [n].
+
+    As `numpy.unique` along axis 0, but only the few distinct ones are sorted.
+    """
+    number: dict[bytes, int] = {}
+    found = [number.setdefault(row.tobytes(), k) for k, row in enumerate(table)]
+    first, place = np.unique(np.asarray(found, dtype=np.int64), return_inverse=True)
+    rows, order = np.unique(table[first], axis=0, return_inverse=True)
+    return rows, order.reshape(-1)[place.reshape(-1)]

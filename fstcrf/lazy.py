@@ -1,8 +1,9 @@
 """Names and packages that are imported when first used, and values that are computed once.
 
-`functools.cached_property` and `functools.lru_cache` compute a value in every thread that asks
-before the first is done, and hand out different objects. That is good enough for small values that
-are equal; what takes long, or is told apart by identity, is `made_once` or `memoised`.
+`made_once` takes the place of `functools.cached_property`. Up to Python 3.11 that has one lock for
+all instances, which stays locked in a child that is forked while another thread holds it.
+`functools.lru_cache` computes a value in every thread that asks before the first is done, and hands
+out different objects: what takes long, or is compared by identity, is `memoised`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property, wraps
+from functools import cached_property, wraps  # noqa: TID251 (made_once is one)
 from threading import RLock
 from types import MappingProxyType, ModuleType
 from typing import Any, Self, TypeVar, cast, overload
+from weakref import WeakSet
 
 from fstcrf.errors import MissingDependencyError
 
@@ -102,9 +104,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _locks: dict[Hashable, Any] = {}
-"""Of what is being made now; each goes when that is done."""
-if hasattr(os, "register_at_fork"):  # the threads that hold them are not in the child
-    os.register_at_fork(after_in_child=_locks.clear)
+"""Locks of the values that are being made now; each goes when its value is there."""
 
 
 @contextmanager
@@ -123,6 +123,36 @@ def making(owner: object, what: Hashable) -> Iterator[None]:
         _locks.pop(key, None)
 
 
+class Turns:
+    """Of an object that threads change in turns: its lock, which a forked child finds free.
+
+    The thread that held it is not in the child. So what it protects is changed in an order in which
+    each step leaves something whole.
+    """
+
+    def __init__(self) -> None:
+        self.renew()
+        _turns.add(self)
+
+    def renew(self) -> None:
+        """Forget who holds the lock."""
+        self.lock = RLock()
+
+
+_turns: WeakSet[Turns] = WeakSet()
+
+
+def _in_child() -> None:
+    """Forget the locks of threads that are not in a forked child."""
+    _locks.clear()
+    for turns in _turns:
+        turns.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
 class made_once(cached_property[T]):  # noqa: N801 (a decorator)
     """A property that is computed once for each object; threads that ask meanwhile wait.
 
@@ -136,11 +166,18 @@ class made_once(cached_property[T]):  # noqa: N801 (a decorator)
     def __get__(self, instance: object | None, owner: type[Any] | None = None) -> Self | T:
         if instance is None:
             return self
-        name, kept = cast("str", self.attrname), instance.__dict__
-        with making(instance, name):
-            if name not in kept:
-                kept.setdefault(name, self.func(instance))
-        return cast("T", kept[name])
+        name: Any = self.attrname
+        kept = instance.__dict__
+        key = id(instance), name
+        lock = _locks.setdefault(key, RLock())
+        try:
+            with lock:  # as `making`, in half the time
+                if name not in kept:
+                    kept.setdefault(name, self.func(instance))
+        finally:
+            _locks.pop(key, None)
+        value: T = kept[name]
+        return value
 
 
 def given_state(owner: object) -> dict[str, object]:

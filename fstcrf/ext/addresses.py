@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import cached_property
 from types import ModuleType
 from typing import NamedTuple, Self
 
@@ -20,7 +19,7 @@ from fstcrf.ext.tokenwise import TokenPotentials
 from fstcrf.kernel import Budget
 from fstcrf.lattices import DenseRow, Lattice
 from fstcrf.lattices.many import Paths, found_runs
-from fstcrf.lazy import optional
+from fstcrf.lazy import made_once, optional
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import gathered, no_path_error, warn_unproven
 from fstcrf.ragged import Ragged
@@ -186,11 +185,11 @@ class AddressParser:
         pairs = itertools.pairwise(offsets.tolist())
         return [Lattice(DenseRow(program, (node[a:b],))) for a, b in pairs]
 
-    @cached_property
+    @made_once
     def _names(self) -> list[str]:
         return list(map(str, self._state_names))
 
-    @cached_property
+    @made_once
     def _state_names(self) -> NDArray[np.object_]:
         """The label of each state of the tagger."""
         topology = self.tagger.topology

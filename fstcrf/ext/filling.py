@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any, BinaryIO, cast
 
@@ -31,6 +31,7 @@ from fstcrf.arrays import Bytes, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source, Target, open_binary, open_target, source_name
 from fstcrf.kernel.strings import TextColumn, joined_rows, pack_strings
+from fstcrf.lazy import made_once
 from fstcrf.text.corpus.conllu import CONLLU, JOINED, stream_conllu
 from fstcrf.text.corpus.corpus import Column, Corpus, TokenPlace
 
@@ -540,12 +541,12 @@ class _Block:
         self.starts: Longs = bounds[lines]
         self.ends: Longs = bounds[lines + 1]  # behind the line end
 
-    @cached_property
+    @made_once
     def tabs(self) -> Longs:
         """Where tabs are."""
         return np.flatnonzero(self.text == _TAB)
 
-    @cached_property
+    @made_once
     def first_tab(self) -> Longs:
         """Of the row of each token, among those."""
         return np.searchsorted(self.tabs, self.starts)

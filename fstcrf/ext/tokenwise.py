@@ -9,13 +9,13 @@ kept, and the potentials of a sentence are sums of rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import OptionError
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.weights import Spread
@@ -166,7 +166,7 @@ class TokenPotentials:
         found = weights.times(index.design([list(tokens)]).node)
         return found.reshape(-1, len(self._views), self._width).swapaxes(0, 1)
 
-    @cached_property
+    @made_once
     def _by_view(self) -> tuple[LiteralIndex, Spread]:
         """The attributes without their prefixes, and their weights by view and state."""
         names = self.crf.index.attribute_strings  # type: ignore[union-attr]  # checked

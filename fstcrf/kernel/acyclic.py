@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
-from fstcrf.lazy import given_state
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, patiently, settle
+from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 
 _ROOM = 1024  # entries of the first search for the n best
@@ -92,7 +91,7 @@ class Acyclic:
 
     __getstate__ = given_state
 
-    @cached_property
+    @made_once
     def handle(self) -> Any:
         """The machine as the kernel's structure, for as long as this object lives."""
         states, arcs = len(self.final), len(self.target)
@@ -105,14 +104,14 @@ class Acyclic:
         }
         return ffi.new("fc_acyclic *", {"S": states, "A": arcs, "B": len(self.begins), **fields})
 
-    @cached_property
+    @made_once
     def best_suffix(self) -> Floats:
         """Score of the best way to end from each state, float64 [S]; −inf: there is none."""
         suffix = np.empty(len(self.final))
         check(lib.fc_acyclic_best_suffix(self.handle, array_out(suffix)), "suffix")
         return suffix
 
-    @cached_property
+    @made_once
     def _sums(self) -> tuple[Floats, Floats, Floats]:
         """Logs of the sums over all ways to end from each state, [S], and what follows of them.
 
@@ -129,7 +128,7 @@ class Acyclic:
         """Log of the sum over all ways to end from each state, float64 [S]."""
         return self._sums[0]
 
-    @cached_property
+    @made_once
     def longest(self) -> int:
         """Arcs of the longest path."""
         return int(self.lengths()[1].max(initial=0))
@@ -197,7 +196,9 @@ class Acyclic:
         while True:
             steps = ffi.from_buffer("fc_step[]", bytearray(room * ffi.sizeof("fc_step")))
             heap = ffi.from_buffer("fc_deviation[]", bytearray(room * ffi.sizeof("fc_deviation")))
-            status = lib.fc_acyclic_nbest(
+            status = patiently(
+                100.0 * n * width,
+                lib.fc_acyclic_nbest,
                 self.handle,
                 array_in(suffix, np.float64, suffix.shape, "suffix"),
                 n,
@@ -278,8 +279,17 @@ class Acyclic:
                 row[:, :size] = generator.random((n, size))
         path = np.empty((rows * n, width), dtype=np.int32)
         _, stop, share = map(_read, self._sums)
-        given = self.handle, stop, share, n, width, _read(uniform)
-        status = lib.fc_acyclic_sample(*given, array_out(path))
+        status = patiently(
+            100.0 * n * width * rows,
+            lib.fc_acyclic_sample,
+            self.handle,
+            stop,
+            share,
+            n,
+            width,
+            _read(uniform),
+            array_out(path),
+        )
         check(status, "sample")
         return path
 

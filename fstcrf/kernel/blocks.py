@@ -17,11 +17,14 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import NumericError
 from fstcrf.kernel.machines import Bound, allocated
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.native import CALL_STEPS, array_in, array_out, check, ffi, lib
 from fstcrf.ragged import Ragged
 
 LONG_BYTES = 128_000_000
 """Scratch of one sentence from which on it is taken in blocks."""
+
+LONG_STEPS = 2_000_000_000
+"""The same of multiply-adds: a second or two."""
 
 _SHORTEST = 64
 
@@ -37,25 +40,40 @@ class Suffixes:
 
 def portions(batch: Bound) -> Iterator[tuple[slice, slice, Bound | LongSentence]]:
     """Yield sentences and tokens of a batch in portions: runs of short sentences, each long one."""
-    if not is_long(batch, batch.longest):
-        yield slice(0, batch.n_sentences), slice(0, batch.n_tokens), batch
-        return
     bounds = batch.bounds
-    long = [is_long(batch, n) for n in Ragged(bounds).lengths.tolist()]
-    first = 0
-    while first < len(long):
-        end = first + 1
-        while not long[first] and end < len(long) and not long[end]:
-            end += 1
+    for first, end in runs(batch):
         tokens = slice(int(bounds[first]), int(bounds[end]))
-        portion = LongSentence(batch, first) if long[first] else batch.select(range(first, end))
+        long = end == first + 1 and is_long(batch, tokens.stop - tokens.start)
+        portion = LongSentence(batch, first) if long else batch.part(first, end)
         yield slice(first, end), tokens, portion
-        first = end
+
+
+def runs(batch: Bound, times: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield bounds of runs of sentences that take no longer than a call of the kernel may.
+
+    `times` as long as a best path takes. A sentence that is taken in blocks is a run by itself.
+    """
+    cost = batch.machine.steps * times
+    if batch.n_tokens * cost <= CALL_STEPS and not is_long(batch, batch.longest):
+        yield 0, batch.n_sentences
+        return
+    most, first, tokens = max(1, CALL_STEPS // cost), 0, 0
+    for k, length in enumerate(Ragged(batch.bounds).lengths.tolist()):
+        if k > first and (tokens + length > most or is_long(batch, length)):
+            yield first, k
+            first, tokens = k, 0
+        tokens += length
+        if is_long(batch, length):
+            yield first, k + 1
+            first, tokens = k + 1, 0
+    if first < batch.n_sentences:
+        yield first, batch.n_sentences
 
 
 def is_long(batch: Bound, tokens: int) -> bool:
     """Tell whether a sentence of so many tokens is taken in blocks."""
-    return 8 * int(lib.fc_machine_work(batch.view, tokens)) > LONG_BYTES
+    size = 8 * int(lib.fc_machine_work(batch.view, tokens))
+    return size > LONG_BYTES or tokens * batch.machine.steps > LONG_STEPS
 
 
 class LongSentence:

@@ -6,16 +6,21 @@ threads do not change a bit of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.blocks import LongSentence, portions
+from fstcrf.kernel.blocks import LongSentence, portions, runs
 from fstcrf.kernel.graphs import Domain, domain_number
 from fstcrf.kernel.machines import Bound, allocated
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.native import CALL_STEPS, array_in, array_out, check, ffi, lib, patiently
+from fstcrf.ragged import Ragged
+
+_RANKED = 64  # multiply-adds that a token of a further path takes as long as
 
 _DOMAINS = {"auto": (lib.FC_SUM, lib.FC_LOGS), "linear": (lib.FC_SUM,), "log": (lib.FC_LOGS,)}
 
@@ -134,11 +139,28 @@ def nbest_paths(
         raise OptionError(f"within is {within}, expected at least 0")
     room = int(lib.fc_queue_size(batch.view, n, batch.longest))
     batch.check_paths(n, room)
+    if above is not None:
+        array_in(above, np.float64, (batch.n_sentences,), "above")
+    parts = [
+        _nbest_paths(batch.part(*run), n, None if above is None else above[slice(*run)], within)
+        for run in runs(batch, 1 + _RANKED * n // batch.machine.steps)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    found, score, path = zip(*parts, strict=True)
+    return Ranked(np.concatenate(found), np.concatenate(score), np.concatenate(path, axis=1))
+
+
+def _nbest_paths(batch: Bound, n: int, above: Floats | None, within: float) -> Ranked:
     count = np.empty(batch.n_sentences, dtype=np.int64)
     score = np.empty((batch.n_sentences, n))
     path = np.empty((n, batch.n_tokens), dtype=np.int32)
-    queue = allocated(room, f"the {n:,} best paths of {batch.longest:,} tokens", batch.longest)
-    status = lib.fc_machine_nbest(
+    what = f"the {n:,} best paths of {batch.longest:,} tokens"
+    room = int(lib.fc_queue_size(batch.view, n, batch.longest))
+    queue = allocated(room, what, batch.longest)
+    status = patiently(
+        batch.n_tokens * (batch.machine.steps + _RANKED * n),
+        lib.fc_machine_nbest,
         *batch.inputs,
         n,
         ffi.NULL if above is None else array_in(above, np.float64, count.shape, "above"),
@@ -397,20 +419,44 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
     where = ffi.new("int64_t *")
     if len(variants.ptr) != count + 1 or int(variants.ptr[-1]) != changes:
         raise ShapeError(f"ptr says {int(variants.ptr[-1])} changes, there are {changes}")
-    status = lib.fc_machine_rescore(
-        *batch.inputs,
-        count,
-        array_in(variants.sentence, np.int64, (count,), "sentence"),
-        array_in(variants.ptr, np.int64, (count + 1,), "ptr"),
-        array_in(variants.token, np.int32, (changes,), "token"),
-        array_in(variants.node, np.float64, (changes, batch.machine.width), "node"),
-        best,
-        array_out(total),
-        batch.scratch(),
-        where,
-    )
-    check(status, "rescored: sentence", where[0])
+    array_in(variants.sentence, np.int64, (count,), "sentence")
+    array_in(variants.token, np.int32, (changes,), "token")
+    array_in(variants.node, np.float64, (changes, batch.machine.width), "node")
+    for first, end in _runs_of_variants(batch, variants):
+        sentence = variants.sentence[first:end]
+        begin, stop = (0, batch.n_sentences) if end - first == count else sentence[[0, -1]] + [0, 1]
+        part, ptr = batch.part(int(begin), int(stop)), variants.ptr[first : end + 1]
+        own = slice(int(ptr[0]), int(ptr[-1]))
+        token, node = variants.token[own], variants.node[own]
+        status = lib.fc_machine_rescore(
+            *part.inputs,
+            end - first,
+            array_in(sentence - begin, np.int64, (end - first,), "sentence"),
+            array_in(ptr - ptr[0], np.int64, (end - first + 1,), "ptr"),
+            array_in(token, np.int32, token.shape, "token"),
+            array_in(node, np.float64, node.shape, "node"),
+            best,
+            array_out(total[first:end]),
+            part.scratch(),
+            where,
+        )
+        check(status, "rescored: sentence", where[0])
     return total
+
+
+def _runs_of_variants(batch: Bound, variants: Variants) -> Iterator[tuple[int, int]]:
+    """Yield bounds of runs of variants that take no longer than a call of the kernel may."""
+    count, first, last = len(variants.sentence), variants.ptr[:-1], variants.ptr[1:]
+    if count and len(variants.token):
+        span = variants.token[last - 1] - variants.token[np.minimum(first, len(variants.token) - 1)]
+        new = np.diff(variants.sentence, prepend=-1) > 0  # its sentence is gone through, too
+        tokens = np.where(last > first, span + 1, 0)
+        tokens += np.where(new, Ragged(batch.bounds).lengths[variants.sentence], 0)
+        call = np.cumsum(tokens) * batch.machine.steps // CALL_STEPS
+        ends = np.flatnonzero(np.diff(call)) + 1
+    else:
+        ends = np.empty(0, dtype=np.int64)
+    yield from pairwise([0, *ends.tolist(), count])
 
 
 def dead_tokens(batch: Bound) -> Longs:

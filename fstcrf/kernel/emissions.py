@@ -16,12 +16,23 @@ import numpy as np
 from fstcrf.arrays import Array, Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import KernelError, NumericError
 from fstcrf.kernel.machines import allocated
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, mapped, settle, settled
+from fstcrf.kernel.native import (
+    CALL_STEPS,
+    array_in,
+    array_out,
+    check,
+    ffi,
+    lib,
+    mapped,
+    settle,
+    settled,
+)
 from fstcrf.ragged import Ragged
 
 MOST_EMITTERS = int(lib.FC_MAX_EMITTERS)
 """States that a chain may have here."""
 
+_ABREAST = 16  # sentences of a call at least: several are gone through side by side
 _SHARD = 32_768
 """Tokens whose expected arcs are added before those of others: sums do not depend on threads."""
 
@@ -225,7 +236,7 @@ class EmissionRows:
                 *(self._emitter, self._view, first, last, offsets, *out, work, where)
             )
 
-        self._run(ask, list(self._portions(self.threads)))
+        self._run(ask, list(self._portions()))
         score[self.lengths == 0] = self.emitter.empty
         if self.rows.dtype == np.float64:
             self._check_pathless(np.flatnonzero(np.isneginf(score)))
@@ -261,7 +272,7 @@ class EmissionRows:
         if arcs:
             self._run(ask, [(*shard, k) for k, shard in enumerate(shards)])
         else:
-            self._run(ask, [(*portion, 0) for portion in self._portions(self.threads)])
+            self._run(ask, [(*portion, 0) for portion in self._portions()])
         out.log_z[self.lengths == 0] = self.emitter.empty
         return out.result(parts)
 
@@ -335,7 +346,7 @@ class EmissionRows:
                 self._emitter, self._view, first, last, *inputs, *out, view[0], work, where
             )
 
-        portions = list(self._portions(self.threads))
+        portions = list(self._portions())
         self._run(ask, portions)
         del keep
         if len(portions) > 1:  # each began to count by itself, at the place of its first token
@@ -358,9 +369,10 @@ class EmissionRows:
         what = f"a sentence of {longest:,} tokens, {states:,} states at each"
         return ffi.from_buffer("double[]", allocated(size, what, longest))
 
-    def _portions(self, count: int) -> Iterator[tuple[int, int]]:
-        """Yield runs of sentences of about as many tokens each."""
-        size = self.n_sentences
+    def _portions(self) -> Iterator[tuple[int, int]]:
+        """Yield runs of sentences of about as many tokens each, that take no long call."""
+        size, steps = self.n_sentences, int(self.offsets[-1]) * len(self.emitter.label) ** 2
+        count = max(self.threads, min(size // _ABREAST, steps // CALL_STEPS), 1)
         if count == 1 or size < 2:
             yield 0, size
             return

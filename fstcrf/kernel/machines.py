@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, ffi, lib, settle, settled
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
 
@@ -281,7 +281,7 @@ class JointChain:
         """States of each axis."""
         return tuple(axis.n_states for axis in self.axes)
 
-    @cached_property
+    @made_once
     def outer(self) -> int:
         """Product of the states of all axes but the last."""
         return int(np.prod(self.shape[:-1], dtype=np.int64))
@@ -296,6 +296,13 @@ class JointChain:
         """States of the residual automaton, at least 1."""
         return 1 if self.residual is None else self.residual.n_states
 
+    @made_once
+    def steps(self) -> int:
+        """Multiply-adds of a token, and at least 1."""
+        cells = self.outer * self.width * self.n_residual
+        edges = 0 if self.residual is None else len(self.residual.source) * self.outer * self.width
+        return sum(cells // a.n_states * a.n_stepped for a in self.axes) + edges + 1
+
     def per_token_shapes(self, n_tokens: int) -> list[tuple[int, int, int]]:
         """Return the shapes of what comes with a batch: per-token factors, then per-token axes."""
         factors = [(n_tokens, f.rows, f.width) for f in self.factors if f.value is None]
@@ -307,7 +314,7 @@ class JointChain:
         split = np.unravel_index(np.maximum(path, 0), self.shape)
         return tuple(np.where(path < 0, -1, part).astype(np.int32) for part in split)
 
-    @cached_property
+    @made_once
     def _static(self) -> tuple[Any, list[Any]]:
         """The C view without per-token potentials, and the memory it points into."""
         return _machine_view(self)
@@ -400,6 +407,14 @@ class Bound:
         per_token = tuple(np.ascontiguousarray(array[tokens]) for array in self._per_token)
         offsets = Ragged(self.bounds).select(np.asarray(sentences, dtype=np.int64)).offsets
         return Bound(self.machine, offsets, per_token, checked=True)
+
+    def part(self, first: int, end: int) -> Bound:
+        """Return successive sentences, whose potentials are not copied; itself for all of them."""
+        if end - first == self.n_sentences:
+            return self
+        begin, stop = self.bounds[[first, end]].tolist()
+        per_token = tuple(array[begin:stop] for array in self._per_token)
+        return Bound(self.machine, self.bounds[first : end + 1] - begin, per_token, checked=True)
 
     def tokens(self, sentences: Sequence[int]) -> Longs:
         """Return the numbers of the tokens of some sentences, one after the other."""

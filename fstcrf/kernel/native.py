@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from threading import Lock, Thread, current_thread, local, main_thread
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -131,8 +132,11 @@ def array_out(array: np.ndarray[Any, Any]) -> Any:
 def check(status: int, what: str, where: int | None = None) -> None:
     """Turn a status into an exception.
 
-    KernelError is a size or index that the Python side should have refused.
+    KernelError is a size or index that the Python side should have refused. A thread whose work
+    nobody waits for any more ends here.
     """
+    if getattr(_THREAD, "ended", None):
+        raise _Ended
     if status != lib.FC_OK:
         _fail(status, what, where)
 
@@ -175,6 +179,9 @@ def variants() -> tuple[str, ...]:
     return _VARIANTS
 
 
+CALL_STEPS = 100_000_000
+"""Multiply-adds of a call of the kernel: Python looks for Ctrl-C between calls."""
+
 # Tried once, before there are threads: trying a variant is using it.
 _VARIANTS = tuple(n for n in ("base", "v3", "v4") if lib.fc_use(n.encode()) == lib.FC_OK)
 use(os.environ.get("FSTCRF_KERNEL", "auto"))
@@ -186,10 +193,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+_THREAD = local()  # `ended`: a list, which has something in it when nobody waits for this part
+
+
+class _Ended(BaseException):
+    """Ends a part that nobody waits for, behind its call of the kernel."""
+
+
 class Workers:
     """Maps over parts, in order, on a fixed number of threads.
 
-    After the first error, in the order of the parts, and after Ctrl-C no further part is begun.
+    After the first error, in the order of the parts, and after Ctrl-C no further part is begun, and
+    those that were begun end behind their call of the kernel.
 
     Parameters
     ----------
@@ -198,15 +213,23 @@ class Workers:
 
     def __init__(self, threads: int = 1) -> None:
         self.threads = threads
-        self._pool: ThreadPoolExecutor | None = None
-        if threads > 1:
-            from concurrent import futures  # noqa: PLC0415 (it imports logging)
+        self._pools: dict[int, ThreadPoolExecutor] = {}  # of processes: a fork has no threads
 
-            self._pool, self._wait = futures.ThreadPoolExecutor(threads), futures.wait
+    @property
+    def _pool(self) -> ThreadPoolExecutor | None:
+        if self.threads == 1:
+            return None
+        process = os.getpid()
+        if process not in self._pools:
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (imports logging)
+
+            self._pools.setdefault(process, ThreadPoolExecutor(self.threads))
+        return self._pools[process]
 
     def begun(self, function: Callable[..., R], *given: Any) -> Future[R] | None:
         """Begin to call a function; None where there is no other thread."""
-        return None if self._pool is None else self._pool.submit(function, *given)
+        pool = self._pool
+        return None if pool is None else pool.submit(function, *given)
 
     def each(self, function: Callable[[T], None], parts: Iterable[T]) -> None:
         """Call the function for each part."""
@@ -221,22 +244,52 @@ class Workers:
         self, function: Callable[[T], R], parts: Iterable[T], *, most: int | None = None
     ) -> Iterator[R]:
         """Yield the function's value for each part, in order; `most` are begun ahead."""
-        if self._pool is None:
+        pool = self._pool
+        if pool is None:
             yield from map(function, parts)
             return
+        from concurrent.futures import wait  # noqa: PLC0415 (it imports logging)
+
+        ended: list[bool] = []
+
+        def run(part: T) -> R:
+            _THREAD.ended = ended
+            return function(part)
+
         left = iter(parts)
-        futures = deque(self._pool.submit(function, part) for part in islice(left, most))
+        futures = deque(pool.submit(run, part) for part in islice(left, most))
         try:
             while futures:
                 yield futures[0].result()
                 futures.popleft()
-                futures.extend(self._pool.submit(function, part) for part in islice(left, 1))
+                futures.extend(pool.submit(run, part) for part in islice(left, 1))
         finally:
             # Also after an error: the next call would meet them at its parts.
-            self._wait([future for future in futures if not future.cancel()])
+            ended.append(True)
+            wait([future for future in futures if not future.cancel()])
 
 
 SERIAL = Workers()
+
+
+def patiently(steps: float, call: Callable[..., int], *given: Any) -> int:
+    """Call the kernel; where it takes many steps, on another thread, so that Ctrl-C ends the wait.
+
+    The call goes on then, and ends with the process at the latest; it keeps what it writes to.
+    """
+    if steps < CALL_STEPS or current_thread() is not main_thread():
+        return call(*given)
+    status: list[int] = []
+    done = Lock()
+
+    def run() -> None:
+        status.append(call(*given))
+        done.release()
+
+    done.acquire()
+    Thread(target=run, daemon=True).start()
+    with done:
+        return status[0]
 
 
 def mapped(function: Callable[[T], R], parts: Iterable[T], threads: int) -> list[R]:

@@ -9,7 +9,6 @@ whatever the number of its arcs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
 _MOST_PAIRS = 30_000_000
@@ -68,23 +68,23 @@ class PairScores:
         pair[:, right - 1, left] = 0.0
         return PairScores(pair)
 
-    @cached_property
+    @made_once
     def top(self) -> float:
         """The largest score; 0 where all are −inf."""
         largest = float(self.pair.max())
         return largest if largest > -np.inf else 0.0
 
-    @cached_property
+    @made_once
     def turned(self) -> Floats:
         """Scores as [K, L, R]."""
         return np.ascontiguousarray(self.pair.transpose(0, 2, 1))
 
-    @cached_property
+    @made_once
     def linear(self) -> Floats:
         """exp(pair − top), [K, R, L]."""
         return np.exp(self.pair - self.top)
 
-    @cached_property
+    @made_once
     def around(self) -> Floats:
         """exp(pair − top), [K, L, R]."""
         return np.ascontiguousarray(self.linear.transpose(0, 2, 1))
@@ -219,7 +219,7 @@ class Paired:
         if status != lib.FC_OK:
             raise ShapeError(f"arcs do not lead to higher nodes: entry {where[0]}")
 
-    @cached_property
+    @made_once
     def _handle(self) -> Any:
         nodes, arcs = self.nodes, len(self.exit)
         entries, exits = len(self.left), len(self.right)
@@ -240,14 +240,14 @@ class Paired:
         sizes = {"M": nodes, "A": arcs, "I": entries, "X": exits}
         return ffi.new("fc_paired *", {**sizes, **fields})
 
-    @cached_property
+    @made_once
     def best_suffix(self) -> tuple[Floats, Floats]:
         """Score of the best way to end from each entry and exit slot; −inf: there is none."""
         entry, exit_ = np.empty(len(self.left)), np.empty(len(self.right))
         check(lib.fc_paired_best(self._handle, array_out(entry), array_out(exit_)), "suffix")
         return entry, exit_
 
-    @cached_property
+    @made_once
     def _sums(self) -> tuple[Floats, ...]:
         """Log of the sum over all ways to end from each entry and exit slot, and what follows.
 
@@ -318,17 +318,17 @@ class Paired:
         check(status, "marginals", where[0])
         return PairedSums(arc, end, count)
 
-    @cached_property
+    @made_once
     def slots(self) -> Longs:
         """Node of each state of `explicit`, int64 [X + I]."""
         return np.sort(np.concatenate([self.exit_node, self.entry_node]), kind="stable")
 
-    @cached_property
+    @made_once
     def entry(self) -> Longs:
         """Entry slot of each arc, int64 [A]."""
         return Ragged(self.arc_row).rows()
 
-    @cached_property
+    @made_once
     def explicit(self) -> tuple[Acyclic, Ints]:
         """The machine with pairs as arcs of their own, and the arc that each one is; −1: a pair.
 

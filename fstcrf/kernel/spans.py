@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.blocks import LongSentence, Suffixes, is_long
 from fstcrf.kernel.machines import Bound, JointChain, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
 Bytes = NDArray[np.uint8]
@@ -272,7 +272,7 @@ class _Search:
         self.lanes, self.floor = lanes, floor
         self.view, self._keep = labels.view(batch.machine)
 
-    @cached_property
+    @made_once
     def memory(self) -> Any:
         size = int(lib.fc_segment_memory(self.batch.view, self.view, self.lanes))
         return ffi.from_buffer("double[]", allocated(size, self._many(), self.batch.longest))

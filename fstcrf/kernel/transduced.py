@@ -7,7 +7,6 @@ composition is one of either's by a count. Linear in the arcs that are met.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import TooLargeError
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
-from fstcrf.lazy import given_state
+from fstcrf.lazy import given_state, made_once
 
 MOST_ARCS = 50_000_000
 """Arcs that are met; of each 16 bytes are kept until those on no path are left out."""
@@ -61,12 +60,12 @@ class Moves:
         """Number of states, Q."""
         return len(self.gain) - len(self.target)
 
-    @cached_property
+    @made_once
     def ends(self) -> Bytes:
         """1 for each state where a path may end, uint8 [Q]."""
         return (self.gain[len(self.target) :] > -np.inf).astype(np.uint8)
 
-    @cached_property
+    @made_once
     def handle(self) -> Any:
         """The transducer as the kernel's structure, for as long as this object lives."""
         states, moves = self.states, len(self.target)

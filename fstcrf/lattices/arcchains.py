@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.dense import Dense
 from fstcrf.lattices.engine import Runs
 from fstcrf.lattices.tapes import chain_program
-from fstcrf.lazy import memoised
+from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
 
@@ -78,7 +77,7 @@ class ArcChain:
         moved = np.where(arc >= 0, arc + shift[:, None], -1).astype(np.int32)
         return ArcChain(parts[0].program, [node for part in parts for node in part.nodes], moved)
 
-    @cached_property
+    @made_once
     def _chain(self) -> Dense:
         return Dense(self.program, [(node,) for node in self.nodes])
 
@@ -87,12 +86,12 @@ class ArcChain:
         """Log Z of each row, [B]; −inf where there is no path."""
         return self._chain.log_z
 
-    @cached_property
+    @made_once
     def posterior(self) -> Floats:
         """Probability of each arc; 0 where there is no path."""
         return self.marginals[self.arc >= 0]
 
-    @cached_property
+    @made_once
     def marginals(self) -> Floats:
         """Probability of each label at each token, [N, L]; 0 where there is no path."""
         found = kernel.axis_posterior(self._chain.bound)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
@@ -44,7 +44,7 @@ from fstcrf.lattices.paths import Path, share
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
 from fstcrf.lattices.tapes import Taped
-from fstcrf.lazy import LazyModule, given_state
+from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Plan, Search
@@ -132,7 +132,7 @@ class ArcRow:
     def engine(self) -> Arcs:
         return self.settled.native
 
-    @cached_property
+    @made_once
     def native(self) -> Arcs:
         """The paths under the grammar as they are best searched: several may say the same."""
         found = self.free
@@ -150,12 +150,12 @@ class ArcRow:
         """The same row, of which sums can be taken."""
         return self if self.whole is None else self._settled
 
-    @cached_property
+    @made_once
     def _settled(self) -> ArcRow:
         assert self.whole is not None  # noqa: S101 (who asks has looked)
         return replace(self.whole(), rules=self.rules)
 
-    @cached_property
+    @made_once
     def _searched(self) -> Frames | None:
         """The frames in which strings are searched; None: the arcs, as of all other lattices."""
         if self.frames is None or any(rule.over != "segments" for rule in self.rules):
@@ -184,7 +184,7 @@ class ArcRow:
             )
         return shortest
 
-    @cached_property
+    @made_once
     def lengths(self) -> tuple[int, int]:
         return (self.length, self.length) if self.timed else self.native.lengths()
 
@@ -374,7 +374,7 @@ class ArcRow:
 
     # --- Spans: those that begin with arcs are listed -----------------------------------------
 
-    @cached_property
+    @made_once
     def _runs(self) -> dict[tuple[int, Scheme], SpanRuns]:
         return {}
 
@@ -575,7 +575,7 @@ class ArcRow:
 
     # --- Other forms --------------------------------------------------------------------------
 
-    @cached_property
+    @made_once
     def machine(self) -> openfst.FstArrays:
         flat, which = self.engine.explicit
         label = self.engine.label[:, 0]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +31,7 @@ from fstcrf.lattices import sequences
 from fstcrf.lattices.arcchains import ArcChain
 from fstcrf.lattices.engine import Over, Runs, Told
 from fstcrf.lattices.reading import Reading, successions
+from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import scaled
 from fstcrf.ragged import Ragged
@@ -164,7 +164,7 @@ class Arcs:
         """Number of tapes."""
         return int(self.label.shape[1])
 
-    @cached_property
+    @made_once
     def rows(self) -> Ragged:
         """Tokens of each row; of a row without a text, of its longest path."""
         if self.texts is not None:
@@ -172,7 +172,7 @@ class Arcs:
         size = np.where(self.final > -np.inf, self._ways[1], 0)
         return Ragged.from_lengths(np.maximum.reduceat(size, self.begins))
 
-    @cached_property
+    @made_once
     def position(self) -> Longs:
         """Of each node in its row, int64 [M]."""
         return np.maximum(self._ways[1], 0).astype(np.int64) if self.at is None else self.at
@@ -182,19 +182,19 @@ class Arcs:
         """Tokens that each arc passes, int64 [A]."""
         return self.position[self.target] - self.position[self.source]
 
-    @cached_property
+    @made_once
     def row(self) -> Longs:
         """The row of each node, int64 [M]."""
         if len(self.begins) == 1:
             return np.zeros(len(self.final), dtype=np.int64)
         return np.searchsorted(self.begins, np.arange(len(self.final)), side="right") - 1
 
-    @cached_property
+    @made_once
     def boundary(self) -> Longs:
         """A number of each node that those at the same place of the same row share."""
         return self._place + self.row
 
-    @cached_property
+    @made_once
     def _place(self) -> Longs:
         """Tokens before each node, counted through all rows, int64 [M]."""
         if len(self.begins) == 1:
@@ -220,7 +220,7 @@ class Arcs:
 
     # --- What the kernel answers --------------------------------------------------------------
 
-    @cached_property
+    @made_once
     def machine(self) -> Acyclic | Paired:
         """The arrays as the kernel has them."""
         nodes = len(self.final)
@@ -233,7 +233,7 @@ class Arcs:
             table = np.minimum(self.position, len(self.pairs.pair) - 1).astype(np.int32)
         return Paired(nodes, arcs, self.final, self.class_final, self.pairs, self.begins, table)
 
-    @cached_property
+    @made_once
     def explicit(self) -> tuple[Acyclic, Ints | None]:
         """The machine with pairs as arcs of their own, and which arc each one is; −1: a pair.
 
@@ -242,7 +242,7 @@ class Arcs:
         machine = self.machine
         return (machine, None) if isinstance(machine, Acyclic) else machine.explicit
 
-    @cached_property
+    @made_once
     def chain(self) -> ArcChain | None:
         """The same as chains of tokens, where that is faster; joined rows have theirs joined."""
         return ArcChain.of(self)
@@ -329,7 +329,7 @@ class Arcs:
         best = self.maxima()
         return [self.covers(tape).highest(best, tokens, sizes[tape]) for tape in tapes]
 
-    @cached_property
+    @made_once
     def posterior(self) -> Floats:
         """Probability of each arc, [A]; 0 where there is no path."""
         self._check_sum()
@@ -482,7 +482,7 @@ class Arcs:
         ends = np.bincount(machine.right, weights=sums.end, minlength=len(self.class_final))
         return sums.met.sum(axis=0), ends.astype(np.float64)
 
-    @cached_property
+    @made_once
     def _ways(self) -> tuple[Ints, Ints]:
         """Labels of the first tape on the shortest and the longest way to each node; −1: no way."""
         if isinstance(self.machine, Acyclic):  # which has none that are forbidden
@@ -589,7 +589,7 @@ class Arcs:
             target=number[arcs.target],
         ).in_order()
 
-    @cached_property
+    @made_once
     def clocked(self) -> Arcs:
         """The same with nodes at one position each, whatever path leads there.
 

@@ -15,7 +15,7 @@ import heapq
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import TooLargeError
 from fstcrf.lattices.arcs import MOST_ARCS
 from fstcrf.lattices.sequences import Found
+from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, intersect
 from fstcrf.machines.plans import scaled
 
@@ -97,7 +98,7 @@ class _Strings:
         self.gain = np.where(dead, -np.inf, self.gain)
         self.target = np.maximum(self.target, 0)
 
-    @cached_property
+    @made_once
     def suffix(self) -> tuple[Floats, Floats]:
         """Logs of sums of all ways on: [T + 1, Q] behind a blank, [T + 1, Q, V] behind symbols."""
         length, size = self.score.shape

@@ -7,7 +7,6 @@ nor on the number of threads. A path is a run of joint states, one for each toke
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -44,7 +43,7 @@ class Gathered:
         """Return them, int32."""
         return self._elements
 
-    @cached_property
+    @made_once
     def _elements(self) -> Ints:
         return self._path.ravel()[self._sizes.ranges(self._first)]
 
@@ -78,7 +77,7 @@ class Dense:
         else:
             self.rows = Ragged.from_lengths(len(values[0]) for values in parts)
 
-    @cached_property
+    @made_once
     def values(self) -> tuple[Floats, ...]:
         """What all rows bring, as the kernel wants it."""
         parts = zip(*self._parts, strict=True)
@@ -207,7 +206,7 @@ class Dense:
         """Log Z of each row, [B]; −inf: there is no path."""
         return kernel.log_partitions(self.bound)
 
-    @cached_property
+    @made_once
     def usual_log_z(self) -> Floats:
         """The same, NaN where that takes a product too large to expand for it."""
         if self.program.summable:

@@ -10,7 +10,7 @@ All answers are exact. Scores are natural logs; a path that is forbidden has −
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -23,7 +23,7 @@ from fstcrf.lattices.dense import Dense
 from fstcrf.lattices.engine import Coupling, Over, Row, Runs, Said, Segment, Tape
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped, compiled, constrained, free_program, joined, scaled_program
-from fstcrf.lazy import LazyModule, memoised
+from fstcrf.lazy import LazyModule, made_once, memoised
 from fstcrf.machines import plans
 from fstcrf.machines.plans import Plan, Program, Search, plan_of, scaled
 from fstcrf.machines.plans.chain import silent_acceptor
@@ -87,7 +87,7 @@ class DenseRow(Taped):
         cells = len(self) * float(np.prod(self.program.shape)) * max(self.program.shape)
         return "too large to draw here: ask best() or marginals()" if cells > _MOST_SHOWN else ""
 
-    @cached_property
+    @made_once
     def engine(self) -> Dense:
         return Dense(self.program, [self.values])
 

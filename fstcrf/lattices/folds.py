@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
@@ -413,12 +412,12 @@ class FoldedArcs:
     def __reduce__(self) -> tuple[Any, ...]:
         return self.written.__reduce__()
 
-    @cached_property
+    @made_once
     def written(self) -> Arcs:
         """The arcs."""
         return self._write()
 
-    @cached_property
+    @made_once
     def rows(self) -> Ragged:
         """Tokens of each row."""
         return Ragged.from_lengths(list(map(len, self.nodes)))
@@ -468,7 +467,7 @@ class FoldedArcs:
 
     # --- What the kernel answers --------------------------------------------------------------
 
-    @cached_property
+    @made_once
     def _values(self) -> Floats:
         """The potentials of pairs at all tokens, [N, 1, P]."""
         nodes = self.nodes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
@@ -25,6 +25,7 @@ from fstcrf.lattices.pathquestions import ArrayT_co, refuse_options
 from fstcrf.lattices.paths import Labels, LabelsT_co, Path, labels_of_tapes, shares
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped
+from fstcrf.lazy import made_once
 from fstcrf.machines.plans import Program, Search, warn_unproven
 from fstcrf.machines.plans.program import searched
 from fstcrf.ragged import RUN_TOKENS, Ragged
@@ -164,7 +165,7 @@ class Group:
     lattices: Batch[Any]
     engine: Engine
 
-    @cached_property
+    @made_once
     def _log_z(self) -> list[float]:
         known: list[float] = self.engine.usual_log_z.tolist()
         return known
@@ -302,7 +303,7 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
             if runs.proven is not None and runs.bound is not None
         )
 
-    @cached_property
+    @made_once
     def _places(self) -> dict[int, tuple[Group, int, Runs, slice]]:
         return {
             number: (group, row, runs, own)

@@ -9,13 +9,13 @@ that questions need: elements spread over tokens (marginals), tokens gathered to
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
 Elements: TypeAlias = Longs | slice
@@ -44,7 +44,7 @@ class Reading:
     label: NDArray[np.integer]
     units: bool = False
 
-    @cached_property
+    @made_once
     def _tokens(self) -> tuple[Longs, Longs]:
         """Every token of every fact, and the fact."""
         if self.units:

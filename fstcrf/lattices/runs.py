@@ -9,7 +9,6 @@ of segments is asked of runs, sums, best paths and products alike.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from fstcrf.lattices.arcs import Arcs, check_size
 from fstcrf.lattices.findings import ProbableSpans
 from fstcrf.lattices.paths import share
 from fstcrf.lattices.spans import span_reading
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme
 
@@ -49,13 +49,13 @@ class SpanRuns:
         typed, may_end = reading(arcs, tape, labels, scheme)
         return cls(typed, typed.tapes - 1, span_reading(labels, scheme).types, may_end)
 
-    @cached_property
+    @made_once
     def ended(self) -> Arcs:
         """Arcs that say where what they begin ends."""
         there = self.arcs.begun(self.tape) is not None
         return self.arcs if there else with_ends(self.arcs, self.tape, self.may_end)
 
-    @cached_property
+    @made_once
     def listed(self) -> tuple[Longs, Longs, Longs, Floats]:
         """Spans by ascending keys: element and span of each fact, the keys, their probabilities."""
         begun = self.ended.begun(self.tape)

@@ -7,34 +7,35 @@ Nothing is ever changed in place.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from fstcrf.arguments import one_of, whole_number
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
-from fstcrf.errors import EpsilonCycleError, NumericError, OptionError, TooLargeError
-from fstcrf.kernel.acyclic import connected, topological
+from fstcrf.errors import OptionError, TooLargeError
+from fstcrf.kernel.acyclic import connected
 from fstcrf.kernel.native import settled
 from fstcrf.machines.transducer import Transducer
+from fstcrf.machines.ways import silent_ways, totals
 from fstcrf.ragged import Ragged
 
 Side = Literal["input", "output"]
 Labels: TypeAlias = tuple[str, ...]
 
-MAX_ARCS = 50_000_000
-"""Arcs of a composition, before those on no path are dropped."""
+MAX_ARCS = 20_000_000
+"""Arcs of what is made of machines, before those on no path are dropped."""
 
-MAX_WAYS = 5_000_000
-"""Ways without a symbol that are made longer by a state between."""
+MAX_DEPTH = 2_000
+"""Machines within each other, where one takes the place of a symbol of another one."""
 
-MAX_SUMMED = 3_000
-"""States with cycles among them whose ways are summed: equations, each with as many numbers."""
+_Number = TypeVar("_Number", int, Array)
 
-_CLOSE = 1e-12  # of rounding: a weight of a cycle that is none
+_FEW = 16
+"""States, or arcs of a state, that are looked at one by one; a state takes as long as so many."""
 
 _Columns: TypeAlias = tuple[Array, Array, Array, Array, Floats]  # as the transducer has them
 
@@ -126,7 +127,7 @@ def trimmed(machine: Transducer) -> Transducer:
 # --- Composition ----------------------------------------------------------------------------------
 
 
-def composed(first: Transducer, second: Transducer) -> Transducer:
+def composed(first: Transducer, second: Transducer, limit: int = MAX_ARCS) -> Transducer:
     """Return what reads what the first reads and writes what the second writes.
 
     A pair has the weights of all strings between them, together. Of acceptors that is the
@@ -137,7 +138,7 @@ def composed(first: Transducer, second: Transducer) -> Transducer:
     OptionError
         Two semirings; the second one reads a tape of another name than the first one writes.
     TooLargeError
-        More than `MAX_ARCS` arcs.
+        More than `limit` arcs.
     """
     _same_semiring(first, second)
     between = first.reads if first.tape is None else first.tape
@@ -150,7 +151,7 @@ def composed(first: Transducer, second: Transducer) -> Transducer:
         first, second = aligned(first, second)
     reads = second.reads if first.tape is None and first.reads is None else first.reads
     tape = first.tape if second.tape is None else second.tape
-    parts, final = _Product(first, second).parts()
+    parts, final = _Product(first, second, limit).parts()
     like = replace(first, tape=tape, reads=reads)
     return trimmed(made(like, parts, final, second.output_symbols))
 
@@ -170,7 +171,7 @@ class _Product:
     (state, state, whether the first one has gone alone), as one number.
     """
 
-    def __init__(self, first: Transducer, second: Transducer) -> None:
+    def __init__(self, first: Transducer, second: Transducer, limit: int) -> None:
         first, second = _connected(first)[0], _connected(second)[0]
         number = {x: k for k, x in enumerate(first.output_symbols)}
         table = np.asarray([*(number.get(x, -2) for x in second.input_symbols), -1])
@@ -181,22 +182,28 @@ class _Product:
         self.key, self.size = key[self.order], len(number) + 1
         self.row = Ragged.from_rows(first.source, len(first.final))
         self.first, self.second = first, second
+        self.onward = first.target.astype(np.int64)
+        self.limit = self.left = limit
 
     def parts(self) -> tuple[list[_Columns], Floats]:
         """Return arcs, and the scores of ends."""
         parts: list[_Columns] = []
-        seen, states, arcs = {0}, np.zeros(1, dtype=np.int64), 0
-        while len(states):
-            parts += self._after(states)
-            arcs += sum(len(source) for source, *_ in parts[-3:])
-            if arcs > MAX_ARCS:
-                raise TooLargeError(
-                    f"a composition of more than {MAX_ARCS:,} arcs, of machines of "
-                    f"{len(self.first.source):,} and {len(self.second.source):,}: determinize one"
-                )
-            reached = distinct(*(part[3] for part in parts[-3:])).tolist()
-            states = np.asarray([state for state in reached if state not in seen], dtype=np.int64)
+        rows: list[tuple[int, int, int, int, float]] = []
+        seen, states = {0}, [0]
+        while states:
+            if len(states) <= _FEW and all(map(self._narrow, states)):
+                more = [row for state in states for row in self._each_after(state)]
+                rows += more
+                self._take(len(more) + _FEW * len(states))
+                reached = sorted({target for *_, target, _ in more})
+            else:
+                parts += self._after(np.asarray(states))
+                reached = distinct(*(part[3] for part in parts[-3:])).tolist()
+            states = [state for state in reached if state not in seen]
             seen.update(reached)
+        source, read, written, target, score = list(zip(*rows, strict=True)) or [()] * 5
+        numbers = (np.asarray(x, dtype=np.int64) for x in (source, read, written, target))
+        parts.append((*numbers, np.asarray(score, dtype=np.float64)))
         every = np.sort(np.fromiter(seen, dtype=np.int64))
         p, q, _ = self._pair(every)
         numbered: list[_Columns] = [
@@ -205,9 +212,8 @@ class _Product:
         ]
         return numbered, self.first.final[p] + self.second.final[q]
 
-    def _state(self, p: Array, q: Array, *, alone: bool) -> Longs:
-        state: Longs = (p.astype(np.int64) * len(self.second.final) + q) * 2 + alone
-        return state
+    def _state(self, p: _Number, q: _Number, *, alone: bool) -> _Number:
+        return (p * len(self.second.final) + q) * 2 + alone
 
     def _pair(self, state: Longs) -> tuple[Longs, Longs, Bools]:
         both = state // 2
@@ -225,25 +231,65 @@ class _Product:
         by_second = state[at], np.full(len(at), -1), b.output[arc], target, b.score[arc]
 
         ways = self.row.select(p)
+        self._take(ways.total)
         at, arc = ways.rows(), self.row.entries(p)
         quiet = a.output[arc] < 0
         loud_at, loud = at[~quiet], arc[~quiet]
         at, arc = at[quiet], arc[quiet]
-        target = self._state(a.target[arc], q[at], alone=True)
+        target = self._state(self.onward[arc], q[at], alone=True)
         by_first = state[at], a.input[arc], np.full(len(at), -1), target, a.score[arc]
 
         which, arc = self._meeting(q[loud_at], a.output[loud])
         at, way = loud_at[which], loud[which]
-        target = self._state(a.target[way], b.target[arc], alone=False)
+        target = self._state(self.onward[way], b.target[arc], alone=False)
         by_both = state[at], a.input[way], b.output[arc], target, a.score[way] + b.score[arc]
         return by_second, by_first, by_both
+
+    def _narrow(self, state: int) -> bool:
+        """Tell whether few arcs leave both states: arrays would take longer."""
+        p, q = divmod(state // 2, len(self.second.final))
+        begin, end = self.row.offsets[p : p + 2].tolist()
+        met = self._met(q, -1, self.size - 2)
+        return end - begin <= _FEW >= met.stop - met.start
+
+    def _met(self, q: int, label: int, last: int | None = None) -> slice:
+        """Return the places of the second machine's arcs from a state that read a label."""
+        low, high = (q * self.size + x + 1 for x in (label, label if last is None else last))
+        return slice(bisect_left(self.key, low), bisect_right(self.key, high))
+
+    def _each_after(self, state: int) -> Iterator[tuple[int, int, int, int, float]]:
+        """Yield the arcs of one state, as `_after` has them."""
+        a, b = self.first, self.second
+        p, q = divmod(state // 2, len(b.final))
+        for arc in self.order[self._met(q, -1)] if state % 2 == 0 else ():
+            target = self._state(p, int(b.target[arc]), alone=False)
+            yield state, -1, b.output[arc], target, b.score[arc]
+        begin, end = self.row.offsets[p : p + 2].tolist()
+        labels = list(enumerate(a.output[begin:end].tolist(), begin))
+        for way, label in labels:
+            if label < 0:
+                target = self._state(int(a.target[way]), q, alone=True)
+                yield state, a.input[way], -1, target, a.score[way]
+        for way, label in labels:
+            for arc in self.order[self._met(q, label)] if label >= 0 else ():
+                target = self._state(int(a.target[way]), int(b.target[arc]), alone=False)
+                yield state, a.input[way], b.output[arc], target, a.score[way] + b.score[arc]
 
     def _meeting(self, q: Longs, label: Array) -> tuple[Longs, Longs]:
         """Return which of some states and labels, and the second machine's arcs that they meet."""
         key = q * self.size + label + 1
         begin = np.searchsorted(self.key, key)
         runs = Ragged.from_lengths(np.searchsorted(self.key, key, side="right") - begin)
+        self._take(runs.total)  # before they are made
         return runs.rows(), self.order[runs.ranges(begin)]
+
+    def _take(self, steps: int) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise TooLargeError(
+                f"a composition takes more than {self.limit:,} steps, of machines of "
+                f"{len(self.first.source):,} and {len(self.second.source):,} arcs: determinize one"
+            )
 
 
 # --- Without ε ------------------------------------------------------------------------------------
@@ -269,66 +315,22 @@ def without_epsilon(machine: Transducer) -> Transducer:
     needed[0] = needed[machine.target[loud]] = True
     ends = machine.final > -np.inf
     ends[machine.source[loud]] = True
+    arcs = machine.source[quiet], machine.target[quiet], machine.score[quiet]
     rows = [
         (state, reached, score)
-        for state, ways in enumerate(_silent_ways(machine, np.flatnonzero(quiet), needed, ends))
-        for reached, score in ways.items()
+        for state, found in enumerate(silent_ways(*arcs, needed, ends, log=_sums(machine)))
+        for reached, score in found.items()
     ]
     own = [(state, state, 0.0) for state in np.flatnonzero(needed).tolist()]
     columns = np.asarray(rows + own, dtype=np.float64).T
     here, there, weight = columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2]
     final = np.full(len(machine.final), -np.inf)
-    _plus(machine).at(final, here, weight + machine.final[there])
+    (np.logaddexp if _sums(machine) else np.maximum).at(final, here, weight + machine.final[there])
     row = Ragged.from_rows(machine.source[loud], len(final))
     at, arc = row.select(there).rows(), loud[row.entries(there)]
     score = weight[at] + machine.score[arc]
     part = here[at], machine.input[arc], machine.output[arc], machine.target[arc], score
     return trimmed(made(machine, [part], final))
-
-
-def _silent_ways(
-    machine: Transducer, quiet: Longs, needed: Bools, ends: Bools
-) -> list[dict[int, float]]:
-    """Return the states that each one reaches by one silent arc or more, with their weights.
-
-    State after state is let in as one between others (Kleene's algorithm), and left out then where
-    no way that is needed begins or ends.
-    """
-    plus = _plus(machine)
-    ways: list[dict[int, float]] = [{} for _ in machine.final]
-    before: list[set[int]] = [set() for _ in machine.final]
-    columns = (machine.source[quiet], machine.target[quiet], machine.score[quiet])
-    for s, t, score in zip(*(column.tolist() for column in columns), strict=True):
-        ways[s][t] = float(plus(ways[s].get(t, -np.inf), score))
-        before[t].add(s)
-    total = len(quiet)
-    for k, onward in enumerate(ways):
-        star = _repeated(onward.get(k, -np.inf), k, log=machine.semiring == "log")
-        for s in before[k] - {k} if onward else ():
-            ways[s][k] += star
-            for t, score in onward.items():
-                if t != k:
-                    ways[s][t] = float(plus(ways[s].get(t, -np.inf), ways[s][k] + score))
-                    before[t].add(s)
-            total += len(onward)
-            if not ends[k]:
-                del ways[s][k]
-        ways[k] = {t: score + star for t, score in onward.items()}
-        if not needed[k]:
-            for t in ways[k]:
-                before[t].discard(k)
-            ways[k] = {}
-        if total > MAX_WAYS:
-            raise TooLargeError(f"more than {MAX_WAYS:,} ways without symbols between states")
-    return ways
-
-
-def _repeated(loop: float, state: int, *, log: bool) -> float:
-    """Return the weight of going round a cycle any number of times."""
-    if loop > (-_CLOSE if log else _CLOSE):
-        why = "the sum over which is infinite" if log else "which gains each time"
-        raise EpsilonCycleError(f"state {state} has a cycle without symbols {why}")
-    return -float(np.log1p(-np.exp(loop))) if log else 0.0
 
 
 # --- Where weights lie ----------------------------------------------------------------------------
@@ -347,7 +349,8 @@ def pushed(machine: Transducer) -> Transducer:
         Too many states with cycles among them, where weights are summed.
     """
     machine = trimmed(machine)
-    total = _totals(machine)
+    columns = machine.source, machine.target, machine.score
+    total = totals(*columns, machine.final, log=_sums(machine))
     if total[0] == -np.inf:
         return machine
     score = machine.score + (total[machine.target] - total[machine.source])
@@ -359,61 +362,6 @@ def pushed(machine: Transducer) -> Transducer:
     moved = replace(machine, score=score)
     parts = [_silent([0], [1], total[:1]), _columns(moved, 1)]
     return made(machine, parts, np.append(-np.inf, final))
-
-
-def _totals(machine: Transducer) -> Floats:
-    """Return the weights of all ways from each state to ends, together; −inf: there is none.
-
-    Sums are v = M v + f, and relative to best ways no entry of M and f is above 1. They are finite
-    where there is a solution above 0.
-    """
-    source, target, score = machine.source, machine.target, machine.score
-    best = machine.final.copy()
-    for _ in range(len(best) + 1):
-        before = best.copy()
-        np.maximum.at(best, source, score + before[target])
-        if (best <= before + _CLOSE).all():
-            break
-    else:
-        raise _infinite(int(np.argmax(best > before + _CLOSE)))
-    if machine.semiring == "tropical" or best[0] == -np.inf:
-        return best
-    share, ends = np.exp(score + best[target] - best[source]), np.exp(machine.final - best)
-    order = np.argsort(source, kind="stable")
-    number, cycle = topological(Ragged.from_rows(source[order], len(best)).offsets, target[order])
-    if cycle >= 0:
-        return best + np.log(_solved(source, target, share, ends))
-    order = np.argsort(-number[source], kind="stable")
-    columns = (source[order], target[order], share[order])
-    for s, t, part in zip(*(column.tolist() for column in columns), strict=True):
-        ends[s] += part * ends[t]
-    return best + np.log(ends)
-
-
-def _solved(source: Ints, target: Ints, share: Floats, ends: Floats) -> Floats:
-    """Return the solution of v = M v + f."""
-    size = len(ends)
-    if size > MAX_SUMMED:
-        raise TooLargeError(
-            f"sums over the ways of {size:,} states with cycles among them: expected at most "
-            f"{MAX_SUMMED:,}; minimize() it first"
-        )
-    matrix = np.eye(size)
-    np.subtract.at(matrix, (source, target), share)
-    try:
-        total = np.linalg.solve(matrix, ends)
-    except np.linalg.LinAlgError:
-        raise _infinite(0) from None
-    fine = np.isfinite(total) & (total > 0)
-    if not fine.all():
-        raise _infinite(int(np.argmin(fine)))
-    return np.asarray(total)
-
-
-def _infinite(state: int) -> NumericError:
-    return NumericError(
-        f"what leads from state {state} to ends is together infinite: going round a cycle gains"
-    )
 
 
 # --- Machines in place of symbols -----------------------------------------------------------------
@@ -430,6 +378,10 @@ def replaced(root: Transducer, parts: Mapping[str, Transducer], depth: int) -> T
     TooLargeError
         More than `MAX_ARCS` arcs.
     """
+    if not isinstance(parts, Mapping) or not all(
+        isinstance(x, str) and isinstance(part, type(root)) for x, part in parts.items()
+    ):
+        raise OptionError("replace takes a mapping of symbols to transducers: {symbol: machine}")
     every, depth = [root, *parts.values()], whole_number(depth, "depth")
     for machine in every[1:]:
         _same_semiring(root, machine)
@@ -437,32 +389,82 @@ def replaced(root: Transducer, parts: Mapping[str, Transducer], depth: int) -> T
     written, writes = _terminals(every, parts, "output")
     for machine, i, o in zip(every, reads, writes, strict=True):
         _check_names(machine, [*parts], i, o)
+    calls = [_Calls.of(machine, o) for machine, o in zip(every, writes, strict=True)]
+    _check_copies(every, calls, depth)
     columns: list[_Columns] = []
-    states, arcs = len(root.final), 0
-    todo = deque([(0, 0, -1, depth)])  # of `every`, its first state, where it leads to, levels left
-    while todo:
-        which, first, home, left = todo.popleft()
-        machine, i, o = every[which], reads[which], writes[which]
-        source, _, _, target, score = _columns(machine, first)
-        plain = np.flatnonzero(o >= -1)
-        columns.append((source[plain], i[plain], o[plain], target[plain], score[plain]))
-        if home >= 0:
-            columns.append(_ends(machine, first, home))
-        for name, end in sorted({*zip(o[o < -1].tolist(), target[o < -1].tolist(), strict=True)}):
-            if left:
-                calls = np.flatnonzero((o == name) & (target == end))
-                columns.append(_silent(source[calls], np.full(len(calls), states), score[calls]))
-                todo.append((-1 - name, states, end, left - 1))
-                states += len(every[-1 - name].final)
-        arcs += len(source)
-        if arcs > MAX_ARCS:
-            raise TooLargeError(
-                f"more than {MAX_ARCS:,} arcs with {left} levels left: replace to a depth below "
-                f"{depth}"
-            )
+    states = len(root.final)
+    level = {0: [(np.zeros(1, dtype=np.int64), np.full(1, -1))]}
+    for left in range(depth, -1, -1):  # of `every`: where copies begin, and where they lead to
+        deeper: dict[int, list[tuple[Array, Array]]] = {}
+        for which, copies in level.items():
+            machine, own = every[which], calls[which]
+            begin, home = (np.concatenate(column) for column in zip(*copies, strict=True))
+            plain = np.flatnonzero(writes[which] >= -1)
+            numbers = reads[which][plain], writes[which][plain], machine.score[plain]
+            i, o, score = (np.tile(column, len(begin)) for column in numbers)
+            source, target = (_shifted(x[plain], begin) for x in (machine.source, machine.target))
+            columns.append((source, i, o, target, score))
+            if which or home[0] >= 0:
+                ends = np.flatnonzero(machine.final > -np.inf)
+                weight = np.tile(machine.final[ends], len(begin))
+                columns.append(_silent(_shifted(ends, begin), np.repeat(home, len(ends)), weight))
+            for part, end, arcs, place in own.by_part if left else ():
+                first = states + np.arange(len(begin) * len(end)) * len(every[part].final)
+                states += len(first) * len(every[part].final)
+                deeper.setdefault(part, []).append((first, _shifted(end, begin)))
+                to = first.reshape(len(begin), -1)[:, place].ravel()
+                score = np.tile(machine.score[arcs], len(begin))
+                columns.append(_silent(_shifted(machine.source[arcs], begin), to, score))
+        level = deeper
+        if not level:
+            break
     tape = next((machine.tape for machine in every if machine.tape is not None), None)
     final = np.append(root.final, np.full(states - len(root.final), -np.inf))
     return trimmed(made(replace(root, tape=tape), columns, final, written, read))
+
+
+class _Calls(NamedTuple):
+    """Arcs of a machine that write names, by part.
+
+    Of each part its number, the states where its copies lead to, the arcs that write its name, and
+    to which copy each of these goes.
+    """
+
+    by_part: list[tuple[int, Array, Array, Array]]
+
+    @classmethod
+    def of(cls, machine: Transducer, written: Ints) -> _Calls:
+        found = []
+        for name in np.unique(written[written < -1])[::-1].tolist():
+            arcs = np.flatnonzero(written == name)
+            end, place = np.unique(machine.target[arcs], return_inverse=True)
+            found.append((-1 - name, end, arcs, place))
+        return cls(found)
+
+
+def _shifted(states: Array, begin: Array) -> Array:
+    """Return states of each copy of a machine, by where it begins."""
+    shifted: Array = np.add.outer(begin, states).ravel()
+    return shifted
+
+
+def _check_copies(every: Sequence[Transducer], calls: Sequence[_Calls], depth: int) -> None:
+    """Refuse more copies than there is room for: they are counted before they are made."""
+    copies, arcs = {0: 1}, 0
+    for level in range(depth + 1):
+        arcs += sum(n * (len(every[k].source) + len(every[k].final)) for k, n in copies.items())
+        if arcs > MAX_ARCS or level > MAX_DEPTH:
+            raise TooLargeError(
+                f"more than {MAX_ARCS:,} arcs, or {MAX_DEPTH:,} machines within each other, are "
+                f"needed: replace to a depth below {level}"
+            )
+        deeper: dict[int, int] = {}
+        for k, n in copies.items():
+            for part, end, *_ in calls[k].by_part:
+                deeper[part] = deeper.get(part, 0) + n * len(end)
+        copies = deeper
+        if not copies:
+            return
 
 
 def _terminals(
@@ -590,5 +592,5 @@ def _connected(machine: Transducer) -> tuple[Transducer, Bools]:
     return made(machine, [part], np.where(useful, machine.final, -np.inf)), useful
 
 
-def _plus(machine: Transducer) -> np.ufunc:
-    return np.logaddexp if machine.semiring == "log" else np.maximum
+def _sums(machine: Transducer) -> bool:
+    return machine.semiring == "log"

@@ -9,6 +9,7 @@ states times labels at most.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -183,7 +184,7 @@ def _counts(lines: _Lines) -> dict[int, int]:
     counts: dict[int, int] = {}
     while (line := lines.following()).startswith("ngram "):
         order, _, count = line[6:].partition("=")
-        if not (order.strip().isdigit() and count.strip().isdigit()):
+        if not all(re.fullmatch("[0-9]{1,18}", part.strip()) for part in (order, count)):
             raise lines.error(f"{line!r}, expected ngram ORDER=COUNT")
         counts[int(order)] = int(count)
     if not counts or list(counts) != list(range(1, len(counts) + 1)):

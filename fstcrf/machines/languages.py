@@ -10,9 +10,10 @@ from typing import TypeAlias
 import numpy as np
 
 from fstcrf.arguments import whole_number
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Floats, distinct
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.machines.algebra import (
+    MAX_ARCS,
     Labels,
     aligned,
     check_acceptor,
@@ -23,8 +24,9 @@ from fstcrf.machines.algebra import (
     without_epsilon,
 )
 from fstcrf.machines.grammar.acceptor import Acceptor, minimise
-from fstcrf.machines.grammar.automata import MAX_STATES, Automaton, subsets
+from fstcrf.machines.grammar.automata import MAX_STATES, MAX_STEPS, Automaton, subsets
 from fstcrf.machines.transducer import Transducer
+from fstcrf.machines.ways import together
 from fstcrf.ragged import Ragged
 
 _DIGITS = 10  # of the scores that tell sets of states apart
@@ -47,6 +49,9 @@ def determinised(machine: Transducer, limit: int = MAX_STATES) -> Transducer:
     """
     check_acceptor("what is deterministic", machine)
     machine = without_epsilon(machine)
+    place = machine.source.astype(np.int64) * len(machine.input_symbols) + machine.input
+    if len(machine.final) <= limit and len(distinct(place)) == len(place):
+        return machine
     steps: list[list[tuple[int, float, int]]] = [[] for _ in machine.final]
     columns = (machine.source, machine.input, machine.score, machine.target)
     for source, symbol, score, target in zip(*(c.tolist() for c in columns), strict=True):
@@ -85,19 +90,23 @@ def _summed_subsets(steps: _Steps, machine: Transducer, limit: int) -> tuple[_Ro
     """Return the same where runs are summed: sets of states with their shares of the sum."""
     ends = machine.final.tolist()
     first = {0: 0.0}
-    queue, number = [first], {_key(first): 0}
+    queue, number, taken = [first], {_key(first): 0}, 0
     rows: _Rows = []
     final: list[float] = []
     for source, subset in enumerate(queue):
-        final.append(float(np.logaddexp.reduce([rest + ends[s] for s, rest in subset.items()])))
+        final.append(together([rest + ends[s] for s, rest in subset.items()]))
         reached: dict[int, dict[int, float]] = defaultdict(dict)
+        taken += sum(len(steps[state]) for state in subset)
+        if taken > MAX_STEPS:
+            raise TooLargeError(f"more than {MAX_STEPS:,} steps of sets of states")
         for state, rest in subset.items():
             for symbol, score, target in steps[state]:
                 scores = reached[symbol]
-                value = np.logaddexp(scores.get(target, -np.inf), rest + score)
-                scores[target] = float(value)
+                value, before = rest + score, scores.get(target)
+                scores[target] = value if before is None else together((before, value))
         for symbol, scores in sorted(reached.items()):
-            total = float(np.logaddexp.reduce(list(scores.values())))
+            values = list(scores.values())
+            total = together(values)
             shares = {state: value - total for state, value in scores.items()}
             target = number.setdefault(_key(shares), len(queue))
             if target == len(queue):
@@ -118,16 +127,27 @@ def minimised(machine: Transducer) -> Transducer:
     Weights may lie at other places of a path. Errors are those of `determinised`.
     """
     whole = determinised(machine)
-    target = np.full((len(whole.final), len(whole.input_symbols)), -1, dtype=np.int32)
+    used, column = np.unique(whole.input, return_inverse=True)
+    _check_table("minimize", len(whole.final), len(used))
+    target = np.full((len(whole.final), max(1, len(used))), -1, dtype=np.int32)
     score = np.zeros(target.shape)
-    target[whole.source, whole.input] = whole.target
-    score[whole.source, whole.input] = whole.score
-    small = minimise(Acceptor(("",), (whole.input_symbols,), target, score, whole.final))
+    target[whole.source, column] = whole.target
+    score[whole.source, column] = whole.score
+    names = tuple(whole.input_symbols[k] for k in used.tolist()) or ("",)
+    small = minimise(Acceptor(("",), (names,), target, score, whole.final))
     source, symbol = np.nonzero(small.target >= 0)
     scores = np.zeros(small.target.shape) if small.score is None else small.score
-    arcs = source, symbol
-    part = source, symbol, symbol, small.target[arcs], scores[arcs]
+    arcs, read = (source, symbol), used[symbol]
+    part = source, read, read, small.target[arcs], scores[arcs]
     return made(whole, [part], small.final)
+
+
+def _check_table(what: str, states: int, symbols: int) -> None:
+    """Refuse a table of the steps of each state and symbol that is too large."""
+    if states * symbols > MAX_ARCS:
+        raise TooLargeError(
+            f"{what}: {states:,} states times {symbols:,} symbols are more than {MAX_ARCS:,} steps"
+        )
 
 
 # --- Without weights ------------------------------------------------------------------------------
@@ -138,6 +158,7 @@ def complement(machine: Transducer) -> Transducer:
     _check_language("complement", machine)
     whole = determinised(support(machine))
     states, size = len(whole.final), len(whole.input_symbols)
+    _check_table("a complement", states + 1, size)
     target = np.full((states + 1, size), states)  # the last state: what leads nowhere
     target[whole.source, whole.input] = whole.target
     source, symbol = np.divmod(np.arange(target.size), size or 1)
@@ -218,7 +239,7 @@ def sampled(machine: Transducer, n: int, seed: int = 0) -> list[Labels]:
         raise NoPathError("there is nothing to sample: the acceptor accepts no string")
     nearer = home[machine.target] < home[machine.source]
     row = Ragged.from_rows(machine.source, len(machine.final)).offsets.tolist()
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(whole_number(seed, "seed"))
     strings: list[Labels] = []
     for _ in range(whole_number(n, "n")):
         state, arcs = 0, list[int]()
@@ -238,9 +259,13 @@ def sampled(machine: Transducer, n: int, seed: int = 0) -> list[Labels]:
 
 def _distances(machine: Transducer) -> Floats:
     """Return how many arcs each state is from an end at least, [Q]."""
-    distance = np.where(machine.final > -np.inf, 0.0, np.inf)
-    while True:
-        before = distance.copy()
-        np.minimum.at(distance, machine.source, before[machine.target] + 1)
-        if np.array_equal(before, distance):
-            return distance
+    order = np.argsort(machine.target, kind="stable")
+    row = Ragged.from_rows(machine.target[order], len(machine.final)).offsets.tolist()
+    before = machine.source[order].tolist()
+    distance = np.where(machine.final > -np.inf, 0.0, np.inf).tolist()
+    for state in (queue := [state for state, far in enumerate(distance) if far == 0]):
+        for source in before[row[state] : row[state + 1]]:
+            if distance[source] == np.inf:
+                distance[source] = distance[state] + 1
+                queue.append(source)
+    return np.asarray(distance)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import GrammarError
+from fstcrf.errors import GrammarError, TooLargeError
 from fstcrf.machines import algebra, languages
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, trim
@@ -20,7 +20,7 @@ from fstcrf.machines.grammar.expansion import read_text
 from fstcrf.machines.grammar.grammar import Grammar
 from fstcrf.machines.grammar.labels import Labels, label_sets
 from fstcrf.machines.grammar.language import parse_export
-from fstcrf.machines.grammar.regular import Regular, nondeterministic, writes
+from fstcrf.machines.grammar.regular import MAX_ARCS, Regular, nondeterministic, writes
 from fstcrf.machines.transducer import Transducer
 
 _Row: TypeAlias = tuple[int, int, int, int, float]
@@ -121,7 +121,7 @@ def relation(  # noqa: PLR0911 (a case for each kind of expression)
             sides = [reduce(intersect, binding.acceptors(x, "a side of :")) for x in (left, right)]
             return _crossed(sides[0], sides[1])
         case syntax.Composition(left, right):
-            return algebra.composed(relation(left, binding), relation(right, binding))
+            return algebra.composed(relation(left, binding), relation(right, binding), MAX_ARCS)
         case syntax.Turned(part):
             return replace(algebra.inverted(relation(part, binding)), tape="output")
         case syntax.Concatenation(parts):
@@ -223,6 +223,8 @@ def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
         done = 0.0 if p < 0 else ends[0][p], 0.0 if q < 0 else ends[1][q]
         final.append(done[0] + done[1])
         own, other = first[p] if p >= 0 else [], second[q] if q >= 0 else []
+        if len(rows) + (len(own) + 1) * (len(other) + 1) > MAX_ARCS:
+            raise TooLargeError(f"it has more than {MAX_ARCS:,} pairs of labels")
         for x, to, score in own:
             for y, onward, more in other:
                 go(place, x, y, (to, onward), score + more)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import real_array, real_number
-from fstcrf.errors import ShapeError
+from fstcrf.arguments import check_strings, real_array, real_number
+from fstcrf.errors import OptionError, ShapeError
 from fstcrf.files import text_fields
 from fstcrf.machines.transducer import Semiring, Transducer
 
@@ -20,7 +20,13 @@ def of_pairs(
     tape: str | None,
 ) -> Transducer:
     """Return the transducer of pairs of strings; see `Transducer.from_pairs`."""
-    both = [(_labels(a), _labels(b)) for a, b in pairs]
+    try:
+        both = [(_labels(a), _labels(b)) for a, b in pairs]
+    except (TypeError, ValueError):
+        raise OptionError(
+            "pairs are (inputs, outputs): two sequences of labels, or two texts of labels"
+        ) from None
+    check_strings((x for pair in both for side in pair for x in side), "a label")
     values = [0.0] * len(both) if scores is None else real_array(scores, "scores").tolist()
     if len(values) != len(both):
         raise ShapeError(f"{len(values)} scores for {len(both)} pairs")

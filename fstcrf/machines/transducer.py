@@ -21,7 +21,7 @@ from fstcrf.arguments import (
     real_array,
 )
 from fstcrf.arrays import Floats, Ints
-from fstcrf.errors import DataError, LabelError, OptionError, ShapeError
+from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
 from fstcrf.files import read_file
 from fstcrf.kernel.native import settled
 from fstcrf.lazy import LazyModule, made_once
@@ -79,7 +79,8 @@ class Transducer:
     Raises
     ------
     ShapeError
-        Arrays of other types or sizes, those in `named` too; a state or a symbol that there is not; no state.
+        Arrays of another type or size, in `named` as well; a state or a symbol that does not
+        exist; no state.
     LabelError
         A symbol that is there twice; ``<eps>`` among the symbols.
     NumericError
@@ -105,6 +106,9 @@ class Transducer:
         one_of("semiring", self.semiring, Semiring)
         for name in ("input_symbols", "output_symbols"):
             _check_symbols(name, getattr(self, name))
+        for name in ("tape", "reads"):
+            if not isinstance(getattr(self, name), str | None):
+                raise OptionError(f"{name} is {getattr(self, name)!r}, expected a name, or None")
         if not len(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
@@ -258,7 +262,7 @@ class Transducer:
         NumericError
             What leads from a state to ends is together infinite: a cycle gains.
         TooLargeError
-            More than 3,000 states with cycles among them, of a log one.
+            More than 2,000 states that reach each other, of a log one.
         """
         return algebra.pushed(self)
 
@@ -282,7 +286,7 @@ class Transducer:
             Machines of two semirings; an arc that reads or writes a name and something else; a
             depth below 0.
         TooLargeError
-            More than 50 million arcs.
+            More than 20 million arcs, or 2,000 machines within each other.
 
         Examples
         --------
@@ -370,10 +374,16 @@ class Transducer:
         ------
         ShapeError, NumericError, OptionError
             As the class; numbers that are no integers.
+        TooLargeError
+            Numbers of states far beyond the number of arcs.
         """
         first, last = _whole("source", source), _whole("target", target)
         states = int(max(first.max(initial=0), last.max(initial=0))) + 1
         count = len(first)
+        if final is None and states > 1_000_000 + 16 * count:
+            raise TooLargeError(
+                f"transducer: {states:,} states for {count:,} arcs: number them without gaps"
+            )
         return cls(
             source=first,
             input=_whole("input", input),
@@ -429,6 +439,8 @@ class Transducer:
         >>> chunks
         <Transducer: the last tape → chunks; 2 states, 2 arcs, log>
         """
+        if not isinstance(text, str):
+            raise OptionError(f"from_text reads a str, not {type(text).__name__}")
         symbols = input_symbols, input_symbols if tape is None else output_symbols
         machine = openfst.from_names(text, symbols, epsilon, acceptor=tape is None, numeric=numeric)
         return cls._of(replace(machine, semiring=semiring), tape)
@@ -757,7 +769,10 @@ def _check_symbols(name: str, symbols: tuple[str, ...]) -> None:
 
 
 def _whole(name: str, values: ArrayLike) -> Ints:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as problem:
+        raise ShapeError(f"transducer: {name} is no array of numbers: {problem}") from None
     if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
         raise ShapeError(
             f"transducer: {name} is {array.dtype} {list(array.shape)}, expected integers [arcs]"

@@ -16,7 +16,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -25,6 +24,7 @@ import numpy as np
 
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import atomic_write, check_writable
+from fstcrf.lazy import made_once
 from fstcrf.recipes.report import FILES, Report, Result, Row, provenance, write
 from fstcrf.taggers import CRF
 
@@ -116,7 +116,7 @@ class Parts:
             with suppress(OSError):
                 fcntl.lockf(self._claims, fcntl.LOCK_UN, 1, place)
 
-    @cached_property
+    @made_once
     def _claims(self) -> int:
         """The open file of claims: to close it would let all of them go."""
         assert self.folder is not None  # noqa: S101 (nothing is claimed without one)

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -27,6 +27,7 @@ from fstcrf.ext.documents.document import documents
 from fstcrf.ext.pipelines.trained import Decode
 from fstcrf.ext.significance import SpanCounts
 from fstcrf.lattices import Lattice, nbest
+from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.corpora import (
     ENTITY,
@@ -377,7 +378,7 @@ class _Folds:
         self._words = [w for _, held in self._parts for w in held.column_lists("word")]
         self._gold = [y for _, held in self._parts for y in held.column_lists("field")]
 
-    @cached_property
+    @made_once
     def pairs(self) -> list[tuple[TrainedPipeline, Corpus]]:
         """A pipeline for each third, and the third."""
         return [
@@ -385,7 +386,7 @@ class _Folds:
             for k, (rest, held) in enumerate(self._parts)
         ]
 
-    @cached_property
+    @made_once
     def _cascaded(self) -> list[Sequence[str]]:
         return self._labels(lambda pipeline: pipeline, "cascade")
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -142,7 +141,7 @@ class GivenTape:
         """Return the tape of a column with these strings in training."""
         return cls(tape, (*strings, OTHER) if OTHER not in strings else tuple(strings))
 
-    @cached_property
+    @made_once
     def kept(self) -> tuple[str, ...]:
         """The labels that count: those that count as one are called by the first of them."""
         if self.place is None:
@@ -150,7 +149,7 @@ class GivenTape:
         first = {int(k): i for i, k in reversed(list(enumerate(self.place.tolist())))}
         return tuple(self.labels[first[k]] for k in range(len(first)))
 
-    @cached_property
+    @made_once
     def chain(self) -> Chain:
         """The tape: no potentials of its own."""
         return bare_chain(self.tape, chain_topology(self.kept, 0))
@@ -182,7 +181,7 @@ class GivenTape:
         label = label if self.place is None else self.place[label]
         return label[column.ids]
 
-    @cached_property
+    @made_once
     def _number(self) -> dict[str, int]:
         return {label: i for i, label in enumerate(self.labels)}
 
@@ -329,7 +328,7 @@ class TapeMap:
         """Name of the tape that it reads."""
         return self.acceptor.tapes[0]
 
-    @cached_property
+    @made_once
     def chain(self) -> Chain:
         """The tape that it writes: no potentials of its own."""
         return bare_chain(self.tape, chain_topology(self.labels, 1))
@@ -419,7 +418,7 @@ class Component:
             tables=tuple((term.context, term.values[0]) for term in tables),
         )
 
-    @cached_property
+    @made_once
     def arc_context(self) -> Context:
         """Tapes whose labels its arcs depend on."""
         contexts = [self._context(outline.context) for outline in self._binding.arc]

@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 import msgspec
@@ -114,7 +113,7 @@ class JointModel:
         """Names of the tapes that it writes: in the order of the taggers, then those of maps."""
         return tuple(self.label_sets)
 
-    @cached_property
+    @made_once
     def label_sets(self) -> dict[str, tuple[str, ...]]:
         """The labels of each tape."""
         sets = {tagger.tape: tagger.labels for tagger in self.taggers}
@@ -134,7 +133,7 @@ class JointModel:
             found.append(component.Component(tagger, weight, readings))
         return tuple(found)
 
-    @cached_property
+    @made_once
     def order(self) -> tuple[str, ...]:
         """The tapes, each after those that are read for it; else as they are.
 

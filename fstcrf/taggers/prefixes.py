@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.stages import Given, Stage, bounds_of, repeated, with_tape
 from fstcrf.text.corpus import Corpus
@@ -40,12 +40,12 @@ class Prefixes:
     score: Floats
     labels: tuple[Ints, ...]
 
-    @cached_property
+    @made_once
     def bounds(self) -> Longs:
         """Where each begins among the labels, int64 [P + 1]."""
         return bounds_of(self.offsets, self.sentence)
 
-    @cached_property
+    @made_once
     def tokens(self) -> Longs:
         """The token of the corpus that each label is of."""
         return repeated(self.offsets, self.sentence)
@@ -100,19 +100,19 @@ class Around:
         self.dead: Bools = np.zeros(len(corpus), dtype=bool)
         self._known: tuple[Longs, Floats] | None = None  # node potentials by token and labels
 
-    @cached_property
+    @made_once
     def free(self) -> kernel.Bound:
         """The tagger alone, around that labelling."""
         return self.stage.free_bound(self.given)
 
-    @cached_property
+    @made_once
     def legal(self) -> kernel.Bound:
         """The tagger, weighted and under its grammar, around that labelling."""
         given = self.given
         same = self.stage.legal is self.stage.free and given.told is None and given.mask is None
         return self.free if same else self.stage.legal_bound(given)
 
-    @cached_property
+    @made_once
     def _observed(self) -> dict[str, Ints]:
         return self.stage.observed(self.corpus)
 

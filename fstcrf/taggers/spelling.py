@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
 from fstcrf.lattices import Lattice
+from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.schemes import OUTSIDE, named_scheme, span_letters
@@ -47,7 +47,7 @@ class Spelling:
         self._label = np.asarray([number.get(name, -1) for name in names], dtype=np.int32)
         self._outside = outside
 
-    @cached_property
+    @made_once
     def topology(self) -> Topology:
         """The labels of tokens, each a state."""
         return chain_topology(self.labels, 0)

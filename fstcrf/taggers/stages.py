@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -96,24 +95,24 @@ class Stage:
     readings: Mapping[str, Reading]
     columns: tuple[GivenTape, ...] = ()
 
-    @cached_property
+    @made_once
     def local(self) -> tuple[Acceptor, ...]:
         """Parts of the grammar that read labels of several tapes at one token alone: masks."""
         own = self.tagger.tape
         return tuple(a for a in self.conjuncts if _is_local(a) and own in a.tapes)
 
-    @cached_property
+    @made_once
     def multiplied(self) -> tuple[Acceptor, ...]:
         """The other parts, which are multiplied in."""
         return tuple(a for a in self.conjuncts if a not in self.local)
 
-    @cached_property
+    @made_once
     def fixed(self) -> tuple[Model, ...]:
         """Earlier taggers whose tapes are multiplied in."""
         read = {tape for acceptor in self.multiplied for tape in acceptor.tapes}
         return tuple(tagger for tagger in self.earlier if tagger.tape in read)
 
-    @cached_property
+    @made_once
     def fixed_columns(self) -> tuple[GivenTape, ...]:
         """Columns that are multiplied in."""
         read = {tape for acceptor in self.multiplied for tape in acceptor.tapes}
@@ -171,7 +170,7 @@ class Stage:
             total = total + table[tuple(ids[t] for t in acceptor.tapes if t != self.tagger.tape)]
         return total[:, state_label]
 
-    @cached_property
+    @made_once
     def _tables(self) -> list[Floats]:
         """What each of the local parts says; the labels of the own tape come last."""
         return [
@@ -205,7 +204,7 @@ class Stage:
         """Whether the tagger reads a tape."""
         return any(reading.tape == tape for reading in self.readings.values())
 
-    @cached_property
+    @made_once
     def asks(self) -> bool:
         """Whether anything depends on earlier tapes."""
         return any(self.looks_at(tagger.tape) for tagger in self.earlier) or bool(self.fixed)
@@ -214,7 +213,7 @@ class Stage:
         """Whether potentials or masks depend on an earlier tape."""
         return self.reads(tape) or any(tape in acceptor.tapes for acceptor in self.local)
 
-    @cached_property
+    @made_once
     def moves(self) -> bool:
         """Whether earlier tapes change node potentials alone, which can be had token by token."""
         static = not (self.fixed or self.fixed_columns) and self.free.chains[0].arc is not None
@@ -267,7 +266,7 @@ class Stage:
         per_token = self.legal.per_token((*fixed, *own))
         return kernel.Bound(self.legal.machine, given.offsets, per_token, checked=self._tame)
 
-    @cached_property
+    @made_once
     def _tame(self) -> bool:
         """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
         return float(np.abs(self.tagger.theta).max(initial=0.0)) * max(1.0, self.weight) < 1e200

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from fstcrf.arrays import Floats
+from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.likelihood import Likelihood, SummedLikelihood
@@ -102,7 +102,7 @@ class Whole:
         """The structure of labels."""
         return self.problem.topology
 
-    @cached_property
+    @made_once
     def counts(self) -> DataCounts:
         """How much there is of it."""
         problem = self.problem

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
@@ -24,6 +23,7 @@ from fstcrf.arrays import Floats, Ints, Longs, Singles, distinct
 from fstcrf.errors import DataError, NumericError
 from fstcrf.kernel import dot
 from fstcrf.kernel.native import SERIAL, Workers
+from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Background, sparse_pays
 from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
@@ -104,7 +104,7 @@ class Fused:
         loss, self.rescued, out = self._summed(theta, kernel.Shard.sweep)
         return loss, out
 
-    @cached_property
+    @made_once
     def has_curvature(self) -> bool:
         """Whether the sweep can tell the curvature: no two arcs share a weight."""
         slots = self._topology.arc_slot

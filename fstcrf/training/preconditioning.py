@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import cast
 
@@ -34,6 +33,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows, dot
 from fstcrf.kernel.native import SERIAL, Workers
+from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.optimiser import Objective, Optimiser, State, Step, snapshot
@@ -146,7 +146,7 @@ class Groups:
         """Return the groups of equal prints."""
         return cls(*_groups(prints))
 
-    @cached_property
+    @made_once
     def keep(self) -> Bools:
         """Which attributes are the first of their groups, bool [R]."""
         keep = np.zeros(len(self.group), dtype=bool)

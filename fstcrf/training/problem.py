@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.kernel import SparseRows, padded
+from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 
@@ -78,7 +78,7 @@ class Problem:
             token=token,
         )
 
-    @cached_property
+    @made_once
     def partial(self) -> Bools:
         """Sentences, bool [B], with a token whose label is not known."""
         several = self.allowed.sum(axis=1) != 1
@@ -122,13 +122,13 @@ class Problem:
             self.weight[sentences],
         )
 
-    @cached_property
+    @made_once
     def states(self) -> Ints:
         """int32 [N]: gold state of each token; meaningless in partial sentences."""
         labels = self.allowed.argmax(axis=1).astype(np.int32)
         return self.topology.paths(labels, self.offsets)
 
-    @cached_property
+    @made_once
     def sentence_of(self) -> Longs:
         """int64 [N]: sentence of each token."""
         return Ragged(self.offsets).rows()
@@ -184,17 +184,17 @@ class ParameterSpace:
     initial: Ints = field(default_factory=lambda: np.empty(0, np.int32))
     final: Ints = field(default_factory=lambda: np.empty(0, np.int32))
 
-    @cached_property
+    @made_once
     def width(self) -> int:
         """Padded number of node slots, W."""
         return padded(len(self.topology.node_slot_names))
 
-    @cached_property
+    @made_once
     def arc_width(self) -> int:
         """Padded number of arc slots, Wa."""
         return padded(self.topology.n_arc_slots)
 
-    @cached_property
+    @made_once
     def bounds(self) -> list[int]:
         """Where each part of theta begins, and its end."""
         parts = (self.node_cells, self.transitions, self.arc_cells, self.initial, self.final)

@@ -14,9 +14,10 @@ import tempfile
 import tomllib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+
+from fstcrf.lazy import made_once
 
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_name("sizes.toml")
@@ -60,7 +61,7 @@ class House:
     def __init__(self, root: Path = ROOT) -> None:
         self.root = root
 
-    @cached_property
+    @made_once
     def files(self) -> list[str]:
         """Paths of all files, relative to the checkout."""
         listing = [*("git", "-C", str(self.root), "ls-files", "--cached", "--others")]
@@ -80,12 +81,12 @@ class House:
         """Return the files below a folder that end in one of some suffixes."""
         return [n for n in self.files if n.startswith(f"{folder}/") and n.endswith(suffixes)]
 
-    @cached_property
+    @made_once
     def core(self) -> list[str]:
         """Modules of the core."""
         return [name for name in self.under("fstcrf") if not name.startswith(OUTER)]
 
-    @cached_property
+    @made_once
     def trees(self) -> Mapping[str, ast.Module]:
         """Syntax trees of the core by file."""
         return {name: ast.parse(self.text(name)) for name in self.core}

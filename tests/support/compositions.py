@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.lattices import DenseRow, Lattice, product
+from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar, is_empty
 from fstcrf.machines.plans import Chain, Program, arc_ends
 from fstcrf.machines.topology import Topology, chain_topology
@@ -42,18 +42,18 @@ class Tape:
     def tokens(self) -> int:
         return len(self.node)
 
-    @cached_property
+    @made_once
     def sequences(self) -> Longs:
         """Every label sequence, in order, [L ** T, T]."""
         every = itertools.product(range(len(self.labels)), repeat=self.tokens)
         return np.asarray(list(every), dtype=np.int64).reshape(-1, self.tokens)
 
-    @cached_property
+    @made_once
     def scores(self) -> Floats:
         """Score of every label sequence; −inf where it leaves the topology."""
         return np.asarray([self._score(row) for row in self.sequences.tolist()])
 
-    @cached_property
+    @made_once
     def steps(self) -> dict[tuple[int | None, int], tuple[int, int]]:
         """Where a label leads from a state (None: the start), and by which arc."""
         t = self.topology
@@ -104,7 +104,7 @@ class World:
     def tokens(self) -> int:
         return self.tapes[0].tokens
 
-    @cached_property
+    @made_once
     def scores(self) -> Floats:
         """float64 [L1 ** T, L2 ** T, ...]: a labelling is a sequence of each tape."""
         weights = self.weights or (1.0,) * len(self.tapes)
@@ -149,15 +149,15 @@ class World:
 
     # --- What it says ---------------------------------------------------------------------------
 
-    @cached_property
+    @made_once
     def log_z(self) -> float:
         return log_sum(self.scores.reshape(-1))
 
-    @cached_property
+    @made_once
     def share(self) -> Floats:
         return np.exp(self.scores - self.log_z)
 
-    @cached_property
+    @made_once
     def ranking(self) -> list[tuple[float, Labelling]]:
         """Labellings that are not forbidden, best first; equals in the order of labels."""
         flat = self.scores.reshape(-1)

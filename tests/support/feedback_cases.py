@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from fstcrf.ext.feedback.bandit import feedback_over
 from fstcrf.ext.feedback.descent import Aim, Descent, FeedbackBatch, Rule
 from fstcrf.ext.feedback.kernel import Feedback, Proposals
 from fstcrf.kernel import Parameters
+from fstcrf.lazy import made_once
 from fstcrf.training import ParameterSpace
 from fstcrf.training.online import online_parameters
 from fstcrf.training.problem import Tables
@@ -33,11 +33,11 @@ class Bandits:
     def space(self) -> ParameterSpace:
         return self.case.space
 
-    @cached_property
+    @made_once
     def feedback(self) -> Feedback:
         return feedback_over(self.space, Descent(online_parameters(self.space, self.theta)))
 
-    @cached_property
+    @made_once
     def batch(self) -> FeedbackBatch:
         problem = self.case.problem
         return self.feedback.batch(problem.offsets, problem.node)

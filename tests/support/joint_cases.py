@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -18,6 +18,7 @@ import numpy as np
 from fstcrf import CRF, Grammar
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_least, at_most, label, pairs, transitions
+from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from tests.support.oracles import log_sum
 
@@ -175,11 +176,11 @@ class Truth:
     def tokens(self) -> int:
         return len(self.sentence["word"])
 
-    @cached_property
+    @made_once
     def factors(self) -> tuple[float, ...]:
         return tuple(self.weights) or (1.0,) * len(self.taggers)
 
-    @cached_property
+    @made_once
     def scores(self) -> dict[Labelling, float]:
         """Score of every legal labelling, tapes in the order of the taggers."""
         found: list[tuple[dict[str, Labels], float]] = [({}, 0.0)]
@@ -220,11 +221,11 @@ class Truth:
 
     # --- What it says -------------------------------------------------------------------------
 
-    @cached_property
+    @made_once
     def log_z(self) -> float:
         return log_sum(np.asarray(list(self.scores.values())))
 
-    @cached_property
+    @made_once
     def ranking(self) -> list[tuple[float, Labelling]]:
         return sorted(((s, y) for y, s in self.scores.items()), key=lambda item: -item[0])
 

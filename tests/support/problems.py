@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel import SparseRows
+from fstcrf.lazy import made_once
 from fstcrf.machines.topology import chain_topology
 from fstcrf.training import ParameterSpace, Problem, parameter_space
 
@@ -106,7 +106,7 @@ class Case:
                 gradient = gradient + sign * weight * (share @ counts) / share.sum()
         return value, gradient
 
-    @cached_property
+    @made_once
     def _counts(self) -> list[tuple[Floats, Floats]]:
         """Feature counts of all paths of each sentence, and of those that are allowed."""
 

@@ -14,7 +14,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
@@ -32,6 +31,7 @@ from fstcrf.errors import (
     ShapeError,
 )
 from fstcrf.files import atomic_write, path_name
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import OUTSIDE, named_scheme, split_label, succession_tables
@@ -55,7 +55,7 @@ class Document:
     def __len__(self) -> int:
         return self.corpus.n_tokens
 
-    @cached_property
+    @made_once
     def offsets(self) -> Longs:
         """Bounds of the sentences, int64 [B + 1]; none is empty."""
         bounds = self.corpus.offsets

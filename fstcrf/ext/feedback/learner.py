@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 import os
-import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -33,6 +32,7 @@ from fstcrf.ext.feedback.folder import (
 from fstcrf.ext.feedback.kernel import Proposals
 from fstcrf.ext.feedback.simulation import completed
 from fstcrf.kernel import SparseRows
+from fstcrf.lazy import Turns
 from fstcrf.taggers import CRF
 from fstcrf.taggers.model.reading import SentenceLike, read_one
 from fstcrf.training.online import collect_parameters, online_parameters
@@ -69,7 +69,7 @@ class FeedbackLearner:
         self._state = State(Descent(online_parameters(model.space, model.theta)))
         self._feedback = feedback_over(model.space, self._state.descent)
         self._names = [model.labels[i] for i in model.topology.state_label.tolist()]
-        self._lock = threading.RLock()
+        self._turns = Turns()
         self._recent: dict[int, _Recent] = {}
         self._draws = UniformDraws(settings.seed)
 
@@ -167,7 +167,7 @@ class FeedbackLearner:
 
     def close(self) -> None:
         """Let go of the folder: `open` goes on. Nothing is lost by not doing so."""
-        with self._lock:
+        with self._turns.lock:
             self._folder.close()
 
     def save(self) -> None:
@@ -178,7 +178,7 @@ class FeedbackLearner:
         OSError
             It cannot be written; nothing is lost.
         """
-        with self._lock:
+        with self._turns.lock:
             self._folder.renew(self._state, self.settings)
 
     # --- Proposing and learning -----------------------------------------------------------------
@@ -204,7 +204,7 @@ class FeedbackLearner:
 
     def propose_all(self, sentences: Iterable[SentenceLike]) -> list[Proposal]:
         """Return labels for several sentences, written to the journal at once."""
-        with self._lock:
+        with self._turns.lock:
             self._folder.check_held()
             made: list[tuple[_Recent, Proposed]] = []
             for sentence in sentences:
@@ -249,7 +249,7 @@ class FeedbackLearner:
         OptionError, NumericError, OSError
             As for `feedback`; before anything is learnt, but for NumericError.
         """
-        with self._lock:
+        with self._turns.lock:
             self._folder.check_held()
             given = list(answers)
             events = [Rewarded(_number(p), _reward(p, reward)) for p, reward in given]
@@ -270,7 +270,7 @@ class FeedbackLearner:
         OptionError
             It was never made, or was answered already.
         """
-        with self._lock:
+        with self._turns.lock:
             self._folder.check_held()
             event = Withdrawn(_number(proposal))
             self._check_open([proposal])
@@ -297,7 +297,7 @@ class FeedbackLearner:
 
     def model(self) -> CRF:
         """Return the tagger with the weights of now."""
-        with self._lock:
+        with self._turns.lock:
             weights = self._state.descent.now(self.settings.rule)
             theta = collect_parameters(self._model.space, weights)
             return replace(self._model, theta=theta)

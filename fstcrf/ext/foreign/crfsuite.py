@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple, Self
 
@@ -31,6 +30,7 @@ from fstcrf.ext.foreign.formats import (
 )
 from fstcrf.kernel import padded
 from fstcrf.kernel.strings import pack_strings
+from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
@@ -87,7 +87,7 @@ class CRFsuiteModel:
         """Number of attributes, A."""
         return len(self.attribute_offsets) - 1
 
-    @cached_property
+    @made_once
     def attributes(self) -> tuple[str, ...]:
         """The attributes by their numbers, tuple of str [A]."""
         text, bounds = self.attribute_text.tobytes(), self.attribute_offsets.tolist()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from fstcrf.arrays import Ints
 from fstcrf.evaluate.labellings import written_alike
 from fstcrf.ext.pipelines.trained import Decode, TrainedPipeline
 from fstcrf.lattices import Answer
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import JointCRF
 from fstcrf.text.corpus import Corpus
@@ -42,13 +42,13 @@ class LabelledText:
         """The tapes that have gold labels."""
         return [tape for tape in self.composition.tapes if tape in self.corpus.columns]
 
-    @cached_property
+    @made_once
     def best(self) -> dict[str, list[str]]:
         """The best labels of these tapes, one string a token; "": there is no path."""
         answer = QuietPipeline(self.composition, self.decode).decode(self.corpus, on_no_path="skip")
         return {tape: answer[tape].column(missing="").strings() for tape in self.tapes}
 
-    @cached_property
+    @made_once
     def gold(self) -> dict[str, list[str]]:
         """The gold labels, one string a token, in the scheme of the tagger."""
         tokens, gold = list(Ragged(self.corpus.offsets).slices()), {}
@@ -58,7 +58,7 @@ class LabelledText:
             gold[tape] = [label for sentence in alike for label in sentence]
         return gold
 
-    @cached_property
+    @made_once
     def errors(self) -> Ints:
         """Of each sentence, at how many tokens some tape is not as gold has it."""
         wrong = np.zeros(self.corpus.n_tokens, dtype=bool)
@@ -66,7 +66,7 @@ class LabelledText:
             wrong |= np.asarray(self.best[tape], dtype=object) != np.asarray(gold, dtype=object)
         return Ragged(self.corpus.offsets).filtered(wrong).lengths.astype(np.int32)
 
-    @cached_property
+    @made_once
     def order(self) -> Ints:
         """The sentences that have tokens, those with most errors first."""
         full = np.flatnonzero(Ragged(self.corpus.offsets).lengths)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -42,6 +42,7 @@ from fstcrf.ext.inspect.questions import (
 from fstcrf.ext.pipelines.cascade import given_best
 from fstcrf.ext.pipelines.trained import Decode
 from fstcrf.lattices import Answer
+from fstcrf.lazy import made_once
 from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
@@ -134,13 +135,13 @@ class Workbench:
 
     # --- What there is ------------------------------------------------------------------------
 
-    @cached_property
+    @made_once
     def rules(self) -> tuple[tuple[Acceptor, ...], ...]:
         """The rules of the grammar, each with the acceptors that it became."""
         parts = groupby(self.composition.conjuncts, key=lambda acceptor: acceptor.name)
         return tuple(tuple(acceptors) for _, acceptors in parts)
 
-    @cached_property
+    @made_once
     def columns(self) -> tuple[str, ...]:
         """The columns that the taggers read, as training had them in order.
 
@@ -156,7 +157,7 @@ class Workbench:
         trained = (name for tagger in self.composition.taggers for name in tagger.columns)
         return tuple(dict.fromkeys([*(n for n in trained if n in read), *sorted(read)]))
 
-    @cached_property
+    @made_once
     def decodes(self) -> tuple[Decode, ...]:
         """The ways to decide that the tagger has, its own first."""
         if len(self.composition.taggers) == 1:
@@ -167,7 +168,7 @@ class Workbench:
             ways = (*ways, "chain")
         return tuple(dict.fromkeys(ways))
 
-    @cached_property
+    @made_once
     def text(self) -> LabelledText | None:
         """The sentences of the file beside their gold labels."""
         if self.corpus is None:

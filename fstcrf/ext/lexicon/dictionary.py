@@ -13,7 +13,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from fstcrf.errors import DataError, ModelFileError, ShapeError
 from fstcrf.ext.lexicon.kernel import UNIT, WORD_ENTRY, build_trie
 from fstcrf.files import atomic_write
 from fstcrf.kernel.strings import pack_strings
+from fstcrf.lazy import made_once
 
 _MAGIC, _VERSION = 0xEF718F77, 102
 _HEADER = struct.Struct("<10I32s")
@@ -203,7 +203,7 @@ class Dictionary:
             for part in (head, *parts):
                 file.write(part)
 
-    @cached_property
+    @made_once
     def rows(self) -> dict[str, tuple[int, int]]:
         """First entry and number of entries of each surface."""
         return {_text(key): (value >> 8, value & 255) for key, value in self._surfaces()}

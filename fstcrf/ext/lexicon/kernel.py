@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
 UNIT = np.dtype([("base", np.int32), ("check", np.uint32)])
@@ -92,13 +92,13 @@ class LexiconTables:
         """Leave the kernel's structures behind: they are made again."""
         return LexiconTables, tuple(getattr(self, part.name) for part in fields(self) if part.init)
 
-    @cached_property
+    @made_once
     def first(self) -> tuple[int, ...]:
         """Number of the first word of each vocabulary, and of the first unknown one."""
         entries = Ragged.from_lengths(len(one.entries) for one in self.vocabularies)
         return tuple(entries.offsets.tolist())
 
-    @cached_property
+    @made_once
     def handle(self) -> Any:
         """The tables as the kernel's structure, for as long as this object lives."""
         dictionaries = ffi.new("fc_dictionary[]", len(self.vocabularies))

@@ -13,7 +13,7 @@ import errno
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -450,7 +450,7 @@ class Lexicon:
 
     # --- One word ---------------------------------------------------------------------------------
 
-    @cached_property
+    @made_once
     def n_known(self) -> int:
         """Words of dictionaries; words with this number or a higher one are unknown ones."""
         return self.tables.first[-1]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from threading import Lock
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import NoPathError
+from fstcrf.lazy import Turns
 
 
 class WordTable(Protocol):
@@ -168,7 +168,7 @@ class WordLabels:
         self._number = np.full(lexicon.n_words, -1, dtype=np.int32)
         self._index: dict[str, int] = {}
         self._names: list[str] = []
-        self._lock = Lock()
+        self._turns = Turns()
 
     def __getitem__(self, word: int) -> str:
         number = int(self._number[word])
@@ -176,10 +176,10 @@ class WordLabels:
 
     def _found(self, word: int) -> int:
         label = self._label(self.lexicon.feature(word))
-        with self._lock:
+        with self._turns.lock:
             if label not in self._index:
                 self._names.append(label)
-                self._index[label] = len(self._index)
+                self._index[label] = len(self._names) - 1
             number = self._number[word] = self._index[label]
             return number
 

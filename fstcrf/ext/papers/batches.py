@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column
 from fstcrf.text.corpus.schemes import span_arrays
@@ -48,19 +48,19 @@ class Batch:
     label: Ints
     weight: Floats
 
-    @cached_property
+    @made_once
     def sentence_of(self) -> Longs:
         """int64 [n]: sentence of each token, counted in the batch."""
         return Ragged(self.offsets).rows()
 
-    @cached_property
+    @made_once
     def first(self) -> Bools:
         """Bool [n]: is a token the first of its sentence."""
         out = np.zeros(len(self.state), dtype=bool)
         out[self.offsets[:-1]] = True
         return out
 
-    @cached_property
+    @made_once
     def last(self) -> Bools:
         """Bool [n]: is a token the last of its sentence."""
         out = np.zeros(len(self.state), dtype=bool)

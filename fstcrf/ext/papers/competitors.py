@@ -8,7 +8,6 @@ any state, token by token.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.ext.papers.batches import Batch, BatchPotentials, Segments
 from fstcrf.ext.papers.kernel import scatter
 from fstcrf.kernel import SparseRows
+from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.problem import ParameterSpace, slot_table
@@ -62,12 +62,12 @@ class Maxima:
         maxima = kernel.maxima(graph, batch.offsets, potentials.node)
         return cls(batch, potentials, _full(graph), *maxima)
 
-    @cached_property
+    @made_once
     def arcs_into(self) -> Floats:
         """float64 [S, S]: arc potentials, from column to row."""
         return np.ascontiguousarray(self.arcs.T)
 
-    @cached_property
+    @made_once
     def rival(self) -> tuple[Longs, Floats]:
         """int64 [n], float64 [n]: the best state of another label than gold, and its score."""
         batch = self.batch

@@ -7,13 +7,12 @@ Source: McCallum, Freitag and Pereira (2000).
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NumericError
+from fstcrf.lazy import made_once
 from fstcrf.training.problem import ParameterSpace, Problem, Tables
 from fstcrf.training.support import observed_counts
 
@@ -55,7 +54,7 @@ class LocalLikelihood:
         self._node = problem.node.transposed()
         self._arc = None if problem.arc is None else problem.arc.transposed()
 
-    @cached_property
+    @made_once
     def _slot(self) -> Longs:
         """Arc slot of each (state before, state), int64 [S + 1, S]; a slot behind the last: none.
 
@@ -67,7 +66,7 @@ class LocalLikelihood:
         table[topology.source, topology.target] = slots
         return table
 
-    @cached_property
+    @made_once
     def _forbidden(self) -> Bools:
         """Pairs (state before, state) without an arc, bool [S + 1, S]."""
         topology = self._space.topology

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,7 @@ from fstcrf.errors import OptionError
 from fstcrf.ext.parts.spool import Spool
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import Workers
+from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Background, Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.evidence import DataCounts, TiedEvidence
@@ -286,7 +287,7 @@ class SpreadEvidence:
         """The structure of labels."""
         return self.space.topology
 
-    @cached_property
+    @made_once
     def counts(self) -> DataCounts:
         """How much there is of it."""
         known = all(part.known for part in self._facts)

@@ -20,6 +20,7 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from fstcrf import kernel
 from fstcrf.errors import ClusterError, OptionError
+from fstcrf.lazy import Turns
 from fstcrf.training.executors.executor import (
     Add,
     Function,
@@ -60,7 +61,7 @@ class Missing(NamedTuple):
 
 
 _HELD: dict[tuple[str, int], dict[int, Any]] = {}  # run and step → states by the number of parts
-_CHANGING = threading.Lock()  # of a pool of threads
+_CHANGING = Turns()  # of a pool of threads
 
 
 def work(
@@ -108,7 +109,7 @@ def work(
 
 def _made(run: str, steps: Sequence[StateStep], number: int, item: Any) -> Any:
     """Make a state, from that of the last step that is there."""
-    with _CHANGING:
+    with _CHANGING.lock:
         last = _HELD.setdefault((run, steps[-1].key), {})
         if number in last:
             return last[number]

@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 
 from fstcrf.errors import DataError, FstcrfError, LabelError, OptionError, TemplateError
+from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
 from fstcrf.taggers.component import GivenTape, bound, grouped, observed
@@ -143,12 +144,12 @@ class Task:
                 corpus.column(self.labels)
                 self.templates.resolved((*corpus.columns, *tapes), data=corpus.source)
 
-    @cached_property
+    @made_once
     def settings(self) -> Options:
         """The options of training, with those that are not given."""
         return checked_options(self.options, reads=bool(self.reads), dev=self.dev is not None)
 
-    @cached_property
+    @made_once
     def reading(self) -> Options:
         """The same options, with how labels are read decided by the text."""
         return decided(self.settings, self.corpus, self.labels)
@@ -158,17 +159,17 @@ class Task:
         """The column of its labels."""
         return self.target or self.name
 
-    @cached_property
+    @made_once
     def templates(self) -> TemplateSet:
         """The template, read."""
         return as_templates(self.template)
 
-    @cached_property
+    @made_once
     def corpus(self) -> Corpus:
         """What it is trained on."""
         return self.data if isinstance(self.data, Corpus) else Corpus.from_sentences(self.data)
 
-    @cached_property
+    @made_once
     def held_out(self) -> Corpus | None:
         """What ends its training."""
         if self.dev is None or isinstance(self.dev, Corpus):
@@ -180,14 +181,14 @@ class Task:
         """What it is trained on, and what ends its training if anything does."""
         return (self.corpus,) if self.held_out is None else (self.corpus, self.held_out)
 
-    @cached_property
+    @made_once
     def columns(self) -> tuple[str, ...]:
         """The columns that its template reads, by name, without the labels of other tasks."""
         tapes = [tape_column(name) for name in self.reads]
         found = self.templates.resolved((*self.corpus.columns, *tapes), data=self.corpus.source)
         return tuple(map(str, found.columns))
 
-    @cached_property
+    @made_once
     def label_names(self) -> list[str]:
         """The labels that its tagger will have."""
         gold = legal_gold(self.corpus, self.labels, self.reading)

@@ -22,7 +22,6 @@ import os
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Literal, TypeAlias, Unpack
 
@@ -35,6 +34,7 @@ from fstcrf.files import atomic_write, check_writable, path_name, sync_folder
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Answer, Lattice, Path
 from fstcrf.lattices.findings import Confidence
+from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search, gathered
 from fstcrf.ragged import Ragged
@@ -262,7 +262,7 @@ class TrainedPipeline(Tagger):
         """Whether all tasks are decided together, rather than one after the other."""
         return self.way not in ("cascade", "marginals")
 
-    @cached_property
+    @made_once
     def joint(self) -> JointCRF:
         """The composition by which all tasks are decided together.
 

@@ -6,7 +6,6 @@ Scores are natural logs. The automaton sees the label of each token and the toke
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
 
@@ -64,7 +64,7 @@ class Counter:
         if self.target.size and not -1 <= self.target.min() <= self.target.max() < states:
             raise ShapeError(f"a step leads to a state that is none of {states}")
 
-    @cached_property
+    @made_once
     def handle(self) -> Any:
         """The kernel's structure."""
         kinds, states, labels = self.target.shape

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Self, TypeVar
 
@@ -16,6 +15,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import GrammarError, TooLargeError
 from fstcrf.files import path_name, unix_lines
 from fstcrf.kernel import dot
+from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar, on_tapes
 from fstcrf.machines.grammar.acceptor import MAX_STATES
 from fstcrf.machines.grammar.expansion import read_text
@@ -70,7 +70,7 @@ class RuleFile:
             )
         return found
 
-    @cached_property
+    @made_once
     def open(self) -> tuple[Rule, ...]:
         """The exports whose costs are open."""
         return tuple(rule for rule in self.rules if rule.span is not None)

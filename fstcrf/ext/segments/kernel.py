@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel import PackedTable
 from fstcrf.kernel.lookup import hash_table
 from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
 
@@ -55,7 +55,7 @@ class SemiMarkov:
         """Tokens of the longest segment without a tail, D."""
         return len(self.length) - 2
 
-    @cached_property
+    @made_once
     def turned(self) -> Floats:
         """Score of a label (column) before another one (row), [L, P]; C points into it."""
         labels, width = self.pair.shape
@@ -63,7 +63,7 @@ class SemiMarkov:
         turned[:, :labels] = self.pair[:, :labels].T
         return turned
 
-    @cached_property
+    @made_once
     def handle(self) -> Any:
         """The kernel's structure."""
         labels, width = self.pair.shape

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from fstcrf.errors import OptionError
 from fstcrf.ext.segments.gold import GoldSegments
 from fstcrf.ext.segments.kernel import Extras, PhraseFinder, PhraseTrie
 from fstcrf.files import text_fields
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 
@@ -90,7 +90,7 @@ class PhraseTable:
             np.asarray([a for each in attributes for a in each], dtype=np.int64),
         )
 
-    @cached_property
+    @made_once
     def _number(self) -> dict[str, int]:
         return {s: k for k, s in enumerate(self.strings)}
 

@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from fstcrf.arguments import real_number
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ext.calibration.curves import read_json, write_json
+from fstcrf.lazy import made_once
 from fstcrf.machines.topology import check_pairs
 from fstcrf.text.corpus.schemes import (
     OUTSIDE,
@@ -188,7 +188,7 @@ class Steps:
         found: Floats = self.table[self.letter[before], self.letter[after], same * 1]
         return found
 
-    @cached_property
+    @made_once
     def between(self) -> Floats:
         """Scores of all steps, from row to column: float64 [L, L]."""
         check_pairs(len(self.letter))

@@ -8,7 +8,6 @@ met; what stands at both ends of a text has a left and a right class, too.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from threading import RLock
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from fstcrf.ext.words.templates import (
     WordTemplates,
     fields_of,
 )
+from fstcrf.lazy import Turns
 
 _LENGTHS = MOST_CHARACTERS + 1
 
@@ -126,7 +126,7 @@ class WordClasses:
         self.own = ClassTable(len(templates.unigrams))
         self.left = ClassTable(len(templates.bigrams))
         self.right = ClassTable(len(templates.bigrams))
-        self._lock = RLock()
+        self._turns = Turns()
         self.counted = templates.uses("n")
         """Templates look at how many characters a word has."""
         unknown = len(lexicon.tables.unknown_entries)
@@ -153,7 +153,7 @@ class WordClasses:
         """
         slot = self._slot(word, end - start)
         if len(slot) and self._slots[0, slot].min() < 0:
-            with self._lock:
+            with self._turns.lock:
                 new, first = np.unique(slot, return_index=True)
                 for s, k in zip(new.tolist(), first.tolist(), strict=True):
                     if self._slots[0, s] < 0:
@@ -165,7 +165,7 @@ class WordClasses:
         """Return the classes of one word; the surface of an unknown one is not looked at."""
         slot = int(self._slot(np.asarray([word]), np.asarray([len(surface)]))[0])
         if self._slots[0, slot] < 0:
-            with self._lock:
+            with self._turns.lock:
                 if self._slots[0, slot] < 0:
                     self._add(slot, word, surface)
         own, left, right = self._slots[:, slot].tolist()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from threading import RLock
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from fstcrf.ext.words.classes import ClassVocabulary, WordClasses
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.lattices import AnyLattice, Lattice
 from fstcrf.lattices.constructors import from_words, word_arcs
+from fstcrf.lazy import Turns
 from fstcrf.ragged import Ragged
 
 _MOST = 1 << 26  # cells of a table of neighbours
@@ -105,7 +105,7 @@ class WordScores:
         self._words = np.append(weights.words, 0.0)
         self._own = np.zeros(0)
         self._between = np.full((0, 0), np.nan)
-        self._lock = RLock()
+        self._turns = Turns()
 
     def own(self) -> Floats:
         """Return the scores of all classes of words met so far, float64 [classes]."""
@@ -122,7 +122,7 @@ class WordScores:
         if not len(right):
             return np.zeros(0)
         if table.shape[0] <= right.max() or table.shape[1] <= left.max():
-            with self._lock:
+            with self._turns.lock:
                 table = self._grown()
         if not table.size:
             return self._looked(right, left)

@@ -26,11 +26,11 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from fstcrf.errors import DataError
 from fstcrf.files import read_text, text_lines
+from fstcrf.lazy import made_once
 
 BOUNDARY = "BOS/EOS"
 """The first field of what stands at both ends of a text."""
@@ -177,7 +177,7 @@ class WordTemplates:
         """Tell whether a template of words has an operator."""
         return any(part.operator == operator for one in self.unigrams for part in one.parts)
 
-    @cached_property
+    @made_once
     def fields(self) -> int:
         """How many fields a feature must have for all templates."""
         parts = [part for one in (*self.unigrams, *self.bigrams) for part in one.parts]
@@ -293,7 +293,7 @@ class Rewrites:
             for rules in (self.unigram, self.left, self.right)
         )
 
-    @cached_property
+    @made_once
     def fields(self) -> int:
         """How many fields a feature must have for every rule."""
         rules = (*self.unigram, *self.left, *self.right)

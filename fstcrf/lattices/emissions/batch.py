@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -207,11 +207,11 @@ class ArrayLattices(Lattices[TapeLattice]):
             self._made[k] = cast("type[TapeLattice]", Lattice)(DenseRow(self.program, (own,)))
         return self._made[k]
 
-    @cached_property
+    @made_once
     def _made(self) -> dict[int, TapeLattice]:
         return {}
 
-    @cached_property
+    @made_once
     def values(self) -> Floats:
         """The scores of all tokens in float64, checked, [N, L]."""
         self.scores.check_numbers(self.tape.labels)
@@ -227,12 +227,12 @@ class ArrayLattices(Lattices[TapeLattice]):
         """Tokens of each lattice."""
         return self.scores.sentences
 
-    @cached_property
+    @made_once
     def structure(self) -> LegalStates | None:
         """What is legal, all arcs written out; None where that is not to be."""
         return structure(self.tape[:2], self.grammar) if self._written_out else None
 
-    @cached_property
+    @made_once
     def program(self) -> Program:
         """The composition of all lattices."""
         name, labels, *_ = self.tape
@@ -267,7 +267,7 @@ class ArrayLattices(Lattices[TapeLattice]):
             self._read[threads] = EmissionRows(emitter, *where, threads, padded=False)
         return self._read[threads]
 
-    @cached_property
+    @made_once
     def _read(self) -> dict[int, EmissionRows]:
         return {}
 
@@ -353,7 +353,7 @@ class Emitted(Dense):
         """The composition, compiled when it is asked for."""
         return self._batch.program
 
-    @cached_property
+    @made_once
     def _parts(self) -> list[tuple[Floats, ...]]:  # type: ignore[override]
         return [(own,) for own in self.rows.split(self._batch.values)]
 
@@ -361,7 +361,7 @@ class Emitted(Dense):
     def _given(self) -> tuple[Program, list[tuple[Floats, ...]]]:  # type: ignore[override]
         return self.program, self._parts
 
-    @cached_property
+    @made_once
     def values(self) -> tuple[Floats, ...]:
         """What all rows bring, as the kernel wants it."""
         return self.program.per_token([self._batch.values])
@@ -398,7 +398,7 @@ class Emitted(Dense):
 
     # --- Sums ---------------------------------------------------------------------------------
 
-    @cached_property
+    @made_once
     def log_z(self) -> Floats:
         """Log Z of each row, [B]; −inf: there is no path."""
         with self._named():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, label_tuple, truth_array
 from fstcrf.arrays import Array, Bools, Floats, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.lazy import given_state
+from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 
 ScoresLike: TypeAlias = Any
@@ -142,7 +141,7 @@ class Scores:
         """Sentences."""
         return len(self.lengths)
 
-    @cached_property
+    @made_once
     def sentences(self) -> Ragged:
         """The sentences when they lie one behind the other."""
         return Ragged.from_lengths(self.lengths)
@@ -152,13 +151,13 @@ class Scores:
         """Their bounds, int64 [B + 1]."""
         return self.sentences.offsets
 
-    @cached_property
+    @made_once
     def inside(self) -> Bools:
         """Which places of a padded array are tokens, bool [B, T]."""
         found: Bools = np.arange(self.width) < self.lengths[:, None]
         return found
 
-    @cached_property
+    @made_once
     def flat(self) -> Floats:
         """The scores of all tokens one behind the other, float64 [N, L]."""
         return np.ascontiguousarray(self._tokens, dtype=np.float64)

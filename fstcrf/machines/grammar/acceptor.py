@@ -15,7 +15,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct, distinct_rows
 from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import connected
 from fstcrf.ragged import Ragged
@@ -533,7 +533,7 @@ def numbered(rows: NDArray[np.generic]) -> Longs:
     if len(rows) < _FEW:
         seen: dict[bytes, int] = {}
         return np.asarray([seen.setdefault(row.tobytes(), len(seen)) for row in rows])
-    numbers: Longs = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    numbers: Longs = distinct_rows(rows)[1]
     return numbers
 
 

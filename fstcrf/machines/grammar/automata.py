@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     import pynini
 
 MAX_STATES = 10_000
+MAX_STEPS = 1_000_000
+"""Steps that are looked at on the way to a deterministic form."""
+
 MAX_MEMBERS = 500_000
 """Members of all sets of states together: what takes more takes too long."""
 
@@ -163,10 +166,12 @@ class _Alphabet:
         if automaton.classes is not None:
             self.classes = automaton.classes
         self.parts: dict[tuple[int, ...], list[tuple[Longs, tuple[int, ...]]]] = {}
+        self.taken = 0
 
     def read(self, subset: dict[int, float]) -> Iterator[tuple[Longs, dict[int, float]]]:
         """Yield symbols and the states that they lead to with their scores, by first symbol."""
         by_class: dict[int, dict[int, float]] = {}
+        self._count(subset)
         for state, rest in subset.items():
             for number, score, target in self.steps[state]:
                 scores = by_class.setdefault(number, {})
@@ -185,6 +190,11 @@ class _Alphabet:
                         if value > reached.get(target, -np.inf):
                             reached[target] = value
             yield symbols, reached
+
+    def _count(self, subset: Iterable[int]) -> None:
+        self.taken += sum(len(self.steps[state]) for state in subset)
+        if self.taken > MAX_STEPS:
+            raise TooLargeError(f"more than {MAX_STEPS:,} steps of sets of states")
 
     def _told_apart(self, key: tuple[int, ...]) -> list[tuple[Longs, tuple[int, ...]]]:
         """Return symbols and the classes that they are in, symbols of the same ones together."""

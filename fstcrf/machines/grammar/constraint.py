@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import real_number
-from fstcrf.arrays import Bools, Longs
+from fstcrf.arrays import Bools, Longs, distinct_rows
 from fstcrf.errors import GrammarError, LabelError, OptionError
-from fstcrf.lazy import making
+from fstcrf.lazy import making, memoised
 from fstcrf.machines.grammar.acceptor import Acceptor, either, is_empty, minimise, only_empty, trim
 from fstcrf.machines.grammar.labels import (
     ANY,
@@ -149,7 +149,7 @@ class RuleOptions:
 
     def reading(self, sets: LabelSets) -> LabelReading:
         """Return how the labels of the tape are read."""
-        return LabelReading.of(sets[only_tape(sets, self.tape)], self.scheme)
+        return _reading(sets[only_tape(sets, self.tape)], self.scheme)
 
     def acceptor(
         self, title: str, rule: _EventRule, sets: LabelSets, events: Sequence[Bools]
@@ -157,6 +157,11 @@ class RuleOptions:
         """Return a rule about events as an acceptor over the labels of the tape."""
         tape = only_tape(sets, self.tape)
         return _monitor(rule, events, tape, sets[tape], self.weight, title)
+
+
+@memoised(16)
+def _reading(labels: tuple[str, ...], scheme: str | Scheme | None) -> LabelReading:
+    return LabelReading.of(labels, scheme)
 
 
 # --- Rules ---------------------------------------------------------------------------------------
@@ -221,8 +226,7 @@ def _monitor(
     for i, event in enumerate(events):
         codes[:, : event.shape[1]] += event.astype(np.int64) << i
     # Labels behind which the same is seen need not be told apart. The start comes first.
-    contexts, context = np.unique(codes, axis=0, return_inverse=True)
-    context = context.reshape(-1)
+    contexts, context = distinct_rows(codes)
     order = np.argsort(np.arange(len(contexts)) != context[size], kind="stable")
     contexts, context = contexts[order], np.argsort(order)[context]
 

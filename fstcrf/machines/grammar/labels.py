@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches
-from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Bools
 from fstcrf.errors import GrammarError, OptionError, printable
+from fstcrf.lazy import made_once
 from fstcrf.text.corpus.schemes import OUTSIDE, Scheme, named_scheme, split_label, succession_tables
 
 Labels: TypeAlias = LabelSet | Mapping[str, LabelSet]
@@ -187,7 +187,7 @@ class LabelReading:
         """Return the reading of labels under a scheme of that name."""
         return cls(labels, None if scheme is None else named_scheme(scheme))
 
-    @cached_property
+    @made_once
     def parts(self) -> list[tuple[str, str] | None]:
         """Letter and type of each label; None for plain ones."""
         if self.scheme is None:
@@ -204,7 +204,7 @@ class LabelReading:
         """The types of spans, as they are met."""
         return list(dict.fromkeys(part[1] for part in self.parts if part is not None))
 
-    @cached_property
+    @made_once
     def starts(self) -> Bools:
         """Where a span begins: a label (column) behind another (row; the last: the start)."""
         size = len(self.labels)

@@ -14,14 +14,16 @@ from typing import Literal
 
 import numpy as np
 
-from fstcrf.arguments import LabelSet, check_array, check_range, check_scores, label_tuple
-from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.errors import (
-    LabelError,
-    OptionError,
-    ShapeError,
-    TooLargeError,
+from fstcrf.arguments import (
+    LabelSet,
+    check_array,
+    check_range,
+    check_scores,
+    check_strings,
+    label_tuple,
 )
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import LabelError, OptionError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
 from fstcrf.lazy import LazyModule
 from fstcrf.ragged import Ragged
@@ -147,6 +149,7 @@ def symbols(labels: LabelSet) -> tuple[str, ...]:
         A label that is there twice, that is empty, or that is epsilon's own name; no labels.
     """
     table = (EPSILON, *label_tuple(labels, error=LabelError))
+    check_strings(table, "a label")
     if len(set(table)) != len(table):
         twice = next(s for i, s in enumerate(table) if s in table[:i])
         raise LabelError(f"symbol {twice!r} is there twice; labels must be distinct, not {EPSILON}")

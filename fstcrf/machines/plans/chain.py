@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
+from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class Axes:
                 )
         self.order = reading_order({name: one.reads for name, one in chain.items()})
 
-    @cached_property
+    @made_once
     def shape(self) -> tuple[int, ...]:
         """States of each axis."""
         return tuple(self.chain[tape].topology.n_states for tape in self.order)
@@ -221,7 +221,7 @@ class Axes:
         """Return the states of the first k axes at every outer index of axis k."""
         return [s.reshape(-1) for s in np.indices(self.shape[:k])] if k else []
 
-    @cached_property
+    @made_once
     def outer_labels(self) -> dict[str, Ints]:
         """Label of every tape but the last at every outer index of the last."""
         states = self.states_before(len(self.order) - 1)

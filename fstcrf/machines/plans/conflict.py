@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import ContradictionError, NoPathError, TooLargeError
+from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import (
     ANY_ONE,
     TOGETHER,
@@ -175,7 +176,7 @@ class AllowedLabels:
     def _machine(self) -> kernel.JointChain:
         return self.program.decoder.machine
 
-    @cached_property
+    @made_once
     def _labels(self) -> dict[str, Longs]:
         """Label of each tape in each joint state."""
         return self.program.axes.joint_labels()

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,7 +26,7 @@ from fstcrf import kernel
 from fstcrf.arguments import label_tuple, real_array
 from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import LabelError, ShapeError
-from fstcrf.lazy import LazyModule
+from fstcrf.lazy import LazyModule, made_once
 from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -140,13 +139,13 @@ class Topology:
         """Number of labels, L."""
         return len(self.labels)
 
-    @cached_property
+    @made_once
     def dense(self) -> bool:
         """Run as a full matrix: all arcs are there, or enough of them that this is faster."""
         arcs = len(self.source)
         return arcs == 0 or self.n_states**2 <= _DENSE_ADVANTAGE * arcs
 
-    @cached_property
+    @made_once
     def direct(self) -> bool:
         """State, label and node slot are one and the same number (orders 0 and 1)."""
         return self.node_slots.shape[1] == 1 and bool(
@@ -154,12 +153,12 @@ class Topology:
             and np.array_equal(self.state_label, np.arange(self.n_labels))
         )
 
-    @cached_property
+    @made_once
     def label_index(self) -> dict[str, int]:
         """Index of each label."""
         return {label: i for i, label in enumerate(self.labels)}
 
-    @cached_property
+    @made_once
     def successor(self) -> Ints:
         """int32 [S + 1, L]: state after (state, label), −1 where there is none; row S starts."""
         table = np.full((self.n_states + 1, self.n_labels), -1, dtype=np.int32)
@@ -212,7 +211,7 @@ class Topology:
             states[tokens] = np.where(dead, -1, now[live])
         return states
 
-    @cached_property
+    @made_once
     def _complete(self) -> bool:
         return len(self.source) == self.n_states**2
 
@@ -291,7 +290,7 @@ class Topology:
         own = place[self.arc_slot[arcs]]
         return Background(self, self.source[arcs], self.target[arcs], own, cover)
 
-    @cached_property
+    @made_once
     def cover(self) -> Cover:
         """Most arcs as whole blocks: every state of a class leads to every one of another.
 
@@ -319,7 +318,7 @@ class Topology:
             count += 1
         return Cover(leave, enter, count)
 
-    @cached_property
+    @made_once
     def _dense_arc(self) -> Longs:
         return self.source.astype(np.int64) * self.n_states + self.target
 
@@ -354,7 +353,7 @@ class Topology:
             np.maximum(out[:, label], states[:, state], out=out[:, label])
         return out
 
-    @cached_property
+    @made_once
     def arc_slot_names(self) -> tuple[str, ...]:
         """What each arc slot stands for: the ends of its first arc."""
         names = [""] * self.n_arc_slots
@@ -455,7 +454,7 @@ class Background:
     place: Ints
     cover: Cover | None = None
 
-    @cached_property
+    @made_once
     def classes(self) -> tuple[kernel.Classes, kernel.Classes] | None:
         """The cover as the kernel sees it."""
         if self.cover is None:

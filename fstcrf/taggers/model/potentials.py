@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import Protocol, cast
 
@@ -19,6 +18,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data, Run, read_corpus, read_sentences, runs_of
@@ -310,12 +310,12 @@ class Binding:
         others = {column: table[mine] for (column, table), mine in tapes if len(table)}
         return single.potentials(*side.entries(sentence, others), None)
 
-    @cached_property
+    @made_once
     def _columns(self) -> list[tuple[str, Ints]]:
         """The columns of the tapes that are read, and the `_numbers` of their labels."""
         return [(str(root(source)), table) for source, table in self._numbers.items()]
 
-    @cached_property
+    @made_once
     def _numbers(self) -> dict[Source, Ints]:
         """The numbers that the labels of tapes have as strings."""
         side = self._node_side

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -330,7 +329,7 @@ class AttributeTables:
         """Return the same attributes under other rows: row ``r`` becomes ``order[r]``."""
         return replace(self, keys=tuple(KeyTable(k.keys, order[k.rows]) for k in self.keys))
 
-    @cached_property
+    @made_once
     def _by_row(self) -> tuple[Ints, NDArray[np.uint64]]:
         """The family and the key of each row."""
         family_of = np.zeros(self.n_rows, dtype=np.int32)

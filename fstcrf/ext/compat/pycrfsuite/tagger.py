@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -378,15 +377,15 @@ class _Sequence:
         self._decoder, self._rows = decoder, rows
         self.length = rows.n_tokens
 
-    @cached_property
+    @made_once
     def node(self) -> Floats:
         return self._decoder.potentials(self._rows)
 
-    @cached_property
+    @made_once
     def posterior(self) -> tuple[float, Floats]:
         return self._decoder.posterior(self.node)
 
-    @cached_property
+    @made_once
     def probabilities(self) -> list[list[float]]:
         found: list[list[float]] = self.posterior[1].tolist()
         return found

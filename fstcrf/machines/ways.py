@@ -1,0 +1,238 @@
+"""Ways through machines with cycles: from each state to ends, and along arcs without a symbol.
+
+Both take time in proportion to the arcs where no cycle is: states that reach each other,
+*components*, are looked at one after another, from the ends back. Within a component a best way is
+searched best first, and sums solve its equations. What takes too many steps is a `TooLargeError`
+before it takes long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+
+import numpy as np
+
+from fstcrf.arrays import Array, Bools, Floats
+from fstcrf.errors import EpsilonCycleError, NumericError, TooLargeError
+
+MAX_WAYS = 2_000_000
+"""Steps by which ways without a symbol are made longer, or best ways are found within cycles."""
+
+MAX_SUMMED = 2_000
+"""States that reach each other whose ways are summed: equations, each with as many numbers."""
+
+_CLOSE = 1e-12  # of rounding: a weight of a cycle that is none
+
+
+def components(steps: Sequence[Iterable[int]]) -> list[list[int]]:
+    """Return the sets of states that reach each other, each behind those that it leads to.
+
+    `steps` are the targets of each state (Tarjan, 1972).
+
+    Examples
+    --------
+    >>> components([[1], [2], [1], []])
+    [[2, 1], [0], [3]]
+    """
+    first, low = [0] * len(steps), [0] * len(steps)  # 0: not met
+    done, met = len(steps) + 1, 0
+    found: list[list[int]] = []
+    open_: list[int] = []
+    todo: list[tuple[int, Iterator[int]]] = []
+
+    def enter(state: int) -> None:
+        first[state] = low[state] = met
+        open_.append(state)
+        todo.append((state, iter(steps[state])))
+
+    for root in range(len(steps)):
+        if not first[root]:
+            met += 1
+            enter(root)
+        while todo:
+            state, left = todo[-1]
+            for target in left:
+                if not first[target]:
+                    met += 1
+                    enter(target)
+                    break
+                low[state] = min(low[state], low[target])
+            else:
+                todo.pop()
+                if low[state] == first[state]:
+                    found.append([])
+                    while not found[-1] or found[-1][-1] != state:
+                        found[-1].append(open_.pop())
+                        low[found[-1][-1]] = done
+                elif todo:
+                    before = todo[-1][0]
+                    low[before] = min(low[before], low[state])
+    return found
+
+
+def totals(source: Array, target: Array, score: Floats, final: Floats, *, log: bool) -> Floats:
+    """Return the weights of all ways from each state to ends, together; −inf: there is none.
+
+    Raises
+    ------
+    NumericError
+        They are infinite.
+    TooLargeError
+        More than `MAX_SUMMED` states that reach each other, of sums; more than `MAX_WAYS` steps.
+    """
+    arcs = _rows(source, target, score, len(final))
+    plus = together if log else max
+    found: list[float] = final.tolist()
+    for states in components([[t for t, _ in own] for own in arcs]):
+        inside = set(states)
+        loops = [(s, t, w) for s in states for t, w in arcs[s] if t in inside]
+        for s in states:
+            ways = [w + found[t] for t, w in arcs[s] if t not in inside]
+            found[s] = plus([found[s], *ways]) if ways else found[s]
+        if loops:
+            _within(states, loops, found, log=log)
+    return np.asarray(found)
+
+
+def _rows(source: Array, target: Array, score: Floats, size: int) -> list[list[tuple[int, float]]]:
+    rows: list[list[tuple[int, float]]] = [[] for _ in range(size)]
+    for s, t, w in zip(source.tolist(), target.tolist(), score.tolist(), strict=True):
+        rows[s].append((t, w))
+    return rows
+
+
+def together(scores: Sequence[float]) -> float:
+    """Return the log of a sum of exponentials; −inf: they are all 0."""
+    best = max(scores)
+    if len(scores) == 1 or best == -math.inf:
+        return best
+    return best + math.log(math.fsum(math.exp(score - best) for score in scores))
+
+
+def _within(
+    states: list[int], loops: list[tuple[int, int, float]], found: list[float], *, log: bool
+) -> None:
+    """Add to ways out of some states those that stay among them first."""
+    if log and len(states) > MAX_SUMMED:
+        raise TooLargeError(
+            f"sums over the ways of {len(states):,} states that reach each other: expected at most "
+            f"{MAX_SUMMED:,}; minimize() it first"
+        )
+    ends = [found[s] for s in states]
+    if log and len(states) == 1:
+        share = sum(math.exp(w) for *_, w in loops)
+        if share >= 1:
+            raise _infinite(states[0])
+        found[states[0]] -= math.log1p(-share)
+        return
+    _best(states, loops, found)
+    if not log:
+        return
+    number = {s: k for k, s in enumerate(states)}
+    best = [found[s] for s in states]
+    matrix = np.eye(len(states))
+    for s, t, w in loops:  # relative to the best no number is above 1
+        matrix[number[s], number[t]] -= math.exp(w + found[t] - found[s])
+    try:
+        total = np.linalg.solve(matrix, np.exp(np.subtract(ends, best)))
+    except np.linalg.LinAlgError:
+        raise _infinite(states[0]) from None
+    fine = np.isfinite(total) & (total > 0)  # else there is no solution
+    if not fine.all():
+        raise _infinite(states[int(np.argmin(fine))])
+    for s, more in zip(states, np.log(total).tolist(), strict=True):
+        found[s] += more
+
+
+def _best(states: list[int], loops: list[tuple[int, int, float]], found: list[float]) -> None:
+    """Let the best way of each state be found: from the ends back, the best one first."""
+    back: dict[int, list[tuple[int, float]]] = {s: [] for s in states}
+    for s, t, w in loops:
+        back[t].append((s, w))
+    arcs = dict.fromkeys(states, 0)  # of the best way
+    todo = [(-found[s], s) for s in states if found[s] > -math.inf]
+    todo.sort()
+    taken = 0
+    while todo:
+        score, t = heappop(todo)
+        if -score < found[t]:
+            continue
+        taken += len(back[t])
+        if taken > MAX_WAYS + 4 * len(loops):
+            raise TooLargeError(
+                f"more than {MAX_WAYS:,} steps to the best ways of {len(states):,} states that "
+                "reach each other"
+            )
+        for s, w in back[t]:
+            value = found[t] + w
+            if value > found[s] + _CLOSE * max(1.0, abs(value)):
+                found[s], arcs[s] = value, arcs[t] + 1
+                if arcs[s] > len(states):
+                    raise _infinite(s)
+                heappush(todo, (-value, s))
+
+
+def _infinite(state: int) -> NumericError:
+    return NumericError(
+        f"what leads from state {state} to ends is together infinite: going round a cycle gains"
+    )
+
+
+# --- Along arcs without a symbol ------------------------------------------------------------------
+
+
+def silent_ways(
+    source: Array, target: Array, score: Floats, needed: Bools, ends: Bools, *, log: bool
+) -> list[dict[int, float]]:
+    """Return the states that each one reaches by one silent arc or more, with their weights.
+
+    State after state is let in as one between others (Kleene's algorithm), and left out then where
+    no way that is needed begins or ends.
+
+    Raises
+    ------
+    EpsilonCycleError
+        A cycle which gains by being gone round, or the sum over which is infinite.
+    TooLargeError
+        More than `MAX_WAYS` steps.
+    """
+    plus: Callable[[tuple[float, float]], float] = together if log else max
+    if len(source) > MAX_WAYS:
+        raise TooLargeError(f"{len(source):,} arcs without a symbol, expected up to {MAX_WAYS:,}")
+    ways: list[dict[int, float]] = [{} for _ in needed]
+    before: list[set[int]] = [set() for _ in needed]
+    for s, t, w in zip(source.tolist(), target.tolist(), score.tolist(), strict=True):
+        ways[s][t] = plus((ways[s][t], w)) if t in ways[s] else w
+        before[t].add(s)
+    total = sum(map(len, ways))
+    for k, onward in enumerate(ways):
+        star = _repeated(onward.get(k, -math.inf), k, log=log)
+        before[k].discard(k)
+        total += len(before[k]) * len(onward)
+        if total > MAX_WAYS:
+            raise TooLargeError(f"more than {MAX_WAYS:,} ways without symbols between states")
+        ways[k] = {t: w + star for t, w in onward.items()}
+        further = [(t, w) for t, w in ways[k].items() if t != k]
+        for s in before[k] if onward else ():
+            own = ways[s]
+            here = own.pop(k)
+            for t, w in further:
+                own[t] = plus((own[t], here + w)) if t in own else here + w
+                before[t].add(s)
+            if ends[k]:
+                own[k] = here + star
+        if not needed[k]:
+            for t in ways[k]:
+                before[t].discard(k)
+            ways[k] = {}
+    return ways
+
+
+def _repeated(loop: float, state: int, *, log: bool) -> float:
+    """Return the weight of going round a cycle any number of times."""
+    if loop > (-_CLOSE if log else _CLOSE):
+        why = "the sum over which is infinite" if log else "which gains each time"
+        raise EpsilonCycleError(f"state {state} has a cycle without symbols {why}")
+    return -math.log1p(-math.exp(loop)) if log else 0.0
