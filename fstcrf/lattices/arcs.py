@@ -40,7 +40,7 @@ from fstcrf.ragged import Ragged
 MOST_ARCS = 30_000_000
 """Arcs, and pairs of classes, of a lattice that is written out."""
 
-MOST_RIVALS = 3_000_000
+MOST_RIVALS = 500_000
 """Runs over the same strings that are compared with each other in one sentence."""
 
 FIRST, _ONE = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)

@@ -19,7 +19,7 @@ number of arcs without one. So each rival stands before an arc with a key, or at
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -27,6 +27,7 @@ import numpy as np
 
 from fstcrf.arrays import Array, Bools, Floats, Longs
 
+_LONG = 64  # symbols of a delay that take the time of a rival
 _BITS, _LARGE = 40, 1e200
 """Gains are compared as multiples of 2^-40: sums of these have no rounding."""
 
@@ -35,6 +36,12 @@ _Delay: TypeAlias = tuple[tuple[int, ...], ...]
 
 _Pair: TypeAlias = tuple[int, int, _Delay]
 """The state of a run, that of a rival, and its delay; state −1: there is no rival yet."""
+
+_Node: TypeAlias = tuple[int, int, _Delay, bool]
+"""The same, and whether the rival may go on by arcs without a key."""
+
+_Way: TypeAlias = tuple[int, _Delay, int]
+"""A rival behind some arcs: its state, its delay, and how much more than the run it has gained."""
 
 _Lead: TypeAlias = tuple[int, int]
 """By how much a rival has gained more, and, of equals, 1: it is kept, −1: the run is."""
@@ -91,13 +98,24 @@ def best_runs(graph: Graph, limit: int) -> Best | None:
     ManyRivalsError
         There are more.
     """
-    by_keys = _Search(graph._replace(written=graph.written[:, :0]), limit)
-    pairs = by_keys.agreeing()
-    if not graph.written.shape[1] or not pairs:
-        return by_keys.best(pairs) if pairs else None
-    by_strings = _Search(graph, limit, {(run, rival) for run, rival, _ in pairs})
-    pairs = by_strings.agreeing()
-    return by_strings.best(pairs) if pairs else None
+    search = _Search(graph, limit)
+    try:
+        pairs = search.agreeing()
+    except ManyRivalsError as error:
+        if error.run is not None:
+            raise
+        search = _Search(graph, limit, _agreeing_in_keys(graph, limit, error))
+        pairs = search.agreeing()
+    return search.best(pairs) if pairs else None
+
+
+def _agreeing_in_keys(graph: Graph, limit: int, error: ManyRivalsError) -> set[tuple[int, int]]:
+    """Return the states of runs and rivals with the same keys; the error where these are many."""
+    try:
+        pairs = _Search(graph._replace(written=graph.written[:, :0]), limit).agreeing()
+    except ManyRivalsError:
+        raise error from None
+    return {(run, rival) for run, rival, _ in pairs}
 
 
 class _Search:
@@ -138,43 +156,45 @@ class _Search:
     # --- How rivals move ---
 
     def _closed(self, state: int) -> list[tuple[int, _Delay, int]]:
-        """Return where arcs without a key lead: state, what they write, and the largest gain."""
+        """Return where arcs without a key lead: state, what they write, and the largest gain.
+
+        The first one is the state itself.
+        """
         if state not in self.closed:
             best: dict[tuple[int, _Delay], int] = {(state, self.nothing): 0}
             for here, said in (queue := [*best]):
                 gained = best[here, said]
                 for arc in self.silent[here]:
-                    way = self.target[arc], _joined(said, self.rival_says[arc])
-                    gain = gained + self.gain[arc]
+                    written = _joined(said, self.rival_says[arc])
+                    assert written is not None  # noqa: S101 (the run has written nothing)
+                    way, gain = (self.target[arc], written), gained + self.gain[arc]
                     if way not in best or best[way] < gain:
                         best[way] = gain
                         queue.append(way)
-                self._count(len(self.silent[here]))
+                self._count(1 + len(self.silent[here]))
             self.closed[state] = [(here, said, gain) for (here, said), gain in best.items()]
         return self.closed[state]
 
-    def _on(self, delay: _Delay, lead: int, arc: int) -> Iterator[tuple[int, _Delay, int]]:
-        """Yield a rival that takes an arc, and then any number of arcs without a key."""
-        behind = _joined(delay, self.rival_says[arc])
-        if behind is not None:
-            for state, said, gain in self._closed(self.target[arc]):
-                further = _joined(behind, said)
-                if further is not None:
-                    yield state, further, lead + self.gain[arc] + gain
+    def _by(self, ways: Iterable[tuple[int, _Delay, int]], arcs: Iterable[int]) -> Iterator[_Way]:
+        """Yield rivals by some arcs of a state, when they have come there in several ways."""
+        for arc in arcs:
+            for _, delay, lead in ways:
+                behind = _joined(delay, self.rival_says[arc])
+                if behind is not None:
+                    yield self.target[arc], behind, lead + self.gain[arc]
 
-    def _met(
-        self, ways: Iterable[tuple[int, _Delay, int]], arc: int
-    ) -> Iterator[tuple[int, _Delay, int]]:
+    def _met(self, ways: Iterable[_Way], arc: int) -> Iterator[_Way]:
         """Yield those of some rivals that may agree with the run behind an arc that it takes."""
         target, says, gain = self.target[arc], self.run_says[arc], self.gain[arc]
         for state, delay, lead in ways:
-            if self.within is None or (target, state) in self.within:
-                behind = _joined(delay, says)
-                if behind is not None and self._may_agree(target, state, behind):
-                    yield state, behind, lead - gain
+            behind = _joined(delay, says)
+            if behind is not None and self._may_agree(target, state, behind):
+                yield state, behind, lead - gain
 
     def _may_agree(self, run: int, rival: int, delay: _Delay) -> bool:
         """Tell whether a run and a rival may write the same symbol next, and as many."""
+        if self.within is not None and (run, rival) not in self.within:
+            return False
         for (nexts, least, most), own in zip(self.ahead, delay, strict=True):
             if not own:
                 if nexts[run].isdisjoint(nexts[rival]):
@@ -186,81 +206,89 @@ class _Search:
                 return False
         return True
 
-    def _following(self, state: int, delay: _Delay, arc: int) -> list[tuple[int, _Delay, int]]:
-        """Return what becomes of a rival when the run takes an arc: state, delay, more gained."""
+    def _following(self, state: int, delay: _Delay, arc: int) -> list[_Way]:
+        """Return what becomes of a rival when the run takes an arc."""
         known = self.moves.get((state, delay, arc))
         if known is None:
-            ways = [(state, delay, 0)]
+            ways: Iterable[_Way] = [(state, delay, 0)]
             if self.key[arc] >= 0:
-                taken = self.keyed[state].get(self.key[arc], ())
-                ways = [way for other in taken for way in self._on(delay, 0, other)]
+                ways = self._by(ways, self.keyed[state].get(self.key[arc], ()))
             known = self.moves[state, delay, arc] = [*self._met(ways, arc)]
-            self._count(1 + len(ways) + sum(map(len, delay)))
+            self._count(1 + sum(map(len, delay)) // _LONG)
         return known
 
-    def _parting(self, state: int, arc: int) -> Iterator[tuple[int, _Delay, int, int]]:
-        """Yield the rivals of a run, alone so far, when it takes an arc: and who of equals wins."""
-        silent = [(other, [*self._on(self.nothing, 0, other)]) for other in self.silent[state]]
+    def _further(self, run: int, state: int, delay: _Delay) -> Iterator[_Way]:
+        """Yield a rival by its arcs without a key, while the run stays."""
+        for way in self._by([(state, delay, 0)], self.silent[state]):
+            if self._may_agree(run, way[0], way[1]):
+                yield way
+
+    def _parting(self, state: int, arc: int) -> Iterator[tuple[_Way, int, bool]]:
+        """Yield the rivals of a run, alone so far, when it takes an arc.
+
+        Then 1 where the rival is kept of equals, −1 where the run is; whether it may go on by arcs
+        without a key.
+        """
+        nothing = [(state, self.nothing, 0)]
         if self.key[arc] < 0:
-            for way in self._met([(state, self.nothing, 0)], arc):
-                yield *way, 1  # it takes an arc with a key, or ends
-            for other, ways in silent:
-                if other != arc:
-                    for way in self._met(ways, arc):
-                        yield *way, 1 if other < arc else -1
-                    self._count(len(ways))
-            return
-        for other in self.keyed[state][self.key[arc]]:
+            others = self.silent[state]
+            for way in self._met(nothing, arc):  # it takes an arc with a key, or ends
+                yield way, 1, False
+        else:
+            others = self.keyed[state][self.key[arc]]
+            for begun in self._closed(state)[1:]:
+                taken = self.keyed[begun[0]].get(self.key[arc], ())
+                for way in self._met(self._by([begun], taken), arc):
+                    yield way, -1, True
+        for other in others:
             if other != arc:
-                for way in self._met(self._on(self.nothing, 0, other), arc):
-                    yield *way, 1 if other < arc else -1
-        for _, ways in silent:
-            for begun in ways:
-                for other in self.keyed[begun[0]].get(self.key[arc], ()):
-                    for way in self._met(self._on(begun[1], begun[2], other), arc):
-                        yield *way, -1
-            self._count(len(ways))
+                for way in self._met(self._by(nothing, [other]), arc):
+                    yield way, 1 if other < arc else -1, True
 
     # --- Which pairs of runs agree to their ends ---
 
     def agreeing(self) -> set[_Pair]:
         """Return the pairs of runs and rivals that agree from the start to an end; empty: none."""
-        starts = [(begin, -1, self.nothing) for begin in self.begins]
-        origin: dict[_Pair, tuple[_Pair, int] | None] = dict.fromkeys(starts)
-        into: dict[_Pair, list[_Pair]] = {start: [] for start in starts}
-        ended: list[_Pair] = []
+        starts = [(begin, -1, self.nothing, False) for begin in self.begins]
+        origin: dict[_Node, tuple[_Node, int] | None] = dict.fromkeys(starts)
+        into: dict[_Node, list[_Node]] = {start: [] for start in starts}
+        ended: list[_Node] = []
         try:
-            for pair in (queue := starts):
+            for node in (queue := starts):
                 self._count(1)
-                if self._ends(pair):
-                    ended.append(pair)
-                for arc in self.arcs[pair[0]]:
-                    for further in self._pairs(pair, arc):
-                        if further not in origin:
-                            origin[further] = pair, arc
-                            into[further] = []
-                            queue.append(further)
-                        into[further].append(pair)
+                if self._ends(node[:3]):
+                    ended.append(node)
+                for further, arc in self._nodes(node):
+                    if further not in origin:
+                        origin[further] = node, arc
+                        into[further] = []
+                        queue.append(further)
+                    into[further].append(node)
         except ManyRivalsError:
-            raise ManyRivalsError(self._run(origin, ended)) from None
+            raise ManyRivalsError(_run(origin, ended)) from None
         found = set(ended)
-        for pair in (queue := ended):
-            for before in into[pair]:
+        for node in (queue := ended):
+            for before in into[node]:
                 if before not in found:
                     found.add(before)
                     queue.append(before)
-        return found
+        return {node[:3] for node in found}
 
-    def _pairs(self, pair: _Pair, arc: int) -> Iterator[_Pair]:
-        run, rival, delay = pair
-        target = self.target[arc]
-        if rival >= 0:
-            for state, behind, _ in self._following(rival, delay, arc):
-                yield target, state, behind
-            return
-        yield target, -1, self.nothing
-        for state, behind, _, _ in self._parting(run, arc):
-            yield target, state, behind
+    def _nodes(self, node: _Node) -> Iterator[tuple[_Node, int]]:
+        """Yield what follows a run and a rival, and the arc that the run takes; −1: it stays."""
+        run, rival, delay, free = node
+        if free:
+            for state, behind, _ in self._further(run, rival, delay):
+                yield (run, state, behind, True), -1
+        for arc in self.arcs[run]:
+            target, keyed = self.target[arc], self.key[arc] >= 0
+            if rival >= 0:
+                for state, behind, _ in self._following(rival, delay, arc):
+                    yield (target, state, behind, keyed), arc
+                continue
+            yield (target, -1, self.nothing, False), arc
+            for (state, behind, _), _, goes_on in self._parting(run, arc):
+                yield (target, state, behind, goes_on), arc
 
     def _ends(self, pair: _Pair) -> bool:
         """Tell whether the run may end, and the rival with the same strings."""
@@ -271,18 +299,6 @@ class _Search:
             return self.final[rival] is not None and delay == self.nothing
         ways = self._closed(run)[1:]
         return any(said == self.nothing and self.final[s] is not None for s, said, _ in ways)
-
-    def _run(
-        self, origin: dict[_Pair, tuple[_Pair, int] | None], ended: Sequence[_Pair]
-    ) -> list[int] | None:
-        """Return the arcs of the first run that is known to have a rival."""
-        if not ended:
-            return None
-        arcs, pair = [], ended[0]
-        while (before := origin[pair]) is not None:
-            pair, arc = before
-            arcs.append(arc)
-        return arcs[::-1]
 
     # --- The best of them ---
 
@@ -311,21 +327,30 @@ class _Search:
 
     def _moved(self, state: int, rivals: _Rivals, arc: int, pairs: set[_Pair]) -> _Rivals | None:
         """Return the rivals behind an arc that the run takes; None where one is better for good."""
-        found: _Rivals = {}
-        target = self.target[arc]
+        stay: _Rivals = {}
+        move: _Rivals = {}
+        target, keyed = self.target[arc], self.key[arc] >= 0
 
-        def add(rival: tuple[int, _Delay], lead: _Lead) -> None:
-            if (target, *rival) in pairs and (rival not in found or found[rival] < lead):
-                found[rival] = lead
+        def add(found: _Rivals, way: _Way, lead: int, kept: int) -> bool:
+            rival, more = way[:2], (lead + way[2], kept)
+            better = (target, *rival) in pairs and (rival not in found or found[rival] < more)
+            if better:
+                found[rival] = more
+            return better
 
-        for (where, delay), (lead, kept) in rivals.items():
-            for other, behind, more in self._following(where, delay, arc):
-                add((other, behind), (lead + more, kept))
-        for other, behind, more, kept in self._parting(state, arc):
-            add((other, behind), (more, kept))
-        self._count(1 + len(found))
-        beside = found.pop((target, self.nothing), None)  # at the same place with the same strings
-        return None if beside is not None and beside > (0, 0) else found
+        for (where, delay), lead in rivals.items():
+            for way in self._following(where, delay, arc):
+                add(move if keyed else stay, way, *lead)
+        for way, kept, goes_on in self._parting(state, arc):
+            add(move if goes_on else stay, way, 0, kept)
+        for rival in (queue := [*move]):
+            further = self._further(target, *rival)
+            queue += [way[:2] for way in further if add(move, way, *move[rival])]
+        for rival, lead in stay.items():
+            move[rival] = max(lead, move.get(rival, lead))
+        self._count(1 + len(rivals) + len(queue))
+        beside = move.pop((target, self.nothing), None)  # at the same place with the same strings
+        return None if beside is not None and beside > (0, 0) else move
 
     def _wins(self, state: int, rivals: _Rivals) -> bool:
         """Tell whether a run may end in a state, and no rival ends with more."""
@@ -339,6 +364,19 @@ class _Search:
             if end is not None and delay == self.nothing and (lead + end - final, kept) > (0, 0):
                 return False
         return True
+
+
+def _run(
+    origin: Mapping[_Node, tuple[_Node, int] | None], ended: Sequence[_Node]
+) -> list[int] | None:
+    """Return the arcs of the first run that is known to have a rival."""
+    if not ended:
+        return None
+    arcs, node = [], ended[0]
+    while (before := origin[node]) is not None:
+        node, arc = before
+        arcs += [arc] if arc >= 0 else []
+    return arcs[::-1]
 
 
 def _joined(delay: _Delay, said: _Delay) -> _Delay | None:
