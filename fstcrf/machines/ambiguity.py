@@ -1,10 +1,11 @@
 """Transducers of which the best of several runs counts: one run for each pair of strings.
 
 A sum over paths counts a run, so a tropical machine may have but one over the same strings. Whether
-it has is told from the square of the machine; where it has several, it is made deterministic, from
-its beginning or from its end. An arc that reads and writes is taken apart for that: a run is then
-one string, over what is read and what is written, in their order. Two runs with one such string
-have the same labels at the same places.
+it has is told in two steps. First an arc that reads and writes is taken apart: a run is then one
+string, over what is read and what is written, in their order. Where a string has several runs, by
+the square of the machine, the machine is made deterministic, from its beginning or from its end.
+Then runs that write the same strings at other places are compared: see `fstcrf.machines.rivals`.
+Where neither is small enough, runs are compared on the sentence at hand.
 """
 
 from __future__ import annotations
