@@ -101,8 +101,8 @@ class ArcRow:
     stepwise : tuple of str
         Tapes whose labels were given scores of successions at each token.
     whole : callable, optional
-        Makes the same, without rules, with one path for what several say of which the best one
-        counts; None: there are no such.
+        Makes the same, without rules, of transducers with one run over the same strings where these
+        are found; None: it is made of such.
     """
 
     free: Arcs
@@ -128,9 +128,9 @@ class ArcRow:
     def given(self) -> int | None:
         return self.many if self.segmented else None
 
-    @property
+    @made_once
     def engine(self) -> Arcs:
-        return self.settled.native
+        return self.single.native.resolved
 
     @made_once
     def native(self) -> Arcs:
@@ -143,17 +143,19 @@ class ArcRow:
     @property
     def ranked(self) -> Arcs:
         """The paths under the grammar as the best ones are asked for."""
-        return self.native if self.native.told_apart else self.engine
+        unknown = self.native.ambiguous and self.native.apart is None
+        return self.engine if unknown else self.native
+
+    @made_once
+    def single(self) -> ArcRow:
+        """The same row, of transducers with one run over the same strings where there are such."""
+        return self if self.whole is None else replace(self.whole(), rules=self.rules)
 
     @property
     def settled(self) -> ArcRow:
         """The same row, of which sums can be taken."""
-        return self if self.whole is None else self._settled
-
-    @made_once
-    def _settled(self) -> ArcRow:
-        assert self.whole is not None  # noqa: S101 (who asks has looked)
-        return replace(self.whole(), rules=self.rules)
+        free = self.single.free.resolved
+        return self.single if free is self.single.free else replace(self.single, free=free)
 
     @made_once
     def _searched(self) -> Frames | None:
@@ -342,7 +344,7 @@ class ArcRow:
             found = self.engine
             for tape, labels in enumerate(cast("Any", said if several else [said])):
                 found = arcproducts.spelling(found, tape, self._ids(labels, tape))
-        return replace(self.settled, free=found, rules=(), frames=None)
+        return replace(self.single, free=found, rules=(), frames=None)
 
     def _ids(self, labels: Sequence[str], tape: int = 0) -> list[int]:
         index = {label: k for k, label in enumerate(self.on[tape].labels)}
@@ -422,7 +424,7 @@ class ArcRow:
 
     def restrict(self, masks: Sequence[Bools]) -> ArcRow:
         if self.whole is not None:
-            return self.settled.restrict(masks)
+            return self.single.restrict(masks)
         free, frames = self.free.clocked, self.frames
         for tape, mask in enumerate(masks):
             if mask.ndim == 1:
@@ -434,7 +436,7 @@ class ArcRow:
         return self._left(free, frames)
 
     def bounded(self, wanted: Longs) -> ArcRow:
-        row = self.settled
+        row = self.single
         return row._left(arcproducts.bounded(row.free.clocked, wanted), None)  # noqa: SLF001
 
     def _left(self, free: Arcs, frames: Frames | None) -> Self:
@@ -446,8 +448,8 @@ class ArcRow:
         return replace(self, free=left, dead=self.dead if dead is None else dead)
 
     def scale(self, factor: float, *, grammar: bool) -> ArcRow:
-        if self.whole is not None:
-            return self.settled.scale(factor, grammar=grammar)
+        if (settled := self.settled) is not self:
+            return settled.scale(factor, grammar=grammar)
         rules = self.rules
         if grammar:
             each = [(rule, scaled_acceptor(rule.acceptor, factor)) for rule in rules]

@@ -34,16 +34,21 @@ from fstcrf.lattices.reading import Reading, successions
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import scaled
+from fstcrf.machines.rivals import Graph, ManyRivalsError, best_runs
 from fstcrf.ragged import Ragged
 
 MOST_ARCS = 30_000_000
 """Arcs, and pairs of classes, of a lattice that is written out."""
+
+MOST_RIVALS = 500_000
+"""Runs over the same strings that are compared with each other in one sentence."""
 
 FIRST, _ONE = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
 FIRST.flags.writeable = False
 _SHARED = ("source", "target", "left", "right", "score", "origin")
 TAPED = ("label", "under", "carries")
 _OF_ARCS = (*_SHARED, *TAPED)
+_BEHIND = ("moves", "apart", "gain")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +91,14 @@ class Arcs:
         The arc of each transducer that was composed, and behind its arcs the state where a path
         ends in it; −1: none.
     ambiguous : str
-        Why there is no sum over the paths, only a best one; empty: there is.
+        Why several paths may be runs over the same strings, of which only the best one counts, so
+        that there is no sum over the paths; empty: each path counts.
+    apart : int64 [A, 1 + C], optional
+        What tells such runs from each other path, −1: nothing. The arcs of a lattice without such
+        runs, of which each path counts, and then columns of strings: what transducers behind it
+        write, or the arcs by which they move.
+    gain : float64 [A], optional
+        The part of the score that such runs differ in.
     """
 
     texts: Ragged | None
@@ -108,6 +120,8 @@ class Arcs:
     per_position: bool = False
     moves: Longs | None = None
     ambiguous: str = ""
+    apart: Longs | None = None
+    gain: Floats | None = None
 
     @classmethod
     def of_row(
@@ -208,8 +222,8 @@ class Arcs:
         return replace(self, **parts)
 
     @property
-    def _optional(self) -> dict[str, Longs | None]:
-        return {"end": self.end, "moves": self.moves}
+    def _optional(self) -> dict[str, Longs | Floats | None]:
+        return {name: getattr(self, name) for name in ("end", *_BEHIND)}
 
     def in_order(self) -> Arcs:
         """Return the arcs in the order in which machines have them."""
@@ -272,11 +286,8 @@ class Arcs:
         """What rows of one engine share."""
         same = (0, 0) if self.pairs is None else (id(self.pairs), id(self.class_final))
         form = 0 if self.chain is None else id(self.chain.program), self.per_position
-        return *same, *form, self.at is None, self.tapes, self._width, self.ambiguous
-
-    @property
-    def _width(self) -> int:
-        return -1 if self.moves is None else self.moves.shape[1]
+        widths = [-1 if part is None else part.shape[1] for part in (self.moves, self.apart)]
+        return *same, *form, self.at is None, self.tapes, *widths, self.ambiguous
 
     @staticmethod
     def joined(parts: Sequence[Arcs]) -> Arcs:
@@ -299,8 +310,13 @@ class Arcs:
             pairs=first.pairs,
             per_position=first.per_position,
             end=None if plain else np.concatenate([p.ends for p in parts]),
-            moves=None if first.moves is None else np.concatenate([p.moves for p in parts]),
             ambiguous=first.ambiguous,
+            **{
+                name: None
+                if getattr(first, name) is None
+                else np.concatenate([getattr(p, name) for p in parts])
+                for name in _BEHIND
+            },
             **(found | {name: found[name] + moved for name in ("source", "target")}),
         )
         counts = [len(part.source) for part in parts]
@@ -346,7 +362,7 @@ class Arcs:
         """
         if self.chain is not None and n > 0:
             return self.chain.nbest(n)
-        if n != 1 and self.ambiguous and self.told_apart:
+        if n != 1 and self.apart is not None:
             return self._distinct(n)
         if n != 1:
             self._check_sum()  # several runs would be one and the same path
@@ -360,31 +376,50 @@ class Arcs:
         bounds = Ragged.from_lengths(np.diff(offsets)[alive]).offsets
         return Runs(alive.astype(np.int64), score[alive], bounds, path)
 
-    @property
-    def told_apart(self) -> bool:
-        """Whether it is known which paths say the same because several runs do, and which not.
-
-        It is not where a transducer whose runs do not count stands between two whose runs do.
-        """
-        if not self.ambiguous or self.moves is None:
-            return not self.ambiguous
-        each = [bool((column >= 0).any()) for column in self.moves.T]
-        return not any(any(each[k:]) for k in range(1, len(each)) if not each[k])
-
     def _distinct(self, n: int) -> Runs:
-        """Return the n best paths that say something else on some tape, or take other arcs.
-
-        Those are given ones, and moves of transducers each run of which counts.
-        """
+        """Return the n best paths, of those that are runs over the same strings the best one."""
         machine, which = self.explicit
-        assert self.moves is not None  # noqa: S101 (the caller has looked)
-        parts = (self.label, self.under, self.carries & (self.under >= 0))
-        both = [[part[:, k] for part in parts] for k in range(self.tapes)]
-        each = [np.column_stack(columns).astype(np.int32) for columns in both]
-        read = [rows for rows in each if (rows[:, 1] >= 0).any()]
-        written = [rows for rows in each if not (rows[:, 1] >= 0).any()]
-        facts = [*read, self.origin[:, None], *self.moves.T[:, :, None], *written]
-        return self._runs(*sequences.best_distinct(machine, sequences.coded(facts, which), n))
+        assert self.apart is not None  # noqa: S101 (the caller has looked)
+        read = [np.column_stack([self.label[:, k], self.under[:, k]]) for k in range(self.tapes)]
+        read = [rows for rows in read if (rows[:, 1] >= 0).any()]
+        facts = [*read, *self.apart.T[:, :, None]]
+        found = sequences.best_distinct(machine, sequences.coded(facts, which), n)
+        if found is not None:
+            return self._runs(*found)
+        if self.resolved.ambiguous:
+            raise AmbiguousError(self.ambiguous)
+        return self.resolved.nbest(n)
+
+    @property
+    def resolved(self) -> Arcs:
+        """The rows with one path for all runs over the same strings: the best of these.
+
+        They are still `ambiguous` where there are too many runs to tell.
+        """
+        return self if self.apart is None else self._resolved
+
+    @made_once
+    def _resolved(self) -> Arcs:
+        arcs = self.trimmed()
+        assert arcs.apart is not None  # noqa: S101 (the caller has looked)
+        assert arcs.gain is not None  # noqa: S101 (it is there where that is)
+        key, ends = arcs.apart[:, 0], np.where(arcs.final > -np.inf, 0.0, -np.inf)
+        columns, begins = arcs.apart[:, 1:], arcs.begins.tolist()
+        graph = Graph(arcs.source, arcs.target, key, columns, arcs.gain, ends, begins)
+        try:
+            best = best_runs(graph, MOST_RIVALS)
+        except ManyRivalsError:
+            return self
+        if best is not None:
+            arcs = replace(
+                arcs.with_arcs(best.arc),
+                begins=np.searchsorted(best.state, arcs.begins),
+                at=None if arcs.at is None else arcs.at[best.state],
+                final=np.where(best.ends, arcs.final[best.state], -np.inf),
+                source=best.source.astype(np.int32),
+                target=best.target.astype(np.int32),
+            )
+        return replace(arcs, ambiguous="", apart=None, gain=None)
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
         """Return n independent exact samples of each row, their scores among them."""

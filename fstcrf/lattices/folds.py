@@ -398,7 +398,7 @@ class FoldedArcs:
     It has what each row brings, float64 [T, S], and what returns the arcs.
     """
 
-    ambiguous, told_apart = "", True
+    ambiguous, apart = "", None
 
     def __init__(
         self, folding: Folding, nodes: Sequence[Floats], write: Callable[[], Arcs]
@@ -431,6 +431,11 @@ class FoldedArcs:
     def shared(self) -> tuple[str, int]:
         """What rows of one engine share."""
         return "fold", id(self.folding)
+
+    @property
+    def resolved(self) -> FoldedArcs:
+        """The same: each path counts."""
+        return self
 
     @property
     def clocked(self) -> FoldedArcs:

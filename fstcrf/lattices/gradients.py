@@ -73,7 +73,7 @@ def _of_transducers(row: Row) -> _Parts:
     for number, machine in enumerate(row.machines):
         name = f"acceptor {number}" if machine.tape is None else next(names)
         form = ambiguity.single(machine)
-        if form.problem or form.machine is not machine:
+        if machine not in (form.machine, getattr(form.machine, "of", None)):
             raise AmbiguousError(
                 f"{machine!r}: of its runs over one string the best one counts, by arcs of another "
                 "machine, which has one run: say semiring='log' where runs are to add up, or "

@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -173,26 +172,38 @@ def _successors(lists: _Lists, total: _Total, subset: _Subset) -> dict[int, _Sub
 # --- Paths that say the same ----------------------------------------------------------------------
 
 
-def best_distinct(machine: Acyclic, said: Ints, n: int) -> tuple[Ints, Floats, Longs]:
+_PREFIXES, _EACH = 10_000, 1_000
+"""Prefixes that are looked at for paths that differ: so many, and more for each path."""
+
+
+def best_distinct(machine: Acyclic, said: Ints, n: int) -> tuple[Ints, Floats, Longs] | None:
     """Return the n best paths of each row that say something else, of those that say the same one.
+
+    They say the same where each column has the same facts one after the other, on whatever arcs.
+    None: there are too many that say the same.
 
     Parameters
     ----------
     machine : Acyclic
     said : int32 [A, K]
-        What each arc says, one behind the other; −1: nothing.
+        What each arc says in each column; −1: nothing. Columns have no number in common.
     n : int
 
     Returns
     -------
-    int32 [P, longest], float64 [P], int64 [B]
+    int32 [P, longest], float64 [P], int64 [B]; or None
         The arcs of the paths of all rows, best first, −1 behind them; scores; how many of each row.
     """
     apart, label, arcs = _taken_apart(machine, said)
     lists, of_piece = _lists(apart, label, apart.best_suffix), arcs.tolist()
+    column = np.zeros(said.max(initial=-1) + 1, dtype=np.int64)
+    for k, own in enumerate(said.T):
+        column[own[own >= 0]] = k
     rows = []
     for begin in apart.begins.tolist():
-        best = islice(_sequences(lists, max, begin=begin), n)
+        best = _differing(_sequences(lists, max, _PREFIXES + _EACH * n, begin=begin), column, n)
+        if best is None:
+            return None
         paths = [(one.score, _run(lists, one.labels, begin)) for one in best]
         rows.append([(score, [a for k in way if (a := of_piece[k]) >= 0]) for score, way in paths])
     paths = [path for own in rows for path in own]
@@ -202,6 +213,23 @@ def best_distinct(machine: Acyclic, said: Ints, n: int) -> tuple[Ints, Floats, L
     padded[ways.rows(), ways.ranges()] = chosen
     counts = np.asarray([len(own) for own in rows], dtype=np.int64)
     return padded, np.asarray([score for score, _ in paths]), counts
+
+
+def _differing(sequences: Iterator[Found], column: Longs, n: int) -> list[Found] | None:
+    """Return the n best sequences that differ in a column; None: they are not all known."""
+    met, found = set[tuple[tuple[int, ...], ...]](), list[Found]()
+    for one in sequences:
+        if not one.exact:
+            return None
+        labels = np.asarray(one.labels, dtype=np.int64)
+        own = column[labels]
+        said = tuple([tuple(labels[own == k].tolist()) for k in range(column.max(initial=-1) + 1)])
+        if said not in met:
+            met.add(said)
+            found.append(one)
+        if len(found) >= n:
+            break
+    return found
 
 
 def coded(facts: Sequence[NDArray[np.integer]], which: Ints | None) -> Ints:

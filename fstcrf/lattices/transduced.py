@@ -30,9 +30,9 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.kernel.acyclic import Acyclic, connected, topological
+from fstcrf.kernel.acyclic import connected, topological
 from fstcrf.kernel.paired import Paired
-from fstcrf.kernel.transduced import Compiled, Moves, Transduced, transduced
+from fstcrf.kernel.transduced import Compiled, Moves, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.denserow import DenseRow
@@ -62,12 +62,14 @@ def compiled(machine: Transducer, labels: tuple[str, ...]) -> Compiled:
         It reads labels, none of which the tape has.
     """
     there = [np.packbits(x > -np.inf).tobytes() for x in (machine.score, machine.final)]
-    first, made = _structure(machine.structure, labels, *there), None
+    first = _structure(machine.structure, labels, *there)
     if first:
         made = first[0].with_scores(machine.score, machine.final)
     else:
         reads = _numbers(machine.input_symbols, labels)[machine.input]
         first.append(made := numbered(machine, reads, len(labels)))
+    if isinstance(machine, ambiguity.BestRuns):
+        return replace(made, origin=cast("Longs", machine.moves)[made.origin])
     return made
 
 
@@ -167,46 +169,31 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
     """
     tape = _tape_read(row.on, machine)
     form, problem = ambiguity.at_hand(machine)
-    made = _made(row, form, tape, folded=not problem)
-    made = replace(made, machines=(*made.machines[:-1], machine), whole=None)
+    made = _made(row, form, tape, problem)
+    whole = None
     if problem or (isinstance(row, ArcRow) and row.whole is not None):
-        free = _of_several(made.free, problem) if problem else made.free
-        return replace(made, free=free, whole=partial(_of_single, row, machine, tape))
-    return made
-
-
-def _of_several(arcs: Arcs, problem: str) -> Arcs:
-    """Return arcs of which several runs of the last transducer may say the same.
-
-    Its moves do not tell paths apart then, as those of others do.
-    """
-    moves = arcs.moves
-    if moves is not None:
-        moves = moves.copy()
-        moves[:, -1] = -1
-    return replace(arcs, moves=moves, ambiguous=arcs.ambiguous or problem)
+        whole = partial(_of_single, row, machine, tape)
+    return replace(made, machines=(*made.machines[:-1], machine), whole=whole)
 
 
 def _of_single(row: Row, machine: Transducer, tape: int) -> ArcRow:
-    """Return a row composed with a transducer of which the best of several runs counts."""
+    """Return a row composed with the form of a transducer that has one run over the same strings.
+
+    With the transducer itself where there is no such form.
+    """
     form, problem = ambiguity.single(machine)
-    row = row.settled if isinstance(row, ArcRow) else row
-    made = (
-        _composed(_written(row), form, tape, problem)
-        if problem
-        else _made(row, form, tape, folded=True)
-    )
+    made = _made(row.single if isinstance(row, ArcRow) else row, form, tape, problem)
     return replace(made, machines=(*made.machines[:-1], machine))
 
 
-def _made(row: Row, machine: Transducer, tape: int, *, folded: bool) -> ArcRow:
-    """Return a row composed with a transducer of which each run counts."""
+def _made(row: Row, machine: Transducer, tape: int, problem: str) -> ArcRow:
+    """Return a row composed with a transducer; `problem`: why only the best of its runs counts."""
     if not isinstance(row, DenseRow):
-        return _composed(_written(row), machine, tape)
+        return _composed(_written(row), machine, tape, problem)
     plan = _plan(row.program, machine, tape)
     free = row if plan.free is row.program else row.with_program(plan.free)
-    write, arcs = partial(_free, free, machine, tape), None
-    if folded and plan.folding is not None:
+    write, arcs = partial(_free, free, machine, tape, problem), None
+    if not problem and plan.folding is not None:
         arcs = cast("Arcs", FoldedArcs(plan.folding, free.values, write))
     return ArcRow(
         arcs or write(),
@@ -254,8 +241,10 @@ def _writes(machine: Transducer) -> tuple[Tape, ...]:
     return (Tape(machine.tape, machine.output_symbols, segments=False, written=True),)
 
 
-def _free(row: DenseRow, machine: Transducer, tape: int) -> Arcs:
+def _free(row: DenseRow, machine: Transducer, tape: int, problem: str) -> Arcs:
     """Return the arcs of a row without a grammar composed with a transducer."""
+    if problem:
+        return _composed(row.arcs(), machine, tape, problem).free
     what = row.program, tuple([x.shape for x in row.values]), machine, tape
     if all(map(_all_finite, row.values)) and next(_asked(*what)):
         template = _template(*what)
@@ -266,9 +255,8 @@ def _free(row: DenseRow, machine: Transducer, tape: int) -> Arcs:
 
 def _composed(base: ArcRow, machine: Transducer, tape: int, problem: str = "") -> ArcRow:
     made, reads = compiled(machine, base.on[tape].labels), base.free.label[:, tape]
-    writes = machine.tape is not None
-    arcs, problem = arcs_composed(base.free, made, reads, writes=writes, problem=problem)
-    arcs = _of_several(arcs, problem) if problem else arcs
+    writes, counts = machine.tape is not None, machine.semiring == "log"
+    arcs = arcs_composed(base.free, made, reads, writes=writes, counts=counts, problem=problem)
     on, machines = (*base.on, *_writes(machine)), (*base.machines, machine)
     return replace(base, free=arcs, on=on, frames=None, machines=machines)
 
@@ -364,7 +352,7 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     LabelError
         Nothing that is written is a label of the other one.
     """
-    base, other = _written(row).settled, cast("ArcRow", scorer.arcs())
+    base, other = _written(row).single, cast("ArcRow", scorer.arcs())
     if not base.timed or not other.timed or base.length != other.length:
         raise ShapeError("what is written is scored over the same text: of as many tokens")
     names, arcs = base.on[tape].labels, base.free
@@ -374,9 +362,7 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     made = numbered(*parts(other, names), len(names) * (base.length + 1))
     label = arcs.label[:, tape]
     code = np.where(label >= 0, label + len(names) * arcs.position[arcs.target], -1)
-    scored, _ = arcs_composed(arcs, made, code.astype(np.int32), writes=False, traced=False)
-    if scored.ambiguous:  # what the other one says twice is two paths, which nothing tells apart
-        scored = replace(scored, moves=None)
+    scored = arcs_composed(arcs, made, code.astype(np.int32), writes=False, traced=False)
     return replace(base, free=scored)
 
 
@@ -467,9 +453,10 @@ def arcs_composed(
     *,
     writes: bool = True,
     traced: bool = True,
+    counts: bool = True,
     problem: str = "",
-) -> tuple[Arcs, str]:
-    """Return arcs composed with a transducer, and why several runs may say the same; empty: none.
+) -> Arcs:
+    """Return arcs composed with a transducer.
 
     Parameters
     ----------
@@ -481,8 +468,10 @@ def arcs_composed(
         There is one tape more.
     traced : bool
         It is kept which move of the transducer each arc is.
+    counts : bool
+        Each run of the transducer is a path, not the best one over the same strings alone.
     problem : str
-        Why only the best of several runs may be taken, where there are such.
+        Why it may have several runs over the same strings; empty: it has one, or each counts.
     """
     flat, which = arcs.explicit
     number = np.arange(len(arcs.source), dtype=np.int32) if which is None else which
@@ -492,10 +481,6 @@ def arcs_composed(
     ended = product.target[product.by >= len(made.moves.target)]
     final = np.full(len(product.place), -np.inf)
     final[ended] = flat.final[product.place[ended]]
-    if problem:
-        one_run = _single(flat, product, output, final) if len(output) else (product, output, final)
-        problem = problem if one_run is None else ""
-        product, output, final = one_run or (product, output, final)
     arc = np.append(number, np.int32(-1))[product.of]  # −1: nothing is said but by the transducer
     at = arcs.at
     if at is not None:
@@ -514,13 +499,21 @@ def arcs_composed(
     moves = arcs.moves
     if moves is not None:
         moves = column(moves, -1, moved, more=traced)
-    elif traced and not arcs.ambiguous:
+    elif traced:
         moves = moved[:, None]
+    apart, gain = arcs.apart, arcs.gain
+    if problem or apart is not None:
+        before = np.arange(len(arcs.source))[:, None] if apart is None else apart
+        tells = moved if counts else output.astype(np.int64)
+        apart = column(before, -1, tells, more=counts or writes)
+        gain = np.append(np.zeros(len(arcs.source)) if gain is None else gain, 0.0)[arc]
+    if problem:
+        gain += np.append(made.moves.gain, 0.0)[product.by]
     ends = None
     if arcs.end is not None:
         assert at is not None  # noqa: S101 (where ends are known, so are positions)
         ends = column(arcs.end, -1, np.where(output >= 0, at[product.target], -1))
-    composed_ = Arcs(
+    return Arcs(
         texts=arcs.texts,
         begins=product.begins,
         at=at,
@@ -538,37 +531,7 @@ def arcs_composed(
         class_final=_NONE,
         pairs=None,
         moves=moves,
-        ambiguous=arcs.ambiguous,
+        ambiguous=arcs.ambiguous or problem,
+        apart=apart,
+        gain=gain,
     )
-    return composed_, problem
-
-
-def _single(
-    flat: Acyclic, product: Transduced, output: Ints, final: Floats
-) -> tuple[Transduced, Ints, Floats] | None:
-    """Return a composition without paths that say the same; None: it is too large."""
-    size, most = len(flat.target), int(output.max(initial=-1)) + 1
-    written = np.where(output >= 0, output + size, -1)
-    found = ambiguity.single_arcs(
-        product.source,
-        product.target,
-        np.column_stack([product.before, product.of, written]).astype(np.int64),
-        product.score,
-        final,
-        product.place.astype(np.int64),
-        np.append(flat.target, np.full(most, -1)).astype(np.int64),
-    )
-    if found is None:
-        return None
-    of_lattice = found.symbol < size
-    single = Transduced(
-        found.place.astype(np.int32),
-        np.zeros(1, dtype=np.int64),
-        found.source.astype(np.int32),
-        found.target.astype(np.int32),
-        nothing := np.full(len(found.source), -1, dtype=np.int32),
-        np.where(of_lattice, found.symbol, -1).astype(np.int32),
-        nothing,
-        found.score,
-    )
-    return single, np.where(of_lattice, -1, found.symbol - size).astype(np.int32), found.final

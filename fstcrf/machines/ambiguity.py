@@ -1,22 +1,23 @@
 """Transducers of which the best of several runs counts: one run for each pair of strings.
 
 A sum over paths counts a run, so a tropical machine may have but one over the same strings. Whether
-it has is told from the square of the machine; where it has several, it is made deterministic, from
-its beginning or from its end. An arc that reads and writes is taken apart for that: a run is then
-one string, over what is read and what is written, in their order. Two runs with one such string
-have the same labels at the same places.
+it has is told in two steps. First an arc that reads and writes is taken apart: a run is then one
+string, over what is read and what is written, in their order. Where a string has several runs, by
+the square of the machine, the machine is made deterministic, from its beginning or from its end.
+Then runs that write the same strings at other places are compared: see `fstcrf.machines.rivals`.
+Where neither is small enough, runs are compared on the sentence at hand.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import Array, Floats, Longs
 from fstcrf.errors import TooLargeError
-from fstcrf.kernel.acyclic import topological
+from fstcrf.kernel.acyclic import connected
 from fstcrf.lazy import memoised
 from fstcrf.machines.algebra import trimmed
 from fstcrf.machines.grammar.automata import (
@@ -27,12 +28,23 @@ from fstcrf.machines.grammar.automata import (
     sequence_shown,
     subsets,
 )
+from fstcrf.machines.rivals import Graph, ManyRivalsError, best_runs
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 
-_MOST_SETS = 20_000  # of the nodes of one sentence
+_RIVALS, _MOST_RIVALS = 10, 20_000
+"""Runs over the same strings that are compared for each state that there may be, and at most."""
+
 _FEW_ARCS, _FEW_STATES = 1_000, 300
 """Of machines that are looked at when they are composed, and of their deterministic forms."""
+
+
+@dataclass(frozen=True, eq=False)
+class BestRuns(Transducer):
+    """The runs of another machine of which no other one over the same strings is better."""
+
+    of: Transducer | None = None
+    moves: Longs | None = None  # the arc of that machine, or the end behind these, of each
 
 
 class Single(NamedTuple):
@@ -59,29 +71,74 @@ def single(machine: Transducer, limit: int | None = None) -> Single:
     if machine.semiring == "log" or _deterministic(machine):
         return Single(machine)
     useful = trimmed(machine)
-    string = _taken_apart(useful)
+    string, form, several = _taken_apart(useful), machine, ""
     try:
         witness = ambiguous(string)
     except TooLargeError as error:
         several = f"it is too large to tell whether it has several runs over a string ({error})"
     else:
-        if witness is None:
-            return Single(machine)
-        names = (*useful.input_symbols, *useful.output_symbols)
-        several = f"it has several runs over {sequence_shown([names[x] for x in witness])}"
-    forms = [
-        _joined(found, machine, backwards=backwards)
-        for backwards in (True, False)
-        if (found := _determinised(string, limit, backwards=backwards)) is not None
-    ]
-    if forms:
-        return Single(min(forms, key=lambda form: len(form.source)))
-    return Single(
-        machine,
-        f"{machine!r}: of tropical runs the best one counts, {several}, and no deterministic form "
-        f"of {limit:,} states or less from either end; its best path is known, but no sum: "
-        "say semiring='log' where runs are to add up",
-    )
+        if witness is not None:
+            names = (*useful.input_symbols, *useful.output_symbols)
+            several = f"it has several runs over {sequence_shown([names[x] for x in witness])}"
+    if several:
+        forms = [
+            _joined(found, machine, backwards=backwards)
+            for backwards in (True, False)
+            if (found := _determinised(string, limit, backwards=backwards)) is not None
+        ]
+        form = min(forms, key=lambda one: len(one.source), default=machine)
+    if form.tape is None and (form is not machine or not several):
+        return Single(form)
+    return _of_strings(form, machine, several, limit)
+
+
+def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int) -> Single:
+    """Return a form in which runs over the same strings are one, wherever they write."""
+    arcs = _useful(form)
+
+    output = form.output[arcs, None][:, : form.tape is not None]
+    ends = (form.source[arcs], form.target[arcs])
+    graph = Graph(*ends, form.input[arcs], output, form.score[arcs], form.final)
+    try:
+        best = best_runs(graph, min(_RIVALS * limit, _MOST_RIVALS))
+    except ManyRivalsError as error:
+        if error.run is not None:
+            run = arcs[error.run]
+            read, written = (
+                [names[x] for x in column[run].tolist() if x >= 0]
+                for names, column in (
+                    (form.input_symbols, form.input),
+                    (form.output_symbols, form.output),
+                )
+            )
+            several = f"it has several runs over {sequence_shown(read)}"
+            several += f" that write {' '.join(written)!r}" if form.tape is not None else ""
+        several = several or "it is too large to tell whether it has several runs over a string"
+        return Single(
+            machine,
+            f"{machine!r}: of tropical runs the best one counts, {several}, and no form of "
+            f"{limit:,} states or less has one run for each: its best path is known, but no sum of "
+            "a sentence with many such runs: say semiring='log' where runs are to add up",
+        )
+    if best is None:
+        return Single(form)
+    arc = arcs[best.arc]
+    fields_ = {f.name: getattr(form, f.name) for f in fields(Transducer)}
+    fields_ |= {name: getattr(form, name)[arc] for name in ("input", "output", "score")}
+    fields_ |= {"source": best.source.astype(np.int32), "target": best.target.astype(np.int32)}
+    final = np.where(best.ends, form.final[best.state], -np.inf)
+    fields_ |= {"final": final, "named": {}}
+    moves = np.append(arc, len(form.source) + best.state)
+    return Single(BestRuns(**fields_, of=form, moves=moves))
+
+
+def _useful(machine: Transducer) -> Longs:
+    """Return the arcs that lie on a path."""
+    there = np.flatnonzero(machine.score > -np.inf)
+    order = there[np.argsort(machine.source[there], kind="stable")]
+    row = Ragged.from_rows(machine.source[order], len(machine.final)).offsets
+    useful = connected(row, machine.target[order], 0, machine.final > -np.inf)
+    return np.sort(order[useful[machine.source[order]] & useful[machine.target[order]]])
 
 
 def _deterministic(machine: Transducer) -> bool:
@@ -198,83 +255,6 @@ def _joined(found: _Arcs, machine: Transducer, *, backwards: bool) -> Transducer
         final=final,
     )
     return whole if machine.tape is None else _together(whole)
-
-
-# --- Of one sentence: the composition itself ------------------------------------------------------
-
-
-class SingleArcs(NamedTuple):
-    """Arcs of which no two paths say the same; nodes are in topological order."""
-
-    source: Longs  # [A]
-    target: Longs  # [A]
-    symbol: Longs  # [A] what each says
-    score: Floats  # [A]
-    final: Floats  # [M]
-    place: Longs  # [M]
-
-
-def single_arcs(
-    source: Array,
-    target: Array,
-    symbols: Longs,
-    score: Floats,
-    final: Floats,
-    place: Longs,
-    after: Longs,
-) -> SingleArcs | None:
-    """Return an acyclic composition with one path for each that says something else.
-
-    Parameters
-    ----------
-    source, target : int [A]
-        Nodes; they begin at the first one.
-    symbols : int64 [A, K]
-        What each arc says, one behind the other; −1: nothing.
-    score : float64 [A]
-    final : float64 [M]
-    place : int64 [M]
-        Where each node is; paths that say the same go through the same places.
-    after : int64 [S]
-        Where a path is behind each symbol; −1: where it was.
-
-    Returns
-    -------
-    SingleArcs or None
-        None: there are too many sets of nodes.
-    """
-    states, count = len(final), len(source)
-    arc, column = np.nonzero(symbols >= 0)
-    of_arc = Ragged.from_rows(arc, count)
-    order, said = of_arc.ranges(), of_arc.lengths
-    last = order == said[arc] - 1
-    middle = states + np.cumsum(~last) - 1  # the node behind each but the last
-    begins = np.where(order == 0, source[arc], np.append(0, middle[:-1]))
-    silent = np.flatnonzero(said == 0)
-    columns = (
-        np.append(begins, source[silent]),
-        np.append(symbols[arc, column], np.full(len(silent), -1)),
-        np.append(np.where(order == 0, score[arc], 0.0), score[silent]),
-        np.append(np.where(last, target[arc], middle), target[silent]),
-    )
-    added = int((~last).sum())
-    string = _automaton(columns, np.append(final, np.full(added, -np.inf)), len(after))
-    try:
-        steps, ends, _ = subsets(string, _MOST_SETS)
-    except TooLargeError:
-        return None
-    found = _arcs(steps, ends)
-    row = Ragged.from_rows(found.source, len(ends)).offsets
-    number = topological(row, found.target.astype(np.int32))[0].astype(np.int64)
-    at = np.full(len(ends), place[0])
-    by = np.argsort(number[found.source], kind="stable")
-    starts, spoken, leads = (x[by] for x in (found.source, found.symbol, found.target))
-    for s, x, t in zip(starts.tolist(), after[spoken].tolist(), leads.tolist(), strict=True):
-        at[t] = at[s] if x < 0 else x
-    back = np.argsort(number)
-    return SingleArcs(
-        number[starts], number[leads], spoken, found.score[by], found.final[back], at[back]
-    )
 
 
 def _together(machine: Transducer) -> Transducer:

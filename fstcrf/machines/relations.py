@@ -140,12 +140,10 @@ def relation(  # noqa: PLR0911 (a case for each kind of expression)
 def _repeated(part: Transducer, low: int, high: int | None) -> Transducer:
     """Return a relation from `low` to `high` times."""
     nothing = _made([], [0.0], part.input_symbols)
-    several = [part] * low
-    if high is None:
-        several.append(algebra.closure(part))
-    else:
-        several += [algebra.union(nothing, part)] * (high - low)
-    return reduce(algebra.concatenation, several, nothing)
+    further = algebra.closure(part) if high is None else nothing
+    for _ in range((high or low) - low):  # it ends, or goes on: copies are not left out in turn
+        further = algebra.union(nothing, algebra.concatenation(part, further))
+    return reduce(algebra.concatenation, [*[part] * low, further])
 
 
 def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Transducer:

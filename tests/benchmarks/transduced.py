@@ -148,7 +148,7 @@ def composed(most: int) -> Iterator[Found]:
             )
 
             def product(arcs: Arcs = arcs, made: Any = made) -> Arcs:
-                return arcs_composed(arcs, made, arcs.label[:, 0])[0]
+                return arcs_composed(arcs, made, arcs.label[:, 0])
 
             def anew(names: Any = names, scores: Any = emissions, size: int = size) -> TapeLattice:
                 """Return a chain with transitions of its own, which nothing was compiled for."""

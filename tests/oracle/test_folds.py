@@ -95,7 +95,7 @@ def token_sums(wanted: Sequence[Full], length: int) -> tuple[Any, Any]:
 @pytest.mark.parametrize("kind", CHAINS)
 def test_each_form_says_what_all_paths_say(kind: str, semiring: Any) -> None:
     folded = several = 0
-    for seed in range(40):
+    for seed in range(40 if semiring == "log" else 140):  # most of which several runs agree
         rng = np.random.default_rng([seed, len(kind)])
         length = int(rng.integers(0, 5))
         base = CHAINS[kind](rng, length)

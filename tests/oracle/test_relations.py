@@ -170,6 +170,48 @@ def test_one_run_for_each_pair_of_strings() -> None:
     assert sorted(machine.output_symbols) == ["x", "y"]
 
 
+TIMES = {
+    "?": (0, 1), "*": (0, LONG), "+": (1, LONG), "{2}": (2, 2), "{0,0}": (0, 0), "{0,3}": (0, 3),
+    "{1,3}": (1, 3), "{2,}": (2, LONG), "{3,5}": (3, 5),
+}  # fmt: skip
+"""How often something is repeated, in strings that are not too long."""
+
+
+@pytest.mark.parametrize("times", TIMES)
+@pytest.mark.parametrize(
+    "part",
+    [
+        '"[a]" : "[x]"',
+        '"[a]" : ""',
+        '("[a]" : "[x]") | ("[b]" : "[x]" "[y]")',
+        '("[a]" : "[x]"){0,2} ("[b]" : "[y]")',
+        '("[a]" : "")? "[b]"',
+    ],
+)
+def test_a_repetition_of_what_has_one_run_has_one_run(part: str, times: str) -> None:
+    """For each pair of strings, and in any semiring: else gradients and sums would be refused."""
+    text = f"export R = ({part}){times};"
+    machine = fstcrf.Transducer.from_grammar(text, ["a", "b", "x", "y"])
+    low, high = TIMES[times]
+    alone = fstcrf.Transducer.from_grammar(f"export R = {part};", ["a", "b", "x", "y"])
+    once = [pair for string in strings() for pair in _runs(alone, string)]
+    assert len(once) == len(set(once)) > 0
+    wanted, longer = set[tuple[String, String]](), {((), ())}
+    for number in range(high + 1):
+        wanted |= longer if number >= low else set()
+        pairs = itertools.product(longer, once)
+        longer = {(x + s, y + t) for (x, y), (s, t) in pairs if len(x + s) <= LONG}
+    found = [pair for string in strings() for pair in _runs(machine, string)]
+    assert sorted(found) == sorted(wanted)
+
+
+def _runs(machine: fstcrf.Transducer, string: String) -> list[tuple[String, String]]:
+    """Return the pair of strings of each run over a string."""
+    lattice = fstcrf.Lattice.from_paths([string], [0.0], ["a", "b", "x", "y"], tape="in")
+    paths = (lattice @ replace(machine, semiring="log", tape="out")).nbest(1000)
+    return [(path["in"], path["out"]) for path in paths]
+
+
 def test_what_is_read_and_written() -> None:
     text = """
     R = ("[a]" : "[b]" "[b]") | ("[b]" : "[x]");
