@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arrays import Array, Bools, Floats, Ints
-from fstcrf.errors import DataError, FstcrfError, NumericError, OptionError, ShapeError
+from fstcrf.errors import (
+    DataError,
+    FstcrfError,
+    LabelError,
+    NumericError,
+    OptionError,
+    ShapeError,
+)
 
 if TYPE_CHECKING:
     import pynini
@@ -51,6 +58,63 @@ def check_strings(values: Iterable[Any], what: str) -> None:
             raise DataError(f"{what} is {value!r}, expected a string")
         if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
             raise DataError(f"{what} {value!r} holds a lone surrogate: it is not Unicode")
+
+
+def items_of(
+    given: Any, what: str, expected: str, error: type[FstcrfError] = LabelError
+) -> Iterable[Any]:
+    """Return what can be gone through and has an order; a string is no list of its letters.
+
+    `what` begins the message, with its verb: ``"the labels are"``.
+    """
+    unfit = isinstance(given, str | bytes | Mapping | AbstractSet)
+    if unfit or not isinstance(given, Iterable):
+        shown = f"the string {_short(given)}" if isinstance(given, str) else _short(given)
+        raise error(f"{what} {shown}, expected {expected}")
+    return given
+
+
+def check_items(
+    given: Sequence[Any],
+    what: str,
+    *,
+    sentence: int | None = None,
+    error: type[FstcrfError] = LabelError,
+) -> None:
+    """Refuse what is no string among strings of a sentence, and name its token."""
+    if set(map(type, given)) <= _STR:
+        return
+    for token, string in enumerate(given):
+        if not isinstance(string, str):
+            place = f"token {token}" if sentence is None else f"sentence {sentence}, token {token}"
+            raise error(f"{place}: {what} is {_short(string)}, expected a string")
+
+
+def string_list(
+    given: Any,
+    what: str,
+    *,
+    sentence: int | None = None,
+    error: type[FstcrfError] = LabelError,
+) -> Sequence[str]:
+    """Return the strings of one sentence, one for each token; lists and tuples are not copied.
+
+    `what` is what one of them is called, such as ``"gold label"``; `sentence` is the number that
+    messages name.
+    """
+    place = "" if sentence is None else f"sentence {sentence}: "
+    items = items_of(given, f"{place}the {what}s are", "a list of strings", error)
+    found = items if isinstance(items, list | tuple) else list(items)
+    check_items(found, f"the {what}", sentence=sentence, error=error)
+    return found
+
+
+def string_lists(
+    given: Any, what: str, *, error: type[FstcrfError] = LabelError
+) -> list[Sequence[str]]:
+    """Return the strings of each sentence; arguments and errors as of `string_list`."""
+    rows = items_of(given, f"the {what}s are", "a list for each sentence", error)
+    return [string_list(row, what, sentence=number, error=error) for number, row in enumerate(rows)]
 
 
 def label_tuple(

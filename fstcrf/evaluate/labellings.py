@@ -13,8 +13,9 @@ from itertools import chain
 
 import numpy as np
 
+from fstcrf.arguments import items_of, string_list, string_lists
 from fstcrf.arrays import Bools, Longs
-from fstcrf.errors import LabelError, LabelWarning, ShapeError
+from fstcrf.errors import LabelWarning, ShapeError
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import spans
 from fstcrf.text.corpus.corpus import Column
@@ -65,8 +66,12 @@ def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) ->
     Raises
     ------
     ShapeError, LabelError
-        Labellings of other tokens; a label that is no string.
+        Labellings of other tokens; a sentence that is no list, or a label that is no string.
     """
+    gold, predicted = (
+        string_lists(given, f"{side} label")
+        for side, given in (("gold", gold), ("predicted", predicted))
+    )
     if len(gold) != len(predicted):
         raise ShapeError(f"{len(gold)} gold sentences, {len(predicted)} predicted")
     lengths = [len(sentence) for sentence in gold]
@@ -74,9 +79,6 @@ def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) ->
         if length != len(sentence):
             raise ShapeError(f"sentence {number}: {length} gold labels, {len(sentence)} predicted")
     labels = Column.from_strings(chain.from_iterable((*gold, *predicted)))
-    if not all(isinstance(label, str) for label in labels.values):
-        _refuse_others(gold, "gold")
-        _refuse_others(predicted, "predicted")
     offsets = Ragged.from_lengths(lengths).offsets
     n_tokens = int(offsets[-1])
     return LabelPairs(
@@ -84,16 +86,6 @@ def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) ->
         Column(labels.ids[n_tokens:], labels.values),
         offsets,
     )
-
-
-def _refuse_others(labels: Sequence[Sequence[object]], what: str) -> None:
-    for number, sentence in enumerate(labels):
-        token = next((t for t, label in enumerate(sentence) if not isinstance(label, str)), None)
-        if token is not None:
-            raise LabelError(
-                f"sentence {number}, token {token}: the {what} label is {sentence[token]!r}, "
-                "expected a string"
-            )
 
 
 def counted(names: Counter[str], most: int = 5) -> str:
@@ -151,12 +143,15 @@ def written_alike(
     ------
     ShapeError
         The labellings are not of the same tokens.
+    LabelError
+        A sentence that is no list, or a label that is no string.
 
     Examples
     --------
     >>> written_alike([["I-PER", "I-PER", "O"]], [["B-PER", "E-PER", "O"]])
     ([['I-PER', 'I-PER', 'O']], ('bioes', 'iob1'))
     """
+    predicted = string_lists(predicted, "predicted label")
     pairs = paired(gold, predicted)
     if not has_spans(pairs.gold.strings()):
         return predicted, None
@@ -221,6 +216,16 @@ def best_of(
     >>> best_of([["B-X", "O"]], [[["O", "O"], ["B-X", "O"], ["B-X", "B-X"]]])
     [['B-X', 'O']]
     """
+    gold = string_lists(gold, "gold label")
+    ranked = [
+        [
+            string_list(one, "label", sentence=number)
+            for one in items_of(several, f"sentence {number}: labellings are", "a list of them")
+        ]
+        for number, several in enumerate(
+            items_of(ranked, "labellings are", "some for each sentence")
+        )
+    ]
     if len(gold) != len(ranked):
         raise ShapeError(f"{len(gold)} gold sentences, {len(ranked)} with labellings")
     chosen = []

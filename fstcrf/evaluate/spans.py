@@ -14,8 +14,9 @@ from typing import Literal
 import numpy as np
 
 from fstcrf import display
+from fstcrf.arguments import string_lists
 from fstcrf.arrays import Bools, Longs
-from fstcrf.errors import LabelWarning, OptionError, ShapeError
+from fstcrf.errors import DataError, LabelWarning, OptionError, ShapeError
 from fstcrf.evaluate.labellings import LabelPairs, counted, paired
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.schemes import Scheme, SpanArrays, named_scheme, span_arrays
@@ -226,6 +227,8 @@ def evaluate_spans(
     ------
     ShapeError
         Another number of sentences, or of labels in a sentence; names the sentence.
+    LabelError
+        A sentence that is no list of labels, such as a string; a label that is no string.
     OptionError
         No such scheme; `strict` without one, or one without `strict`; `beta` that is not positive.
 
@@ -451,6 +454,8 @@ def evaluate_tokens(
     ------
     ShapeError
         Another number of sentences, or of strings in a sentence; names the sentence.
+    LabelError, DataError
+        A sentence that is no list of labels, or of words; one of these that is no string.
     OptionError
         One of `words` and `vocabulary` without the other.
     """
@@ -477,6 +482,7 @@ def evaluate_tokens(
 def _unknown(
     words: Sequence[Sequence[str]], vocabulary: frozenset[str], pairs: LabelPairs
 ) -> Bools:
+    words = string_lists(words, "word", error=DataError)
     lengths = [len(sentence) for sentence in words]
     if len(lengths) != pairs.n_sentences:
         raise ShapeError(f"{pairs.n_sentences} sentences of labels, {len(lengths)} of words")

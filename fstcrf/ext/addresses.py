@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs
-from fstcrf.errors import NoPathError, OptionError
+from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.ext.foreign import load_crfsuite
 from fstcrf.ext.tokenwise import TokenPotentials
 from fstcrf.kernel import Budget
@@ -106,7 +106,7 @@ class AddressParser:
         found: list[list[tuple[str, str]] | None] = []
         with gathered():
             while some := list(itertools.islice(rest, _RUN)):
-                parses, without = self._searched(list(map(tokens_of, some)), budget)
+                parses, without = self._searched(_tokens(some, len(found)), budget)
                 found += map(list, map(zip, parses.tokens, parses.labels))
                 for number in without:
                     found[number - len(some)] = None
@@ -137,7 +137,7 @@ class AddressParser:
             the constraints that contradict each other there.
         """
         _check_several(addresses)
-        tokens = list(map(tokens_of, addresses))
+        tokens = _tokens(addresses, 0)
         return self.search_tokens(tokens, budget=budget)
 
     def search_tokens(self, tokens: list[list[str]], *, budget: Budget | None = None) -> Parses:
@@ -206,7 +206,7 @@ class AddressParser:
             No labels obey the grammar, or none were found within the usual budget; names the
             constraints that contradict each other.
         """
-        tokens = tokens_of(address)
+        (tokens,) = _tokens([address], 0)
         _, node = self.potentials.node([tokens])
         best = self.model.program.decoder.sentence_machine().best(node[:, None], _SOON)
         if not best.proven:
@@ -253,6 +253,16 @@ def _check_several(addresses: object) -> None:
     """Check that addresses are not one string, whose characters they would be."""
     if isinstance(addresses, str):
         raise OptionError(f"the addresses are {addresses!r}, expected a list; or call parse or tag")
+
+
+def _tokens(addresses: Iterable[str], first: int) -> list[list[str]]:
+    """Return the tokens of addresses, of which the first has this number."""
+    found = []
+    for number, address in enumerate(addresses, first):
+        if not isinstance(address, str):
+            raise DataError(f"address {number} is {address!r}, expected a string")
+        found.append(tokens_of(address))
+    return found
 
 
 # --- Tokens and their attributes ------------------------------------------------------------------

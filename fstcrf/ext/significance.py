@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fstcrf import display
+from fstcrf.arguments import string_lists
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.evaluate.labellings import paired, written_alike
@@ -465,9 +466,12 @@ def compare(
     ------
     ShapeError
         The labellings are not of the same tokens, or there are fewer than two sentences.
+    LabelError
+        A sentence that is no list of labels, or a label that is no string.
     DataError
         Numbers of documents that are no whole numbers.
     """
+    gold = string_lists(gold, "gold label")
     first, second = (written_alike(gold, labels)[0] for labels in (first, second))
     one, two = span_counts(gold, first), span_counts(gold, second)
     sides = [paired(gold, labels) for labels in (first, second)]

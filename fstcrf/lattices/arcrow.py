@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
-from fstcrf.arguments import one_of
+from fstcrf.arguments import items_of, one_of, string_list
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import (
     AmbiguousError,
@@ -335,6 +335,8 @@ class ArcRow:
         return self._sum_of([tape], [self._ids(labels, tape)])
 
     def saying(self, said: Said) -> ArcRow:
+        if not isinstance(said, list | tuple):
+            said = list(items_of(said, "the labels are", "a list of labels or segments"))
         if self.segmented and not (said and isinstance(said[0], str)):
             tape, spans = self._of_segments, cast("Sequence[Segment]", said)
             index = {label: k for k, label in enumerate(self.on[tape].labels)}
@@ -348,6 +350,7 @@ class ArcRow:
 
     def _ids(self, labels: Sequence[str], tape: int = 0) -> list[int]:
         index = {label: k for k, label in enumerate(self.on[tape].labels)}
+        labels = string_list(labels, "label")
         for label in labels:
             if self.frames is not None and index.get(label, -1) in (-1, self.frames.blank):
                 raise LabelError(f"{label!r} is no label of strings")
@@ -363,8 +366,11 @@ class ArcRow:
         self, spans: Sequence[Segment], index: Mapping[str, int]
     ) -> tuple[Longs, Longs, Longs]:
         """Return the columns of spans that may be there."""
-        if any(len(span) != 3 for span in spans):
-            raise OptionError("segments are tuples: start, end (exclusive) and label")
+        for number, span in enumerate(spans):
+            if not isinstance(span, Sequence) or isinstance(span, str) or len(span) != 3:
+                raise OptionError(
+                    f"segment {number} is {span!r}, expected a tuple: start, end (exclusive), label"
+                )
         for start, end, label in spans:
             if not 0 <= start < end <= self.length:
                 raise OptionError(f"no span {start}:{end} in a text of {self.length} tokens")

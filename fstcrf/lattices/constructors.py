@@ -11,7 +11,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, label_tuple, real_array, real_number
+from fstcrf.arguments import (
+    LabelSet,
+    check_items,
+    items_of,
+    label_tuple,
+    real_array,
+    real_number,
+)
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import (
     DataError,
@@ -226,7 +233,14 @@ def from_paths(
     tape: str = "label",
 ) -> ArcRow:
     """Return the lattice of some label sequences; see `Lattice.from_paths`."""
-    rows, value = [tuple(path) for path in paths], real_array(scores, "scores")
+    expected = "a list of labels"
+    rows = [
+        tuple(items_of(path, f"the labels of path {k} are", expected))
+        for k, path in enumerate(items_of(paths, "the paths are", f"{expected} each"))
+    ]
+    for k, row in enumerate(rows):
+        check_items(row, f"a label of path {k}")
+    value = real_array(scores, "scores")
     if value.shape != (len(rows),):
         raise ShapeError(
             f"scores is {list(value.shape)}, expected [{len(rows)}], one for each path"

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from fstcrf.arguments import one_of
+from fstcrf.arguments import items_of, one_of
 from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import NoPathError, ShapeError
 from fstcrf.kernel import Budget
@@ -124,15 +124,18 @@ class DenseRow(Taped):
         return Questions(self).nbest(n)  # a label sequence has one path
 
     def saying(self, said: Said) -> Self:
-        parts = cast("Sequence[Sequence[str]]", (said,) if len(self.tapes) == 1 else said)
+        expected = "those of each tape"
+        parts: Any = (said,) if len(self.tapes) == 1 else items_of(said, "the labels are", expected)
+        parts = list(parts)
         if len(parts) != len(self.tapes):
             raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(self.tapes)}")
         masks = []
         for tape, labels in zip(self.tapes, parts, strict=True):
-            if len(labels) != len(self):
-                raise ShapeError(f"{len(labels)} labels for {len(self)} tokens")
             topology = self.program.chain[tape].topology
-            masks.append(topology.label_ids(labels)[:, None] == np.arange(topology.n_labels))
+            ids = topology.label_ids(labels)
+            if len(ids) != len(self):
+                raise ShapeError(f"{len(ids)} labels for {len(self)} tokens")
+            masks.append(ids[:, None] == np.arange(topology.n_labels))
         return self.restrict(masks)
 
     # --- Spans: one backward and one forward pass finds all -----------------------------------

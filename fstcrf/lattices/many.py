@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overlo
 
 import numpy as np
 
-from fstcrf.arguments import whole_number
+from fstcrf.arguments import items_of, whole_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.kernel import Budget
@@ -648,6 +648,7 @@ def _of_said(
     ask: Callable[[Engine], Floats],
     threads: int,
 ) -> Floats:
+    said = list(items_of(said, "the labels are", "those of each sentence"))
     if len(said) != len(lattices):
         raise ShapeError(f"labellings of {len(said)} sentences for {len(lattices)} lattices")
     batch = lattices if isinstance(lattices, Batch) else Batch(lattices)

@@ -25,9 +25,16 @@ from fstcrf.lattices.questions import Questions
 from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
-from fstcrf.text.corpus import Scheme, Span, labels_from_spans, named_scheme
+from fstcrf.text.corpus import Scheme, Span, named_scheme
 from fstcrf.text.corpus import spans as spans_of
-from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, check_readable, split_label, tables
+from fstcrf.text.corpus.schemes import (
+    OUTSIDE,
+    SpanArrays,
+    check_readable,
+    split_label,
+    tables,
+    written_spans,
+)
 
 # --- How labels are read as spans -----------------------------------------------------------------
 
@@ -445,5 +452,5 @@ def _written(
     letters = {split_label(label, scheme)[0] for label in labels}
     names = _WRITTEN if letters & {"E", "S"} else _WRITTEN[2:]
     schemes = [scheme] if scheme.strict else [named_scheme(name) for name in names]
-    ways = [tuple(labels_from_spans(found, length, one)) for one in schemes]
+    ways = [tuple(written_spans(found, length, one)) for one in schemes]
     return next((way for way in ways if set(way) <= set(labels)), ways[0])

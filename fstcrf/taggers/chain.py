@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arguments import whole_number
+from fstcrf.arguments import items_of, string_list, whole_number
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError, TooLargeError
 from fstcrf.lattices import Answer
@@ -323,6 +323,8 @@ class ChainSentence:
 
     def _numbered(self, labels: Sequence[Sequence[str]], length: int) -> dict[str, Ints]:
         tapes = self.composition.tapes
+        rows = items_of(labels, "the labels are", "those of each tape")
+        labels = [string_list(row, "label") for row in rows]
         if len(labels) != len(tapes) or any(len(part) != length for part in labels):
             raise ShapeError(
                 f"labels of {len(labels)} tapes, {[len(p) for p in labels]} long; expected "

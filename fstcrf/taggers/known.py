@@ -77,6 +77,8 @@ class Known:
             added = _by_tape(tapes, bias, "bias")
         if forced is None:
             return cls({}, added)
+        if not hasattr(forced, "__len__"):  # it is gone through more than once
+            raise ShapeError(f"forced labels are {forced!r}, expected a list for each sentence")
         if len(forced) != size:
             raise ShapeError(f"forced labels of {len(forced)} sentences for {size}")
         each: list[dict[str, decoding.Forced]] = [
@@ -95,7 +97,8 @@ class Known:
             for number, length in zip(full.tolist(), lengths, strict=True):
                 labels = forced[number]
                 if labels is not None:
-                    _ = decoding.mask(tagged[tape], labels, length)
+                    several = number if len(forced) > 1 else None
+                    _ = decoding.mask(tagged[tape], labels, length, several)
                     flat += [UNKNOWN if label is None else label for label in labels]
                 else:
                     flat += [UNKNOWN] * length
@@ -168,11 +171,7 @@ class Known:
 
     def _mask(self, program: Program, tape: str, run: Run) -> Bools:
         topology, lengths = program.chain[tape].topology, Ragged(run.offsets).lengths.tolist()
-        parts = [
-            decoding.mask(topology, self.forced[tape][i], n)
-            for i, n in enumerate(lengths, run.first)
-        ]
-        return np.concatenate(parts)
+        return np.concatenate(decoding.masks(topology, self.forced[tape], lengths, run.first))
 
 
 def _column(tape: str) -> str:

@@ -182,3 +182,74 @@ def test_its_parser_reads_our_logs(tmp_path: Path) -> None:
         assert mine.last_log == theirs.last_log
     for name in ("iterations", "events", "featgen_percent", "training_seconds", "storing_seconds"):
         assert getattr(mine, name) == getattr(theirs, name)
+
+
+# --- Values that are 0 ----------------------------------------------------------------------------
+
+
+def flags(seed: int) -> list[tuple[list[dict[str, Any]], list[str]]]:
+    """Return sequences whose attributes are 0 now and then, as False, 0 and 0.0, some always."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(25):
+        labels = [("A", "B", "C")[k] for k in rng.integers(3, size=rng.integers(1, 6))]
+        items = [
+            {
+                "w": f"{label.lower()}{rng.integers(3)}",
+                "up": bool(rng.random() < 0.15),
+                "digits": int(rng.integers(2)) if label == "A" else 0,
+                "share": float(rng.choice([0.0, 0.5, -0.25])) if label == "B" else 0.0,
+                "never": False,
+                "deep": {"flag": label == "C", "size": np.int64(rng.integers(2))},
+            }
+            for label in labels
+        ]
+        found.append((items, labels))
+    return found
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"c2": 0.1},
+        {"c2": 0.05, "c1": 0.05},
+        {"c2": 0.1, "feature.possible_states": True},
+        {"c2": 0.1, "feature.possible_transitions": True},
+        {"c2": 0.1, "feature.possible_states": True, "feature.possible_transitions": True},
+        {"c2": 0.1, "feature.minfreq": 2},
+        {"c2": 0.1, "feature.minfreq": 0.5, "feature.possible_transitions": True},
+        {"c2": 0.1, "c1": 0.02, "feature.possible_states": True},
+        {"c2": 0.1, "c1": 0.02, "feature.minfreq": 1},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("whole", [False, True], ids=["dicts", "ItemSequence"])
+def test_attributes_whose_value_is_zero_make_features(
+    params: dict[str, Any], whole: bool, tmp_path: Path
+) -> None:
+    """As many features, the same ones, the same loss and the same marginals."""
+    exact = {"epsilon": 1e-7, "delta": 1e-10, "max_iterations": 1000, **params}
+    data, logs, taggers = flags(5), [], []
+    for package in (real, ours):
+        trainer = package.Trainer("lbfgs", exact, verbose=False)
+        for items, labels in data:
+            trainer.append(package.ItemSequence(items) if whole else items, labels)
+        trainer.train(str(tmp_path / package.__name__))
+        logs.append(trainer.logparser)
+        taggers.append(opened(real, tmp_path / package.__name__))
+    theirs, mine = logs
+    assert mine.featgen_num_features == theirs.featgen_num_features
+    assert mine.last_iteration["loss"] == pytest.approx(theirs.last_iteration["loss"], rel=1e-4)
+    kept = [
+        {name for name, weight in tagger.info().state_features.items() if abs(weight) > 1e-2}
+        for tagger in taggers
+    ]
+    assert kept[1] == kept[0]
+    assert any(name.startswith("up") for name, _ in kept[0])
+    for items, labels in flags(6):
+        for tagger in taggers:
+            tagger.set(items)
+        for t, label in enumerate(labels):
+            expected = taggers[0].marginal(label, t)
+            assert taggers[1].marginal(label, t) == pytest.approx(expected, abs=2e-3)

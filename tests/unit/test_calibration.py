@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from fstcrf.ext.calibration import (
     span_events,
     uncertainty,
 )
+from fstcrf.ext.calibration.queries import By
 
 KINDS = ["isotonic", "temperature"]
 HEAD = '{"format": "fstcrf-calibration", "version": 1, "types": {}, '
@@ -320,13 +322,34 @@ def test_uncertainties_are_those_of_enumeration() -> None:
         rows = rows[rows > 0]
         want = {
             "least-confidence": (1 - best, 1 - best ** (1 / size)),
-            "margin": (1 - best + second, 1 - best ** (1 / size) + second ** (1 / size)),
+            "margin": (1 - best + second, None),
             "entropy": (-(p * np.log(p)).sum(), -(p * np.log(p)).sum() / size),
             "token-entropy": (-(rows * np.log(rows)).sum(), -(rows * np.log(rows)).sum() / size),
         }
         for by, (whole, each) in want.items():
             assert uncertainty(made, by)[k] == pytest.approx(whole)  # type: ignore[arg-type]
-            assert uncertainty(made, by, per_token=True)[k] == pytest.approx(each)  # type: ignore[arg-type]
+            if each is not None:
+                assert uncertainty(made, by, per_token=True)[k] == pytest.approx(each)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("per_token", [False, True])
+@pytest.mark.parametrize("by", get_args(By))
+@pytest.mark.parametrize("doubt", [0.7, 0.51, 1 - 1e-6])
+def test_equal_doubts_are_ranked_by_no_length(by: By, per_token: bool, doubt: float) -> None:
+    """One token is doubtful, all others are certain: the longer sentence never comes first."""
+    made = []
+    for tokens in (1, 3, 10, 30, 100):
+        scores = np.column_stack([np.full(tokens, 60.0), np.zeros(tokens)])
+        scores[tokens // 2, 0] = np.log(doubt / (1 - doubt))
+        made.append(Lattice.from_arrays(["O", "X"], scores))
+    if per_token and by == "margin":
+        with pytest.raises(OptionError, match="rank sentences by their lengths; leave out per_tok"):
+            uncertainty(made, by, per_token=True)
+        return
+    found = uncertainty(made, by, per_token=per_token)
+    assert (np.diff(found) <= 1e-9).all()
+    if not per_token:
+        np.testing.assert_allclose(found, found[0], rtol=0, atol=1e-9)
 
 
 def test_empty_and_dead_lattices() -> None:

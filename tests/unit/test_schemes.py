@@ -112,6 +112,11 @@ def test_only_what_is_well_formed(scheme: str, labels: str, found: list[Span]) -
         ([(2, 2, "A")], "empty or outside a sentence of 4 tokens"),
         ([(3, 5, "A")], "empty or outside"),
         ([(-1, 1, "A")], "empty or outside"),
+        ([(0, 1, "A"), (1, 2, "")], r"span 1, \(1, 2, ''\), has the type '', expected a name"),
+        ([(0, 1, None)], "has the type None, expected a name"),
+        ([("A", 0, 1)], r"span 0 is \('A', 0, 1\), expected \(start, end, type\)"),
+        ([(0.0, 1.0, "A")], "whole numbers and a string"),
+        (["AB"], "span 0 is 'AB'"),
     ],
 )
 def test_impossible_spans(found: list[tuple[int, int, str]], message: str) -> None:
@@ -120,7 +125,7 @@ def test_impossible_spans(found: list[tuple[int, int, str]], message: str) -> No
 
 
 def test_spans_without_a_type() -> None:
-    assert labels_from_spans([(0, 2, "")], 3) == ["B", "I", "O"]
+    assert convert(["I", "I", "O"], "iob1", "iob2") == ["B", "I", "O"]
     assert spans(["B", "I", "O"], illegal="raise") == [Span(0, 2, "")]
 
 
@@ -190,7 +195,7 @@ def test_no_sentences_at_all() -> None:
     [
         (["B-X", "_"], "label '_' is none of spans"),
         (["NN", "O"], "label 'NN' is none of spans"),
-        ("B-X", "labels 'B-X' are one string"),
+        ("B-X", "the labels are the string 'B-X', expected a list"),
     ],
 )
 def test_labels_that_a_conversion_would_lose(labels: list[str], message: str) -> None:

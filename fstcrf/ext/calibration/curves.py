@@ -23,9 +23,16 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import real_array
+from fstcrf.arguments import items_of, real_array
 from fstcrf.arrays import Floats
-from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, ShapeError
+from fstcrf.errors import (
+    DataError,
+    LabelError,
+    ModelFileError,
+    NumericError,
+    OptionError,
+    ShapeError,
+)
 from fstcrf.ext.calibration.events import Events
 from fstcrf.files import atomic_write, path_name
 from fstcrf.lattices import Lattice, log_partition
@@ -363,6 +370,7 @@ def fit_temperature(lattices: Sequence[Lattice], gold: Sequence[Any], *, threads
     OptionError
         No token at all.
     """
+    gold = list(items_of(gold, "the gold labels are", "those of each sentence"))
     if len(gold) != len(lattices):
         raise ShapeError(f"{len(gold)} gold sentences for {len(lattices)} lattices")
     if not sum(map(len, lattices)):
@@ -387,8 +395,12 @@ def _gold_scores(
 ) -> Floats:
     """Return the score of each gold labelling under potentials times a factor."""
     mine = [lattice.weighted(factor) for lattice in lattices]
-    pairs = zip(mine, gold, strict=True)
-    only = [lattice.with_row(lattice.row.saying(labels)) for lattice, labels in pairs]
+    only: list[Lattice] = []
+    for lattice, labels in zip(mine, gold, strict=True):
+        try:
+            only.append(lattice.with_row(lattice.row.saying(labels)))
+        except (LabelError, ShapeError) as error:
+            raise type(error)(f"sentence {len(only)}: {error}") from None
     scores = log_partition(only, threads=threads)
     for number in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
         raise DataError(

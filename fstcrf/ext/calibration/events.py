@@ -14,13 +14,14 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import real_array, truth_array
+from fstcrf.arguments import items_of, real_array, string_list, string_lists, truth_array
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.lattices import Lattice, marginals, probable_spans
 from fstcrf.taggers import Tagger
 from fstcrf.taggers.model.reading import Data
 from fstcrf.text.corpus import Corpus, Scheme, spans
+from fstcrf.text.corpus.schemes import checked_span
 
 GoldSpans: TypeAlias = Sequence[tuple[int, int, str]]
 """The spans of a sentence: start, end (exclusive), type."""
@@ -200,7 +201,7 @@ def span_events(
     NoPathError, OptionError, TooLargeError
         As `fstcrf.lattices.probable_spans`.
     """
-    _check_count(gold, lattices)
+    gold = _counted(gold, lattices)
     found = probable_spans(lattices, above, tape=tape, scheme=scheme, threads=threads)
     wanted = [
         _gold_spans(one, len(lattice), scheme, k)
@@ -243,23 +244,30 @@ def events_of(
     )
 
 
-def _check_count(gold: Sequence[Any], lattices: Sequence[Lattice]) -> None:
-    if isinstance(gold, Corpus) or len(gold) != len(lattices):
-        size = "a corpus" if isinstance(gold, Corpus) else f"{len(gold)} gold sentences"
+def _counted(gold: Sequence[Any], lattices: Sequence[Lattice]) -> list[Any]:
+    """Return what is given for each sentence; ShapeError where it is not for each lattice."""
+    each = list(items_of(gold, "the gold labels are", "those of each sentence"))
+    if isinstance(gold, Corpus) or len(each) != len(lattices):
+        size = "a corpus" if isinstance(gold, Corpus) else f"{len(each)} gold sentences"
         raise ShapeError(f"{size} for {len(lattices)} lattices: give their labels or spans")
+    return each
 
 
 def _gold_spans(
     gold: Sequence[Any], tokens: int, scheme: str | Scheme, number: int
-) -> list[tuple[int, int, str]]:
-    if len(gold) and isinstance(gold[0], str):
-        if len(gold) != tokens:
-            raise ShapeError(f"sentence {number}: {len(gold)} gold labels for {tokens} tokens")
-        return [(s.start, s.end, s.type) for s in spans(gold, scheme)]
-    found = [(int(start), int(end), str(kind)) for start, end, kind in gold]
+) -> Sequence[tuple[int, int, str]]:
+    given = list(items_of(gold, f"sentence {number}: the gold labels are", "a list, or spans"))
+    if any(isinstance(one, str) for one in given):
+        labels = string_list(given, "gold label", sentence=number)
+        if len(labels) != tokens:
+            raise ShapeError(f"sentence {number}: {len(labels)} gold labels for {tokens} tokens")
+        return [(s.start, s.end, s.type) for s in spans(labels, scheme)]
+    found = [checked_span(k, span, sentence=number) for k, span in enumerate(given)]
     for span in found:
         if not 0 <= span[0] < span[1] <= tokens:
-            raise DataError(f"gold span {span} in a sentence of {tokens} tokens", sentence=number)
+            raise DataError(
+                f"gold span {tuple(span)} in a sentence of {tokens} tokens", sentence=number
+            )
     return found
 
 
@@ -289,7 +297,7 @@ def label_events(
     NoPathError, TooLargeError
         As `fstcrf.marginals`.
     """
-    _check_count(gold, lattices)
+    gold = string_lists(_counted(gold, lattices), "gold label")
     if not 0.0 <= above <= 1.0:
         raise OptionError(f"above is {above}, expected a probability, 0 to 1")
     names = [lattice.tapes[lattice.spanned(tape)] for lattice in lattices]

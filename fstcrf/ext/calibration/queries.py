@@ -40,7 +40,9 @@ def uncertainty(
         ``"token-entropy"``: of the labels of each token, in nats, summed.
     per_token : bool
         Divide entropies by the number of tokens, and take the geometric mean of probabilities per
-        token; otherwise long sentences come first, and there 1 − p is 1.
+        token; otherwise long sentences come first, and there 1 − p is 1. A margin has no such
+        form: the two best labellings mostly differ in a token or two, however long the sentence is,
+        so that a share for each token would rank sentences by their lengths.
     threads : int
 
     Returns
@@ -51,7 +53,7 @@ def uncertainty(
     Raises
     ------
     OptionError
-        Another measure.
+        Another measure; ``"margin"`` for each token.
     NoPathError
         A lattice without a path.
     TooLargeError
@@ -59,6 +61,11 @@ def uncertainty(
     """
     if by not in get_args(By):
         raise OptionError(f"by is {by!r}, expected one of {', '.join(get_args(By))}")
+    if per_token and by == "margin":
+        raise OptionError(
+            "by='margin' has no measure for each token: it would rank sentences by their lengths; "
+            "leave out per_token, or take 'least-confidence' or 'token-entropy'"
+        )
     size = np.maximum(1, [len(lattice) for lattice in lattices]) if per_token else np.float64(1.0)
     if by == "entropy":
         return entropy(lattices, threads=threads) / size
@@ -66,7 +73,7 @@ def uncertainty(
         return _token_entropies(lattices, threads) / size
     first, second = _two_best(lattices, threads)
     p = np.exp(first / size)
-    out = 1.0 - p if by == "least-confidence" else 1.0 - (p - np.exp(second / size))
+    out = 1.0 - p if by == "least-confidence" else 1.0 - (p - np.exp(second))
     return np.asarray(
         [x if len(lattice) else 0.0 for x, lattice in zip(out, lattices, strict=True)]
     )

@@ -292,7 +292,7 @@ class Consistency(DeclaredModel):
         OptionError
             Something else than a `Document`.
         """
-        check_labels(document, labels)
+        labels = check_labels(document, labels)
         return self.bind(document).start(labels)
 
     def bind(self, document: Document) -> ConsistencyScores:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 import msgspec
 import numpy as np
 
+from fstcrf.arguments import string_list
 from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.errors import (
     FstcrfError,
@@ -271,15 +272,17 @@ def each_a(name: str, given: Iterable[object], *kinds: type) -> None:
             raise OptionError(f"{name} has {one!r}, expected {expected}")
 
 
-def check_labels(document: Document, labels: Sequence[str]) -> None:
-    """Check that there is one label for each token of a document."""
+def check_labels(document: Document, labels: Sequence[str]) -> Sequence[str]:
+    """Return labels, checked: there is one for each token of a document."""
     if not isinstance(document, Document):
         raise OptionError(
             f"document is a {type(document).__name__}, expected a Document: documents(corpus) "
             "yields them"
         )
+    labels = string_list(labels, "label")
     if len(labels) != document.offsets[-1]:
         raise ShapeError(f"{len(labels)} labels for a document of {document.offsets[-1]} tokens")
+    return labels
 
 
 # --- Models of violations -------------------------------------------------------------------------

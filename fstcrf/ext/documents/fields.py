@@ -252,7 +252,7 @@ class Fields(DeclaredModel):
         OptionError
             Something else than a `Document`.
         """
-        check_labels(document, labels)
+        labels = check_labels(document, labels)
         words = document.column(self.column)
         spans: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for start, end, name in _spans(document, labels, self.types):

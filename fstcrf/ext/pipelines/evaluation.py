@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fstcrf.arguments import string_lists
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
@@ -102,7 +103,11 @@ def score_pipeline(
     right = np.ones(corpus.n_tokens, dtype=bool)
     accuracy, spans = {}, {}
     for tape, given in gold.items():
-        wanted_labels = corpus.column_lists(given) if isinstance(given, str) else list(given)
+        wanted_labels = (
+            corpus.column_lists(given)
+            if isinstance(given, str)
+            else string_lists(given, "gold label")
+        )
         found, what = answered[tape], f"gold labels of {tape}"
         warn_of_unseen(wanted_labels, pipeline.label_sets[tape], what, stacklevel=2)
         flat = [np.asarray(_flat(labels), dtype=object) for labels in (wanted_labels, found)]

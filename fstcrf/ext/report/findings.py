@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fstcrf.arguments import string_lists
 from fstcrf.arrays import Ints
 from fstcrf.errors import DataError, InexactWarning, NoPathError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
@@ -202,7 +203,11 @@ def analyse(
         raise OptionError(f"no tape {name!r}: there is {', '.join(tagger.tapes)}")
     if not corpus.n_tokens:
         raise DataError("no tokens: nothing to analyse")
-    wanted = corpus.column_lists(gold) if isinstance(gold, str) else [list(row) for row in gold]
+    wanted = (
+        corpus.column_lists(gold)
+        if isinstance(gold, str)
+        else list(map(list, string_lists(gold, "gold label")))
+    )
     parts = 2 if tagger.without_grammar() is None else 3
     decided, unproven = _decided(tagger, corpus, name, threads, lambda share: told(share / parts))
     found, _ = written_alike(wanted, decided)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from numbers import Number
@@ -51,10 +52,17 @@ class Read:
                 "y has a list for each sentence"
             )
         for number, (row, size) in enumerate(zip(rows, Ragged(self.offsets).lengths, strict=True)):
-            if isinstance(row, str) or not hasattr(row, "__len__"):
+            if isinstance(row, str | bytes | Mapping | AbstractSet) or not hasattr(row, "__len__"):
                 raise DataError(f"its labels are {row!r}, expected a list", sentence=number)
             if len(row) != size:
                 raise DataError(f"{len(row)} labels for {size} tokens", sentence=number)
+            for token, label in enumerate(row):
+                if isinstance(label, Sized) and not isinstance(label, str):
+                    raise DataError(
+                        f"its label is {label!r}, expected a string or a number",
+                        sentence=number,
+                        token=token,
+                    )
             missing = next((t for t, label in enumerate(row) if _is_missing(label)), None)
             if missing is not None:
                 raise DataError(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fstcrf.arguments import string_lists
 from fstcrf.errors import DataError, LabelWarning, NumericError, OptionError
 from fstcrf.ext.tune.scoring import CrossValidation, HoldOut, Training
 from fstcrf.ext.tune.study import (
@@ -217,6 +218,7 @@ def tune(
     installed()
     _check(dev, folds, trials, pruner, resume=resume, journal=journal)
     templates = named(template)
+    target = target if isinstance(target, str) else _lists(target)
     sentences, dev = _corpus(data, target), None if dev is None else _corpus(dev, target)
     given = options.pop("partial", None)
     usual = decided(checked_options({"partial": given}), sentences, target)
@@ -241,9 +243,8 @@ def tune(
     }
     if warm_start is not None:
         fixed["warm_start"] = warm_start
-    gold = target if isinstance(target, str) else _lists(target)
     weights = dict(class_weights or {})
-    training = Training(sentences, gold, tuple(reads), weights, threads, fixed)
+    training = Training(sentences, target, tuple(reads), weights, threads, fixed)
     check_templates(templates, sentences, target, [one.tape for one in reads])
     held = _held_out(training, dev, dev_target, folds, seed)
     search = {"seed": str(seed), "pruner": pruner, "folds": str(folds)}
@@ -374,7 +375,7 @@ def _corpus(data: Any, target: str | Sequence[Sequence[str]]) -> Any:
 
 
 def _lists(labels: Sequence[Sequence[str]]) -> list[list[str]]:
-    return [list(one) for one in labels]
+    return [list(map(str, one)) for one in string_lists(labels, "label", error=DataError)]
 
 
 def _gold(data: Any, target: str | Sequence[Sequence[str]]) -> Column:

@@ -17,6 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from fstcrf import kernel
+from fstcrf.arguments import string_lists
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
@@ -198,9 +199,10 @@ def _gold_columns(
         if isinstance(labels, str):
             found.append(corpus.columns.get(labels, Column.from_strings(())))
             continue
-        if [len(one) for one in labels] != lengths:
+        rows = string_lists(labels, "gold label", error=DataError)
+        if list(map(len, rows)) != lengths:
             raise DataError(f"the gold labels of tape {tape!r} are not as long as the sentences")
-        found.append(Column.from_strings(itertools.chain.from_iterable(labels)))
+        found.append(Column.from_strings(itertools.chain.from_iterable(rows)))
     return lengths, found
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import kernel
-from fstcrf.arguments import LabelSet
+from fstcrf.arguments import LabelSet, string_lists
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget, EmissionRows
@@ -318,6 +318,7 @@ class ArrayLattices(Lattices[TapeLattice]):
         return many.of_each(self._saying(cast("Sequence[Sequence[str]]", said)), ask, threads)
 
     def _saying(self, said: Sequence[Sequence[str]]) -> ArrayLattices:
+        said = string_lists(said, "label")
         for b, (row, length) in enumerate(zip(said, self.scores.lengths.tolist(), strict=True)):
             if len(row) != length:
                 raise ShapeError(f"sentence {b}: {len(row)} labels for {length} tokens")

@@ -15,6 +15,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import string_list
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct, distinct_rows
 from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import connected
@@ -107,6 +108,7 @@ class Acceptor:
         LabelError
             A label that a tape does not have.
         """
+        sequences = tuple(string_list(sequence, "label") for sequence in sequences)
         if len(sequences) != len(self.tapes) or len({len(s) for s in sequences}) != 1:
             raise ShapeError(
                 f"{self.name}: got sequences of {[len(s) for s in sequences]} labels, "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, whole_number
+from fstcrf.arguments import LabelSet, string_list, whole_number
 from fstcrf.errors import GrammarError, LabelError, OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar.acceptor import Acceptor
@@ -427,7 +427,7 @@ class Grammar:
         GrammarError
             A grammar that is not bound; tapes that it does not have.
         LabelError
-            A label that is not in its set.
+            A label that is not in its set; no list of labels, such as a string.
         """
         sets = self._bound_sets()
         by_tape: Mapping[Any, Any] = labels if isinstance(labels, Mapping) else {"": labels}
@@ -437,6 +437,7 @@ class Grammar:
             raise GrammarError(
                 f"a labelling of the tapes {listed(by_tape)}; {self} has {listed(sets)}"
             )
+        by_tape = {tape: string_list(row, "label") for tape, row in by_tape.items()}
         for tape, own in sets.items():
             unknown = next((label for label in by_tape[tape] if label not in own), None)
             if unknown is not None:

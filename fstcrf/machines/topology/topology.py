@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arguments import label_tuple, real_array
+from fstcrf.arguments import label_tuple, real_array, string_list
 from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import LabelError, ShapeError
 from fstcrf.lazy import LazyModule, made_once
@@ -173,13 +173,12 @@ class Topology:
         Raises
         ------
         LabelError
-            A label that the topology does not have.
+            A label that the topology does not have; no list of labels, such as a string.
         """
         index = self.label_index
         try:
-            return np.asarray([index[label] for label in labels], dtype=np.int32)
-        except TypeError as error:
-            raise LabelError(f"a label is no string: {error}") from None
+            rows = [index[label] for label in string_list(labels, "label")]
+            return np.asarray(rows, dtype=np.int32)
         except KeyError as error:
             names = ", ".join(self.labels[:12]) + (", …" if self.n_labels > 12 else "")
             raise LabelError(f"unknown label {error.args[0]!r}; the labels are {names}") from None

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arguments import real_array
+from fstcrf.arguments import items_of, real_array
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.lattices.answer import Answer
@@ -199,8 +199,7 @@ def _batch(
         node += bias
     if forced is not None:
         lengths = Ragged(run.offsets).lengths.tolist()
-        pairs = zip(forced[run.first : run.end], lengths, strict=True)
-        node[~np.concatenate([mask(model.topology, labels, n) for labels, n in pairs])] = -np.inf
+        node[~np.concatenate(masks(model.topology, forced, lengths, run.first))] = -np.inf
     return _Batch(model, run.first, run.offsets, graph, node)
 
 
@@ -208,29 +207,50 @@ def biases(topology: Topology, bias: Bias) -> Floats:
     """Return what is added to the potential of each state, float64 [S]."""
     values = np.zeros(topology.n_labels)
     given = real_array(list(bias.values()), "bias", error=OptionError)
-    values[topology.label_ids(bias)] = given
+    values[topology.label_ids(list(bias))] = given
     if not np.isfinite(values).all():
         raise OptionError("biases must be finite; use forced labels to forbid")
     return values[topology.state_label]
 
 
-def mask(topology: Topology, forced: Forced | None, length: int) -> Bools:
-    """Return the states that known labels of a sentence allow, bool [T, S]; all without any."""
+def masks(
+    topology: Topology, forced: Sequence[Forced | None], lengths: Sequence[int], first: int
+) -> list[Bools]:
+    """Return `mask` of the sentences of these lengths, of which the first has this number."""
+    several = len(forced) > 1
+    return [
+        mask(topology, forced[number], length, number if several else None)
+        for number, length in enumerate(lengths, first)
+    ]
+
+
+def mask(
+    topology: Topology, forced: Forced | None, length: int, sentence: int | None = None
+) -> Bools:
+    """Return the states that known labels of a sentence allow, bool [T, S]; all without any.
+
+    Messages name the number of the sentence.
+    """
     if forced is None:
         return np.ones((length, topology.n_states), dtype=bool)
-    if len(forced) != length:
-        raise ShapeError(f"{len(forced)} forced labels for {length} tokens")
+    place = "" if sentence is None else f"sentence {sentence}, "
+    expected = "a list with a label or None for each token"
+    given: Any = items_of(forced, f"{place}the forced labels are", expected)
+    if not hasattr(given, "__len__"):  # it can be read only once
+        raise LabelError(f"{place}the forced labels are {given!r}, expected {expected}")
+    if len(given) != length:
+        raise ShapeError(f"{place}{len(given)} forced labels for {length} tokens")
     allowed = np.zeros((length, topology.n_labels), dtype=bool)
     index = topology.label_index
-    given: Sequence[object] = forced  # whatever the caller passed
     for t, label in enumerate(given):
+        if label is not None and not isinstance(label, str):
+            raise LabelError(f"{place}token {t}: forced label {label!r} is no string")
         if label is None or label == UNKNOWN:
             allowed[t] = True
             continue
-        if not isinstance(label, str):
-            raise LabelError(f"token {t}: forced label {label!r} is no string")
         parts = [label] if label in index else label.split("|")
         if any(part not in index for part in parts):
-            raise LabelError(f"token {t}: forced label {label!r} is not a label of the model")
+            what = f"{place}token {t}: forced label {label!r}"
+            raise LabelError(f"{what} is not a label of the model")
         allowed[t, [index[part] for part in parts]] = True
     return allowed[:, topology.state_label]

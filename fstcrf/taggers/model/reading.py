@@ -21,6 +21,7 @@ from fstcrf.kernel.native import mapped
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus, Sentence
+from fstcrf.text.corpus.corpus import each_sentence
 from fstcrf.text.corpus.items import ATTRIBUTES, item_of
 from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, is_literal
 from fstcrf.text.features.surroundings import is_surrounding
@@ -244,7 +245,7 @@ def sized(given: Data | SentenceLike, what: str) -> int:
 
 def as_sentences(sentences: Sequence[SentenceLike], columns: Sequence[str]) -> list[Sentence]:
     """Return what users hand over as sentences with columns; rows have these columns."""
-    return [_as_sentence(s, columns) for s in sentences]
+    return each_sentence(sentences, lambda sentence: _as_sentence(sentence, columns))
 
 
 def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:

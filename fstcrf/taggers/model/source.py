@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.arguments import real_array
+from fstcrf.arguments import real_array, string_lists
 from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
@@ -144,10 +144,11 @@ def _labelled(
     """Return the sentences to train on, their labels as a corpus, which they are, what was done."""
     if isinstance(target, str):
         labelled = corpus.with_interned(TARGET, corpus.column(target))
-    elif len(target) != len(corpus):
-        raise DataError(f"labels of {len(target)} sentences for {len(corpus)}")
     else:
-        labelled = corpus.with_column(TARGET, target)
+        rows = string_lists(target, "label", error=DataError)
+        if len(rows) != len(corpus):
+            raise DataError(f"labels of {len(rows)} sentences for {len(corpus)}")
+        labelled = corpus.with_column(TARGET, rows)
     gold = legal_gold(labelled, TARGET, settings, known=known)
     full = (Ragged(corpus.offsets).lengths > 0) & gold.kept
     note = spoken_gold(gold, settings)
@@ -168,6 +169,7 @@ def _literal_source(
         raise OptionError("attribute lists have no columns: give the labels of each sentence")
     if isinstance(base, FeatureIndex):
         raise OptionError("warm_start reads columns, the data has attribute lists")
+    target = string_lists(target, "label", error=DataError)
     if len(target) != len(data):
         raise DataError(f"labels of {len(target)} sentences for {len(data)}")
     for i, (labels, sentence) in enumerate(zip(target, data, strict=True)):
@@ -278,7 +280,10 @@ def held_out_labels(
         return in_scheme(data.column_lists(target), settings)
     if dev_target is None:
         raise OptionError("dev needs dev_target: the labels of each of its sentences")
-    return in_scheme([list(labels) for labels in dev_target], settings)
+    rows = string_lists(dev_target, "held-out label", error=DataError)
+    if len(rows) != len(dev):
+        raise DataError(f"held-out labels of {len(rows)} sentences for {len(dev)}")
+    return in_scheme([list(map(str, row)) for row in rows], settings)
 
 
 def held_out_score(

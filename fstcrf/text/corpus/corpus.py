@@ -9,15 +9,18 @@ A corpus is a struct of arrays. Token ``n`` of the corpus has the string
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
+from fstcrf.arguments import check_items, items_of
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ragged import Ragged
+
+T = TypeVar("T")
 
 
 class Sentence:
@@ -35,7 +38,7 @@ class Sentence:
     Raises
     ------
     DataError
-        Columns of different lengths, or one that is a string.
+        Columns of different lengths, or one that is no list, such as a string.
     """
 
     __slots__ = ("_columns", "_length", "char_offsets", "document")
@@ -47,13 +50,7 @@ class Sentence:
         document: int = 0,
         char_offsets: Sequence[tuple[int, int]] | None = None,
     ) -> None:
-        for name, values in columns.items():
-            if isinstance(values, str):
-                raise DataError(
-                    f"column {name!r} is the string {values[:20]!r}, expected a list of strings, "
-                    "one for each token"
-                )
-        self._columns = {name: list(values) for name, values in columns.items()}
+        self._columns = {name: _listed(name, values) for name, values in columns.items()}
         lengths = {name: len(values) for name, values in self._columns.items()}
         if len(set(lengths.values())) > 1:
             raise DataError(f"columns differ in length: {lengths}")
@@ -82,6 +79,16 @@ class Sentence:
         return tuple(self._columns)
 
 
+def _listed(name: str, values: Any) -> list[str]:
+    expected = "a list of strings, one for each token"
+    return list(items_of(values, f"column {name!r} is", expected, DataError))
+
+
+def _strings(name: str, values: list[str], sentence: int) -> list[str]:
+    check_items(values, f"column {name!r}", sentence=sentence, error=DataError)
+    return values
+
+
 def as_sentence(
     sentence: Sentence | Mapping[str, Sequence[str]] | Sequence[Sequence[str]],
     columns: Sequence[str] | None = None,
@@ -101,9 +108,22 @@ def as_sentence(
             return Sentence({})
         raise DataError("rows of strings need column names: columns=('word', ...)")
     for position, row in enumerate(sentence):
-        if isinstance(row, str) or len(row) != len(columns):
+        if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != len(columns):
             raise DataError(f"row {row!r} has not the columns {tuple(columns)}", token=position)
     return Sentence({name: [row[i] for row in sentence] for i, name in enumerate(columns)})
+
+
+def each_sentence(sentences: Iterable[T], read: Callable[[T], Sentence]) -> list[Sentence]:
+    """Read sentences; the error of one names its number, where there are several."""
+    given = list(items_of(sentences, "the sentences are", "a list of them", DataError))
+    found = []
+    for number, sentence in enumerate(given):
+        try:
+            found.append(read(sentence))
+        except DataError as error:
+            place = number if len(given) > 1 else None
+            raise DataError(error.message, sentence=place, token=error.token) from None
+    return found
 
 
 def no_column(name: str, known: Iterable[str]) -> str:
@@ -137,7 +157,9 @@ class Column:
             ids = [index.setdefault(string, len(index)) for string in strings]
         except TypeError as error:  # Python's own says which type
             raise DataError(f"a column holds what is no string: {error}") from None
-        return cls(np.asarray(ids, dtype=np.int32), tuple(index))
+        if odd := [string for string in index if not isinstance(string, str)]:
+            raise DataError(f"a column holds {odd[0]!r}, expected strings")
+        return cls(np.asarray(ids, dtype=np.int32), tuple(map(str, index)))  # not NumPy's
 
     def strings(self, start: int = 0, end: int | None = None) -> list[str]:
         """Return the strings of the tokens ``start : end``."""
@@ -258,14 +280,14 @@ class Corpus(Sequence[Sentence]):
         DataError
             A sentence without one of the columns, or of unequal columns.
         """
-        parsed = [as_sentence(s, columns) for s in sentences]
+        parsed = each_sentence(sentences, lambda sentence: as_sentence(sentence, columns))
         names = tuple(columns) if columns is not None else (parsed[0].columns if parsed else ())
         table: dict[str, list[str]] = {name: [] for name in names}
         for number, sentence in enumerate(parsed):
             for name in names if len(sentence) else ():
                 if name not in sentence:
                     raise DataError(no_column(name, sentence.columns), sentence=number)
-                table[name] += sentence[name]
+                table[name] += _strings(name, sentence[name], number)
         offsets = Ragged.from_lengths(map(len, parsed)).offsets
         # One that says nothing of itself, such as an empty list, is where the one before it is.
         own = np.fromiter((bool(s.columns) for s in parsed), bool, len(parsed))
@@ -364,9 +386,13 @@ class Corpus(Sequence[Sentence]):
         flat: list[str] = []
         bounds = self.offsets.tolist()
         for number, labels in enumerate(strings):
-            flat += labels
+            try:
+                own = _listed(name, labels)
+            except DataError as error:
+                raise DataError(error.message, sentence=number) from None
+            flat += _strings(name, own, number)
             if number >= len(self) or len(flat) != bounds[number + 1]:
-                raise DataError(f"{len(labels)} strings for column {name!r}", sentence=number)
+                raise DataError(f"{len(own)} strings for column {name!r}", sentence=number)
         if len(flat) != self.n_tokens:
             raise DataError(f"column {name!r} has {len(flat)} strings for {self.n_tokens} tokens")
         return self.changed(columns={**self.columns, name: Column.from_strings(flat)})

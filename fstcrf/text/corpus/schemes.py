@@ -17,16 +17,17 @@ that are well formed; ``"raise"`` accepts nothing else.
 from __future__ import annotations
 
 import itertools
+import operator
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arguments import LabelSet, label_tuple, string_list
 from fstcrf.arrays import Bools, Ints, Longs
 from fstcrf.errors import (
     DataError,
@@ -429,6 +430,8 @@ def spans(
     ------
     SchemeError
         With ``illegal="raise"``: the first label that breaks the scheme, and its position.
+    LabelError
+        No list of labels, such as a string; a label that is no string.
     OptionError
         No such scheme, or no such way to treat illegal labels.
 
@@ -437,7 +440,7 @@ def spans(
     >>> spans(["B-NP", "I-NP", "O", "B-VP"])
     [Span(start=0, end=2, type='NP'), Span(start=3, end=4, type='VP')]
     """
-    table = _reading(scheme, illegal)
+    table, labels = _reading(scheme, illegal), string_list(labels, "label")
     if illegal == "raise" and (bad := _first_illegal(labels, table)) is not None:
         raise SchemeError(bad[1], token=bad[0])
     several: list[Span] = []
@@ -499,7 +502,8 @@ def labels_from_spans(
     Raises
     ------
     DataError
-        Spans that overlap, are empty or lie outside the sentence.
+        Spans that overlap, are empty or lie outside the sentence; a span that is not (start, end,
+        type), or whose type is no name, such as None or "".
     OptionError
         No such scheme, or conlleval, which is none to write.
 
@@ -508,23 +512,45 @@ def labels_from_spans(
     >>> labels_from_spans([(0, 2, "NP"), (3, 4, "VP")], 5, "bioes")
     ['B-NP', 'E-NP', 'O', 'S-VP', 'O']
     """
+    checked = [checked_span(number, span) for number, span in enumerate(found)]
+    return written_spans(checked, length, scheme)
+
+
+def written_spans(found: Iterable[Span], length: int, scheme: str | Scheme) -> list[str]:
+    """Return what `labels_from_spans` does; spans without a type are letters alone: ``B I``."""
     table = named_scheme(scheme)
     if not table.strict:
         raise OptionError(f"scheme {table.name!r} only reads labels; name one to write")
     labels = [OUTSIDE] * length
     previous = Span(0, 0, "")
-    for span in sorted(Span(start, end, kind) for start, end, kind in found):
+    for span in sorted(found):
         if not 0 <= span.start < span.end <= length:
             raise DataError(f"{span} is empty or outside a sentence of {length} tokens")
         if span.start < previous.end:
             raise DataError(f"{span} overlaps {previous}")
         touches = 0 < previous.end == span.start and previous.type == span.type
+        letters = span_letters(span.end - span.start, table, touches=touches)
         tail = f"-{span.type}" if span.type else ""
-        labels[span.start : span.end] = [
-            letter + tail for letter in span_letters(span.end - span.start, table, touches=touches)
-        ]
+        labels[span.start : span.end] = [letter + tail for letter in letters]
         previous = span
     return labels
+
+
+def checked_span(number: int, given: Any, *, sentence: int | None = None) -> Span:
+    """Return a span; DataError where it is none, or has no type that labels could name."""
+    try:
+        start, end, kind = given
+        span = Span(operator.index(start), operator.index(end), kind)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"span {number} is {given!r}, expected (start, end, type): whole numbers and a string",
+            sentence=sentence,
+        ) from None
+    if not isinstance(kind, str) or not kind:
+        raise DataError(
+            f"span {number}, {given!r}, has the type {kind!r}, expected a name", sentence=sentence
+        )
+    return span
 
 
 def span_letters(length: int, scheme: Scheme, *, touches: bool) -> str:
@@ -562,20 +588,18 @@ def convert(
     SchemeError, OptionError
         As `spans` and `labels_from_spans`.
     LabelError
-        A label that is none of spans, such as ``NN``: it would be lost.
+        No list of labels; a label that is none of spans, such as ``NN``: it would be lost.
 
     Examples
     --------
     >>> convert(["I-NP", "I-NP", "B-NP", "O"], "iob1", "bioes")
     ['B-NP', 'E-NP', 'S-NP', 'O']
     """
-    if isinstance(labels, str):
-        raise LabelError(f"labels {labels!r} are one string, expected a list of labels")
-    conlleval = named_scheme("conlleval")
+    labels, conlleval = string_list(labels, "label"), named_scheme("conlleval")
     for label in labels:
         if split_label(label, conlleval)[0] == "?":
             raise LabelError(f"label {label!r} is none of spans: {expected(_IOB2)}, or the like")
-    return labels_from_spans(spans(labels, source, illegal=illegal), len(labels), target)
+    return written_spans(spans(labels, source, illegal=illegal), len(labels), target)
 
 
 def convert_column(

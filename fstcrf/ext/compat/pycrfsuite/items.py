@@ -198,9 +198,10 @@ def labels_of(sequence: object) -> list[str]:
 
 # Features come as dicts, nested or not, whose keys are the same for all tokens. So what is
 # remembered is the row of a (key, value) under the keys above it; the text of the attribute is only
-# made when such a pair is met for the first time. What counts for nothing, an attribute that the
-# model lacks or one that is False, has the row behind the last one, without weights: cheaper than a
-# test.
+# made when such a pair is met for the first time. What counts for nothing in tagging, an attribute
+# that the model lacks or one that is False, has the row behind the last one, without weights:
+# cheaper than a test. In training an attribute whose value is 0 makes features, as in CRFsuite,
+# whose weights then count where the value is another one: its row stands there with a minus.
 
 _ORDINARY = frozenset({0.0, 1.0})
 _REMEMBERED = 200_000
@@ -289,11 +290,17 @@ class Lookup:
             found.rows += self._numbers(names)
             return
         if _ORDINARY.issuperset(values):
-            found.rows += self._numbers([*itertools.compress(names, values)])
+            self._ones(names, values, found)
             return
         for name, value in zip(names, values, strict=True):
             if value:
                 found.add(self._number(name), value)
+            else:
+                found.rows.append(self._zero(name))
+
+    def _ones(self, names: list[str], values: list[float], found: _Found) -> None:
+        """Add attributes whose values are 0 and 1."""
+        found.rows += self._numbers([*itertools.compress(names, values)])
 
     def _numbers(self, names: list[str]) -> list[int]:
         """Return the rows of attributes."""
@@ -303,6 +310,10 @@ class Lookup:
     def _number(self, name: str) -> int:
         """Return the row of an attribute."""
         return self._row.get(name, self._absent)
+
+    def _zero(self, name: str) -> int:  # noqa: ARG002 (`Growing` reads it)
+        """Return what stands for an attribute whose value is 0."""
+        return self._absent
 
     def _other(self, item: Any, found: _Found) -> None:
         """Add the attributes of what is no dict."""
@@ -350,13 +361,13 @@ class Lookup:
             self._value(prefix.text + _as_text(key), value, found)
 
     def _learned(self, prefix: _Prefix, key: Any, value: str | bool) -> int:  # noqa: FBT001
-        """Look a pair up by its text, and remember it; False never counts."""
+        """Look a pair up by its text, and remember it."""
         text = prefix.text + (key if type(key) is str else _as_text(key))
         if value is not True and value is not False:
             text = f"{text}:{value}"
         if "\0" in text or not text.isascii():
             text = _as_text(text)
-        row = self._absent if value is False else self._number(text)
+        row = self._zero(text) if value is False else self._number(text)
         if self._remembered < _REMEMBERED:
             self._remembered += 1
             prefix.known[key, value] = row
@@ -378,10 +389,12 @@ class Lookup:
         number = _number_of(name, value)
         if number:
             found.add(self._number(name), number)
+        else:
+            found.rows.append(self._zero(name))
 
 
 class Growing(Lookup):
-    """The attributes of training data, numbered from 1; row 0 counts for nothing."""
+    """The attributes of training data, numbered from 1; −k is attribute k with the value 0."""
 
     def __init__(self) -> None:
         super().__init__(())
@@ -393,6 +406,13 @@ class Growing(Lookup):
 
     def _numbers(self, names: list[str]) -> list[int]:
         return [self._number(name) for name in names]
+
+    def _ones(self, names: list[str], values: list[float], found: _Found) -> None:
+        pairs = zip(names, values, strict=True)
+        found.rows += [self._number(name) if value else self._zero(name) for name, value in pairs]
+
+    def _zero(self, name: str) -> int:
+        return -self._number(name)
 
     def _number(self, name: str) -> int:
         return self._row.setdefault(name, len(self._row) + 1)

@@ -388,11 +388,11 @@ class TrainingData:
 
 
 def _counting(rows: AttributeRows, n_attributes: int) -> SparseRows:
-    """Return rows from 0 on, without those that count for nothing."""
-    kept = rows.rows > 0
-    bounds = Ragged(rows.indptr).filtered(kept).offsets
-    values = None if rows.values is None else rows.values[kept]
-    return SparseRows(bounds, rows.rows[kept] - np.int32(1), values, n_attributes)
+    """Return rows from 0 on; those with a minus have the value 0."""
+    values, zero = rows.values, rows.rows < 0
+    if zero.any():
+        values = np.where(zero, np.float32(0), np.float32(1) if values is None else values)
+    return SparseRows(rows.indptr, np.abs(rows.rows) - np.int32(1), values, n_attributes)
 
 
 # --- The run --------------------------------------------------------------------------------------
