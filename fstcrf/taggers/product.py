@@ -26,7 +26,7 @@ from fstcrf.machines.transducer import Transducer
 from fstcrf.storage import PRODUCT, SEGMENTS, VERSION, WORDS, file_kind, group, read_arrays, sound
 from fstcrf.taggers import jointmodel
 from fstcrf.taggers.infeasible import selected
-from fstcrf.taggers.known import Bias, Forced, Known, Request
+from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request
 from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.reading import Data
 from fstcrf.taggers.spelling import Spelling
@@ -220,7 +220,7 @@ class Product(Composition[LabelsT]):
         sentences: Data,
         *,
         threads: int = 1,
-        forced: Sequence[Forced | None] | None = None,
+        forced: Sequence[Forced | None] | Columns | None = None,
         bias: Bias | None = None,
     ) -> tuple[Column, ...]:
         """Return what the taggers say one by one, each under the grammar of its tapes.
@@ -237,7 +237,7 @@ class Product(Composition[LabelsT]):
         for rule in self.conjuncts:
             if not any(tapes.issuperset(rule.tapes) for tapes in parts):
                 raise OptionError(f"the grammar {rule.name!r} is over several taggers: no cascade")
-        asked = Request(sentences, forced=forced, bias=bias, threads=threads)
+        asked = Request.of(sentences, self.label_sets, forced, bias, threads)
         known = asked.known(self.tapes)
         columns: list[Column] = []
         for tagger, tapes in zip(self.taggers, parts, strict=True):

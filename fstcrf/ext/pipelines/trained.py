@@ -40,7 +40,7 @@ from fstcrf.machines.plans import Search, gathered
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF, Tagger, load
 from fstcrf.taggers.batches import as_corpus
-from fstcrf.taggers.known import Bias, Forced, Request
+from fstcrf.taggers.known import Bias, Columns, Forced, Request
 from fstcrf.taggers.model.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
 from fstcrf.text.corpus import Column, Corpus
@@ -424,7 +424,7 @@ class TrainedPipeline(Tagger):
         self,
         sentences: Data,
         *,
-        forced: Sequence[Forced | None] | None = None,
+        forced: Sequence[Forced | None] | Columns | None = None,
         bias: Bias | None = None,
         threads: int = 1,
         on_no_path: OnNoPath = "error",
