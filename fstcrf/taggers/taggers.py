@@ -18,8 +18,8 @@ from fstcrf.machines.topology import topology_machine
 from fstcrf.taggers import jointmodel
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Bias as JointBias
-from fstcrf.taggers.known import Forced as JointForced
 from fstcrf.taggers.known import Columns, Known, Request
+from fstcrf.taggers.known import Forced as JointForced
 from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.decoding import Bias, Forced
@@ -220,9 +220,9 @@ class CRF(Model, Composable[list[str]]):
         budget: int | Budget | None = None,
     ) -> list[str]:
         """Return the best labels of one sentence; as for `Tagger.tag`."""
-        if forced is None and bias is None and search is None and budget is None:
-            if sized(sentence, "a sentence"):
-                return decoding.tag_one(self, sentence)
+        plain = forced is None and bias is None and search is None and budget is None
+        if plain and sized(sentence, "a sentence"):
+            return decoding.tag_one(self, sentence)
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
 
     def marginals_all(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -125,6 +125,7 @@ def test_columns_are_the_labels_that_they_hold(kind: str, door: str) -> None:
 def test_one_sentence_is_a_text_of_one(kind: str) -> None:
     tagger = kinds()[kind]
     for b, labels in enumerate(observed(tagger)):
-        together = outcome(lambda t, forced: t.tag_all([ASKED[b]], forced=forced), tagger, [labels])
-        alone = outcome(lambda t, forced: t.tag(ASKED[b], forced=forced), tagger, labels)
+        one = ASKED[b]
+        together = outcome(partial(Tagger.tag_all, sentences=[one]), tagger, [labels])
+        alone = outcome(partial(type(tagger).tag, sentence=one), tagger, labels)
         assert [plain(alone)] == plain(together) or alone == together
