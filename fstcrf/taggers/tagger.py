@@ -384,7 +384,7 @@ class Composable(Tagger[LabelsT]):
 
     @property
     def ambiguous(self) -> bool:
-        """Whether several paths may have the same labels; these are then one answer, their sum."""
+        """Whether several paths may have the same labels; the best of them is the answer."""
         return False
 
     @property

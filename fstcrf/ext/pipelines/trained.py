@@ -406,9 +406,9 @@ class TrainedPipeline(Tagger):
         ----------
         sentences, decode, **options
             As for `tag_all`. By `tapes`, labellings of these tasks alone, which differ in them:
-            joint ones as `Lattice.nbest` says it, with the other tasks summed over; in a cascade,
-            and by marginals, without the probabilities of the other tasks, and there is one
-            labelling where the last task is not among them.
+            joint ones as `Lattice.nbest`, with the probability of the best labelling of all
+            tasks; in a cascade, and by marginals, without the probabilities of the other tasks, and
+            one labelling if the last task is not among them.
         n : int
 
         Raises
