@@ -7,7 +7,7 @@ tape has segments or a label for each token.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -223,7 +223,29 @@ class ArcRow:
         numbers = [names.index(tape) for tape in shown]
         machine, code, known = self._sequences(self.native, numbers)
         found = islice(best_sequences(machine, code), n)
-        return [self._summed(numbers, known[list(x)], score) for x, score in found]
+        return [self._labelling(numbers, known[list(x)], score) for x, score in found]
+
+    def token_labellings(
+        self, tapes: Sequence[int], loose: Sequence[Collection[int]]
+    ) -> Iterator[tuple[Ints, float]]:
+        """Yield the distinct labels of the tokens of some tapes, best first, with their scores.
+
+        The score is that of the best path. The labels are int32 [k, 2 · tapes + 1]: for each run of
+        tokens the label of each tape, whether a segment begins there (0 for a label in `loose`),
+        and the number of tokens.
+        """
+        arcs = self.native.clocked
+        machine, which = arcs.explicit
+        columns = [arcs.under[:, k] for k in tapes]
+        for k, own in zip(tapes, loose, strict=True):
+            begins = (arcs.label[:, k] >= 0) & ~np.isin(arcs.under[:, k], [*own])
+            columns.append(begins.astype(np.int32))
+        columns.append(arcs.tokens.astype(np.int32))
+        known, code = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+        code = np.where(arcs.tokens == 0, -1, code.reshape(-1))
+        read = code if which is None else np.append(code, -1)[which]
+        for labels, score in best_sequences(machine, read.astype(np.int32)):
+            yield known[list(labels)], score
 
     def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
         best = self.engine.told(self.engine.nbest(1).elements, tape).label.tolist()
@@ -270,24 +292,23 @@ class ArcRow:
         read = code if which is None else np.append(code, -1)[which]
         return machine, read.astype(np.int32), known
 
-    def _summed(self, tapes: Sequence[int], label: Ints, score: float) -> Path:
-        """Return the path of labels, [k, tapes], with the probability of all that say so."""
+    def _labelling(self, tapes: Sequence[int], label: Ints, score: float) -> Path:
+        """Return labels, [k, tapes], with the score and the probability of their best path."""
         rows = [row[row >= 0].tolist() for row in label.reshape(-1, len(tapes)).T]
         names = [
             tuple(self.on[k].labels[x] for x in row) for k, row in zip(tapes, rows, strict=True)
         ]
-        chance: Any = partial(self._share_of, tapes, rows)
+        chance: Any = partial(self.chance, score)
         labels = names[0] if len(names) == 1 else tuple(names)
         shown = tuple(self.on[k].name for k in tapes)
         return Path(labels, score, chance, exact=True, bound=score, tapes=shown)
 
-    def _share_of(self, tapes: Sequence[int], rows: Sequence[Sequence[int]]) -> float:
-        """Return the probability of the paths with these labels; NaN where there is no sum."""
+    def chance(self, score: float) -> float:
+        """Return the probability of a path with this score; NaN if the lattice has no log Z."""
         try:
-            chance: float = share(self._sum_of(tapes, rows), float(self.engine.log_z[0]))
+            return share(score, float(self.engine.log_z[0]))
         except AmbiguousError:
-            chance = np.nan
-        return chance
+            return np.nan
 
     def _sum_of(self, tapes: Sequence[int], rows: Sequence[Sequence[int]]) -> float:
         """Log of the sum over the paths with these labels on some tapes."""
@@ -329,10 +350,11 @@ class ArcRow:
         total = np.bincount(arcs.origin[known], weights=share, minlength=self.many or 0)
         return total.astype(np.float64)
 
-    def string_sum(self, labels: Sequence[str], tape: int) -> float:
+    def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
         if self._searched is not None:
-            return self._searched.log_sum(self._ids(labels))
-        return self._sum_of([tape], [self._ids(labels, tape)])
+            (row,) = labels.values()
+            return self._searched.log_sum(self._ids(row))
+        return self._sum_of([*labels], [self._ids(row, tape) for tape, row in labels.items()])
 
     def saying(self, said: Said) -> ArcRow:
         if not isinstance(said, list | tuple):

@@ -193,7 +193,9 @@ class Arcs:
 
     @property
     def tokens(self) -> Longs:
-        """Tokens that each arc passes, int64 [A]."""
+        """Tokens that each arc passes, int64 [A]; without a text one for a label that it reads."""
+        if self.at is None:
+            return (self.label[:, 0] >= 0).astype(np.int64)
         return self.position[self.target] - self.position[self.source]
 
     @made_once

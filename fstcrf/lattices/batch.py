@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import AS_GRAMMAR, LabelSet, is_fst, refuse_fst, whole_number
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.kernel import Budget, SearchResult
+from fstcrf.kernel import Budget, SearchResult, columns
 from fstcrf.lattices import many, spans
 from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.dense import Dense
@@ -150,6 +150,7 @@ class Lattices(many.Batch[LatticeT]):
             return found, group.engine.labels_found(found, len(on))
 
         found = many.answered(self, ask, threads)
+        n = columns(n, max((part.score.shape[1] for _, (part, _) in found), default=0))
         only, flat = found[0][1] if len(found) == 1 else (None, [])
         exact = bounds = None
         if only and only.score.shape[1] == n and not (only.bound > -np.inf).any():
@@ -228,7 +229,13 @@ class Lattices(many.Batch[LatticeT]):
     def select(self, which: Bools | Longs) -> Lattices[LatticeT]:
         """Return some of the lattices, by numbers or bool [B]."""
         numbers = np.arange(len(self))[which].tolist()
-        return Lattices([self[k] for k in numbers])
+        return self._like([self[k] for k in numbers])
+
+    def _like(self, lattices: list[LatticeT]) -> Lattices[LatticeT]:
+        """Return a batch whose answers are padded as the answers of this one."""
+        batch = Lattices(lattices)
+        batch.width = self.width
+        return batch
 
     def restrict(self, masks: Any) -> Lattices[LatticeT]:
         """Return the lattices of the paths that masks allow, one for each; see `Lattice.restrict`.
@@ -238,23 +245,25 @@ class Lattices(many.Batch[LatticeT]):
         masks : sequence of B masks
             Of a batch of arrays also bool [B, T, L]; what lies beyond a sentence's end is not read.
         """
-        return Lattices([one.restrict(mask) for one, mask in zip(self, masks, strict=True)])
+        if self.width is not None and getattr(masks, "ndim", 0) == 3:
+            masks = [mask[: len(one)] for one, mask in zip(self, masks, strict=True)]
+        return self._like([one.restrict(mask) for one, mask in zip(self, masks, strict=True)])
 
     def scale(self, factor: float) -> Lattices[LatticeT]:
         """Return the lattices with every potential times a factor; see `Lattice.scale`."""
-        return Lattices([one.scale(factor) for one in self])
+        return self._like([one.scale(factor) for one in self])
 
     def weighted(self, factor: float) -> Lattices[LatticeT]:
         """Return the lattices with all potentials but the grammar's times a factor."""
-        return Lattices([one.weighted(factor) for one in self])
+        return self._like([one.weighted(factor) for one in self])
 
     def without_grammar(self) -> Lattices[LatticeT]:
         """Return the lattices of all paths, whatever the grammar."""
-        return Lattices([one.without_grammar() for one in self])
+        return self._like([one.without_grammar() for one in self])
 
     def constrained(self, grammar: Grammar, **options: Any) -> Lattices[LatticeT]:
         """Return the lattices of the paths that a grammar accepts; see `Lattice.constrained`."""
-        return Lattices([one.constrained(grammar, **options) for one in self])
+        return self._like([one.constrained(grammar, **options) for one in self])
 
     def __and__(self, grammar: Grammar) -> Lattices[LatticeT]:
         """Return the lattices of the paths that a grammar accepts."""
@@ -271,9 +280,9 @@ class Lattices(many.Batch[LatticeT]):
         if is_fst(others):
             others = transducers.Transducer.from_fst(others)
         if isinstance(others, transducers.Transducer):
-            return Lattices([one @ others for one in self])
+            return self._like([one @ others for one in self])
         if not isinstance(others, Sequence):
             return NotImplemented
         if len(others) != len(self):
             raise ShapeError(f"{len(self)} lattices beside {len(others)}: expected one for each")
-        return Lattices([one @ other for one, other in zip(self, others, strict=True)])
+        return self._like([one @ other for one, other in zip(self, others, strict=True)])

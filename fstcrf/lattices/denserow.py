@@ -138,6 +138,17 @@ class DenseRow(Taped):
             masks.append(ids[:, None] == np.arange(topology.n_labels))
         return self.restrict(masks)
 
+    def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
+        chains = [self.program.chain[tape].topology for tape in self.tapes]
+        masks = [np.ones((len(self), one.n_labels), dtype=np.bool_) for one in chains]
+        fitting = True
+        for tape, row in labels.items():
+            ids = chains[tape].label_ids(row)
+            fitting = fitting and len(ids) == len(self)
+            if fitting:
+                masks[tape] = ids[:, None] == np.arange(chains[tape].n_labels)
+        return float(self.restrict(masks).engine.log_z[0]) if fitting else -np.inf
+
     # --- Spans: one backward and one forward pass finds all -----------------------------------
 
     def span_probabilities(

@@ -236,6 +236,9 @@ class Row(Protocol):
     def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
         """Return the n most probable label sequences of a tape, where there is a path."""
 
+    def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
+        """Return the log of the sum over the paths with these labels on some tapes, or −inf."""
+
     def saying(self, said: Said) -> Self:
         """Return the paths that say this and nothing else."""
 
@@ -313,9 +316,6 @@ class WrittenRow(Row, Protocol):
 
     def bounded(self, wanted: Longs) -> Self:
         """Return the paths by boundaries: 1 must, −1 must not be one, [T + 1]."""
-
-    def string_sum(self, labels: Sequence[str], tape: int) -> float:
-        """Return the log of the sum over all paths with these labels; −inf where there is none."""
 
     def expectations(self) -> SegmentCounts:
         """Return what is expected of the lattice: the gradient of log Z."""

@@ -1,10 +1,9 @@
 """The n best labellings of some tapes of lattices that have a label for each token.
 
-They differ in the tapes shown. Each ranks by the best path that has its labels, and its
-probability is that of all paths that have them: the log Z of the lattice restricted to them, less
-log Z. The n best paths of all tapes often hold enough of them. Where they do not, the labellings
-are cut into parts: behind the best labelling come those that differ from it first at one place,
-one part for each place, each with a best path of its own (Lawler 1972).
+They differ in the tapes shown. The score and the probability of each are those of the best path
+that has its labels. The n best paths of all tapes often hold enough of them. Where they do not, the
+labellings are cut into parts: behind the best labelling come those that differ from it first at one
+place, one part for each place, each with a best path of its own (Lawler 1972).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,23 +38,29 @@ def nbest_of_tapes(
 ) -> list[list[Path]]:
     """Return the n best labellings of some tapes of each lattice, best first.
 
-    Of these tapes are the labels of a `Path`, in this order. Its score is that of the best path of
-    all tapes with these labels; its probability is summed over the other tapes.
+    A `Path` holds the labels of these tapes, in this order. Its score and its probability are those
+    of the best path of all tapes with these labels.
     """
     chosen = [shown_tapes(lattice.tapes, tapes) for lattice in lattices][:1]
+    log_z = cache(lambda: usual_log_z(lattices, threads=threads).tolist())
     n = whole_number(n, "n", least=1, narrow=True)
     looked = min(_JOINT * n, 2**31 - 1)
     several = nbest(lattices, looked, threads=threads, search=search, budget=budget)
     found: list[list[Path]] = []
-    for lattice, paths in zip(lattices, several, strict=True):
+    for number, (lattice, paths) in enumerate(zip(lattices, several, strict=True)):
         shown = chosen[0]
         different = _different(lattice, paths, shown)
         if len(different) < n and len(paths) == looked:
             solve = partial(best, threads=threads, search=search, budget=budget)
             parts = _Parts(lattice, shown, solve)
             different = [path for _, path in zip(range(n), parts, strict=False)]
-        found.append(different[:n])
-    return _summed(lattices, found, chosen, threads)
+        found.append([_with_chance(path, number, log_z) for path in different[:n]])
+    return found
+
+
+def _with_chance(path: Path, number: int, log_z: Callable[[], list[float]]) -> Path:
+    chance: Any = lambda: share(path.score, log_z()[number])  # noqa: E731 (typed as what it returns)
+    return replace(path, probability=chance)
 
 
 def _different(taped: Any, paths: Sequence[Path], shown: tuple[str, ...]) -> list[Path]:
@@ -78,33 +83,7 @@ def _named(
     bound: float,
 ) -> Path:
     own = labels_of_tapes(labels)
-    return Path(own, path.score, path.probability, exact=exact, bound=bound, tapes=tapes)
-
-
-def _summed(
-    lattices: Sequence[Any], found: list[list[Path]], chosen: list[tuple[str, ...]], threads: int
-) -> list[list[Path]]:
-    """Return the paths with the probability of their labels, summed over the other tapes."""
-    parts, whose = [], []
-    for number, (lattice, paths) in enumerate(zip(lattices, found, strict=True)):
-        for path in paths:
-            masks = _masks(lattice, chosen[0], path)
-            parts.append(lattice.with_row(lattice.row.restrict(masks)))
-            whose.append(number)
-    part, whole = (usual_log_z(some, threads=threads).tolist() for some in (parts, lattices))
-    chances = iter([share(log_z, whole[number]) for log_z, number in zip(part, whose, strict=True)])
-    return [[replace(path, probability=next(chances)) for path in paths] for paths in found]
-
-
-def _masks(lattice: Any, shown: tuple[str, ...], path: Path) -> list[Bools]:
-    labels = path.labels if len(shown) > 1 else (path.labels,)
-    masks = _all(lattice)
-    for tape, mine in zip(shown, labels, strict=True):
-        ids = lattice.row.program.chain[tape].topology.label_ids(mine)
-        mask = masks[lattice.tapes.index(tape)]
-        mask[:] = False
-        mask[np.arange(len(ids)), ids] = True
-    return masks
+    return Path(own, path.score, np.nan, exact=exact, bound=bound, tapes=tapes)
 
 
 def _all(lattice: Any) -> list[Bools]:

@@ -226,9 +226,9 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         budget, search
             As for `best`.
         tapes : sequence of str, optional
-            The n best labellings of these tapes, whatever the others say and wherever they lie:
-            they differ in these tapes, the score of each is that of its best path, its probability
-            is summed over all of its paths. `strings` ranks those of a tape by that sum.
+            The n best labellings of these tapes, which differ in them. The score and the
+            probability of each are those of its best path. `string_probability` sums over all paths
+            of a labelling, and `strings` ranks the labels of a tape by that sum.
 
         Raises
         ------

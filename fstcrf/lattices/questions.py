@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from fstcrf.arguments import one_of
@@ -197,26 +197,38 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         """Return the probability of all paths that say this and nothing else; raises as `score`."""
         return share(float(self.row.saying(said).engine.log_z[0]), self.log_partition())
 
-    def string_log_partition(self, labels: Sequence[str], *, tape: str | None = None) -> float:
-        """Return the log of the sum over all paths with these labels; −inf where there is none.
+    def string_log_partition(
+        self, labels: Sequence[str] | Mapping[str, Sequence[str]], *, tape: str | None = None
+    ) -> float:
+        """Return the log of the sum over all paths with these labels; −inf if there is no path.
 
         Parameters
         ----------
-        labels : sequence of str
+        labels : sequence of str, or mapping of tape to such
+            The labels of one tape, or of several; the sum is over all labels of the other tapes.
         tape : str, optional
-            The tape that has them; the first one when absent.
+            The tape of a sequence; the first one when absent.
 
         Raises
         ------
         LabelError
             A label that the tape does not have, or that strings do not: the blank.
         OptionError
-            No such tape.
+            No such tape; a tape beside a mapping.
         """
-        return self.row.arcs().string_sum(labels, 0 if tape is None else self.number(tape))
+        if isinstance(labels, Mapping):
+            if tape is not None or not labels:
+                raise OptionError(f"tape={tape!r} beside labels by tape: give one of the two")
+            return self.row.labels_sum({self.number(name): row for name, row in labels.items()})
+        return self.row.labels_sum({0 if tape is None else self.number(tape): labels})
 
-    def string_probability(self, labels: Sequence[str], *, tape: str | None = None) -> float:
-        """Return the probability of labels, that of all their paths; raises as their log Z."""
+    def string_probability(
+        self, labels: Sequence[str] | Mapping[str, Sequence[str]], *, tape: str | None = None
+    ) -> float:
+        """Return the probability of labels, summed over all paths that have them.
+
+        Parameters and errors as for `string_log_partition`.
+        """
         return share(self.string_log_partition(labels, tape=tape), self.log_partition())
 
     # --- Spans --------------------------------------------------------------------------------

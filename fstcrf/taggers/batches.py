@@ -131,13 +131,14 @@ def marginals(
     NoPathError
         No labelling of a sentence is legal.
     """
-    program = composition.program
+    whole = composition.program
+    program, folded = _folded(whole)
 
     def answer(run: Run, values: Values) -> list[Floats | tuple[Floats, ...]]:
-        values = values if known is None else known.applied(program, run, values)
-        bound = _bound(program, program.machine, run, values)
+        values = values if known is None else known.applied(whole, run, values)
+        bound = _bound(program, program.machine, run, folded(values))
         posterior = kernel.axis_posterior(bound)
-        check_scores(posterior.log_z, run, bound, program, values)
+        check_scores(posterior.log_z, run, bound, whole, values)
         states = dict(zip(program.order, posterior.node, strict=True))
         tapes = {t: program.chain[t].topology.label_sums(states[t]) for t in composition.tapes}
         parts = {tape: Ragged(run.offsets).split(rows) for tape, rows in tapes.items()}
@@ -154,25 +155,27 @@ def decode(composition: JointModel, request: Request, known: Known | None) -> An
 
     Probabilities that are not asked for and looked at all the same read the sentences once more.
     """
-    program, n = composition.program, request.n
+    whole, n = composition.program, request.n
+    program, folded = _folded(whole)
     decoder = program.decoder
     tame = known is None and _tame(composition)
 
     def put(run: Run, values: Values) -> Values:
-        return values if known is None else known.applied(program, run, values)
+        return values if known is None else known.applied(whole, run, values)
 
     def best(run: Run, values: Values) -> _Ranked:
         values = put(run, values)
-        bound = _bound(program, decoder.machine, run, values, checked=tame)
+        bound = _bound(program, decoder.machine, run, folded(values), checked=tame)
         searched = decoder.paths(bound, n, request.budget)
         if request.strict:
-            check_paths(searched, run, bound, program, values)
-        whole = None if decoder.lazy else bound
-        log_z = _log_z(program, run, values, whole) if request.probabilities else None
+            check_paths(searched, run, bound, whole, values)
+        log_z = None
+        if request.probabilities:
+            log_z = _log_z(program, run, folded(values), None if decoder.lazy else bound)
         return _Ranked.of(composition, searched, n, run, log_z)
 
     def sums(run: Run, values: Values) -> Floats:
-        return _log_z(program, run, put(run, values))
+        return _log_z(program, run, folded(put(run, values)))
 
     lengths, parts = runs(composition, request.sentences, best, request.threads)
     n = max([run.score.shape[1] for run in parts], default=kernel.columns(n, 0))
@@ -246,9 +249,10 @@ class _Ranked:
         proven = np.arange(n) < searched.proven[:, None]
         exact = proven | np.isneginf(searched.bound)[:, None]
         bound = np.where(proven, score, np.maximum(score, searched.bound[:, None]))
+        program, tapes = _folded(composition.program)[0], composition.tapes
         ids = [
             np.where(path < 0, np.int32(-1), labels)
-            for labels in path_labels(composition, np.maximum(path, 0))
+            for labels in path_labels(program, tapes, np.maximum(path, 0))
         ]
         return cls(score, exact, bound, ids, log_z)
 
@@ -312,8 +316,10 @@ def check_scores(
     if len(dead):
         k = int(dead[0])
         first, end = run.offsets[k : k + 2].tolist()
-        # The product dies where the grammar does; what is searched, later.
-        whole = _bound(program, program.machine, run, values) if program.summable else bound
+        # The product dies where the grammar does, and so does a fold; what is searched, later.
+        whole = bound
+        if program.pairs is None and program.summable:
+            whole = _bound(program, program.machine, run, values)
         raise no_path_error(
             program,
             tuple(v[first:end] for v in values),
@@ -322,11 +328,21 @@ def check_scores(
         )
 
 
-def path_labels(composition: JointModel, path: Ints) -> list[Ints]:
+def path_labels(program: Program, tapes: Sequence[str], path: Ints) -> list[Ints]:
     """Return the labels of each tape along joint states, int32 [N] each."""
-    program = composition.program
     states = dict(zip(program.order, program.decoder.machine.axis_states(path), strict=True))
-    return [program.chain[t].topology.state_label[states[t]] for t in composition.tapes]
+    return [program.chain[t].topology.state_label[states[t]] for t in tapes]
+
+
+def _folded(program: Program) -> tuple[Program, Callable[[Values], Values]]:
+    """Return the program that answers, and the function from potentials to its inputs.
+
+    A chain and its grammar may be folded into one chain of pairs. `Lattice` answers by it, too.
+    """
+    if program.pairs is None:
+        return program, lambda values: values
+    folded, pairs = program.pairs
+    return folded, pairs.values
 
 
 def _bound(

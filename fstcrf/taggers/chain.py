@@ -60,9 +60,8 @@ _RUN_LABELS = 2_000_000  # in all labellings of a run
 def decode(composition: JointModel, asked: Request, evidence: Known | None = None) -> Answer:
     """Return the n best labellings of each sentence; those that are not proven are not warned of.
 
-    Without `asked.scores`, scores and bounds are of no scale. Labellings of some tapes score what
-    the best of all tapes does that has them; their probability is summed over the other tapes where
-    these are decided later, else NaN.
+    Without `asked.scores`, scores and bounds are of no scale. A labelling of some tapes has the
+    score and the probability of the best labelling of all tapes that contains it.
 
     Raises
     ------

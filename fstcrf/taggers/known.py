@@ -209,6 +209,20 @@ class Request:
     probabilities: bool = False  # they will be looked at
     scores: bool = True  # without, scores and bounds may be of no scale
 
+    @classmethod
+    def of(
+        cls,
+        sentences: Data,
+        label_sets: Mapping[str, Sequence[str]],
+        forced: Sequence[Forced | None] | Columns | None,
+        bias: Bias | None,
+        threads: int = 1,
+    ) -> Request:
+        """Return a request for the best labels; `forced` may name columns of a corpus."""
+        if isinstance(forced, str | Mapping):
+            forced = in_columns(forced, sentences, label_sets)[1]
+        return cls(sentences, forced=forced, bias=bias, threads=threads)
+
     def known(self, tapes: Sequence[str]) -> Known:
         """Return what is known of the labels, of the tapes of a tagger."""
         return Known.of(tapes, len(self.sentences), self.forced, self.bias)

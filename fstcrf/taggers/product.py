@@ -5,28 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard, cast
 
 import msgspec
 import numpy as np
 
 from fstcrf.arguments import real_number
-from fstcrf.arrays import Array, Floats
+from fstcrf.arrays import Array, Floats, Ints
 from fstcrf.errors import GrammarError, ModelFileError, OptionError
 from fstcrf.lattices import Lattice, product
 from fstcrf.lattices.answer import Answer, TapeAnswer
 from fstcrf.lattices.distributions import Distributions
 from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.findings import Confidence
-from fstcrf.lattices.many import log_partition, ranked
-from fstcrf.lattices.paths import Path, Places, labels_of_tapes, share, shown_tapes
+from fstcrf.lattices.many import ranked
+from fstcrf.lattices.paths import Labels, Path, Places, labels_of_tapes, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.transducer import Transducer
 from fstcrf.storage import PRODUCT, SEGMENTS, VERSION, WORDS, file_kind, group, read_arrays, sound
 from fstcrf.taggers import jointmodel
-from fstcrf.taggers.infeasible import selected
-from fstcrf.taggers.known import Bias, Forced, Known, Request
+from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request
 from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.reading import Data
 from fstcrf.taggers.spelling import Spelling
@@ -46,9 +46,6 @@ KIND = PRODUCT
 
 Behind: TypeAlias = "Transducer | Composable"
 """What is composed with a product: a transducer, or a tagger of what one has written."""
-
-_MOST = 10_000
-"""Paths that are looked at for labellings that differ in some tapes."""
 
 
 class Product(Composition[LabelsT]):
@@ -220,7 +217,7 @@ class Product(Composition[LabelsT]):
         sentences: Data,
         *,
         threads: int = 1,
-        forced: Sequence[Forced | None] | None = None,
+        forced: Sequence[Forced | None] | Columns | None = None,
         bias: Bias | None = None,
     ) -> tuple[Column, ...]:
         """Return what the taggers say one by one, each under the grammar of its tapes.
@@ -237,7 +234,7 @@ class Product(Composition[LabelsT]):
         for rule in self.conjuncts:
             if not any(tapes.issuperset(rule.tapes) for tapes in parts):
                 raise OptionError(f"the grammar {rule.name!r} is over several taggers: no cascade")
-        asked = Request(sentences, forced=forced, bias=bias, threads=threads)
+        asked = Request.of(sentences, self.label_sets, forced, bias, threads)
         known = asked.known(self.tapes)
         columns: list[Column] = []
         for tagger, tapes in zip(self.taggers, parts, strict=True):
@@ -294,7 +291,6 @@ class Product(Composition[LabelsT]):
             if not set(shown) <= set(self.of_tokens):
                 raise OptionError("tapes= is of tapes of segments, or of what transducers write")
             paths = [self._distinct(lattice, asked.n, shown) for lattice in lattices]
-            paths = self._summed(paths, shown, asked, lattices)
         if asked.strict:
             _check(paths, lattices)
         sets = {tape: self.label_sets[tape] for tape in shown}
@@ -329,39 +325,39 @@ class Product(Composition[LabelsT]):
         return tuple(spelling.written(place.starts, place.ends, labels))
 
     def _distinct(self, lattice: Lattice, n: int, shown: Sequence[str]) -> list[Path]:
-        """Return the best labellings that differ in the tapes shown, of the best paths of all."""
-        size = 4 * n
-        while True:
-            paths = lattice.nbest(size)
-            best: dict[object, Path] = {}
-            for path in self._spelled(paths, shown):
-                best.setdefault(path.labels, path)
-            if len(paths) < size or len(best) >= n or size >= _MOST:
-                return list(best.values())[:n]
-            size = min(2 * size, _MOST)
+        """Return the n best labellings of the tokens of some tapes, each by its best path."""
+        row: Any = lattice.row.arcs()
+        numbers = [self.tapes.index(tape) for tape in shown]
+        spellings = [self.spelling(tape) for tape in shown]
+        loose = [() if spelling is None else spelling.loose for spelling in spellings]
+        found: dict[Labels, Path] = {}
+        for table, score in row.token_labellings(numbers, loose):
+            labels = labels_of_tapes(
+                [
+                    self._token_labels(number, spelling, table, k)
+                    for k, (number, spelling) in enumerate(zip(numbers, spellings, strict=True))
+                ]
+            )
+            chance: Any = partial(row.chance, score)
+            path = Path(labels, score, chance, exact=True, bound=score, tapes=tuple(shown))
+            found.setdefault(labels, path)
+            if len(found) == n:
+                break
+        return list(found.values())
 
-    def _summed(
-        self,
-        ranked: Sequence[Sequence[Path]],
-        shown: Sequence[str],
-        asked: Request,
-        lattices: Sequence[Lattice],
-    ) -> list[list[Path]]:
-        """Return labellings with the probability of all paths that have them: where forced."""
-        number = [b for b, paths in enumerate(ranked) for _ in paths]
-        labels = [path.labels for paths in ranked for path in paths]
-        rows = [one if len(shown) > 1 else (one,) for one in labels]
-        evidence = asked.evidence(self.of_tokens) or Known({}, {})
-        forced = {tape: [labels[b] for b in number] for tape, labels in evidence.forced.items()}
-        forced |= {tape: [list(row[k]) for row in rows] for k, tape in enumerate(shown)}
-        some = selected(asked.sentences, np.asarray(number, dtype=np.int64))
-        there = self.transducers(some, Known(forced, evidence.bias)) if number else []
-        log_z = iter(log_partition(there, threads=asked.threads).tolist())
-        whole = log_partition(lattices, threads=asked.threads).tolist()
-        return [
-            [replace(path, probability=share(next(log_z), whole[b])) for path in paths]
-            for b, paths in enumerate(ranked)
-        ]
+    def _token_labels(
+        self, number: int, spelling: Spelling | None, table: Ints, k: int
+    ) -> tuple[str, ...]:
+        """Return the labels of tokens of the k-th tape of a table of `ArcRow.token_labellings`."""
+        own, begins, size = table[:, k], table[:, (table.shape[1] - 1) // 2 + k], table[:, -1]
+        names = self.on[number].labels
+        if spelling is None:
+            return tuple(names[label] for label in np.repeat(own, size).tolist())
+        first = np.flatnonzero((begins > 0) | (np.diff(own, prepend=-1) != 0))
+        start = (np.cumsum(size) - size)[first]
+        end = np.append(start[1:], size.sum())[: len(start)]
+        types = [names[label] for label in own[first].tolist()]
+        return tuple(spelling.written(start.tolist(), end.tolist(), types))
 
     def posterior(self, asked: Request, known: Known | None) -> Distributions:
         """Return the distributions over the labellings of sentences, with what is known put in."""

@@ -119,23 +119,20 @@ class ChainRule:
         return total
 
     def probabilities(self, corpus: Corpus, found: Incumbents, n: int) -> Floats:
-        """Return the probabilities of labellings, without weights, grammar and biases, [B, n].
+        """Return the probabilities of best paths, without weights, grammar and biases, [B, n].
 
-        NaN where labels of tapes are left out that others are decided from.
+        With weights, scores of a grammar or biases, they need the labels of all tapes: NaN if some
+        tapes are not shown.
         """
         score = found.columns(n)
         chances = np.zeros(score.shape)
         row, rank = np.nonzero(score > -np.inf)
         weights, conjuncts = self.composition.weights, self.composition.conjuncts
         plain = all(weight == 1.0 for weight in weights) and not self.evidence.bias
-        if self.shown != list(range(len(self.shown))):
-            chances[row, rank] = np.where(np.diff(corpus.offsets)[row], np.nan, 1.0)
-        elif (
-            plain
-            and len(self.shown) == len(self.order)
-            and not any(acceptor.weighted for acceptor in conjuncts)
-        ):
+        if plain and not any(acceptor.weighted for acceptor in conjuncts):
             chances[row, rank] = np.exp(score[row, rank])
+        elif len(self.shown) < len(self.order):
+            chances[row, rank] = np.where(np.diff(corpus.offsets)[row], np.nan, 1.0)
         else:
             several = Ragged(corpus.offsets).select(row)
             for part in several.runs(_LOOK_TOKENS):

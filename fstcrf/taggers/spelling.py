@@ -48,6 +48,13 @@ class Spelling:
         self._outside = outside
 
     @made_once
+    def loose(self) -> frozenset[int]:
+        """Types whose labels do not show where a segment begins."""
+        if self.scheme == "io":
+            return frozenset(range(len(self.types)))
+        return frozenset({self._outside} - {-1})
+
+    @made_once
     def topology(self) -> Topology:
         """The labels of tokens, each a state."""
         return chain_topology(self.labels, 0)

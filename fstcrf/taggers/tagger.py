@@ -344,7 +344,7 @@ class Tagger(ABC, Generic[LabelsT]):
         self,
         sentences: Data,
         *,
-        forced: Sequence[Forced | None] | None = None,
+        forced: Sequence[Forced | None] | Columns | None = None,
         bias: Bias | None = None,
         threads: int = 1,
         on_no_path: OnNoPath = "error",
@@ -384,7 +384,7 @@ class Composable(Tagger[LabelsT]):
 
     @property
     def ambiguous(self) -> bool:
-        """Whether several paths may have the same labels; these are then one answer, their sum."""
+        """Whether several paths may have the same labels; the best of them is the answer."""
         return False
 
     @property
@@ -580,7 +580,7 @@ class Composition(Composable[LabelsT]):
             sentences: Data,
             *,
             threads: int = 1,
-            forced: Sequence[Forced | None] | None = None,
+            forced: Sequence[Forced | None] | Columns | None = None,
             bias: Bias | None = None,
         ) -> tuple[Column, ...]: ...
         def with_weights(self, *weights: float) -> Self: ...  # noqa: D102

@@ -18,8 +18,8 @@ from fstcrf.machines.topology import topology_machine
 from fstcrf.taggers import jointmodel
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Bias as JointBias
+from fstcrf.taggers.known import Columns, Known, Request
 from fstcrf.taggers.known import Forced as JointForced
-from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.decoding import Bias, Forced
@@ -219,16 +219,17 @@ class CRF(Model, Composable[list[str]]):
         search: Search | None = None,
         budget: int | Budget | None = None,
     ) -> list[str]:
-        """Return the best labels of one sentence, [] of an empty one; as for `Tagger.tag`."""
-        if forced is None and bias is None and search is None and budget is None:
-            return decoding.tag_one(self, sentence) if sized(sentence, "a sentence") else []
+        """Return the best labels of one sentence; as for `Tagger.tag`."""
+        plain = forced is None and bias is None and search is None and budget is None
+        if plain and sized(sentence, "a sentence"):
+            return decoding.tag_one(self, sentence)
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
 
     def marginals_all(
         self,
         sentences: Data,
         *,
-        forced: Sequence[JointForced | None] | None = None,
+        forced: Sequence[JointForced | None] | Columns | None = None,
         bias: JointBias | None = None,
         threads: int = 1,
         on_no_path: OnNoPath = "error",
@@ -237,7 +238,7 @@ class CRF(Model, Composable[list[str]]):
         if on_no_path != "error":
             asked: Any = {"forced": forced, "bias": bias, "threads": threads}
             return super().marginals_all(sentences, **asked, on_no_path=on_no_path)
-        rows, added = self._said(Request(sentences, forced=forced, bias=bias))
+        rows, added = self._said(Request.of(sentences, self.label_sets, forced, bias))
         return decoding.marginals_all(self, sentences, threads=threads, forced=rows, bias=added)
 
     def lattice(
@@ -431,7 +432,7 @@ class JointCRF(JointModel, Composition[LabelsT]):
         self,
         sentences: Data,
         *,
-        forced: Sequence[JointForced | None] | None = None,
+        forced: Sequence[JointForced | None] | Columns | None = None,
         bias: JointBias | None = None,
         threads: int = 1,
         on_no_path: OnNoPath = "error",
@@ -445,7 +446,7 @@ class JointCRF(JointModel, Composition[LabelsT]):
         if on_no_path != "error":
             asked: Any = {"forced": forced, "bias": bias, "threads": threads}
             return super().marginals_all(sentences, **asked, on_no_path=on_no_path)
-        known = Request(sentences, forced=forced, bias=bias).evidence(self.tapes)
+        known = Request.of(sentences, self.label_sets, forced, bias).evidence(self.tapes)
         return cast("list[Any]", batches.marginals(self, sentences, threads, known))
 
     def cascade(
@@ -453,7 +454,7 @@ class JointCRF(JointModel, Composition[LabelsT]):
         sentences: Data,
         *,
         threads: int = 1,
-        forced: Sequence[JointForced | None] | None = None,
+        forced: Sequence[JointForced | None] | Columns | None = None,
         bias: JointBias | None = None,
     ) -> tuple[Column, ...]:
         """Return what the same taggers say one after the other, each reading those before it.
@@ -468,7 +469,7 @@ class JointCRF(JointModel, Composition[LabelsT]):
         OptionError
             A part of the grammar is over several tapes, which no cascade can obey.
         """
-        known = Request(sentences, forced=forced, bias=bias).evidence(self.tapes)
+        known = Request.of(sentences, self.label_sets, forced, bias).evidence(self.tapes)
         with plans.gathered():
             return batches.cascade(self, sentences, known=known, threads=threads)
 

@@ -419,6 +419,8 @@ def test_taggers_trained_under_a_grammar(rule: Grammar, tmp_path: Any) -> None:
         joint = fstcrf.compose(one, _second())
         doors: list[Callable[[], Any]] = [
             partial(one.tag, empty),
+            partial(one.tag, []),
+            partial(one.tag_all, [[]]),
             partial(one.tag_all, _SENTENCES),
             partial(one.marginals_all, _SENTENCES),
             partial((one & bio(tape=TAPE)).tag_all, _SENTENCES),

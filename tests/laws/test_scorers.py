@@ -419,7 +419,7 @@ def test_words_are_parts(name: str, tmp_path: Path) -> None:
             several = path.labels if beside is not None else (path.labels,)
             shown = repr({t: list(x) for t, x in zip(tagger.tapes, several, strict=True)})
             assert path.score == pytest.approx(best[shown])
-            assert path.probability == pytest.approx(np.exp(mass[shown] - total), abs=1e-9)
+            assert path.probability == pytest.approx(np.exp(best[shown] - total), abs=1e-9)
         lattice = tagger.lattice(text, forced=known or None, bias=added or None)
         assert lattice.log_partition() == pytest.approx(total)
     tagger.save(tmp_path / "model")

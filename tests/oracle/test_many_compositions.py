@@ -93,10 +93,10 @@ class Machine:
         for path in paths:
             best: dict[tuple[int, ...], Whole] = {}
             runs = enumerate(self.runs(path.tapes[-1]))
-            for number, (score, wrote, arcs) in runs:
+            for number, (score, wrote, taken) in runs:
                 if number > _MOST_PATHS:
                     raise TooManyError
-                one = Whole(path.score + score, (*path.tapes, wrote), (*path.moves, arcs))
+                one = Whole(path.score + score, (*path.tapes, wrote), (*path.moves, taken))
                 if self.given.semiring == "log":
                     found.append(one)
                 elif (string := tuple([x for x, _ in wrote])) not in best or (

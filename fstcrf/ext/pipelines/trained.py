@@ -40,7 +40,7 @@ from fstcrf.machines.plans import Search, gathered
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF, Tagger, load
 from fstcrf.taggers.batches import as_corpus
-from fstcrf.taggers.known import Bias, Forced, Request
+from fstcrf.taggers.known import Bias, Columns, Forced, Request
 from fstcrf.taggers.model.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
 from fstcrf.text.corpus import Column, Corpus
@@ -406,9 +406,9 @@ class TrainedPipeline(Tagger):
         ----------
         sentences, decode, **options
             As for `tag_all`. By `tapes`, labellings of these tasks alone, which differ in them:
-            joint ones as `Lattice.nbest` says it, with the other tasks summed over; in a cascade,
-            and by marginals, without the probabilities of the other tasks, and there is one
-            labelling where the last task is not among them.
+            joint ones as `Lattice.nbest`, with the probability of the best labelling of all
+            tasks; in a cascade, and by marginals, without the probabilities of the other tasks, and
+            one labelling if the last task is not among them.
         n : int
 
         Raises
@@ -424,7 +424,7 @@ class TrainedPipeline(Tagger):
         self,
         sentences: Data,
         *,
-        forced: Sequence[Forced | None] | None = None,
+        forced: Sequence[Forced | None] | Columns | None = None,
         bias: Bias | None = None,
         threads: int = 1,
         on_no_path: OnNoPath = "error",

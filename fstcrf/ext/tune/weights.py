@@ -230,7 +230,7 @@ def _decided(
             bound = kernel.Bound(decoder.machine, run.offsets, program.per_token(mine))
             searched = decoder.paths(bound)
             check_paths(searched, run, bound, program, mine)
-            found.append(path_labels(unit, searched.path[0]))
+            found.append(path_labels(unit.program, unit.tapes, searched.path[0]))
         return found
 
     _, answers = runs(unit, dev, answer, threads)

@@ -286,7 +286,9 @@ class ArrayLattices(Lattices[TapeLattice]):
         """Return some of the lattices, by numbers or bool [B]."""
         if which.dtype == np.bool_ and which.all():
             return self
-        return self._with(self.scores.select(which))
+        found = self._with(self.scores.select(which))
+        found.width = self.width
+        return found
 
     def restrict(self, masks: Any) -> ArrayLattices:
         """Return the lattices of the paths that masks allow, bool [B, T, L] or B of [T_i, L]."""
