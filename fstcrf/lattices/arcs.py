@@ -27,21 +27,17 @@ from fstcrf.errors import AmbiguousError, TooLargeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged, ascending
-from fstcrf.lattices import sequences
+from fstcrf.lattices import distinct
 from fstcrf.lattices.arcchains import ArcChain
 from fstcrf.lattices.engine import Over, Runs, Told
 from fstcrf.lattices.reading import Reading, successions
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import scaled
-from fstcrf.machines.rivals import Graph, ManyRivalsError, best_runs
 from fstcrf.ragged import Ragged
 
 MOST_ARCS = 30_000_000
 """Arcs, and pairs of classes, of a lattice that is written out."""
-
-MOST_RIVALS = 500_000
-"""Runs over the same strings that are compared with each other in one sentence."""
 
 FIRST, _ONE = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
 FIRST.flags.writeable = False
@@ -266,7 +262,7 @@ class Arcs:
     @property
     def log_z(self) -> Floats:
         """Log Z of each row, [B]; −inf: there is no path; AmbiguousError: there is no sum."""
-        self._check_sum()
+        self.check_sum()
         return self.machine.log_partitions() if self.chain is None else self.chain.log_z
 
     @property
@@ -274,7 +270,8 @@ class Arcs:
         """The same; NaN where there is no sum."""
         return np.full(len(self.begins), np.nan) if self.ambiguous else self.log_z
 
-    def _check_sum(self) -> None:
+    def check_sum(self) -> None:
+        """Raise AmbiguousError where there is no sum over the paths."""
         if self.ambiguous:
             raise AmbiguousError(self.ambiguous)
 
@@ -298,7 +295,9 @@ class Arcs:
             return parts[0]
         first, shift = parts[0], Ragged.from_lengths(len(p.final) for p in parts).offsets
         own, plain = first.at is None, all(p.end is None for p in parts)
-        found = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _OF_ARCS}
+        there = [name for name in _BEHIND if getattr(first, name) is not None]
+        names = (*_OF_ARCS, *there)
+        found: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
         moved = np.repeat(shift[:-1].astype(np.int32), [len(p.source) for p in parts])
         begins = [p.begins + s for p, s in zip(parts, shift.tolist(), strict=False)]
         joined = Arcs(
@@ -313,12 +312,6 @@ class Arcs:
             per_position=first.per_position,
             end=None if plain else np.concatenate([p.ends for p in parts]),
             ambiguous=first.ambiguous,
-            **{
-                name: None
-                if getattr(first, name) is None
-                else np.concatenate([getattr(p, name) for p in parts])
-                for name in _BEHIND
-            },
             **(found | {name: found[name] + moved for name in ("source", "target")}),
         )
         counts = [len(part.source) for part in parts]
@@ -350,7 +343,7 @@ class Arcs:
     @made_once
     def posterior(self) -> Floats:
         """Probability of each arc, [A]; 0 where there is no path."""
-        self._check_sum()
+        self.check_sum()
         if self.chain is not None:
             return self.chain.posterior
         machine = self.machine
@@ -365,9 +358,12 @@ class Arcs:
         if self.chain is not None and n > 0:
             return self.chain.nbest(n)
         if n != 1 and self.apart is not None:
-            return self._distinct(n)
+            found = distinct.best_paths(self, n)
+            if found is not None:
+                return self._runs(*found)
+            return self.resolved.nbest(n)
         if n != 1:
-            self._check_sum()  # several runs would be one and the same path
+            self.check_sum()  # several runs would be one and the same path
             machine, _ = self.explicit
             found = machine.nbest(n)
             return self._runs(found.arcs, found.score, found.found)
@@ -377,20 +373,6 @@ class Arcs:
         alive = score > -np.inf
         bounds = Ragged.from_lengths(np.diff(offsets)[alive]).offsets
         return Runs(alive.astype(np.int64), score[alive], bounds, path)
-
-    def _distinct(self, n: int) -> Runs:
-        """Return the n best paths, of those that are runs over the same strings the best one."""
-        machine, which = self.explicit
-        assert self.apart is not None  # noqa: S101 (the caller has looked)
-        read = [np.column_stack([self.label[:, k], self.under[:, k]]) for k in range(self.tapes)]
-        read = [rows for rows in read if (rows[:, 1] >= 0).any()]
-        facts = [*read, *self.apart.T[:, :, None]]
-        found = sequences.best_distinct(machine, sequences.coded(facts, which), n)
-        if found is not None:
-            return self._runs(*found)
-        if self.resolved.ambiguous:
-            raise AmbiguousError(self.ambiguous)
-        return self.resolved.nbest(n)
 
     @property
     def resolved(self) -> Arcs:
@@ -402,30 +384,11 @@ class Arcs:
 
     @made_once
     def _resolved(self) -> Arcs:
-        arcs = self.trimmed()
-        assert arcs.apart is not None  # noqa: S101 (the caller has looked)
-        assert arcs.gain is not None  # noqa: S101 (it is there where that is)
-        key, ends = arcs.apart[:, 0], np.where(arcs.final > -np.inf, 0.0, -np.inf)
-        columns, begins = arcs.apart[:, 1:], arcs.begins.tolist()
-        graph = Graph(arcs.source, arcs.target, key, columns, arcs.gain, ends, begins)
-        try:
-            best = best_runs(graph, MOST_RIVALS)
-        except ManyRivalsError:
-            return self
-        if best is not None:
-            arcs = replace(
-                arcs.with_arcs(best.arc),
-                begins=np.searchsorted(best.state, arcs.begins),
-                at=None if arcs.at is None else arcs.at[best.state],
-                final=np.where(best.ends, arcs.final[best.state], -np.inf),
-                source=best.source.astype(np.int32),
-                target=best.target.astype(np.int32),
-            )
-        return replace(arcs, ambiguous="", apart=None, gain=None)
+        return distinct.resolved(self)
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
         """Return n independent exact samples of each row, their scores among them."""
-        self._check_sum()
+        self.check_sum()
         if self.chain is not None and n > 0:
             runs = self.chain.sample(n, generators)
             return runs._replace(score=self._scores(runs))
@@ -505,7 +468,7 @@ class Arcs:
 
     def entropies(self) -> Floats:
         """Return the entropy of each row in nats, [B]."""
-        self._check_sum()
+        self.check_sum()
         return self.explicit[0].entropies()
 
     def met(self) -> tuple[Floats, Floats]:

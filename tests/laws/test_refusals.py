@@ -18,7 +18,7 @@ import fstcrf
 from fstcrf import CRF, Lattice, Lattices, SegmentCRF, Transducer, errors
 from fstcrf.constraints import at_most
 from fstcrf.kernel import Budget
-from fstcrf.lattices import arcs
+from fstcrf.lattices import distinct
 
 _GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "lattices.md"
 _MOST = 12
@@ -161,7 +161,7 @@ def provoked(call: Callable[[], Any]) -> errors.FstcrfError:
 
 @pytest.mark.parametrize("words", CALLS)
 def test_a_rule_is_refused_as_the_guide_says(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arcs, "MOST_RIVALS", 3)
+    monkeypatch.setattr(distinct, "MOST_RIVALS", 3)
     (row,) = (row for row in table() if words in row.rule)
     found = [provoked(call) for call in CALLS[words]]
     assert {type(error).__name__ for error in found} == {*row.errors}

@@ -21,7 +21,7 @@ import pytest
 from fstcrf import CRF, Lattice, Lattices, Transducer
 from fstcrf.constraints import at_most
 from fstcrf.errors import AmbiguousError
-from fstcrf.lattices import arcs
+from fstcrf.lattices import distinct
 from tests.oracle.test_composition_transducers import (
     KINDS,
     OUTPUT,
@@ -104,6 +104,7 @@ def strings(full: Full) -> tuple[tuple[str, ...], ...]:
 
 def best_runs(base: Any, chain: Sequence[Transducer]) -> list[Full]:
     """Return the paths of a composition, best first."""
+    every: list[tuple[tuple[Any, ...], Full]]
     every = [((k,), path) for k, path in enumerate(known_paths(base))]
     for machine in chain:
         longer = []
@@ -262,7 +263,7 @@ def test_taggers_are_their_lattices() -> None:
 
 
 def test_too_many_runs_are_refused_and_the_best_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arcs, "MOST_RIVALS", 10)
+    monkeypatch.setattr(distinct, "MOST_RIVALS", 10)
     lattice = composed(base_of(0), machines("drops"))
     wanted = wanted_of(0, "drops")
     with pytest.raises(AmbiguousError, match=r"several runs over .* that write .*semiring='log'"):

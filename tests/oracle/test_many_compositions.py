@@ -20,7 +20,7 @@ import pytest
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import AmbiguousError, NoPathError
-from fstcrf.lattices import Lattice, arcs
+from fstcrf.lattices import Lattice, distinct
 from fstcrf.lattices.lattice import AnyLattice
 from fstcrf.machines import ambiguity
 from fstcrf.machines.transducer import Semiring, Transducer
@@ -170,7 +170,7 @@ def case_of(seed: int) -> Case | None:
 @pytest.fixture(autouse=True)
 def small_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ambiguity, "MAX_STATES", _MOST_STATES)
-    monkeypatch.setattr(arcs, "MOST_RIVALS", 100 * _MOST_STATES)
+    monkeypatch.setattr(distinct, "MOST_RIVALS", 100 * _MOST_STATES)
 
 
 @cache

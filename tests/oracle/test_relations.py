@@ -196,7 +196,8 @@ def test_a_repetition_of_what_has_one_run_has_one_run(part: str, times: str) -> 
     alone = fstcrf.Transducer.from_grammar(f"export R = {part};", ["a", "b", "x", "y"])
     once = [pair for string in strings() for pair in _runs(alone, string)]
     assert len(once) == len(set(once)) > 0
-    wanted, longer = set[tuple[String, String]](), {((), ())}
+    wanted = set[tuple[String, String]]()
+    longer: set[tuple[String, String]] = {((), ())}
     for number in range(high + 1):
         wanted |= longer if number >= low else set()
         pairs = itertools.product(longer, once)

@@ -17,7 +17,7 @@ import pytest
 import fstcrf
 from fstcrf import Transducer
 from fstcrf.errors import AmbiguousError, EpsilonCycleError
-from fstcrf.lattices import Lattice, arcs
+from fstcrf.lattices import Lattice, distinct
 from fstcrf.machines import ambiguity
 from tests.oracle.test_composition_transducers import (
     INPUT,
@@ -140,7 +140,7 @@ def test_where_no_form_is_deterministic_there_is_a_best_path_and_no_sum(
     """Two loops that drift apart in weight for ever, from either end."""
     text = "0 1 a\n0 2 a\n1 1 a 1\n2 2 a 2\n1 1 b 2\n2 2 b 1\n1 3 a\n2 3 a\n3"
     machine = Transducer.from_text(text, semiring="tropical", tape=None)
-    monkeypatch.setattr(arcs, "MOST_RIVALS", 3)
+    monkeypatch.setattr(distinct, "MOST_RIVALS", 3)
     lattice = Lattice.from_arrays(["a", "b"], np.zeros((6, 2))) @ machine
     assert lattice.best()["label"] == ("a",) * 6
     assert np.isnan(lattice.best().probability)
@@ -158,7 +158,7 @@ def test_the_n_best_need_no_deterministic_form(kind: Any, monkeypatch: pytest.Mo
     """Where there is none, neither of the machine nor on the sentence: by search over prefixes."""
     monkeypatch.setattr(ambiguity, "MAX_STATES", 0)
     monkeypatch.setattr(ambiguity, "_MOST_RIVALS", 0)
-    monkeypatch.setattr(arcs, "MOST_RIVALS", 0)
+    monkeypatch.setattr(distinct, "MOST_RIVALS", 0)
     searched = 0
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
