@@ -11,10 +11,10 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property, wraps  # noqa: TID251 (made_once is one)
+from functools import cached_property, partial, wraps  # noqa: TID251 (made_once is one)
 from threading import RLock
 from types import MappingProxyType, ModuleType
 from typing import Any, Self, TypeVar, cast, overload
@@ -193,11 +193,62 @@ def given_state(owner: object) -> dict[str, object]:
     }
 
 
-def memoised(size: int) -> Callable[[F], F]:
-    """Return a decorator: the last `size` values of a function are kept, by hashable arguments."""
+def bytes_of(value: object) -> int:
+    """Return about how many bytes arrays and containers take that the library's objects hold.
+
+    What is only referred to is counted, too; numbers and strings in containers as 32 bytes each.
+    """
+    total, seen, todo = 0, set[int](), [value]
+    while todo:
+        one = todo.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, Mapping):
+            todo += [*one.keys(), *one.values()]
+        elif isinstance(one, tuple | list | set | frozenset | deque):
+            atoms = isinstance(next(iter(one), None), int | float | str | bytes)
+            total += 32 * len(one)
+            todo += () if atoms else one
+        elif isinstance(one, partial):
+            todo += [one.args, one.keywords]
+        elif hasattr(one, "nbytes"):  # an array, or a scalar, of NumPy
+            base = getattr(one, "base", None)
+            todo += [] if base is None else [base]
+            total += one.nbytes if base is None else 0
+        elif type(one).__module__.partition(".")[0] == __name__.partition(".")[0]:
+            todo += getattr(one, "__dict__", {}).values()
+            slots = [name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ())]
+            todo += [getattr(one, name, None) for name in slots]
+    return total
+
+
+MOST_BYTES = 16_000_000
+"""What the values of a function that are kept hold together, but for the last few."""
+
+_LAST = 4  # are kept whatever they hold: those of the taggers that are in use
+
+
+def memoised(size: int, most: int = MOST_BYTES) -> Callable[[F], F]:
+    """Return a decorator: the last `size` values of a function are kept, by hashable arguments.
+
+    Fewer where they hold more than `most` bytes, but for the last four.
+    """
 
     def decorated(function: F) -> F:
         kept: OrderedDict[Hashable, Any] = OrderedDict()  # the one last used comes last
+        held: dict[Hashable, int] = {}
+        turns = Turns()
+        last: list[Hashable] = []  # what was made last: it may hold more than when it was new
+
+        def keep(key: Hashable, value: object) -> None:
+            for before in last:
+                if before in kept:
+                    held[before] = bytes_of((before, kept[before]))
+            last[:] = [key]
+            kept[key], held[key] = value, bytes_of((key, value))
+            while len(kept) > size or (len(kept) > _LAST and sum(held.values()) > most):
+                held.pop(kept.popitem(last=False)[0], None)
 
         @wraps(function)
         def found(*arguments: Hashable, **named: Hashable) -> Any:
@@ -207,14 +258,11 @@ def memoised(size: int) -> Callable[[F], F]:
                 with making(function, key):
                     value = kept.get(key, _ABSENT)
                     if value is _ABSENT:
-                        value = kept[key] = function(*arguments, **named)
-            try:
-                kept.move_to_end(key)
-            except KeyError:  # another thread has dropped it
-                return value
+                        value = function(*arguments, **named)
+                        with turns.lock:
+                            keep(key, value)
             with suppress(KeyError):  # another thread has dropped it
-                while len(kept) > size:
-                    kept.popitem(last=False)
+                kept.move_to_end(key)
             return value
 
         return cast("F", found)

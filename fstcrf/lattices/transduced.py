@@ -296,7 +296,7 @@ def _asked(*what: Hashable) -> Iterator[int]:  # noqa: ARG001 (by which it is ke
     return count()
 
 
-@memoised(128)  # a corpus has sentences of many lengths; some 3 MB each at most
+@memoised(128, most=400_000_000)  # of sentences of many lengths; some 3 MB each at most
 def _template(
     program: Program, shapes: tuple[tuple[int, ...], ...], machine: Transducer, tape: int
 ) -> _Template | None:

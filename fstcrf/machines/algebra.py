@@ -10,11 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 
-from fstcrf.arguments import one_of, whole_number
+from fstcrf.arguments import check_strings, one_of, whole_number
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError, TooLargeError
 from fstcrf.kernel.acyclic import connected
@@ -31,8 +31,6 @@ MAX_ARCS = 20_000_000
 
 MAX_DEPTH = 2_000
 """Machines within each other, where one takes the place of a symbol of another one."""
-
-_Number = TypeVar("_Number", int, Array)
 
 _FEW = 16
 """States, or arcs of a state, that are looked at one by one; a state takes as long as so many."""
@@ -201,9 +199,9 @@ class _Product:
                 reached = distinct(*(part[3] for part in parts[-3:])).tolist()
             states = [state for state in reached if state not in seen]
             seen.update(reached)
-        source, read, written, target, score = list(zip(*rows, strict=True)) or [()] * 5
-        numbers = (np.asarray(x, dtype=np.int64) for x in (source, read, written, target))
-        parts.append((*numbers, np.asarray(score, dtype=np.float64)))
+        *numbers, scores = list(zip(*rows, strict=True)) or [()] * 5
+        source, read, written, target = (np.asarray(x, dtype=np.int64) for x in numbers)
+        parts.append((source, read, written, target, np.asarray(scores, dtype=np.float64)))
         every = np.sort(np.fromiter(seen, dtype=np.int64))
         p, q, _ = self._pair(every)
         numbered: list[_Columns] = [
@@ -212,7 +210,11 @@ class _Product:
         ]
         return numbered, self.first.final[p] + self.second.final[q]
 
-    def _state(self, p: _Number, q: _Number, *, alone: bool) -> _Number:
+    @overload
+    def _state(self, p: int, q: int, *, alone: bool) -> int: ...
+    @overload
+    def _state(self, p: Array, q: Array, *, alone: bool) -> Array: ...
+    def _state(self, p: int | Array, q: int | Array, *, alone: bool) -> int | Array:
         return (p * len(self.second.final) + q) * 2 + alone
 
     def _pair(self, state: Longs) -> tuple[Longs, Longs, Bools]:
@@ -250,7 +252,7 @@ class _Product:
         p, q = divmod(state // 2, len(self.second.final))
         begin, end = self.row.offsets[p : p + 2].tolist()
         met = self._met(q, -1, self.size - 2)
-        return end - begin <= _FEW >= met.stop - met.start
+        return bool(max(end - begin, met.stop - met.start) <= _FEW)
 
     def _met(self, q: int, label: int, last: int | None = None) -> slice:
         """Return the places of the second machine's arcs from a state that read a label."""
@@ -378,10 +380,7 @@ def replaced(root: Transducer, parts: Mapping[str, Transducer], depth: int) -> T
     TooLargeError
         More than `MAX_ARCS` arcs.
     """
-    if not isinstance(parts, Mapping) or not all(
-        isinstance(x, str) and isinstance(part, type(root)) for x, part in parts.items()
-    ):
-        raise OptionError("replace takes a mapping of symbols to transducers: {symbol: machine}")
+    _check_parts(parts, type(root))
     every, depth = [root, *parts.values()], whole_number(depth, "depth")
     for machine in every[1:]:
         _same_semiring(root, machine)
@@ -400,14 +399,13 @@ def replaced(root: Transducer, parts: Mapping[str, Transducer], depth: int) -> T
             machine, own = every[which], calls[which]
             begin, home = (np.concatenate(column) for column in zip(*copies, strict=True))
             plain = np.flatnonzero(writes[which] >= -1)
-            numbers = reads[which][plain], writes[which][plain], machine.score[plain]
-            i, o, score = (np.tile(column, len(begin)) for column in numbers)
+            i, o = (np.tile(side[which][plain], len(begin)) for side in (reads, writes))
             source, target = (_shifted(x[plain], begin) for x in (machine.source, machine.target))
-            columns.append((source, i, o, target, score))
+            columns.append((source, i, o, target, np.tile(machine.score[plain], len(begin))))
             if which or home[0] >= 0:
                 ends = np.flatnonzero(machine.final > -np.inf)
-                weight = np.tile(machine.final[ends], len(begin))
-                columns.append(_silent(_shifted(ends, begin), np.repeat(home, len(ends)), weight))
+                score: Floats = np.tile(machine.final[ends], len(begin))
+                columns.append(_silent(_shifted(ends, begin), np.repeat(home, len(ends)), score))
             for part, end, arcs, place in own.by_part if left else ():
                 first = states + np.arange(len(begin) * len(end)) * len(every[part].final)
                 states += len(first) * len(every[part].final)
@@ -421,6 +419,12 @@ def replaced(root: Transducer, parts: Mapping[str, Transducer], depth: int) -> T
     tape = next((machine.tape for machine in every if machine.tape is not None), None)
     final = np.append(root.final, np.full(states - len(root.final), -np.inf))
     return trimmed(made(replace(root, tape=tape), columns, final, written, read))
+
+
+def _check_parts(parts: object, kind: type) -> None:
+    if not (isinstance(parts, Mapping) and all(isinstance(part, kind) for part in parts.values())):
+        raise OptionError("replace takes a mapping of symbols to transducers: {symbol: machine}")
+    check_strings(parts, "a symbol to replace")
 
 
 class _Calls(NamedTuple):

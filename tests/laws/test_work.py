@@ -291,6 +291,17 @@ def test_rules_for_each_of_many_types() -> None:
     assert two.lines / one.lines < 4.5
 
 
+@pytest.mark.usefixtures("watchdog")
+def test_long_labels_are_not_compared() -> None:
+    """That takes the product of their lengths, for a message."""
+    labels = ["O", "B-" + "xy" * 100_000, "B-xyz"]
+    with pytest.raises(GrammarError, match="no label") as caught:
+        Grammar.from_text(f'export X = "[B-{"yx" * 100_000}]";', labels).accepts(["O"])
+    assert len(str(caught.value)) <= 600
+    with pytest.raises(GrammarError, match="the nearest are 'B-xyz'"):
+        Grammar.from_text('export X = "[B-xyy]";', labels).accepts(["O"])
+
+
 def test_components_of_a_long_chain() -> None:
     found = components([[k + 1] for k in range(99_999)] + [[]])
     assert len(found) == 100_000

@@ -226,9 +226,14 @@ def test_several_calls_answer_as_one(
 ) -> None:
     one, ask = batch(np.random.default_rng(1)), QUESTIONS[question]
     wanted = flat(ask(one))
-    calls = []
+    calls: list[tuple[int, int]] = []
     part = Bound.part
-    monkeypatch.setattr(Bound, "part", lambda self, *run: calls.append(run) or part(self, *run))
+
+    def counted(self: Bound, first: int, end: int) -> Bound:
+        calls.append((first, end))
+        return part(self, first, end)
+
+    monkeypatch.setattr(Bound, "part", counted)
     for module in (blocks, decoding, native):
         monkeypatch.setattr(module, "CALL_STEPS", steps)
     found = flat(ask(one))

@@ -57,10 +57,14 @@ def only_tape(sets: LabelSets, tape: str | None) -> str:
     return tape
 
 
+_COMPARED = 200  # characters of names that are compared: that takes the square of them
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: the known names that look like it."""
     candidates = list(dict.fromkeys(known))
-    folded = {candidate.lower(): candidate for candidate in candidates}
+    short = [x for x in (name, *candidates) if len(x) <= _COMPARED]
+    folded = {x.lower(): x for x in short[1:]} if name in short[:1] else {}
     close = get_close_matches(name.lower(), folded, n=3, cutoff=0.5)
     # Letters in another order are nearer than other letters.
     close.sort(key=lambda each: -SequenceMatcher(None, name.lower(), each).quick_ratio())
