@@ -255,7 +255,7 @@ def _check_several(addresses: object) -> None:
         raise OptionError(f"the addresses are {addresses!r}, expected a list; or call parse or tag")
 
 
-def _tokens(addresses: Iterable[str], first: int) -> list[list[str]]:
+def _tokens(addresses: Iterable[Any], first: int) -> list[list[str]]:
     """Return the tokens of addresses, of which the first has this number."""
     found = []
     for number, address in enumerate(addresses, first):

@@ -388,7 +388,7 @@ class ArcRow:
         self, spans: Sequence[Segment], index: Mapping[str, int]
     ) -> tuple[Longs, Longs, Longs]:
         """Return the columns of spans that may be there."""
-        for number, span in enumerate(spans):
+        for number, span in enumerate(cast("Sequence[Any]", spans)):
             if not isinstance(span, Sequence) or isinstance(span, str) or len(span) != 3:
                 raise OptionError(
                     f"segment {number} is {span!r}, expected a tuple: start, end (exclusive), label"

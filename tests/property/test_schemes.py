@@ -22,7 +22,7 @@ from fstcrf.text.corpus import (
     span_arrays,
     spans,
 )
-from fstcrf.text.corpus.schemes import Illegal
+from fstcrf.text.corpus.schemes import Illegal, written_spans
 
 SCHEMES = ["io", "iob1", "iob2", "bioes", "bilou"]
 ILLEGAL: tuple[Illegal, ...] = ("repair", "drop", "raise")
@@ -50,7 +50,7 @@ def span_lists(draw: st.DrawFn) -> tuple[list[Span], int]:
 @given(span_lists(), st.sampled_from(SCHEMES))
 def test_spans_of_labels_of_spans(case: tuple[list[Span], int], scheme: str) -> None:
     found, length = case
-    labels = labels_from_spans(found, length, scheme)
+    labels = written_spans(found, length, scheme)
     kept = joined(found) if scheme == "io" else found
     for illegal in ILLEGAL:
         assert spans(labels, scheme, illegal=illegal) == kept
@@ -128,10 +128,10 @@ def test_labels_of_many_sentences(data: st.DataObject, scheme: str) -> None:
             size = data.draw(st.integers(1, length - at))
             kind = data.draw(st.sampled_from((0, 1, 2, None)))
             if kind is not None:
-                own.append((at, at + size, types[kind]))
+                own.append(Span(at, at + size, types[kind]))
                 spans.append((offsets[-1] + at, offsets[-1] + at + size, kind))
             at += size
-        labels.append(labels_from_spans(own, length, scheme))
+        labels.append(written_spans(own, length, scheme))
         offsets.append(offsets[-1] + length)
     start, end, kinds = np.asarray(spans, dtype=np.int64).reshape(-1, 3).T
     spelling = Spelling((*types, "O"), scheme)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fstcrf.errors import OptionError
-from fstcrf.ext.compat import install
+from fstcrf.ext.compat import DROP_INS, install
 
 
 def run(code: str) -> str:
@@ -43,6 +43,30 @@ def test_parts_of_the_real_package_do_not_stay() -> None:
         "print(parser.TrainLogParser.__module__)\n"
     )
     assert said == "fstcrf.ext.compat.pycrfsuite.log\n"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", DROP_INS)
+@pytest.mark.parametrize("before", [False, True], ids=["first", "behind the package"])
+def test_parts_of_a_drop_in_are_its_own(name: str, before: bool) -> None:
+    """A class is the same one in whichever part of the package it is looked up."""
+    pytest.importorskip(name, reason=f"{name} is not installed")
+    said = run(
+        f"NAME, BEFORE = {name!r}, {before}\n"
+        "import importlib, pkgutil\n"
+        "if BEFORE: importlib.import_module(NAME)\n"
+        "import fstcrf.ext.compat as compat\n"
+        "compat.install()\n"
+        "whole = importlib.import_module(NAME)\n"
+        "for part in pkgutil.iter_modules(whole.__path__):\n"
+        "    module = importlib.import_module(f'{NAME}.{part.name}')\n"
+        "    assert module.__name__ == f'{compat.DROP_INS[NAME]}.{part.name}'\n"
+        "    for key, value in vars(module).items():\n"
+        "        if isinstance(value, type) and key in vars(whole):\n"
+        "            assert value is getattr(whole, key), (part.name, key)\n"
+        "            print(part.name, key)\n"
+    )
+    assert {"pycrfsuite": "_pycrfsuite Tagger", "sklearn_crfsuite": "estimator CRF"}[name] in said
 
 
 def test_no_drop_in() -> None:

@@ -36,9 +36,9 @@ def acceptor(**changed: Any) -> Acceptor:
 
 def test_walk() -> None:
     machine = acceptor()
-    assert machine.walk("a") == 0.5
-    assert machine.walk("abb") == -1.5
-    assert machine.walk("") == machine.walk("ba") == -np.inf
+    assert machine.walk(["a"]) == 0.5
+    assert machine.walk(["a", "b", "b"]) == -1.5
+    assert machine.walk([]) == machine.walk(["b", "a"]) == -np.inf
     assert machine.weighted
     assert not acceptor(score=None, final=np.asarray([-np.inf, 0.0])).weighted
 
@@ -69,11 +69,11 @@ def test_what_it_checks(changed: dict[str, Any], error: type[Exception], message
 
 def test_walk_checks_what_it_reads() -> None:
     with pytest.raises(LabelError, match="unknown label 'c'"):
-        acceptor().walk("ac")
+        acceptor().walk(["a", "c"])
     with pytest.raises(LabelError, match="unknown label 'c' of tape 'pos'"):
-        acceptor(tapes=("pos",)).walk("c")
+        acceptor(tapes=("pos",)).walk(["c"])
     with pytest.raises(ShapeError, match=r"\[1, 1\] labels, expected 1 of one length"):
-        acceptor().walk("a", "a")
+        acceptor().walk(["a"], ["a"])
 
 
 def test_a_product_that_is_too_large() -> None:

@@ -11,6 +11,7 @@ For test suites of others there is a plugin of pytest: ``pytest -p fstcrf.ext.co
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,9 @@ def install(*names: str) -> None:
         for loaded in [key for key in sys.modules if key.startswith(f"{name}.")]:
             del sys.modules[loaded]  # parts of the real package
         sys.modules[name] = module
+        for part in pkgutil.iter_modules(module.__path__):  # else they would be loaded once more
+            own = importlib.import_module(f"{DROP_INS[name]}.{part.name}")
+            sys.modules[f"{name}.{part.name}"] = own
 
 
 _, __getattr__ = importer(__name__)

@@ -108,7 +108,7 @@ def as_sentence(
             return Sentence({})
         raise DataError("rows of strings need column names: columns=('word', ...)")
     for position, row in enumerate(sentence):
-        if isinstance(row, str) or not isinstance(row, Sequence) or len(row) != len(columns):
+        if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != len(columns):
             raise DataError(f"row {row!r} has not the columns {tuple(columns)}", token=position)
     return Sentence({name: [row[i] for row in sentence] for i, name in enumerate(columns)})
 
@@ -152,7 +152,7 @@ class Column:
     @classmethod
     def from_strings(cls, strings: Iterable[str]) -> Column:
         """Intern strings, numbering them by first appearance."""
-        index: dict[str, int] = {}
+        index: dict[Any, int] = {}
         try:
             ids = [index.setdefault(string, len(index)) for string in strings]
         except TypeError as error:  # Python's own says which type

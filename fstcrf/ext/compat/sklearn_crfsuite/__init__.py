@@ -1,7 +1,7 @@
 """A drop-in for sklearn-crfsuite: an estimator of scikit-learn over CRFsuite's models.
 
-``sys.modules["sklearn_crfsuite"] = fstcrf.ext.compat.sklearn_crfsuite`` is all it takes. It needs
-scikit-learn: ``pip install fstcrf[sklearn]``.
+``fstcrf.ext.compat.install("sklearn_crfsuite")`` is all it takes. It needs scikit-learn:
+``pip install fstcrf[sklearn]``.
 """
 
 from fstcrf.ext.compat.sklearn_crfsuite import metrics, scorers, utils
