@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, label_tuple, real_array, real_number
+from fstcrf.arguments import LabelSet, integer_array, label_tuple, real_array, real_number
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import (
     DataError,
@@ -322,10 +322,10 @@ def _span_columns(
 
 
 def _whole(values: ArrayLike, name: str) -> Longs:
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ShapeError(f"{name} is {array.dtype} {list(array.shape)}, expected whole numbers [E]")
-    return array.astype(np.int64, copy=False)
+    array = integer_array(values, name, np.int64, expected="whole numbers [E]")
+    if array.ndim != 1:
+        raise ShapeError(f"{name} is {list(array.shape)}, expected whole numbers [E]")
+    return array
 
 
 def _checked_arcs(

@@ -16,6 +16,7 @@ from fstcrf.arguments import (
     check_array,
     check_range,
     check_scores,
+    integer_array,
     label_tuple,
     one_of,
     real_array,
@@ -79,7 +80,8 @@ class Transducer:
     Raises
     ------
     ShapeError
-        Arrays of other types or sizes, those in `named` too; a state or a symbol that there is not; no state.
+        Arrays of other types or sizes, those in `named` too; a state or a symbol that there is
+        not; no state.
     LabelError
         A symbol that is there twice; ``<eps>`` among the symbols.
     NumericError
@@ -394,7 +396,8 @@ class Transducer:
         r"""Return the transducer of a text in AT&T's format, as ``fstprint`` writes it.
 
         Each line is ``source target input output [cost]``, or ``state [cost]`` for an end; costs
-        are −score. The first line's source is the start; ``<eps>`` is no symbol.
+        are −score. The first line's source is the start; ``<eps>`` is no symbol. A column of
+        numbers alone is refused: they may be ids, of which 0 is no symbol, or names.
 
         Parameters
         ----------
@@ -418,8 +421,11 @@ class Transducer:
             (machine.ilabel, machine.isymbols),
             (machine.olabel, machine.osymbols),
         ):
-            if table is None and label.any():
-                raise DataError(f"symbols are names, not numbers such as {label.max()}")
+            if table is None and len(label):
+                raise DataError(
+                    f"symbols are names, not numbers such as {label.max()}: write names, and <eps> "
+                    "where nothing is read or written"
+                )
         return cls._of(replace(machine, semiring=semiring), tape)
 
     @classmethod
@@ -741,12 +747,11 @@ def _check_symbols(name: str, symbols: tuple[str, ...]) -> None:
 
 
 def _whole(name: str, values: ArrayLike) -> Ints:
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
-        raise ShapeError(
-            f"transducer: {name} is {array.dtype} {list(array.shape)}, expected integers [arcs]"
-        )
-    return array.astype(np.int32)
+    what = f"transducer: {name}"
+    array = integer_array(values, what, np.int32, expected="integers [arcs]")
+    if array.ndim != 1:
+        raise ShapeError(f"{what} is {list(array.shape)}, expected integers [arcs]")
+    return array
 
 
 def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints, tuple[str, ...]]:
