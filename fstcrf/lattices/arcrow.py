@@ -333,7 +333,8 @@ class ArcRow:
         return self._sum_of([tape], [self._ids(labels, tape)])
 
     def saying(self, said: Said) -> ArcRow:
-        if self.segmented and not (said and isinstance(said[0], str)):
+        tapes = len(self.on) > 1 and any(x is None or _strings(x) for x in cast("Any", said))
+        if self.segmented and not tapes and not (said and isinstance(said[0], str)):
             tape, spans = self._of_segments, cast("Sequence[Segment]", said)
             index = {label: k for k, label in enumerate(self.on[tape].labels)}
             found = arcproducts.exactly(self.engine.clocked, tape, *self._checked(spans, index))
@@ -341,6 +342,8 @@ class ArcRow:
             several = len(self.on) > 1 and said and not isinstance(said[0], str)
             found = self.engine
             for tape, labels in enumerate(cast("Any", said if several else [said])):
+                if labels is None:  # any
+                    continue
                 found = arcproducts.spelling(found, tape, self._ids(labels, tape))
         return replace(self.settled, free=found, rules=(), frames=None)
 
@@ -604,3 +607,8 @@ class ArcRow:
         grammar = tuple((rule.acceptor.name, f"arcs, of {rule.over}") for rule in self.rules)
         each = -(-arcs // tokens)
         return Plan(tuple(axes), grammar, 1, 0, -(-nodes // tokens), each, each)
+
+
+def _strings(labels: Any) -> bool:
+    """Whether it is a sequence of labels, and no label itself or segment."""
+    return not isinstance(labels, str) and (not len(labels) or isinstance(labels[0], str))

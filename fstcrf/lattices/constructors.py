@@ -64,6 +64,7 @@ def from_spans(
     *,
     labels: LabelSet | None = None,
     nested: bool = False,
+    tape: str = SEGMENT,
 ) -> ArcRow:
     """Return the lattice of sets of spans that do not overlap; see `Lattice.from_spans`."""
     if nested:
@@ -87,7 +88,7 @@ def from_spans(
     if not free < np.inf:
         raise NumericError(f"outside is {free}, expected a number or -inf")
     arcs = _segment_arcs(size, *given, value, *_free_pairs(), free=(len(known), free))
-    return ArcRow(arcs, (Tape(SEGMENT, names, segments=True),), len(value))
+    return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
 def from_words(
@@ -173,7 +174,13 @@ def word_arcs(
     )
 
 
-def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None) -> ArcRow:
+def from_ctc(
+    scores: ArrayLike,
+    blank: int | str = 0,
+    *,
+    labels: LabelSet | None = None,
+    tape: str = SEGMENT,
+) -> ArcRow:
     """Return the lattice of frames that collapse to strings; see `Lattice.from_ctc`."""
     value = potentials(scores, "scores", [(None, None)])
     size = value.shape[1]
@@ -187,7 +194,7 @@ def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None
         raise TooLargeError(f"{size:,} symbols: their pairs are too many to write out")
     arcs = _frame_arcs(value, int(column))
     frames = Frames(value, int(column), None)
-    return ArcRow(arcs, (Tape(SEGMENT, names, segments=True),), frames=frames)
+    return ArcRow(arcs, (Tape(tape, names, segments=True),), frames=frames)
 
 
 def from_machine(

@@ -124,11 +124,14 @@ class DenseRow(Taped):
         return Questions(self).nbest(n)  # a label sequence has one path
 
     def saying(self, said: Said) -> Self:
-        parts = cast("Sequence[Sequence[str]]", (said,) if len(self.tapes) == 1 else said)
+        parts = cast("Sequence[Sequence[str] | None]", (said,) if len(self.tapes) == 1 else said)
         if len(parts) != len(self.tapes):
             raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(self.tapes)}")
         masks = []
         for tape, labels in zip(self.tapes, parts, strict=True):
+            if labels is None:  # any
+                masks.append(np.ones((len(self), len(self.program.labels(tape))), dtype=bool))
+                continue
             if len(labels) != len(self):
                 raise ShapeError(f"{len(labels)} labels for {len(self)} tokens")
             topology = self.program.chain[tape].topology

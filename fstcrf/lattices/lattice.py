@@ -218,6 +218,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         *,
         labels: LabelSet | None = None,
         nested: bool = False,
+        tape: str = "segment",
     ) -> AnyLattice:
         """Return the lattice of all sets of spans that do not overlap.
 
@@ -234,6 +235,8 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             the last of the lattice's labels.
         nested : bool
             Sets whose spans may lie within one another: refused, they are no paths.
+        tape : str
+            Its name.
 
         Raises
         ------
@@ -246,11 +249,17 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         NumericError
             NaN or +inf.
         """
-        return cls(constructors.from_spans(length, spans, outside, labels=labels, nested=nested))
+        options: Any = {"labels": labels, "nested": nested, "tape": tape}
+        return cls(constructors.from_spans(length, spans, outside, **options))
 
     @classmethod
     def from_ctc(
-        cls, scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None
+        cls,
+        scores: ArrayLike,
+        blank: int | str = 0,
+        *,
+        labels: LabelSet | None = None,
+        tape: str = "segment",
     ) -> AnyLattice:
         """Return the lattice of frames that collapse to strings.
 
@@ -263,6 +272,8 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             The column of the blank, or its label.
         labels : sequence of V str, or mapping of int to str, optional
             Symbols; numbers from "0" on, and "<blank>", when absent.
+        tape : str
+            Its name.
 
         Raises
         ------
@@ -275,7 +286,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         TooLargeError
             V² above 30 million: the pairs of symbols are too many to write out.
         """
-        return cls(constructors.from_ctc(scores, blank, labels=labels))
+        return cls(constructors.from_ctc(scores, blank, labels=labels, tape=tape))
 
     @property
     def dense(self) -> DenseRow:

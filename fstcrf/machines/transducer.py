@@ -80,8 +80,7 @@ class Transducer:
     Raises
     ------
     ShapeError
-        Arrays of other types or sizes, those in `named` too; a state or a symbol that there is
-        not; no state.
+        Arrays of other types or sizes; a state or a symbol that there is not; no state.
     LabelError
         A symbol that is there twice; ``<eps>`` among the symbols.
     NumericError
@@ -122,9 +121,6 @@ class Transducer:
             check_range("transducer", name, getattr(self, name), limit, least)
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
-        size = len(self.score) + len(self.final)
-        for name, uses in self.named.items():
-            check_array("transducer", f"named[{name!r}]", uses, np.float64, size)
         self._settle()
         if self.tape is None and not self.is_acceptor:
             raise OptionError(
@@ -610,8 +606,9 @@ class Transducer:
         export: str | None = None,
         weights: Mapping[str, float] | None = None,
         tape: str = "output",
+        semiring: Semiring = "tropical",
     ) -> Transducer:
-        """Return a grammar, or an export of a ``.grm`` file, as a transducer; it is tropical.
+        """Return a grammar, or an export of a ``.grm`` file, as a transducer.
 
         A relation, such as ``x : y``, writes a tape. Another expression is an acceptor with all its
         alternatives: it may be one that has no deterministic form of 10,000 states.
@@ -628,6 +625,9 @@ class Transducer:
             The costs of names, ``<?name>``; 0 when absent.
         tape : str
             The tape that a relation writes.
+        semiring : {"tropical", "log"}
+            As for the class: the costs of several alternatives for one string are the lowest of
+            them, or add up as probabilities do.
 
         Raises
         ------
@@ -646,7 +646,7 @@ class Transducer:
         >>> spans.output_symbols
         ('NP',)
         """
-        made: Transducer = relations.from_grammar(source, labels, export, weights, tape)
+        made: Transducer = relations.from_grammar(source, labels, export, weights, tape, semiring)
         return made
 
     def by_name(self, gradient: Floats) -> dict[str, float]:
@@ -656,7 +656,18 @@ class Transducer:
         ----------
         gradient : float64 [A + Q]
             The derivative in the score of each arc, and each end.
+
+        Raises
+        ------
+        ShapeError
+            Another number of derivatives.
         """
+        size = len(self.score) + len(self.final)
+        gradient = real_array(gradient, "gradient")
+        if gradient.shape != (size,):
+            raise ShapeError(
+                f"gradient is {list(gradient.shape)}, expected [{size}]: arcs, then states"
+            )
         return {name: -float(uses @ gradient) for name, uses in self.named.items()}
 
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:
