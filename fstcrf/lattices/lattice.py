@@ -505,6 +505,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         if len(other.on) == 1 and any(t.written and t.name == other.on[0].name for t in self.on):
             number = self.tapes.index(other.on[0].name)
             return cast("JointLattice", type(self)(transduced.timed(self.row, other.row, number)))
+        transduced.warn_beside(self.row, other.row)
         parts: list[Lattice] = [self, other]
         return cast("JointLattice", composition.composed(parts, {}))
 
@@ -559,9 +560,10 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
 
     @property
     def machine(self) -> openfst.FstArrays:
-        """The lattice as flat arrays of an acceptor.
+        """The lattice as flat arrays of an acceptor, or of a transducer where one has been composed.
 
-        Over the labels of all tapes together; of arcs, over those of the first tape.
+        It reads the labels of all tapes together but those that transducers write, or of the first
+        tape where tapes have labels at different arcs. It writes what the last transducer writes.
         """
         return self.row.machine
 
@@ -583,8 +585,12 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return found
 
     def to_att(self) -> str:
-        """Return the lattice as AT&T text: source, target, input and cost of every arc."""
-        return openfst.att_text(self.machine, acceptor=True)
+        """Return the lattice as AT&T text: source, target, input and cost of every arc.
+
+        Where a transducer has been composed, its output stands behind the input.
+        """
+        acceptor = not any(tape.written for tape in self.on)
+        return openfst.att_text(self.machine, acceptor=acceptor)
 
     def draw(
         self,
