@@ -6,7 +6,7 @@ import operator
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 LabelSet: TypeAlias = Sequence[str] | Mapping[int, str]
 """The labels of a tape: in their order, or by their numbers, 0 to L - 1."""
 
+_T = TypeVar("_T", bound=np.signedinteger)
+
 _STR, _DOUBLE = {str}, np.dtype(np.float64)
+LARGEST_SCORE = 1e300
+"""Size of the scores and costs that are read, so that sums of many stay finite numbers."""
+
 _REAL = "biuf"
 """Kinds of dtypes: bool, integers, floating point."""
 
@@ -186,6 +191,37 @@ def real_array(values: ArrayLike, name: str, *, error: type[FstcrfError] = Shape
     if numbers.dtype.kind not in _REAL:
         raise error(f"{name} is no array of numbers: its dtype is {numbers.dtype}")
     return np.array(numbers, dtype=np.float64, order="C")
+
+
+def integer_array(
+    values: ArrayLike,
+    name: str,
+    dtype: type[_T],
+    *,
+    expected: str = "whole numbers",
+    error: type[FstcrfError] = ShapeError,
+) -> NDArray[_T]:
+    """Return a copy of an array of integers as a signed type; numbers outside it would wrap."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, OverflowError) as problem:
+        raise error(f"{name} is no array of numbers: {problem}") from None
+    if array.size and array.dtype.kind not in "iu":
+        raise error(f"{name} is {array.dtype} {list(array.shape)}, expected {expected}")
+    check_fits(array, name, dtype, error=error)
+    return array.astype(dtype)
+
+
+def check_fits(
+    array: Array, name: str, dtype: type[np.integer], *, error: type[FstcrfError] = ShapeError
+) -> None:
+    """Refuse whole numbers that an integer type cannot hold."""
+    limits = np.iinfo(dtype)
+    for value in (array.min(), array.max()) if array.size else ():
+        if not limits.min <= int(value) <= limits.max:
+            raise error(
+                f"{name} holds {value}, expected whole numbers from {limits.min} to {limits.max}"
+            )
 
 
 def _plain(objects: NDArray[Any]) -> NDArray[Any]:

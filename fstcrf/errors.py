@@ -282,8 +282,9 @@ class MissingDependencyError(FstcrfError, ImportError):
 class LabelWarning(UserWarning):
     """Gold labels were repaired or left out (`on_illegal`), are not known, or in no answer.
 
-    Or labels of a tagger are in no labelling that the scheme of a grammar allows; or a text has
-    symbols that other programs write where nothing is read or written.
+    Or labels of a tagger are in no labelling that the scheme of a grammar allows. Or a text has
+    symbols that other programs write for an empty input or output. Or a lattice has the labels of
+    a tape that a transducer writes, but not its name.
     """
 
 

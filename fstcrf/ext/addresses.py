@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray

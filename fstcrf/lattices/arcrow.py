@@ -38,7 +38,7 @@ from fstcrf.lattices.findings import (
     ProbableSpans,
     SegmentCounts,
 )
-from fstcrf.lattices.machines import joint_arrays
+from fstcrf.lattices.machines import joint_arrays, joint_symbol
 from fstcrf.lattices.pathquestions import refuse_options
 from fstcrf.lattices.paths import Path, share
 from fstcrf.lattices.questions import Questions
@@ -359,7 +359,8 @@ class ArcRow:
     def saying(self, said: Said) -> ArcRow:
         if not isinstance(said, list | tuple):
             said = list(items_of(said, "the labels are", "a list of labels or segments"))
-        if self.segmented and not (said and isinstance(said[0], str)):
+        tapes = len(self.on) > 1 and any(x is None or _strings(x) for x in cast("Any", said))
+        if self.segmented and not tapes and not (said and isinstance(said[0], str)):
             tape, spans = self._of_segments, cast("Sequence[Segment]", said)
             index = {label: k for k, label in enumerate(self.on[tape].labels)}
             found = arcproducts.exactly(self.engine.clocked, tape, *self._checked(spans, index))
@@ -367,6 +368,8 @@ class ArcRow:
             several = len(self.on) > 1 and said and not isinstance(said[0], str)
             found = self.engine
             for tape, labels in enumerate(cast("Any", said if several else [said])):
+                if labels is None:  # any
+                    continue
                 found = arcproducts.spelling(found, tape, self._ids(labels, tape))
         return replace(self.single, free=found, rules=(), frames=None)
 
@@ -607,22 +610,45 @@ class ArcRow:
 
     @made_once
     def machine(self) -> openfst.FstArrays:
-        flat, which = self.engine.explicit
-        label = self.engine.label[:, 0]
-        read = label if which is None else np.where(which >= 0, label[which], -1)
-        symbol = (read + 1).astype(np.int32)
-        table = (openfst.EPSILON, *self.on[0].labels)
+        flat, _ = self.engine.explicit
+        own = [k for k, tape in enumerate(self.on) if not tape.written]
+        written = [k for k, tape in enumerate(self.on) if tape.written]
+        ilabel, isymbols = self._side(own, own[0])
+        olabel, osymbols = self._side(written[-1:], written[-1]) if written else (ilabel, isymbols)
         return openfst.FstArrays(
             start=0,
             source=Ragged(flat.row).rows().astype(np.int32),
             target=flat.target,
-            ilabel=symbol,
-            olabel=symbol,
+            ilabel=ilabel,
+            olabel=olabel,
             score=flat.score,
             final=flat.final,
-            isymbols=table,
-            osymbols=table,
+            isymbols=isymbols,
+            osymbols=osymbols,
         )
+
+    def _side(self, tapes: Sequence[int], chosen: int) -> tuple[Ints, tuple[str, ...]]:
+        """Return the symbols of each arc of a machine, 0: none, and their names.
+
+        They are those of tapes together where each arc has a label of all of them or of none, else
+        those of the chosen one.
+        """
+        which, label = self.engine.explicit[1], self.engine.label[:, tapes]
+        several = len(tapes) > 1 and bool(
+            ((label < 0).all(axis=1) == (label < 0).any(axis=1)).all()
+        )
+        names = self.on[chosen].labels
+        if several:
+            sets = [self.on[k].labels for k in tapes]
+            rows, code = np.unique(label, axis=0, return_inverse=True)
+            named = (rows >= 0).all(axis=1)
+            parts = (zip(sets, row, strict=True) for row in rows[named].tolist())
+            names = tuple(joint_symbol([own[x] for own, x in part]) for part in parts)
+            column = np.where(named, np.cumsum(named) - 1, -1)[code.reshape(-1)]
+        else:
+            column = self.engine.label[:, chosen]
+        read = column if which is None else np.append(column, -1)[which]
+        return (read + 1).astype(np.int32), (openfst.EPSILON, *names)
 
     def plan(self) -> Plan:
         flat, _ = self.engine.explicit
@@ -634,3 +660,8 @@ class ArcRow:
         grammar = tuple((rule.acceptor.name, f"arcs, of {rule.over}") for rule in self.rules)
         each = -(-arcs // tokens)
         return Plan(tuple(axes), grammar, 1, 0, -(-nodes // tokens), each, each)
+
+
+def _strings(labels: Any) -> bool:
+    """Whether it is a sequence of labels, and no label itself or segment."""
+    return not isinstance(labels, str) and (not len(labels) or isinstance(labels[0], str))

@@ -108,7 +108,7 @@ class Lattices(many.Batch[LatticeT]):
         """
         chain = transitions, initial, final
         batch: Lattices[TapeLattice] = arrays.array_lattices(
-            labels, scores, chain, lengths, mask, names, tape=tape
+            labels, scores, chain, lengths, mask, names, tape=tape, copied=True
         )
         return batch
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import (
     LabelSet,
     check_items,
+    integer_array,
     items_of,
     label_tuple,
     real_array,
@@ -71,6 +72,7 @@ def from_spans(
     *,
     labels: LabelSet | None = None,
     nested: bool = False,
+    tape: str = SEGMENT,
 ) -> ArcRow:
     """Return the lattice of sets of spans that do not overlap; see `Lattice.from_spans`."""
     if nested:
@@ -94,7 +96,7 @@ def from_spans(
     if not free < np.inf:
         raise NumericError(f"outside is {free}, expected a number or -inf")
     arcs = _segment_arcs(size, *given, value, *_free_pairs(), free=(len(known), free))
-    return ArcRow(arcs, (Tape(SEGMENT, names, segments=True),), len(value))
+    return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
 def from_words(
@@ -180,7 +182,13 @@ def word_arcs(
     )
 
 
-def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None) -> ArcRow:
+def from_ctc(
+    scores: ArrayLike,
+    blank: int | str = 0,
+    *,
+    labels: LabelSet | None = None,
+    tape: str = SEGMENT,
+) -> ArcRow:
     """Return the lattice of frames that collapse to strings; see `Lattice.from_ctc`."""
     value = potentials(scores, "scores", [(None, None)])
     size = value.shape[1]
@@ -194,7 +202,7 @@ def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None
         raise TooLargeError(f"{size:,} symbols: their pairs are too many to write out")
     arcs = _frame_arcs(value, int(column))
     frames = Frames(value, int(column), None)
-    return ArcRow(arcs, (Tape(SEGMENT, names, segments=True),), frames=frames)
+    return ArcRow(arcs, (Tape(tape, names, segments=True),), frames=frames)
 
 
 def from_machine(
@@ -336,10 +344,10 @@ def _span_columns(
 
 
 def _whole(values: ArrayLike, name: str) -> Longs:
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ShapeError(f"{name} is {array.dtype} {list(array.shape)}, expected whole numbers [E]")
-    return array.astype(np.int64, copy=False)
+    array = integer_array(values, name, np.int64, expected="whole numbers [E]")
+    if array.ndim != 1:
+        raise ShapeError(f"{name} is {list(array.shape)}, expected whole numbers [E]")
+    return array
 
 
 def _checked_arcs(

@@ -131,6 +131,9 @@ class DenseRow(Taped):
             raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(self.tapes)}")
         masks = []
         for tape, labels in zip(self.tapes, parts, strict=True):
+            if labels is None:  # any
+                masks.append(np.ones((len(self), len(self.program.labels(tape))), dtype=bool))
+                continue
             topology = self.program.chain[tape].topology
             ids = topology.label_ids(labels)
             if len(ids) != len(self):

@@ -15,7 +15,7 @@ algorithm; all else is in `fstcrf.lattices.questions`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -45,8 +45,11 @@ Over: TypeAlias = Literal["segments", "tokens"]
 Coupling: TypeAlias = Mapping[tuple[int, int], Floats]
 """Potentials of labels at a token, [L1, L2], or at each, by the numbers of two tapes."""
 
-Said: TypeAlias = Sequence[str] | Sequence[Sequence[str]] | Sequence[tuple[int, int, str]]
-"""Labels, of each of several tapes; or segments."""
+Said: TypeAlias = (
+    "Sequence[str] | Sequence[Sequence[str]] | Sequence[tuple[int, int, str]]"
+    " | Mapping[str, Sequence[str]] | Path[Any]"
+)
+"""Labels, of each of several tapes, by name or in their order; a path; or segments."""
 
 Segment: TypeAlias = tuple[int, int, str]
 """Start, end (exclusive) and label, or type."""

@@ -218,6 +218,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         *,
         labels: LabelSet | None = None,
         nested: bool = False,
+        tape: str = "segment",
     ) -> AnyLattice:
         """Return the lattice of all sets of spans that do not overlap.
 
@@ -234,6 +235,8 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             the last of the lattice's labels.
         nested : bool
             Sets whose spans may lie within one another: refused, they are no paths.
+        tape : str
+            Its name.
 
         Raises
         ------
@@ -246,11 +249,17 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         NumericError
             NaN or +inf.
         """
-        return cls(constructors.from_spans(length, spans, outside, labels=labels, nested=nested))
+        options: Any = {"labels": labels, "nested": nested, "tape": tape}
+        return cls(constructors.from_spans(length, spans, outside, **options))
 
     @classmethod
     def from_ctc(
-        cls, scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None
+        cls,
+        scores: ArrayLike,
+        blank: int | str = 0,
+        *,
+        labels: LabelSet | None = None,
+        tape: str = "segment",
     ) -> AnyLattice:
         """Return the lattice of frames that collapse to strings.
 
@@ -263,6 +272,8 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             The column of the blank, or its label.
         labels : sequence of V str, or mapping of int to str, optional
             Symbols; numbers from "0" on, and "<blank>", when absent.
+        tape : str
+            Its name.
 
         Raises
         ------
@@ -275,7 +286,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         TooLargeError
             V² above 30 million: the pairs of symbols are too many to write out.
         """
-        return cls(constructors.from_ctc(scores, blank, labels=labels))
+        return cls(constructors.from_ctc(scores, blank, labels=labels, tape=tape))
 
     @property
     def dense(self) -> DenseRow:
@@ -494,6 +505,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         if len(other.on) == 1 and any(t.written and t.name == other.on[0].name for t in self.on):
             number = self.tapes.index(other.on[0].name)
             return cast("JointLattice", type(self)(transduced.timed(self.row, other.row, number)))
+        transduced.warn_beside(self.row, other.row)
         parts: list[Lattice] = [self, other]
         return cast("JointLattice", composition.composed(parts, {}))
 
@@ -548,9 +560,10 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
 
     @property
     def machine(self) -> openfst.FstArrays:
-        """The lattice as flat arrays of an acceptor.
+        """The lattice as arrays of an acceptor, or of a transducer if one has been composed.
 
-        Over the labels of all tapes together; of arcs, over those of the first tape.
+        It reads the labels of all tapes together but those that transducers write, or of the first
+        tape where tapes have labels at different arcs. It writes what the last transducer writes.
         """
         return self.row.machine
 
@@ -574,6 +587,8 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
     def to_att(self, *, numeric: bool = False) -> str:
         """Return the lattice as AT&T text: source, target, input and cost of every arc.
 
+        If a transducer has been composed, its output follows the input.
+
         Parameters
         ----------
         numeric : bool
@@ -584,7 +599,8 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         LabelError
             A label that holds a tab, a blank or a line end, and no numbers are written.
         """
-        return openfst.att_text(self.machine, numeric=numeric, acceptor=True)
+        acceptor = not any(tape.written for tape in self.on)
+        return openfst.att_text(self.machine, numeric=numeric, acceptor=acceptor)
 
     def draw(
         self,

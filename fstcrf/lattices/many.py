@@ -7,7 +7,7 @@ when they are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
@@ -22,7 +22,7 @@ from fstcrf.kernel.native import mapped
 from fstcrf.lattices.dense import Dense
 from fstcrf.lattices.engine import Runs
 from fstcrf.lattices.pathquestions import ArrayT_co, refuse_options
-from fstcrf.lattices.paths import Labels, LabelsT_co, Path, labels_of_tapes, shares
+from fstcrf.lattices.paths import Labels, LabelsT_co, Path, labels_of_tapes, said_by_tapes, shares
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import made_once
@@ -651,5 +651,7 @@ def _of_said(
     said = list(items_of(said, "the labels are", "those of each sentence"))
     if len(said) != len(lattices):
         raise ShapeError(f"labellings of {len(said)} sentences for {len(lattices)} lattices")
+    if any(isinstance(one, Path | Mapping) for one in said):
+        said = [said_by_tapes(one, x.tapes) for one, x in zip(said, lattices, strict=True)]
     batch = lattices if isinstance(lattices, Batch) else Batch(lattices)
     return batch.of_said(said, ask, threads)

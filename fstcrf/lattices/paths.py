@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
@@ -198,6 +198,30 @@ class Path(Generic[LabelsT_co]):
         }
         proven = None if self.exact else f"not proven; none scores more than {self.bound:.4g}"
         return display.picture(display.facts({**facts, "best": proven}), display.sequences(rows))
+
+
+def said_by_tapes(said: Any, tapes: Sequence[str]) -> Any:
+    """Return labels of each tape that a path has, or a mapping of tapes to labels; others as given.
+
+    None: of a tape that is not there, whose labels may be any.
+
+    Raises
+    ------
+    OptionError
+        A tape that the lattice does not have.
+    """
+    if isinstance(said, Path):
+        if len(tapes) == 1 and said._placed is not None:  # noqa: SLF001 (this module has both)
+            return said.segments
+        several = len(said.tapes) > 1
+        said = dict(zip(said.tapes, said.labels if several else [said.labels], strict=True))
+    if not isinstance(said, Mapping):
+        return said
+    unknown = next((tape for tape in said if tape not in tapes), None)
+    if unknown is not None:
+        raise OptionError(f"no tape {unknown!r}: there is {', '.join(tapes)}")
+    labels = tuple(said.get(tape) for tape in tapes)
+    return labels if len(tapes) > 1 else labels[0]
 
 
 Path.probability = _WhenAsked(vars(Path)["probability"])  # type: ignore[assignment,misc]

@@ -9,7 +9,7 @@ from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.engine import Said, Segment
+from fstcrf.lattices.engine import Row, Said, Segment
 from fstcrf.lattices.findings import (
     Confidence,
     Interval,
@@ -20,7 +20,7 @@ from fstcrf.lattices.findings import (
     check_share,
 )
 from fstcrf.lattices.pathquestions import ArrayT_co, PathQuestions
-from fstcrf.lattices.paths import LabelsT_co, share
+from fstcrf.lattices.paths import LabelsT_co, said_by_tapes, share
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.plans import warn_unproven
 
@@ -100,8 +100,24 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         """
         return self.marginals(tape)
 
+    def _check_unwritten(self, question: str) -> None:
+        name = next((tape.name for tape in self.on if tape.written), None)
+        if name is not None:
+            raise OptionError(
+                f"{question} are of labels of tokens, and a transducer writes tape {name!r} at "
+                f"boundaries: ask expected({name!r}), or compose transducer.project('input'), "
+                "which scores the same and writes nothing"
+            )
+
     def max_marginals(self) -> ArrayT_co:
-        """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
+        """Return the score of the best path through each label, float64 [T, L]; −inf: none.
+
+        Raises
+        ------
+        OptionError
+            A tape that a transducer writes, whose labels are not those of tokens.
+        """
+        self._check_unwritten("max_marginals")
         found = self.engine.clocked.highest(range(len(self.on)), self.sizes, self.length)
         return cast("ArrayT_co", self.each(found.__getitem__))
 
@@ -114,7 +130,10 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         ------
         NoPathError
             There is no path.
+        OptionError
+            A tape that a transducer writes, whose labels are not those of tokens.
         """
+        self._check_unwritten("arc_marginals")
         self.row.check_alive()
         found = self.engine.clocked.successions(range(len(self.on)), self.sizes)
         return cast("ArrayT_co", self.each(lambda k: found[k][1:]))
@@ -178,9 +197,10 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
 
         Parameters
         ----------
-        said : sequence of str, or of (start, end, label)
+        said : sequence of str, or of (start, end, label), mapping of str to such, or Path
             Labels, of several tapes that have one for each token a sequence of such; segments of
-            the first tape that has such, or labels of the first tape in their order.
+            the first tape that has such, or labels of the first tape in their order. A path, or a
+            mapping, gives the labels of tapes by name; tapes that it lacks may have any labels.
 
         Raises
         ------
@@ -191,11 +211,14 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         OptionError
             A segment outside the text.
         """
-        return float(self.row.saying(said).engine.best_scores[0])
+        return float(self._saying(said).engine.best_scores[0])
 
     def probability(self, said: Said) -> float:
         """Return the probability of all paths that say this and nothing else; raises as `score`."""
-        return share(float(self.row.saying(said).engine.log_z[0]), self.log_partition())
+        return share(float(self._saying(said).engine.log_z[0]), self.log_partition())
+
+    def _saying(self, said: Said) -> Row:
+        return self.row.saying(said_by_tapes(said, self.tapes))
 
     def string_log_partition(
         self, labels: Sequence[str] | Mapping[str, Sequence[str]], *, tape: str | None = None

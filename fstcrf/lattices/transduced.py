@@ -13,6 +13,7 @@ there.
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,7 @@ from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
 from fstcrf.errors import (
     EpsilonCycleError,
     LabelError,
+    LabelWarning,
     OptionError,
     ShapeError,
     TooLargeError,
@@ -336,6 +338,20 @@ def _written(row: Row) -> ArcRow:
     if not isinstance(row, DenseRow):
         return cast("ArcRow", row.arcs())
     return replace(row.without_grammar().arcs(), rules=_rules(row))
+
+
+def warn_beside(row: Row, other: Row) -> None:
+    """Warn about a lattice that is put beside a written tape, and has the labels of that tape."""
+    labels = set(other.on[0].labels)
+    for tape in row.on if len(other.on) == 1 else ():
+        if tape.written and labels == set(tape.labels):
+            warnings.warn(
+                f"a lattice over tape {other.on[0].name!r} has the labels of tape {tape.name!r}, "
+                "which a transducer writes, and another name: it stands beside, and does not score "
+                f"what is written; to score that, make it with tape={tape.name!r}",
+                LabelWarning,
+                stacklevel=3,
+            )
 
 
 def timed(row: Row, scorer: Row, tape: int) -> ArcRow:

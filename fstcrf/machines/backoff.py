@@ -66,6 +66,11 @@ def expanded(machine: Transducer, target: ArrayLike, score: ArrayLike) -> Transd
                 f"more than {MOST_ARCS:,} arcs without failure arcs: give fewer labels"
             )
     taken = np.concatenate(arcs) if arcs else np.zeros(0, dtype=np.int32)
+    ends = np.arange(states)
+    for state in _nearest_first(ahead.tolist()):
+        if machine.final[state] == -np.inf and ahead[state] >= 0:
+            ends[state] = ends[ahead[state]]
+    used = np.append(taken, len(machine.source) + ends)
     return replace(
         machine,
         source=np.repeat(np.arange(states, dtype=np.int32), [len(x) for x in arcs]),
@@ -74,6 +79,7 @@ def expanded(machine: Transducer, target: ArrayLike, score: ArrayLike) -> Transd
         target=machine.target[taken],
         score=machine.score[taken] + np.concatenate(added),
         final=final,
+        named={name: uses[used] for name, uses in machine.named.items()},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -21,7 +21,7 @@ from fstcrf.machines.grammar.grammar import Grammar
 from fstcrf.machines.grammar.labels import Labels, label_sets
 from fstcrf.machines.grammar.language import parse_export
 from fstcrf.machines.grammar.regular import MAX_ARCS, Regular, nondeterministic, writes
-from fstcrf.machines.transducer import Transducer
+from fstcrf.machines.transducer import Semiring, Transducer
 
 _Row: TypeAlias = tuple[int, int, int, int, float]
 """Source, what is read and written, −1: nothing, target, score."""
@@ -33,18 +33,23 @@ def from_grammar(
     export: str | None,
     weights: Mapping[str, float] | None,
     tape: str,
+    semiring: Semiring,
 ) -> Transducer:
     """Return a grammar, or an export of a ``.grm`` text or file; see `Transducer.from_grammar`."""
     sets = label_sets(labels)
     if isinstance(source, Grammar):
-        return _of_acceptor(reduce(intersect, source.bind(sets)))
+        return replace(_of_acceptor(reduce(intersect, source.bind(sets))), semiring=semiring)
     path = str(source) if isinstance(source, Path) else None
     text = read_text(path) if path else str(source)
     if path is None and "=" not in text and text.strip().endswith(".grm"):
         raise GrammarError(f"{text!r} is no text of a grammar; of a file: Path({text!r})")
     costs = dict(weights or {})
-    machine, names = _exported(text, path, export, sets, costs, tape)
-    return replace(machine, named=_uses(text, path, export, sets, costs, machine, names))
+
+    def exported(costs: Mapping[str, float]) -> tuple[Transducer, list[str]]:
+        return _exported(text, path, export, sets, costs, tape, semiring)
+
+    machine, names = exported(costs)
+    return replace(machine, named=_uses(exported, path, costs, machine, names))
 
 
 def _exported(
@@ -54,6 +59,7 @@ def _exported(
     sets: Mapping[str, tuple[str, ...]],
     costs: Mapping[str, float],
     tape: str,
+    semiring: Semiring,
 ) -> tuple[Transducer, list[str]]:
     """Return an export as a transducer, and the names of costs in its file."""
     chosen, expansion = parse_export(text, path, export, costs)
@@ -64,18 +70,17 @@ def _exported(
         value = binding.turned(value)
         read = binding.read()[0]
         if writes(value):
-            machine = algebra.without_epsilon(replace(relation(value, binding), tape=tape))
+            machine = replace(relation(value, binding), tape=tape)
         else:
             machine = _alternatives(value, binding)
+        machine = algebra.without_epsilon(replace(machine, semiring=semiring))
         machine = _of_labels(machine, sets[read])
     return replace(machine, reads=read or None), list(expansion.named_costs)
 
 
 def _uses(
-    text: str,
+    exported: Callable[[Mapping[str, float]], tuple[Transducer, list[str]]],
     path: str | None,
-    export: str | None,
-    sets: Mapping[str, tuple[str, ...]],
     costs: Mapping[str, float],
     machine: Transducer,
     names: list[str],
@@ -91,7 +96,7 @@ def _uses(
         known: list[Floats] = []
         for step in (1.0, -1.0):
             more = {**costs, name: costs.get(name, 0.0) + step}
-            other = _exported(text, path, export, sets, more, "")[0]
+            other = exported(more)[0]
             after = np.append(other.score, other.final)
             if len(after) == len(before) and np.array_equal(other.target, machine.target):
                 known.append(np.zeros(len(before)))
@@ -245,8 +250,7 @@ def _alternatives(value: Regular, binding: Binding) -> Transducer:
     arcs, last = nondeterministic(value, symbols, binding.flags, binding.part, tape)
     final = [-np.inf] * last + [0.0]
     rows = [(source, x, x, target, score) for source, x, target, score in arcs]
-    machine = replace(_made(rows, final, symbols), tape=None)
-    return algebra.without_epsilon(machine)
+    return replace(_made(rows, final, symbols), tape=None)
 
 
 def _of_labels(machine: Transducer, labels: tuple[str, ...]) -> Transducer:

@@ -16,6 +16,7 @@ from fstcrf.arguments import (
     check_array,
     check_range,
     check_scores,
+    integer_array,
     label_tuple,
     one_of,
     real_array,
@@ -124,9 +125,6 @@ class Transducer:
             check_range("transducer", name, getattr(self, name), limit, least)
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
-        size = len(self.score) + len(self.final)
-        for name, uses in self.named.items():
-            check_array("transducer", f"named[{name!r}]", uses, np.float64, size)
         self._settle()
         if self.tape is None and not self.is_acceptor:
             raise OptionError(
@@ -412,7 +410,8 @@ class Transducer:
         r"""Return the transducer of a text in AT&T's format, as ``fstprint`` writes it.
 
         Each line is ``source target input output [cost]``, or ``state [cost]`` for an end; costs
-        are −score. The first line's source is the start; ``<eps>`` is no symbol.
+        are −score. The first line's source is the start; ``<eps>`` is no symbol. A column of
+        numbers alone is refused: they may be ids, of which 0 is no symbol, or names.
 
         Parameters
         ----------
@@ -628,8 +627,9 @@ class Transducer:
         export: str | None = None,
         weights: Mapping[str, float] | None = None,
         tape: str = "output",
+        semiring: Semiring = "tropical",
     ) -> Transducer:
-        """Return a grammar, or an export of a ``.grm`` file, as a transducer; it is tropical.
+        """Return a grammar, or an export of a ``.grm`` file, as a transducer.
 
         A relation, such as ``x : y``, writes a tape. Another expression is an acceptor with all its
         alternatives: it may be one that has no deterministic form of 10,000 states.
@@ -646,6 +646,9 @@ class Transducer:
             The costs of names, ``<?name>``; 0 when absent.
         tape : str
             The tape that a relation writes.
+        semiring : {"tropical", "log"}
+            As for the class: the costs of several alternatives for one string are the lowest of
+            them, or add up as probabilities do.
 
         Raises
         ------
@@ -664,7 +667,7 @@ class Transducer:
         >>> spans.output_symbols
         ('NP',)
         """
-        made: Transducer = relations.from_grammar(source, labels, export, weights, tape)
+        made: Transducer = relations.from_grammar(source, labels, export, weights, tape, semiring)
         return made
 
     def by_name(self, gradient: Floats) -> dict[str, float]:
@@ -674,7 +677,18 @@ class Transducer:
         ----------
         gradient : float64 [A + Q]
             The derivative in the score of each arc, and each end.
+
+        Raises
+        ------
+        ShapeError
+            Another number of derivatives.
         """
+        size = len(self.score) + len(self.final)
+        gradient = real_array(gradient, "gradient")
+        if gradient.shape != (size,):
+            raise ShapeError(
+                f"gradient is {list(gradient.shape)}, expected [{size}]: arcs, then states"
+            )
         return {name: -float(uses @ gradient) for name, uses in self.named.items()}
 
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:
@@ -769,15 +783,11 @@ def _check_symbols(name: str, symbols: tuple[str, ...]) -> None:
 
 
 def _whole(name: str, values: ArrayLike) -> Ints:
-    try:
-        array = np.asarray(values)
-    except ValueError as problem:
-        raise ShapeError(f"transducer: {name} is no array of numbers: {problem}") from None
-    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
-        raise ShapeError(
-            f"transducer: {name} is {array.dtype} {list(array.shape)}, expected integers [arcs]"
-        )
-    return array.astype(np.int32)
+    what = f"transducer: {name}"
+    array = integer_array(values, what, np.int32, expected="integers [arcs]")
+    if array.ndim != 1:
+        raise ShapeError(f"{what} is {list(array.shape)}, expected integers [arcs]")
+    return array
 
 
 def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints, tuple[str, ...]]:

@@ -21,7 +21,7 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
-from fstcrf.lattices.emissions.batch import ArrayLattices, Emitted
+from fstcrf.lattices.emissions.batch import ArrayLattices, Emitted, array_lattices
 from fstcrf.lattices.emissions.reading import usual_names
 from fstcrf.ragged import Ragged
 
@@ -102,15 +102,16 @@ def test_the_width_of_ids_is_that_of_the_batch() -> None:
     assert decode(drawn(3, 7, 3), [2, 1, 0], labels=LABELS, n=2).ids.shape == (3, 2, 7)
 
 
-def test_scores_are_not_copied() -> None:
+def test_scores_are_not_copied_where_they_are_decoded_at_once() -> None:
     scores = drawn(1, 100_000, 20)
     labels = [f"L{i}" for i in range(20)]
     decode(scores[:, :10], labels=labels)
     tracemalloc.start()
-    batch = batch_of(scores, labels=labels)
+    batch: Any = array_lattices(labels, scores, (None, None, None), None, None, None)
     assert np.shares_memory(batch.scores.rows, scores)
     assert tracemalloc.get_traced_memory()[1] < scores.nbytes / 10
     tracemalloc.stop()
+    assert not np.shares_memory(batch_of(scores, labels=labels).scores.rows, scores)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from fstcrf.arguments import LabelSet, string_lists
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget, EmissionRows
+from fstcrf.kernel.native import settled
 from fstcrf.lattices import many
 from fstcrf.lattices.answer import Answer, TapeAnswer
 from fstcrf.lattices.batch import Lattices
@@ -121,10 +122,17 @@ def array_lattices(
     names: LabelNames | None,
     grammar: Grammar | None = None,
     tape: str = "label",
+    *,
+    copied: bool = False,
 ) -> Lattices[TapeLattice]:
-    """Return what `Lattices.from_arrays` does, of transitions, initial and final scores."""
+    """Return what `Lattices.from_arrays` does, of transitions, initial and final scores.
+
+    Scores are read where they lie, or `copied`, so that nobody else may write to them.
+    """
     usual = usual_names(labels, names)
     read, size = read_scores(scores, lengths, mask=mask, n_labels=len(usual)), len(usual)
+    if copied:
+        read = replace(read, rows=settled(read.rows))
     transitions, initial, final = chain
     if _per_token(transitions):
         found = _moving(read, usual, transitions, (initial, final), tape)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, label_tuple, truth_array
+from fstcrf.arguments import LabelSet, check_fits, label_tuple, truth_array
 from fstcrf.arrays import Array, Bools, Floats, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.lazy import given_state, made_once
@@ -302,6 +302,7 @@ def host_integers(values: Any, name: str) -> Longs:
         whole = given.dtype.kind == "f" and np.isfinite(given).all()
         if not whole or (given != np.rint(given)).any():
             raise ShapeError(f"{name} are {given.dtype}, expected whole numbers")
+    check_fits(given, name, np.int64)
     return given.astype(np.int64)
 
 

@@ -466,7 +466,7 @@ def _classes(acceptor: Acceptor) -> Longs:
     """Return the class of each state: int64 [Q]."""
     target = acceptor.target.reshape(acceptor.n_states, -1)
     if acceptor.weighted:
-        step, final = (np.round(x, _DIGITS) + 0.0 for x in _pushed(acceptor))  # no −0
+        step, final = (_rounded(x) for x in _pushed(acceptor))
         weights = np.column_stack([step.reshape(acceptor.n_states, -1), final])
         classes = numbered(weights)
     else:
@@ -475,6 +475,13 @@ def _classes(acceptor: Acceptor) -> Longs:
         # Labels that lead to the same states everywhere need be looked at once.
         target = np.unique(target, axis=1)
     return coarsest(target, classes)
+
+
+def _rounded(scores: Floats) -> Floats:
+    """Return scores to so many digits, and no −0; large ones, which have no such digits, stay."""
+    with np.errstate(over="ignore"):
+        rounded = np.round(scores, _DIGITS)
+    return np.where(np.abs(scores) < 1e200, rounded, scores) + 0.0
 
 
 def _continuations(acceptor: Acceptor) -> Floats:

@@ -8,7 +8,6 @@ it is an acceptor over labels. What the constraints mean is said in `fstcrf.cons
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 import pickle
@@ -20,7 +19,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import real_number
+from fstcrf.arguments import LARGEST_SCORE, real_number
 from fstcrf.arrays import Bools, Longs, distinct_rows
 from fstcrf.errors import GrammarError, LabelError, OptionError
 from fstcrf.lazy import making, memoised
@@ -141,9 +140,10 @@ class RuleOptions:
         if self.weight is None:
             return
         weight = real_number(self.weight, "weight")
-        if not math.isfinite(weight):
+        if not abs(weight) <= LARGEST_SCORE:
             raise OptionError(
-                f"weight is {self.weight}, expected a finite score; leave it out to forbid"
+                f"weight is {self.weight}, expected a finite score of at most {LARGEST_SCORE:g} in "
+                "size; leave it out to forbid"
             )
         object.__setattr__(self, "weight", weight)
 

@@ -6,7 +6,6 @@ regular. Costs become scores here.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fstcrf import files
-from fstcrf.arguments import real_number
+from fstcrf.arguments import LARGEST_SCORE, real_number
 from fstcrf.errors import DataError, GrammarError, OptionError
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.binding import Export, together
@@ -169,8 +168,11 @@ class Expansion:
     def check_weights(self) -> None:
         """Refuse costs of names that are not there."""
         for name, cost in self.weights.items():
-            if not math.isfinite(real_number(cost, f"the cost <?{name}>")):
-                raise OptionError(f"the cost <?{name}> is {cost}, expected a finite number")
+            if not abs(real_number(cost, f"the cost <?{name}>")) <= LARGEST_SCORE:
+                raise OptionError(
+                    f"the cost <?{name}> is {cost}, expected a finite number of at most "
+                    f"{LARGEST_SCORE:g} in size"
+                )
             if name not in self.named_costs:
                 raise GrammarError(
                     f"weights: no cost <?{name}>{nearest(name, self.named_costs)}",

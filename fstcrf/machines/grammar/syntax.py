@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar
 
+from fstcrf.arguments import LARGEST_SCORE
 from fstcrf.errors import GrammarError
 from fstcrf.files import unix_lines
 from fstcrf.machines.grammar.labels import listed
@@ -527,8 +527,8 @@ class _Builder:
 
 def _cost(token: Token, place: Place) -> float:
     cost = float(str(token)[1:-1])
-    if not isfinite(cost):
-        raise place.error(f"{token}: expected a finite number")
+    if not abs(cost) <= LARGEST_SCORE:
+        raise place.error(f"{token}: expected a number of at most {LARGEST_SCORE:g} in size")
     return cost
 
 
