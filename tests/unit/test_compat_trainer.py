@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fstcrf.errors import DataError, NumericError, OptionError
+import fstcrf
+from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
+from fstcrf.ext.compat import sklearn_crfsuite
 from fstcrf.ext.compat.pycrfsuite import BaseTrainer, CRFSuiteError, Tagger, Trainer
 from fstcrf.ext.compat.pycrfsuite.items import ItemError
 from fstcrf.ext.compat.pycrfsuite.parameters import ALGORITHMS, algorithm, options
+from fstcrf.ext.foreign import crfsuite, written
 from fstcrf.taggers.model.options import checked_options
 from tests.support.compat_data import WEATHER, sequences
 
@@ -237,3 +241,46 @@ def test_no_limit_and_no_period(tmp_path: Path) -> None:
     trainer.train(tmp_path / "m")
     assert trainer.logparser is not None
     assert len(trainer.logparser.iterations) > 3
+
+
+# --- One limit of labels --------------------------------------------------------------------------
+
+
+def _by_trainer(items: Any, y: Any, path: Path) -> None:
+    trainer = Trainer("lbfgs", {"max_iterations": 1}, verbose=False)
+    for one, labels in zip(items, y, strict=True):
+        trainer.append(one, labels)
+    trainer.train(path)
+
+
+def _by_estimator(items: Any, y: Any, path: Path) -> None:
+    sklearn_crfsuite.CRF(model_filename=str(path), max_iterations=1).fit(items, y)
+
+
+def _by_export(items: Any, y: Any, path: Path) -> None:
+    path.write_bytes(written(fstcrf.CRF.train(items, y, max_iterations=1), "crfsuite"))
+
+
+@pytest.mark.parametrize("write", [_by_trainer, _by_estimator, _by_export])
+def test_what_is_written_can_be_opened(
+    write: Callable[[Any, Any, Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = 6
+    monkeypatch.setattr(crfsuite, "MOST_LABELS", most)
+    path = tmp_path / "m.crfsuite"
+    for labels in (most, most + 1):
+        items = [[[f"w={i}"], ["w=x"]] for i in range(labels)]
+        y = [[f"L{i}", "L0"] for i in range(labels)]
+        if labels > most:
+            path.unlink()
+            with pytest.raises(OptionError, match=f"^{labels} labels, but .* {most} at most"):
+                write(items, y, path)
+            assert not path.exists()
+            continue
+        write(items, y, path)
+        assert len(opened(path).tag(items[0])) == 2
+        assert len(fstcrf.load_crfsuite(path).labels) == labels
+        monkeypatch.setattr(crfsuite, "MOST_LABELS", most - 1)
+        with pytest.raises(ModelFileError, match=f"m.crfsuite: {labels} labels, but"):
+            fstcrf.load_crfsuite(path)
+        monkeypatch.setattr(crfsuite, "MOST_LABELS", most)

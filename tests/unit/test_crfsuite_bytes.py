@@ -201,8 +201,10 @@ def test_an_attribute_twice() -> None:
 
 
 def test_more_labels_than_can_be_handled() -> None:
-    model = CRFsuiteModel.of([f"L{k}" for k in range(2001)], [], features([]))
-    with pytest.raises(ModelFileError, match="2001 labels, at most 2000"):
+    model = CRFsuiteModel.of([f"L{k}" for k in range(5001)], [], features([]))
+    with pytest.raises(
+        ModelFileError, match="5,001 labels, but a model of CRFsuite has 5,000 at most"
+    ):
         load_crfsuite(write_model(model))
 
 

@@ -322,7 +322,17 @@ def _reference_lists(model: CRFsuiteModel, kind: int, name: bytes, count: int, b
 
 # --- Models as taggers ----------------------------------------------------------------------------
 
-_MOST_LABELS = 2000
+MOST_LABELS = 5000
+"""Of a model that is read, trained or written: every pair of them has an arc, some 36 bytes."""
+
+
+def check_labels(labels: int) -> None:
+    """Refuse more labels than a model of CRFsuite may have here; an OptionError."""
+    if labels > MOST_LABELS:
+        raise OptionError(
+            f"{labels:,} labels, but a model of CRFsuite has {MOST_LABELS:,} at most: every "
+            "pair has an arc: use fewer labels"
+        )
 
 
 def load_crfsuite(source: ModelSource, *, tape: str = TAPE, where: str | None = None) -> CRF:
@@ -361,8 +371,10 @@ def as_tagger(model: CRFsuiteModel, *, tape: str = TAPE, where: str = "model") -
     labels = len(model.labels)
     if not labels:
         raise ModelFileError(f"{where}: no labels: a model that was trained on no data")
-    if labels > _MOST_LABELS:
-        raise ModelFileError(f"{where}: {labels} labels, at most {_MOST_LABELS} can be handled")
+    try:
+        check_labels(labels)
+    except OptionError as error:
+        raise ModelFileError(f"{where}: {error}") from None
     try:
         index = LiteralIndex.from_text(model.attribute_text, model.attribute_offsets)
     except ModelFileError as error:
@@ -457,6 +469,7 @@ def _check_sayable(crf: CRF) -> None:
             "grammars and compositions; export the tagger itself, such as model.taggers[0], and "
             "constrain it where it tags"
         )
+    check_labels(len(crf.labels))
     topology, space = crf.topology, crf.space
     _, _, arc, initial, final = space.parts(crf.theta)
     complete = (

@@ -20,7 +20,13 @@ from fstcrf.ext.compat.pycrfsuite.items import AttributeRows, Growing, Items, jo
 from fstcrf.ext.compat.pycrfsuite.log import Evaluation, Log, TrainLogParser
 from fstcrf.ext.compat.pycrfsuite.parameters import ALGORITHMS, Algorithm, Parameter, Value, options
 from fstcrf.ext.compat.pycrfsuite.parameters import algorithm as known_algorithm
-from fstcrf.ext.foreign.crfsuite import FEATURE, CRFsuiteModel, weighted_features, write_model
+from fstcrf.ext.foreign.crfsuite import (
+    FEATURE,
+    CRFsuiteModel,
+    check_labels,
+    weighted_features,
+    write_model,
+)
 from fstcrf.files import atomic_write, check_writable
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import chain_topology
@@ -215,7 +221,8 @@ class BaseTrainer:
         Raises
         ------
         OptionError
-            A parameter outside what it may be, or a group that no sequence has.
+            A parameter outside what it may be, a group that no sequence has, or more labels than
+            a model may have to be opened.
         DataError
             Nothing has been appended since `clear`. A trainer that never had data writes a model
             without labels, as CRFsuite does.
@@ -412,6 +419,7 @@ def train(
     Returns it, without labels where there are none in the data, and how many features could have a
     weight. CRFSuiteError where training diverged at once.
     """
+    check_labels(len(data.labels))
     settings = _settings(chosen, values)
     held_out = data.part(lambda group: group == holdout) if holdout >= 0 else None
     if holdout >= 0:
