@@ -90,6 +90,12 @@ static __attribute__((noinline)) void flush_due(const fc_shard *s, shard_sums *g
         __builtin_prefetch(g->total + s->flush_what[g->flushes] * s->P + l, 1);
 }
 
+/* One more token is done. */
+FC_INLINE void count_token(const fc_shard *s, shard_sums *g) {
+    g->tokens++;
+    if (g->flushes < s->flushes && s->flush_after[g->flushes] <= g->tokens) flush_due(s, g);
+}
+
 /* rows of one token += p, over V vectors */
 FC_INLINE void add_to_rows(const int V, const fc_shard *s, int64_t begin, int64_t end,
                            const float *p, float *gradient) {
@@ -117,9 +123,29 @@ static void scatter(const fc_shard *s, int64_t n, int64_t next, const float *p, 
         const float v = s->single_value == NULL ? 1.0f : s->single_value[k];
         single[s->single[k]] += v * p[s->single_slot[k]];
     }
-    sums->tokens++;
-    if (sums->flushes < s->flushes && s->flush_after[sums->flushes] <= sums->tokens)
-        flush_due(s, sums);
+    count_token(s, sums);
+}
+
+/* The same for a token whose turn in the order of flushes.h comes at another time (count_token): what
+ * occurs often is added to its total at once. */
+static void scatter_apart(const fc_shard *s, int64_t n, const float *p, shard_sums *sums) {
+    for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++) {
+        const int64_t row = s->row[k] * s->P;
+        const float v = s->row_value == NULL ? 1.0f : s->row_value[k];
+        if (s->row[k] < s->frequent_rows)
+            for (int64_t j = 0; j < s->P; j++) sums->total[row + j] += (double)v * (double)p[j];
+        else
+            for (int64_t j = 0; j < s->P; j++) sums->part[row + j] += v * p[j];
+    }
+    double *total = sums->total + s->frequent_rows * s->P;
+    float *part = sums->part + s->R * s->P;
+    for (int64_t k = s->single_ptr[n]; k < s->single_ptr[n + 1]; k++) {
+        const float x = (s->single_value == NULL ? 1.0f : s->single_value[k]) * p[s->single_slot[k]];
+        if (s->single[k] < s->frequent_singles)
+            total[s->single[k]] += (double)x;
+        else
+            part[s->single[k]] += x;
+    }
 }
 
 /* Potentials of the slots of T tokens from `first` on. */
@@ -172,6 +198,7 @@ static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, 
     if (status == FC_OK) status = check_below(s->single_ptr[s->N], s->single, s->M, where);
     if (status == FC_OK) status = check_below(s->R, s->rows, l->attributes, where);
     if (status == FC_OK) status = check_below(s->M, s->singles, l->parameters, where);
+    if (status == FC_OK && s->gold != NULL) status = check_below(s->N, s->gold, machine->S, where);
     for (int64_t k = 0; status == FC_OK && k < s->flushes; k++) {
         const int64_t what = s->flush_what[k];
         const int64_t bound = what < s->R ? s->frequent_rows : s->R + s->frequent_singles;
