@@ -7,7 +7,11 @@
  *   sum_t s_t u_t = c_n u_n + v,    v = sum_r c_{r-1} d_r,    u_r = u_{r-1} - d_r
  *
  * so a step changes u and v of its own rows alone, which lie side by side: a row has 2 P numbers. Where s
- * has become small, both are made anew. */
+ * has become small, both are made anew.
+ *
+ * A change below half an ulp of u leaves no trace in float32. Those of small posteriors are the rule, and
+ * what occurs c times loses up to c 2^-25 of itself. So the frequent rows and single entries keep what was
+ * rounded off, until it counts (Kahan 1965): u less it is the weight, v and it the sum. */
 #ifndef FSTCRF_AVERAGED_H
 #define FSTCRF_AVERAGED_H
 
@@ -62,6 +66,30 @@ FC_INLINE narrow_mask lanes_of(uint8_t bits, int first) {
     return (((narrow_mask){0} + (int32_t)bits) & bit) != 0;
 }
 
+/* Where the rounding errors of row r, and of a single entry, are: as u and v are in the table. */
+FC_INLINE float *lost_of_row(const fc_shard *s, const fc_averaged *x, int64_t r) {
+    return x->table + 2 * (s->R * s->P + s->M) + 2 * r * s->P;
+}
+
+FC_INLINE float *lost_of_single(const fc_shard *s, const fc_averaged *x, int64_t i) {
+    return x->table + 2 * ((s->R + s->frequent_rows) * s->P + s->M + i);
+}
+
+/* u -= d + lost, v += mass d + lost; what is rounded off is lost again. */
+FC_INLINE void move_exactly(const int V, float mass, const narrow *d, narrow *u, narrow *v,
+                            narrow *lost_u, narrow *lost_v) {
+    for (int i = 0; i < V; i++) {
+        const narrow by = d[i] + lost_u[i], old = u[i];
+        u[i] = old - by;
+        lost_u[i] = by - (old - u[i]);
+    }
+    for (int i = 0; i < V && mass != 0.0f; i++) {
+        const narrow by = mass * d[i] + lost_v[i], old = v[i];
+        v[i] = old + by;
+        lost_v[i] = by - (v[i] - old);
+    }
+}
+
 /* u -= d, v += mass d over V vectors of a row. */
 FC_INLINE void move_vectors(const int V, float mass, const narrow *d, narrow *u, narrow *v) {
     for (int i = 0; i < V; i++) u[i] -= d[i];
@@ -71,8 +99,9 @@ FC_INLINE void move_vectors(const int V, float mass, const narrow *d, narrow *u,
 
 /* u -= value g, v += mass value g of the rows of one token where they have weights, over V vectors. */
 FC_INLINE void move_rows(const int V, const fc_shard *s, const uint8_t *mask, int64_t at,
-                         int64_t begin, int64_t end, float mass, const float *g, float *table) {
+                         int64_t begin, int64_t end, const float *g, const fc_averaged *x) {
     const int64_t P = s->P;
+    const float mass = (float)x->mass;
     const int bytes =
         V * NARROW / 8; /* of the mask: one for eight slots, and V is even elsewhere */
     const uint64_t all = ~(uint64_t)0 >> (64 - 8 * bytes);
@@ -80,7 +109,7 @@ FC_INLINE void move_rows(const int V, const fc_shard *s, const uint8_t *mask, in
     for (int v = 0; v < V; v++) own[v] = ((const narrow *)g)[at + v];
     for (int64_t k = begin; k < end; k++) {
         const int64_t r = s->row[k];
-        narrow *u = (narrow *)(table + r * 2 * P) + at, *sum = u + P / NARROW;
+        narrow *u = (narrow *)(x->table + r * 2 * P) + at, *sum = u + P / NARROW;
         const float value = s->row_value == NULL ? 1.0f : s->row_value[k];
         uint64_t bits = all;
         if (mask != NULL) {
@@ -96,40 +125,70 @@ FC_INLINE void move_rows(const int V, const fc_shard *s, const uint8_t *mask, in
                 const uint8_t byte = (uint8_t)(bits >> (slot / 8 * 8));
                 d[v] = (narrow)((narrow_mask)d[v] & lanes_of(byte, slot % 8));
             }
-        move_vectors(V, mass, d, u, sum);
+        if (r < s->frequent_rows) {
+            narrow *lost = (narrow *)lost_of_row(s, x, r) + at;
+            move_exactly(V, mass, d, u, sum, lost, lost + P / NARROW);
+        } else {
+            move_vectors(V, mass, d, u, sum);
+        }
     }
 }
 
 /* Moves the weights of token n's attributes against the gradient g of its slots. */
 static void move_token(const fc_shard *s, const uint8_t *mask, const fc_averaged *x, int64_t n,
                        const float *g) {
-    float *table = x->table;
     const float mass = (float)x->mass;
     const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
     if (mask == NULL) {
-#define BODY(V) move_rows(V, s, NULL, at, begin, end, mass, g, table)
+#define BODY(V) move_rows(V, s, NULL, at, begin, end, g, x)
         IN_GROUPS(s->P / NARROW, at, BODY);
 #undef BODY
     } else {
-#define BODY(V) move_rows(V, s, mask, at, begin, end, mass, g, table)
+#define BODY(V) move_rows(V, s, mask, at, begin, end, g, x)
         IN_GROUPS(s->P / NARROW, at, BODY);
 #undef BODY
     }
-    float *single = table + 2 * s->R * s->P;
+    float *single = x->table + 2 * s->R * s->P;
     for (int64_t k = s->single_ptr[n]; k < s->single_ptr[n + 1]; k++) {
         const float v = s->single_value == NULL ? 1.0f : s->single_value[k];
         const float d = v * g[s->single_slot[k]];
         float *u = single + 2 * (int64_t)s->single[k];
-        u[0] -= d;
-        u[1] += mass * d;
+        if (s->single[k] < s->frequent_singles) {
+            float *lost = lost_of_single(s, x, s->single[k]);
+            const float by = d + lost[0], more = mass * d + lost[1], old = u[0], sum = u[1];
+            u[0] = old - by;
+            u[1] = sum + more;
+            lost[0] = by - (old - u[0]);
+            lost[1] = more - (u[1] - sum);
+        } else {
+            u[0] -= d;
+            u[1] += mass * d;
+        }
+    }
+}
+
+/* Puts the scale into n numbers u, and the sum so far into v. */
+FC_INLINE void settle_numbers(int64_t n, int64_t step, const fc_averaged *x, float *restrict u,
+                              float *restrict v, float *restrict lost_u, float *restrict lost_v) {
+    for (int64_t j = 0; j < n * step; j += step) {
+        const double weight = (double)u[j] - (double)lost_u[j],
+                     sum = (double)v[j] + (double)lost_v[j] + x->mass * weight;
+        u[j] = (float)(x->scale * weight);
+        v[j] = (float)sum;
+        lost_u[j] = (float)((double)u[j] - x->scale * weight);
+        lost_v[j] = (float)(sum - (double)v[j]);
     }
 }
 
 /* Puts the scale into u, and the sum so far into v. */
 static void settle(const fc_shard *s, int64_t D, fc_averaged *x) {
     const float scale = (float)x->scale, mass = (float)x->mass;
-    const int64_t P = s->P;
-    for (int64_t r = 0; r < s->R; r++) {
+    const int64_t P = s->P, rows = s->frequent_rows, singles = s->frequent_singles;
+    for (int64_t r = 0; r < rows; r++) {
+        float *u = x->table + 2 * r * P, *lost = lost_of_row(s, x, r);
+        settle_numbers(P, 1, x, u, u + P, lost, lost + P);
+    }
+    for (int64_t r = rows; r < s->R; r++) {
         float *restrict u = x->table + 2 * r * P, *restrict v = u + P;
         for (int64_t j = 0; j < P; j++) {
             v[j] += mass * u[j];
@@ -137,7 +196,9 @@ static void settle(const fc_shard *s, int64_t D, fc_averaged *x) {
         }
     }
     float *single = x->table + 2 * s->R * P;
-    for (int64_t i = 0; i < s->M; i++) {
+    float *lost = lost_of_single(s, x, 0);
+    settle_numbers(singles, 2, x, single, single + 1, lost, lost + 1);
+    for (int64_t i = singles; i < s->M; i++) {
         single[2 * i + 1] += mass * single[2 * i];
         single[2 * i] *= scale;
     }
@@ -152,7 +213,8 @@ static void settle(const fc_shard *s, int64_t D, fc_averaged *x) {
 /* --- The way from and to the parameter vector --------------------------------------------------- */
 
 fc_status fc_asgd_spread(const fc_shard *s, const fc_layout *l, const double *theta, float *table) {
-    memset(table, 0, (size_t)(2 * (s->R * s->P + s->M)) * sizeof *table);
+    const int64_t rows = s->R + s->frequent_rows, singles = s->M + s->frequent_singles;
+    memset(table, 0, (size_t)(2 * (rows * s->P + singles)) * sizeof *table);
     for (int64_t r = 0; r < s->R; r++)
         for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)
             table[2 * r * s->P + l->slot[k]] = (float)theta[k];
@@ -163,14 +225,23 @@ fc_status fc_asgd_spread(const fc_shard *s, const fc_layout *l, const double *th
 
 fc_status fc_asgd_collect(const fc_shard *s, const fc_layout *l, double a, double b,
                           const float *table, double *theta) {
+    const float *lost = table + 2 * (s->R * s->P + s->M);
     for (int64_t r = 0; r < s->R; r++) {
-        const float *u = table + 2 * r * s->P, *v = u + s->P;
-        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)
-            theta[k] = a * (double)u[l->slot[k]] + b * (double)v[l->slot[k]];
+        const float *u = table + 2 * r * s->P, *v = u + s->P, *less = lost + 2 * r * s->P;
+        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++) {
+            const uint16_t j = l->slot[k];
+            theta[k] = a * (double)u[j] + b * (double)v[j];
+            if (r < s->frequent_rows)
+                theta[k] += b * (double)less[s->P + j] - a * (double)less[j];
+        }
     }
     const float *single = table + 2 * s->R * s->P;
-    for (int64_t i = 0; i < s->M; i++)
+    lost += 2 * s->frequent_rows * s->P;
+    for (int64_t i = 0; i < s->M; i++) {
         theta[s->singles[i]] = a * (double)single[2 * i] + b * (double)single[2 * i + 1];
+        if (i < s->frequent_singles)
+            theta[s->singles[i]] += b * (double)lost[2 * i + 1] - a * (double)lost[2 * i];
+    }
     return FC_OK;
 }
 

@@ -63,7 +63,7 @@ typedef struct {
     int64_t n, longest; /* lanes in use; tokens of the first */
     int64_t b[ABREAST], first[ABREAST], T[ABREAST];
     double weight[ABREAST];
-    fc_total log_z[ABREAST];
+    fc_total log_z[ABREAST], gold[ABREAST];
     int lost[ABREAST]; /* float32 cannot hold it */
 } group;
 
@@ -294,7 +294,7 @@ static void step_abreast(abreast *w, const exceptions *e, int64_t S, float *y) {
 /* --- A group ---------------------------------------------------------------------------------- */
 
 /* Potentials of the states at token t, exp(. - top) of each lane into e; top[l]. */
-static void read_abreast(const sweep *v, abreast *w, const group *g, int64_t t, const float *weight,
+static void read_abreast(const sweep *v, abreast *w, group *g, int64_t t, const float *weight,
                          float *e, float *top) {
     const fc_shard *s = v->shard;
     const int64_t S = v->S, Q = v->Q;
@@ -309,6 +309,7 @@ static void read_abreast(const sweep *v, abreast *w, const group *g, int64_t t, 
             l + 1 < g->n && t < g->T[l + 1] ? g->first[l + 1] + t : g->first[0] + t + 1;
         potentials(s, g->first[l] + t, next, weight, w->slots);
         to_states(v, w->slots, row);
+        if (s->gold != NULL) fc_add(g->gold + l, (double)row[s->gold[g->first[l] + t]]);
         top[l] = max_of(Q, row);
         for (int64_t j = 0; j < Q; j++) row[j] = expf_fast(row[j] - top[l]);
     }
@@ -613,7 +614,7 @@ static int64_t next_group(const fc_shard *s, const abreast *w, int64_t from, int
 /* A sentence that float32 or the room cannot hold; its posteriors as of scatter_abreast. */
 static fc_status alone_in_double(sweep *v, const group *g, int64_t l, int curved,
                                  const fc_shard *values, const float *weight, double *log_z,
-                                 double *arc) {
+                                 double *gold, double *arc) {
     const fc_shard *s = v->shard;
     const int64_t first = g->first[l], T = g->T[l], P = s->P;
     memset(v->once, 0, (size_t)(2 * v->S) * sizeof *v->once);
@@ -621,6 +622,7 @@ static fc_status alone_in_double(sweep *v, const group *g, int64_t l, int curved
     v->begin = v->once;
     v->end = v->once + v->S;
     slot_potentials(s, first, T, weight, v->slots);
+    *gold = gold_potentials(v, first, T);
     const fc_status status = in_double(v, T, curved ? 1.0 : g->weight[l], log_z);
     v->begin = begin;
     v->end = end;
@@ -671,14 +673,14 @@ static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, con
         }
         for (int64_t l = 0; l < g.n; l++) {
             fc_add(g.log_z + l, (double)(g.T[l] - 1) * v.shift + shifts);
-            double log_z = fc_value(g.log_z[l]);
+            double log_z = fc_value(g.log_z[l]), gold = fc_value(g.gold[l]);
             if (g.lost[l]) {
                 const fc_status status =
-                    alone_in_double(&v, &g, l, curved, values, weight, &log_z, arc);
+                    alone_in_double(&v, &g, l, curved, values, weight, &log_z, &gold, arc);
                 if (status != FC_OK) return status;
                 *rescued += 1;
             }
-            fc_add(&losses, g.weight[l] * log_z);
+            fc_add(&losses, g.weight[l] * (log_z - gold));
         }
     }
     for (int64_t k = 0; k < A; k++) {

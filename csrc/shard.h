@@ -198,6 +198,7 @@ static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, 
     if (status == FC_OK) status = check_below(s->single_ptr[s->N], s->single, s->M, where);
     if (status == FC_OK) status = check_below(s->R, s->rows, l->attributes, where);
     if (status == FC_OK) status = check_below(s->M, s->singles, l->parameters, where);
+    if (status == FC_OK && s->gold != NULL) status = check_below(s->N, s->gold, machine->S, where);
     for (int64_t k = 0; status == FC_OK && k < s->flushes; k++) {
         const int64_t what = s->flush_what[k];
         const int64_t bound = what < s->R ? s->frequent_rows : s->R + s->frequent_singles;

@@ -44,6 +44,7 @@ fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *we
         const int64_t first = s->offsets[b], T = s->offsets[b + 1] - first;
         double log_z = 0.0;
         slot_potentials(s, first, T, weight, w.slots);
+        const double gold = gold_potentials(&w, first, T);
         if (forward_rows(&w, T, always, &log_z) &&
             backward_rows(&w, T, always, s->weight[b], &log_z)) {
             log_z += (double)(T - 1) * w.shift + w.initial_shift + w.final_shift;
@@ -54,7 +55,7 @@ fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *we
             for (int64_t a = 0; a < S * S; a++) arc[a] += w.arc[a];
             *rescued += 1;
         }
-        fc_add(&losses, s->weight[b] * log_z);
+        fc_add(&losses, s->weight[b] * (log_z - gold));
         for (int64_t t = 0; t < T; t++)
             scatter(s, first + t, first + t + 1, w.slots + t * P, &w.sums);
     }

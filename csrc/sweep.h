@@ -230,6 +230,21 @@ static void to_states(const sweep *w, const float *restrict u, float *restrict e
     }
 }
 
+/* Potentials of the gold states of a sentence, from those of slots: rounded as in to_states, so that
+ * they never exceed those that log Z is made of. */
+static double gold_potentials(const sweep *w, int64_t first, int64_t T) {
+    const fc_shard *s = w->shard;
+    fc_total total = {0};
+    for (int64_t t = 0; s->gold != NULL && t < T; t++) {
+        const float *u = w->slots + t * s->P;
+        const int64_t j = s->gold[first + t];
+        float sum = s->K == 0 ? u[j] : 0.0f;
+        for (int64_t k = 0; k < s->K; k++) sum += u[s->slot[j * s->K + k]];
+        fc_add(&total, (double)sum);
+    }
+    return fc_value(total);
+}
+
 /* Posteriors of slots from those of states, times the sentence's weight. */
 static void to_slots(const sweep *w, const float *restrict p, float weight, float *restrict u) {
     const fc_shard *s = w->shard;

@@ -16,7 +16,9 @@ typedef struct {
 
 /* Weights and their average on the way. Steps move u and v; the weights are scale * u, their mean
  * over `steps` steps is (mass * u + v) / steps. Of each row the P weights u lie before the P sums v,
- * of single entries u before v: [R][2][P], then [M][2]. */
+ * of single entries u before v: [R][2][P], then [M][2]. Steps that are small beside a float are not
+ * lost where they are many: of the shard's frequent rows and single entries there follows what has
+ * been rounded off, in the same form. */
 typedef struct {
     float *table;
     double *dense; /* [2][D] u, then v, of arcs and ends */

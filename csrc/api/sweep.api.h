@@ -26,6 +26,7 @@ typedef struct {
     const float *single_value;   /* or NULL: all ones */
     const int32_t *rows;         /* [R] attribute of each row, in the layout */
     const int32_t *singles;      /* [M] place of each entry in the parameter vector */
+    const int32_t *gold;         /* [N] gold states, whose potentials the loss is less; or NULL */
 } fc_shard;
 
 /* Where the parameters of each attribute are: theta[ptr[a] .. ptr[a + 1] - 1], their slots. */
@@ -52,7 +53,7 @@ int64_t fc_flushes_work(const fc_shard *shard);
  *   weight   [R * P + M] in
  *   gradient [R * P + M] in/out  posterior counts are added,
  *   frequent [frequent_rows * P + frequent_singles] in/out  but here for most of what occurs often
- *   loss     [1]         out     sum of weight_b * log Z_b
+ *   loss     [1]         out     sum of weight_b * log Z_b, less the potentials of gold states
  *   arc      [arcs]      out     expected arcs; S * S where all pairs have one
  *   begin, end [S]       out     expected first and last states
  *   rescued  [1]         out     sentences that float32 could not hold and were done in float64 */

@@ -15,6 +15,7 @@ from fstcrf.kernel.native import Workers
 from fstcrf.training.lbfgs import LBFGS, OWLQN, LBFGSSettings
 from fstcrf.training.loop import Checkpoint, Outcome, Progress, fit
 from fstcrf.training.optimiser import Objective, Optimiser
+from fstcrf.training.preconditioning import scaled, value_units
 
 __all__: list[str] = []  # of SegmentCRF, LatticeCRF and rules, which describe it
 
@@ -71,12 +72,17 @@ class Course:
         """Return the course that is among the arguments of a function, by their names."""
         return cls(**{one.name: given[one.name] for one in fields(cls)})
 
-    def minimiser(self, objective: Objective, start: Floats) -> LBFGS:
-        """Return L-BFGS, or OWL-QN with l1, from a start."""
+    def minimiser(self, objective: Objective, start: Floats) -> Optimiser:
+        """Return L-BFGS, or OWL-QN with l1, from a start; in units that suit values of features."""
         settings = LBFGSSettings(l2=self.l2, l1=self.l1, period=self.period, delta=self.delta)
-        if self.l1 > 0.0:
-            return OWLQN(objective, start, settings)
-        return LBFGS(objective, start, settings, workers=Workers(self.threads))
+        workers, unit = Workers(self.threads), value_units(objective)
+
+        def made(objective: Objective, start: Floats) -> LBFGS:
+            if self.l1 > 0.0:
+                return OWLQN(objective, start, settings, unit)
+            return LBFGS(objective, start, settings, workers=workers)
+
+        return scaled(objective, start, made, workers)
 
     def run(
         self,

@@ -11,8 +11,10 @@ from fstcrf.arrays import Bytes, Floats, Ints, Longs, Singles
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
-from fstcrf.kernel.sweep import Layout, ShardAttributes, aligned, shard_view
+from fstcrf.kernel.sweep import Layout, ShardAttributes, aligned, frequent, shard_view
 from fstcrf.ragged import Ragged
+
+_OFTEN = 1 << 12  # times: what occurs more often keeps what float32 rounds off
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,9 @@ class StochasticLearner:
         self._pointers = pointers
         self._n_parameters, self._n_sentences = len(layout.slot), len(weight)
         self._check()
-        n_rows, n_singles = len(attributes.rows), len(attributes.singles)
+        rows, singles = frequent(attributes.row, _OFTEN), frequent(attributes.single, _OFTEN)
+        self._shard.frequent_rows, self._shard.frequent_singles = rows, singles
+        n_rows, n_singles = len(attributes.rows) + rows, len(attributes.singles) + singles
         self._table: Singles = aligned(2 * (n_rows * width + n_singles), np.float32)
         self._dense = np.zeros(2 * arcs.size)
         fields = {"table": array_out(self._table), "dense": array_out(self._dense), "scale": 1.0}

@@ -83,7 +83,7 @@ class ShardAttributes:
 class Sweep(NamedTuple):
     """What one sweep gives.
 
-    loss : float; sum of weight * log Z.
+    loss : float; sum of weight * log Z, less what gold states have where the shard knows them.
     arc : float64 [arcs]; expected arcs.
     begin, end : float64 [S]; expected first and last states.
     rescued : int; sentences that needed float64.
@@ -145,6 +145,8 @@ class Shard:
     offsets : int64 [B + 1]
     weight : float64 [B]
     attributes : ShardAttributes
+    gold : int32 [N], optional
+        Gold states: the loss of a sweep is less their potentials, rounded as those of log Z.
 
     Raises
     ------
@@ -162,6 +164,7 @@ class Shard:
         offsets: Longs,
         weight: Floats,
         attributes: ShardAttributes,
+        gold: Ints | None = None,
     ) -> None:
         own = attributes
         self.size = len(own.rows) * width + len(own.singles)
@@ -170,9 +173,13 @@ class Shard:
             graph.n_states, layout, width, state_slots, offsets, weight, own
         )
         self._n_parameters, self._n_states = len(layout.slot), graph.n_states
+        if gold is not None:
+            gold = settled(gold)
+            self._shard.gold = array_in(gold, np.int32, (len(own.row_ptr) - 1,), "gold")
+            self._memory.append(gold)
         handle, _keep = graph_view(graph, classed=True)
         self._check(handle)
-        rows, singles = _frequent(own.row), _frequent(own.single)
+        rows, singles = frequent(own.row, lib.FC_RUN), frequent(own.single, lib.FC_RUN)
         self._shard.frequent_rows, self._shard.frequent_singles = rows, singles
         self._frequent = rows * width + singles
         self._plan_flushes(handle)
@@ -339,9 +346,9 @@ def shard_view(
     )
 
 
-def _frequent(index: Ints) -> int:
-    """Return a number that all are below which occur too often to be summed in float32 alone."""
-    often = np.flatnonzero(np.bincount(index) > lib.FC_RUN)
+def frequent(index: Ints, times: int) -> int:
+    """Return a number that all are below which occur more often than so many times."""
+    often = np.flatnonzero(np.bincount(index) > times)
     return int(often[-1]) + 1 if len(often) else 0
 
 

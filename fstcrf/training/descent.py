@@ -90,9 +90,13 @@ class Iterative(ABC):
         stop = self._stop
         if norm(self._slope(self._gradient)) < stop.epsilon * max(1.0, norm(self._theta)):
             return f"gradient norm below {stop.epsilon:g} of the weights' norm"
-        if gained_little(self._values, stop):
+        if gained_little(self._values, stop) and self._knows_the_way():
             return f"less than {stop.delta:g} gained in {stop.period} iterations"
         return None
+
+    def _knows_the_way(self) -> bool:
+        """Tell whether small gains mean a minimum, and no direction that leads nowhere."""
+        return True
 
     def _report(self, done: str | None, **measures: float) -> Step:
         slope = 0.0 if self._gradient is None else norm(self._slope(self._gradient))

@@ -13,6 +13,7 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.likelihood import Likelihood, SummedLikelihood
+from fstcrf.training.magnitudes import largest_value
 from fstcrf.training.preconditioning import DiagonalHessian, Sharing, Ties, tied
 from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.shards import (
@@ -38,6 +39,8 @@ class DataCounts:
         All labels are.
     listed : bool
         The fused kernel takes the arcs with weights as exceptions.
+    largest : float
+        Size of the largest value of an attribute, at least 1.
     """
 
     sentences: int
@@ -45,6 +48,7 @@ class DataCounts:
     entries: int
     known: bool
     listed: bool
+    largest: float = 1.0
 
 
 class TiedEvidence(NamedTuple):
@@ -112,6 +116,7 @@ class Whole:
             entries=len(problem.node.index),
             known=not problem.partial.any(),
             listed=fits(problem, self.space) and sparse_background(problem, self.space) is not None,
+            largest=largest_value(problem),
         )
 
     def likelihood(self, l2: float) -> SummedLikelihood:

@@ -30,15 +30,25 @@ from fstcrf.training.asgd import ASGD, ASGDSettings, stochastic
 from fstcrf.training.descent import ARMIJO, LINE_SEARCHES, Found, LineDescent, QuasiNewton
 from fstcrf.training.evidence import Evidence, TiedEvidence, Whole
 from fstcrf.training.likelihood import LikelihoodSettings
+from fstcrf.training.magnitudes import UNEVEN
 from fstcrf.training.memory import LONG, quasi_newton, release
 from fstcrf.training.optimiser import Objective, Optimiser, Staged, State, floats
-from fstcrf.training.preconditioning import InUnits, Untied, arc_cells, tied_size, units_of
+from fstcrf.training.preconditioning import (
+    InUnits,
+    Untied,
+    arc_cells,
+    scaled,
+    tied_size,
+    units_of,
+    value_units,
+)
 from fstcrf.training.problem import ParameterSpace
 from fstcrf.training.settings import FROM_ZERO, Needs, TrainingRun
 from fstcrf.training.shards import N_SHARDS, part_count, spans, start_step, sweep_counts
 
 _PARTS = 16  # of vectors, for threads
 _MOST = 1e200  # of what 16 bits remember
+_LEAST_COSINE = 1e-10  # between a step and the change of the gradient
 
 
 class Pairs:
@@ -93,12 +103,15 @@ class Pairs:
 
         def measured(part: slice) -> tuple[Floats, Floats]:
             _, s, y = differences(part)
-            return np.asarray([dot(s, y), dot(y, y)]), np.asarray([_largest(s), _largest(y)])
+            inner = np.asarray([dot(s, y), dot(y, y), dot(s, s)])
+            return inner, np.asarray([_largest(s), _largest(y)])
 
         measures = list(self._workers.map(measured, self._spans))
-        sy, yy = sum((one for one, _ in measures), np.zeros(2))
+        sy, yy, ss = sum((one for one, _ in measures), np.zeros(3)).tolist()
         long_s, long_y = np.max([largest for _, largest in measures], axis=0, initial=0.0)
-        keep = sy > 1e-10 * yy and max(long_s, long_y) <= _MOST
+        # A bound on the angle: one on the curvature itself would depend on units.
+        keep = sy > _LEAST_COSINE * math.sqrt(yy) * math.sqrt(ss)
+        keep = keep and max(long_s, long_y) <= _MOST
         if keep:
             self._order = [*(p for p in self._order if p != place), place]
 
@@ -218,6 +231,9 @@ class LBFGS(LineDescent):
         self._pairs.clear()
         return used
 
+    def _knows_the_way(self) -> bool:
+        return self._pairs.used > 0
+
 
 # --- OWL-QN ---------------------------------------------------------------------------------------
 
@@ -232,25 +248,41 @@ class OWLQN(LBFGS):
     theta : float64 [size]
         Where to start.
     settings : LBFGSSettings
-        Their l1 is the coefficient of sum |theta_i|; the line search halves the step.
+        Their l1 is the coefficient of sum |unit_i theta_i|; the line search halves the step.
+    unit : float64 or float32 [size], optional
+        1 where it is not given.
     """
 
-    def __init__(self, objective: Objective, theta: Floats, settings: LBFGSSettings) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        theta: Floats,
+        settings: LBFGSSettings,
+        unit: Floats | Singles | None = None,
+    ) -> None:
         super().__init__(objective, theta, settings)
-        self.l1 = settings.l1
+        self.l1, self._unit = settings.l1, unit
+
+    def _l1(self, part: slice) -> Floats | float:
+        """Return the coefficients of a part of the weights."""
+        return self.l1 if self._unit is None else self.l1 * self._unit[part].astype(np.float64)
 
     def _evaluate(self, theta: Floats) -> tuple[float, Floats]:
         value, gradient = self.objective(theta)
-        size = sum(dot(theta[part], np.sign(theta[part])) for part in spans(len(theta)))
-        return value + self.l1 * size, gradient
+        if self._unit is None:
+            size = sum(dot(theta[part], np.sign(theta[part])) for part in spans(len(theta)))
+            return value + self.l1 * size, gradient
+        parts = spans(len(theta))
+        return value + sum(dot(np.abs(theta[p]), np.asarray(self._l1(p))) for p in parts), gradient
 
     def _slope(self, gradient: Floats) -> Floats:
         """Return the subgradient of least norm: zero where |gradient| <= l1 at a zero weight."""
         slope = np.empty_like(gradient)
         for part in spans(len(gradient)):
             own, theta = gradient[part], self._theta[part]
-            inside = np.sign(own) * np.maximum(np.abs(own) - self.l1, 0.0)
-            slope[part] = np.where(theta == 0.0, inside, own + self.l1 * np.sign(theta))
+            l1 = self._l1(part)
+            inside = np.sign(own) * np.maximum(np.abs(own) - l1, 0.0)
+            slope[part] = np.where(theta == 0.0, inside, own + l1 * np.sign(theta))
         return slope
 
     def _direction(self, slope: Floats) -> Floats:
@@ -334,6 +366,11 @@ class LBFGSSettings(QuasiNewton):
         Needs(lambda values: not values.get("warm_start"), FROM_ZERO),
     ] = None
 
+    @property
+    def free_of_units(self) -> bool:
+        """Whether a run comes to the same, whatever the units of the values of features are."""
+        return not self.stochastic_epochs
+
     def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
         data = Whole(run.problem, run.space, threads=run.threads)
@@ -343,9 +380,11 @@ class LBFGSSettings(QuasiNewton):
         self, data: Evidence, theta: Floats, *, seed: int = 0, threads: int = 1
     ) -> Optimiser:
         """Return the optimiser of some data, from a start; threads are those of this process."""
-        if self.l1 > 0:
-            return OWLQN(data.likelihood(self.l2), theta, self)
         workers = Workers(threads)
+        if self.l1 > 0:
+            smooth = data.likelihood(self.l2)
+            unit = value_units(smooth)
+            return scaled(smooth, theta, lambda seen, u: OWLQN(seen, u, self, unit))
 
         def minimiser(objective: Objective, start: Floats) -> LBFGS:
             return LBFGS(objective, start, self, workers=workers)
@@ -356,19 +395,22 @@ class LBFGSSettings(QuasiNewton):
             release()  # what the epochs and their layout took
             ties = waiting.pop().result() if waiting else data.tied(self.l2)
             u = ties.sharing.reduce(start)
+            if data.counts.largest >= UNEVEN:  # steps of one length may have led astray
+                u = min((u, np.zeros(len(u))), key=lambda one: ties.likelihood(one)[0])
             units = self._units(data, ties, u)
             return Untied(InUnits(ties.likelihood, u, units, minimiser, workers), ties.sharing)
 
         if theta.any():  # a warm start: tied attributes may have parted
-            return minimiser(data.likelihood(self.l2), theta)
+            return scaled(data.likelihood(self.l2), theta, minimiser, workers)
         epochs = self.epochs(data)
         if not epochs:
             ties = data.tied(self.l2)
-            return Untied(minimiser(ties.likelihood, ties.sharing.reduce(theta)), ties.sharing)
-        start = data.start()
-        share = len(start.weight) / data.counts.sentences
+            start = ties.sharing.reduce(theta)
+            return Untied(scaled(ties.likelihood, start, minimiser, workers), ties.sharing)
+        first_part = data.start()
+        share = len(first_part.weight) / data.counts.sentences
         settings = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
-        first = ASGD(start, data.space, theta, settings, seed=seed, remedy=_WITHOUT_EPOCHS)
+        first = ASGD(first_part, data.space, theta, settings, seed=seed, remedy=_WITHOUT_EPOCHS)
         # An epoch has no use for a second thread; now its layout, which takes most, is made.
         here = isinstance(data, Whole) and self._at_once(data.space, threads, epochs)
         if here and (ready := workers.begun(data.tied, self.l2)):
@@ -411,20 +453,29 @@ class LBFGSSettings(QuasiNewton):
         if self.stochastic_epochs is not None:
             return self.stochastic_epochs
         able = self.l2 > 0 and data.counts.known and stochastic(data.space)
+        able = able and data.counts.largest < UNEVEN
         if not able or data.counts.sentences < _STAGED_SENTENCES:
             return 0
         return _STAGED_EPOCHS if start_pays(data, _STAGED_EPOCHS) else 0
 
     def _units(self, data: Evidence, ties: TiedEvidence, u: Floats) -> Singles:
-        """Return a power of the curvature at u; ones where it is not known, or costs too much."""
+        """Return units that suit the values of features, times a power of the curvature at u.
+
+        The power is left out where the curvature is not known, or costs too much.
+        """
+        unit = value_units(ties.likelihood)
+        plain = np.ones(len(u), dtype=np.float32) if unit is None else unit
         if not self.l2 > 0 or not data.counts.known:
-            return np.ones(len(u), dtype=np.float32)
+            return plain
         diagonal = ties.likelihood.curvature(u)
         if diagonal is None:
             if arc_cells(data.topology, data.counts.tokens) > _MOST_CELLS:
-                return np.ones(len(u), dtype=np.float32)
+                return plain
             diagonal = ties.hessian(self.l2, u)
-        return units_of(diagonal, _UNIT_POWER).astype(np.float32)
+        if unit is None:
+            return units_of(diagonal, _UNIT_POWER).astype(np.float32)
+        diagonal *= unit.astype(np.float64) ** 2
+        return np.asarray(unit * units_of(diagonal, _UNIT_POWER), dtype=np.float32)
 
 
 def start_pays(data: Evidence, epochs: int) -> bool:

@@ -27,6 +27,7 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Background, sparse_pays
 from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
+from fstcrf.training.magnitudes import magnitudes, units, valued
 from fstcrf.training.problem import ParameterSpace, Problem, Tables
 from fstcrf.training.settings import ObjectiveSettings, TrainingRun
 from fstcrf.training.shards import (
@@ -64,10 +65,14 @@ class SweepPlan:
     layout : Layout
     background : Background, optional
         The arcs with weights are taken as exceptions from it.
+    scored : bool
+        What attributes add to gold paths is taken from log Z where it is summed, rounded alike:
+        large values make both large.
     """
 
     layout: kernel.Layout
     background: Background | None = None
+    scored: bool = False
 
 
 _ShardSweep = Callable[[kernel.Shard, kernel.Graph, Singles, kernel.SweepWorkspace], kernel.Sweep]
@@ -75,7 +80,7 @@ _ShardSweep = Callable[[kernel.Shard, kernel.Graph, Singles, kernel.SweepWorkspa
 
 # --- Expected feature counts and log Z ------------------------------------------------------------
 class Fused:
-    """Sum of weight × (log Z − log Z(allowed) of partial sentences), and its gradient.
+    """Sum of weight × log Z, less what a plan has scored of gold paths, and its gradient.
 
     One sweep of the kernel a shard; see `fits`.
     """
@@ -95,7 +100,8 @@ class Fused:
         self._initial, self._final = space.initial, space.final
         self._background = plan.background
         graph = self._graph(np.zeros(space.size, dtype=np.float32))
-        self._shards = list(compiled_shards(problem, plan.layout, graph, keep))
+        gold = problem.states if plan.scored else None
+        self._shards = list(compiled_shards(problem, plan.layout, graph, keep, gold))
         self._workspaces: SimpleQueue[kernel.SweepWorkspace] = SimpleQueue()  # free ones
         self.rescued = 0
 
@@ -443,7 +449,8 @@ def expectation(
     """Return what a problem in memory expects, part by part."""
     plan = None
     if fused:
-        plan = SweepPlan(attribute_layout(space), sparse_background(problem, space))
+        background = sparse_background(problem, space)
+        plan = SweepPlan(attribute_layout(space), background, valued(problem))
     bounds = part_bounds(problem.offsets)
     engines = [
         part_expectation(part, space, plan, workers=workers, first=first)
@@ -484,6 +491,12 @@ class SummedLikelihood:
         The result has the same bits for any number.
     members : int32 [size], optional
         The data sees ``sqrt(members) * theta``, the penalty theta (see `Ties`).
+    scored : int
+        What the first weights add to gold paths is already in what the expectation returns.
+    fixed : float
+        What gold paths have beside what the weights add.
+    value_sums : float64 [2, size], optional
+        How large the values of features are (see `magnitudes`); without it all are 1.
 
     Attributes
     ----------
@@ -505,8 +518,12 @@ class SummedLikelihood:
         fused: bool,
         threads: int | Workers = 1,
         members: Ints | None = None,
+        scored: int = 0,
+        fixed: float = 0.0,
+        value_sums: Floats | None = None,
     ) -> None:
         self.l2, self.size, self.evaluations, self.noise = l2, len(observed), 0, 0.0
+        self._scored, self._fixed, self._value_sums = scored, fixed, value_sums
         self._members, self._fused = members, fused
         self.observed = _narrow(observed)
         self._workers = Workers(threads) if isinstance(threads, int) else threads
@@ -536,11 +553,12 @@ class SummedLikelihood:
             As above.
         """
         self.evaluations += 1
-        seen, gold, square = self._seen(u, unit)
+        seen, gold, square, scored = self._seen(u, unit)
         loss, gradient = self._expectation(seen)
         del seen
-        self.noise = _ROUNDING[self._fused] * abs(loss)
-        value = loss - gold + self.l2 * square
+        self.noise = _ROUNDING[self._fused] * abs(loss + scored)
+        # No path has more than all of them: what is below zero is rounding.
+        value = max(loss - gold - self._fixed, 0.0) + self.l2 * square
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
         self._finish(gradient, u, unit)
@@ -561,21 +579,35 @@ class SummedLikelihood:
         diagonal += 2.0 * self.l2
         return diagonal
 
+    @property
+    def value_units(self) -> Singles | None:
+        """Units of weights, float32 [size], that make up for the values of features (`units`)."""
+        if self._value_sums is None:
+            return None
+        sums = self._value_sums
+        return units(sums if self._members is None else sums * self._members, self.l2)
+
     def _seen(
         self, u: Floats, unit: Floats | Singles | None = None
-    ) -> tuple[Singles | Floats, float, float]:
-        """Return the weights as the data sees them, the score of the gold paths, and |theta|²."""
+    ) -> tuple[Singles | Floats, float, float, float]:
+        """Return the weights as the data sees them, the score of the gold paths, and |theta|².
+
+        Last comes the score of what the expectation has already.
+        """
         # The fused kernel sees rounded weights; the gold paths are scored with the same.
         seen: NDArray[Any] = np.empty(len(u), np.float32 if self._fused else np.float64)
 
         def see(part: slice) -> Floats:
             own, rounded = u[part] if unit is None else u[part] * unit[part], seen[part]
             rounded[:] = own if self._members is None else own * np.sqrt(self._members[part])
-            score = dot(_wide(rounded), _wide(self.observed[part]))
-            return np.asarray([score, dot(own, own)])
+            counts = self.observed[part]
+            cut = min(max(0, self._scored - part.start), len(rounded))
+            score = dot(_wide(rounded[cut:]), _wide(counts[cut:]))
+            scored = dot(_wide(rounded[:cut]), _wide(counts[:cut])) if cut else 0.0
+            return np.asarray([score, dot(own, own), scored])
 
-        gold, square = sum(self._workers.map(see, self._spans), np.zeros(2))
-        return seen, float(gold), float(square)
+        gold, square, scored = sum(self._workers.map(see, self._spans), np.zeros(3))
+        return seen, float(gold), float(square), float(scored)
 
     def _finish(self, gradient: Floats, u: Floats, unit: Floats | Singles | None) -> None:
         """Make of expected counts the gradient."""
@@ -628,6 +660,8 @@ class Likelihood(SummedLikelihood):
             fused=fused,
             threads=workers,
             members=members,
+            scored=space.bounds[1] if fused and valued(problem) else 0,
+            value_sums=magnitudes(problem, space),
         )
 
 

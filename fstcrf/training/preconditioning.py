@@ -513,6 +513,26 @@ def units_of(curvature: Floats, power: int) -> Floats:
     return curvature
 
 
+class Multiplied(_Seen):
+    """An optimiser whose objective counts so many times: what it tells of values is multiplied.
+
+    Parameters
+    ----------
+    optimiser : Optimiser
+    factor : float
+    """
+
+    def __init__(self, optimiser: Optimiser, factor: float) -> None:
+        super().__init__(optimiser, lambda theta: theta)
+        self._factor = factor
+
+    def step(self) -> Step:
+        """Make one step."""
+        step = self._optimiser.step()
+        slope = None if step.gradient_norm is None else self._factor * step.gradient_norm
+        return replace(step, value=self._factor * step.value, gradient_norm=slope)
+
+
 class InUnits(_Seen):
     """An optimiser over u = theta / unit, seen from theta.
 
@@ -555,6 +575,28 @@ class InUnits(_Seen):
         unit = self._objective.unit = cast("Floats | Singles", state["unit"])
         self._theta_of = _multiplied(unit)
         self._optimiser.restore({name: a for name, a in state.items() if name != "unit"})
+
+
+def scaled(
+    objective: Objective,
+    theta: Floats,
+    optimiser: Callable[[Objective, Floats], Optimiser],
+    workers: Workers = SERIAL,
+) -> Optimiser:
+    """Return an optimiser in units that suit the values of features; arguments as of `InUnits`.
+
+    An objective tells the units by its `value_units`, None where all are 1.
+    """
+    unit = value_units(objective)
+    if unit is None:
+        return optimiser(objective, theta)
+    return InUnits(objective, theta, unit, optimiser, workers)
+
+
+def value_units(objective: Objective) -> Singles | None:
+    """Return the units of an objective, if it has any."""
+    units: Singles | None = getattr(objective, "value_units", None)
+    return units
 
 
 def _multiplied(unit: Floats | Singles) -> Callable[[Floats], Floats]:

@@ -59,7 +59,12 @@ class Problem:
         if self.weight.shape != (sentences,):
             raise ShapeError(f"weight is {list(self.weight.shape)}, expected {[sentences]}")
         if not (np.isfinite(self.weight).all() and (self.weight >= 0).all()):
-            raise DataError("weights of sentences must be finite and not negative")
+            wrong = int(np.argmin(np.isfinite(self.weight) & (self.weight >= 0)))
+            raise DataError(
+                f"the sentence has weight {self.weight[wrong]:g}, expected a finite number of at "
+                "least 0",
+                sentence=wrong,
+            )
         broken = np.flatnonzero(np.minimum.reduceat(self.states, self.offsets[:-1]) < 0)
         broken = broken[~self.partial[broken]] if len(broken) else broken
         if len(broken):

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import (
     Annotated,
     Any,
     ClassVar,
     Literal,
     TypeAlias,
+    TypeVar,
     get_args,
     get_origin,
     get_type_hints,
@@ -29,6 +30,8 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.training.optimiser import Objective, Optimiser
 from fstcrf.training.problem import ParameterSpace, Problem
+
+P = TypeVar("P", bound="Penalised")
 
 _KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
 
@@ -192,6 +195,11 @@ class MethodSettings(Settings):
 
     max_iterations: MaxIterations = 1000
 
+    @property
+    def free_of_units(self) -> bool:
+        """Whether a run comes to the same, whatever the units of the values of features are."""
+        return False
+
     def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
         raise NotImplementedError
@@ -217,6 +225,12 @@ class Penalised(MethodSettings):
     ] = 0.5
     delta: Delta = 1e-5
     period: Annotated[int, Meta(ge=1, description="iterations that `delta` looks back")] = 10
+
+
+def divided(settings: P, unit: float) -> P:
+    """Return settings whose penalties are so many times as small."""
+    names = [name for name in ("l1", "l2") if name in fields_of(type(settings))]
+    return replace(settings, **{name: getattr(settings, name) / unit for name in names})
 
 
 def gained_little(values: Sequence[float], settings: Penalised) -> bool:

@@ -272,6 +272,7 @@ def compiled_shards(
     layout: Layout,
     graph: Graph,
     keep: Callable[[Iterable[ShardAttributes]], Iterable[ShardAttributes]] = iter,
+    gold: Ints | None = None,
 ) -> Iterator[Shard]:
     """Yield the shards of a problem.
 
@@ -285,6 +286,8 @@ def compiled_shards(
         The topology's graph with any potentials.
     keep : callable, optional
         What puts the attributes of shards elsewhere, and returns them from there.
+    gold : int32 [N], optional
+        Gold states, which sweeps are to score.
     """
     direct = problem.topology.direct
     state_slots = None if direct else np.ascontiguousarray(problem.topology.node_slots)
@@ -305,6 +308,7 @@ def compiled_shards(
             offsets=problem.offsets[first : last + 1] - int(problem.offsets[first]),
             weight=np.ascontiguousarray(problem.weight[first:last]),
             attributes=own,
+            gold=None if gold is None else gold[slice(*problem.offsets[[first, last]].tolist())],
         )
 
 

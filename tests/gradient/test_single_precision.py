@@ -357,3 +357,60 @@ LARGE_CELLS = [
 def test_many_tokens_in_the_order_of_their_labels(name: str) -> None:
     one = LARGE[name]()
     check(one, half(one))
+
+
+# --- Sentences that are too long for lanes, alone and in company ---------------------------------
+
+
+def long_and_short(states: int, long: int, short: int, *, first: bool, lost: bool = False) -> Task:
+    """A sentence that is done by itself, before or behind others, each in the order of its labels.
+
+    `lost`: it has room in a lane, but float32 cannot hold it.
+    """
+    lengths = [long, *[40] * short] if first else [*[40] * short, long]
+    gold = np.concatenate([np.arange(n) // (n // 2) for n in lengths]).clip(max=1)
+    labels = tuple(f"l{k}" for k in range(states))
+    one = in_order(labels, np.asarray(lengths), gold, transitions="observed")
+    if not lost:
+        return one
+    # One token has an attribute of its own, whose weights are 10,000 apart.
+    node, at = one.problem.node, long // 2 if first else int(one.problem.offsets[-2]) + long // 2
+    index = np.insert(node.index, node.indptr[at + 1], node.n_columns).astype(np.int32)
+    ptr = node.indptr + (np.arange(len(node.indptr)) > at)
+    rows = SparseRows(ptr, index, None, node.n_columns + 1)
+    return posed(
+        one.problem.topology,
+        one.problem.offsets,
+        rows,
+        one.problem.allowed,
+        transitions="observed",
+    )
+
+
+ORDERS: dict[str, Callable[[], Task]] = {
+    "alone": functools.partial(long_and_short, 700, 1 << 13, 0, first=True),
+    "before others": functools.partial(long_and_short, 700, 1 << 13, 60, first=True),
+    "behind others": functools.partial(long_and_short, 700, 1 << 13, 60, first=False),
+    "among lanes": functools.partial(long_and_short, 60, 1 << 13, 60, first=False),
+    "lost, alone": functools.partial(long_and_short, 60, 1 << 13, 0, first=True, lost=True),
+    "lost, among lanes": functools.partial(
+        long_and_short, 60, 1 << 12, 1500, first=True, lost=True
+    ),
+    "dense, lost": functools.partial(long_and_short, 5, 1 << 14, 20, first=True, lost=True),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ORDERS)
+def test_sentences_that_are_done_by_themselves(name: str) -> None:
+    """Their counts are flushed to float64 as often as those of others."""
+    one = ORDERS[name]()
+    theta = half(one)
+    theta[theta == 7.25] = 5.0
+    if "lost" in name:
+        own = one.space.node_cells // one.space.width == one.problem.node.n_columns - 1
+        theta[: len(own)][own] = np.where(np.arange(own.sum()) == 0, 1e4, -1e4)
+    single = Likelihood(one.problem, one.space, l2=0.0)
+    single(theta)
+    assert single._expectation.rescued == (name != "among lanes")
+    check(one, theta)

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal, Protocol
 import numpy as np
 from msgspec import Meta
 
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Floats, Singles
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.ext.papers.batches import batch_bytes
 from fstcrf.kernel import dot, norm
@@ -20,7 +20,14 @@ from fstcrf.training.descent import Found, LineDescent, LineSearching
 from fstcrf.training.likelihood import Likelihood
 from fstcrf.training.memory import LONG
 from fstcrf.training.optimiser import Objective, Optimiser, State, vector
-from fstcrf.training.preconditioning import DiagonalHessian, Ties, Untied, tied, tied_size
+from fstcrf.training.preconditioning import (
+    DiagonalHessian,
+    Ties,
+    Untied,
+    scaled,
+    tied,
+    tied_size,
+)
 from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.settings import TrainingRun
 from fstcrf.training.shards import sweep_counts
@@ -39,12 +46,35 @@ class Preconditioner(Protocol):
         """Return the diagonal at theta, float64 [size], all of it above 0."""
 
 
+class _DiagonalInUnits:
+    """The diagonal for u = theta / unit."""
+
+    def __init__(self, diagonal: Preconditioner, unit: Singles) -> None:
+        self._diagonal, self._unit = diagonal, unit.astype(np.float64)
+
+    @property
+    def evaluations(self) -> int:
+        return self._diagonal.evaluations
+
+    @evaluations.setter
+    def evaluations(self, number: int) -> None:
+        self._diagonal.evaluations = number
+
+    def __call__(self, theta: Floats) -> Floats:
+        return np.asarray(self._diagonal(self._unit * theta) * self._unit**2)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CGSettings(LineSearching):
     """The likelihood by conjugate gradients."""
 
     name: ClassVar[str] = "cg"
     has_preconditioner: ClassVar[bool] = False
+
+    @property
+    def free_of_units(self) -> bool:
+        """Whether a run comes to the same, whatever the units of the values of features are."""
+        return True
 
     def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
@@ -72,19 +102,20 @@ class CGSettings(LineSearching):
         space: ParameterSpace,
         start: Floats,
         ties: Ties | None,
-    ) -> ConjugateGradient:
-        diagonal, members = None, None if ties is None else ties.members
+    ) -> Optimiser:
+        members = None if ties is None else ties.members
+        objective = Likelihood(problem, space, l2=self.l2, threads=run.threads, members=members)
+        unit, diagonal = objective.value_units, None
         if self.has_preconditioner:
-            diagonal = DiagonalHessian(
-                problem, space, l2=self.l2, scale=None if ties is None else ties.scale
-            )
-        return ConjugateGradient(
-            Likelihood(problem, space, l2=self.l2, threads=run.threads, members=members),
-            start,
-            self,
-            preconditioner=diagonal,
-            preconditioned=self._preconditioned,
-        )
+            scale = None if ties is None else ties.scale
+            hessian = DiagonalHessian(problem, space, l2=self.l2, scale=scale)
+            diagonal = hessian if unit is None else _DiagonalInUnits(hessian, unit)
+
+        def made(seen: Objective, u: Floats) -> ConjugateGradient:
+            left = self._preconditioned
+            return ConjugateGradient(seen, u, self, preconditioner=diagonal, preconditioned=left)
+
+        return scaled(objective, start, made)
 
     @property
     def _preconditioned(self) -> int | None:

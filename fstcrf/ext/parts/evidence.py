@@ -46,6 +46,7 @@ from fstcrf.training.likelihood import (
     both_added,
     part_expectation,
 )
+from fstcrf.training.magnitudes import largest_value, sums_of_squares, valued
 from fstcrf.training.preconditioning import (
     DiagonalHessian,
     Groups,
@@ -97,11 +98,20 @@ class SentencePart:
 
 
 class PartFacts(NamedTuple):
-    """What is told of a part: entries of attributes, whether labels are known, a hash of all."""
+    """What is told of a part.
+
+    entries : int; of attributes.
+    known : bool; all labels are.
+    digest : bytes; a hash of all.
+    valued : bool; attributes have values, other than 1.
+    largest : float; size of the largest of those, at least 1.
+    """
 
     entries: int
     known: bool
     digest: bytes
+    valued: bool
+    largest: float
 
 
 # --- Functions that go to parts -------------------------------------------------------------------
@@ -110,7 +120,9 @@ class PartFacts(NamedTuple):
 def facts(part: SentencePart) -> PartFacts:
     """Return what the other parts need not be asked for."""
     problem = part.problem
-    return PartFacts(len(problem.node.index), not problem.partial.any(), digest(problem))
+    known = not problem.partial.any()
+    largest = largest_value(problem)
+    return PartFacts(len(problem.node.index), known, digest(problem), valued(problem), largest)
 
 
 def part_support(part: SentencePart, features: Extent) -> Support:
@@ -131,6 +143,11 @@ def part_prints(part: SentencePart) -> NDArray[np.uint64]:
 def part_observed(part: SentencePart, space: ParameterSpace) -> Floats:
     """Return the feature counts of the gold paths."""
     return observed_counts(part.problem, space)
+
+
+def part_magnitudes(part: SentencePart, space: ParameterSpace) -> Floats:
+    """Return how large the values of features are."""
+    return sums_of_squares(part.problem, space)
 
 
 def part_start(part: SentencePart, step: int) -> Problem | None:
@@ -297,6 +314,7 @@ class SpreadEvidence:
             entries=sum(part.entries for part in self._facts),
             known=known,
             listed=known and fits_known(self.space) and self._background(self.space) is not None,
+            largest=max(part.largest for part in self._facts),
         )
 
     def observed(self, space: ParameterSpace) -> Floats:
@@ -335,10 +353,12 @@ class SpreadEvidence:
     def _likelihood(
         self, space: ParameterSpace, l2: float, members: Ints | None
     ) -> SummedLikelihood:
-        observed = self.observed(space)
-        plan = None
+        observed, sums, plan = self.observed(space), None, None
+        has_values = any(part.valued for part in self._facts)
+        if has_values:
+            sums = _own(self._parts.fold(added, part_magnitudes, space))
         if self.counts.known and fits_known(space):
-            plan = SweepPlan(attribute_layout(space), self._background(space))
+            plan = SweepPlan(attribute_layout(space), self._background(space), has_values)
         self._parts = self._parts.then(part_engine, space, plan, self._part_threads)
         return SummedLikelihood(
             _Elsewhere(self._parts),
@@ -347,6 +367,8 @@ class SpreadEvidence:
             fused=plan is not None,
             threads=self._threads,
             members=members,
+            scored=space.bounds[1] if plan is not None and has_values else 0,
+            value_sums=sums,
         )
 
     def _background(self, space: ParameterSpace) -> Background | None:

@@ -51,6 +51,7 @@ from fstcrf.training import Progress
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import General, SummedLikelihood
 from fstcrf.training.loop import Outcome
+from fstcrf.training.magnitudes import magnitudes
 from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.shards import digest, observed_sum, parts_of
 
@@ -347,10 +348,21 @@ class JointLikelihood(SummedLikelihood):
     ) -> None:
         workers = Workers(threads)
         self.problem, self.space, self.kind = problem, space, sentences.kind
-        self.rule_l2, self._fixed = rule_l2, sentences.score
+        self.rule_l2 = rule_l2
         self._sums = RuledExpectation(problem, space, sentences.kind, automaton, workers=workers)
         observed = np.concatenate([observed_sum(parts_of(problem), space), sentences.counts])
-        super().__init__(self._sums, observed, l2=l2, fused=False, threads=workers)
+        sums = magnitudes(problem, space)
+        if sums is not None:
+            sums = np.pad(sums, ((0, 0), (0, len(sentences.counts))), constant_values=1.0)
+        super().__init__(
+            self._sums,
+            observed,
+            l2=l2,
+            fused=False,
+            threads=workers,
+            fixed=sentences.score,
+            value_sums=sums,
+        )
 
     @classmethod
     def of(
@@ -395,4 +407,4 @@ class JointLikelihood(SummedLikelihood):
         value, gradient = super().__call__(theta)
         own, further = self.split(theta)[1], self.rule_l2 - self.l2
         self.split(gradient)[1][:] += 2.0 * further * own
-        return value - self._fixed + further * kernel.dot(own, own), gradient
+        return value + further * kernel.dot(own, own), gradient

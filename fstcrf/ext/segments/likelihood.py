@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import NumericError
 from fstcrf.ext.course import Course
 from fstcrf.ext.segments.gold import GoldSegments
@@ -30,6 +30,7 @@ from fstcrf.ext.segments.phrases import observed_values
 from fstcrf.kernel import PackedTable, SparseRows, dot, padded
 from fstcrf.kernel.native import Workers
 from fstcrf.ragged import Ragged
+from fstcrf.training.magnitudes import row_magnitudes, units
 from fstcrf.training.optimiser import Optimiser, Staged
 from fstcrf.training.preconditioning import InUnits, units_of
 from fstcrf.training.shards import N_SHARDS, shard_bounds
@@ -223,6 +224,7 @@ class SegmentLikelihood:
         self._gradient = np.zeros(len(space.cells))  # by the weights of attributes
         self._blocks = list(_row_blocks(problem.rows.transposed(), space))
         self.observed = observed(problem, space)
+        self._value_sums = _value_sums(problem, space)
         self._packed: tuple[PackedTable, tuple[Longs, Longs, Longs]] | None = None
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
@@ -236,7 +238,9 @@ class SegmentLikelihood:
         self.evaluations += 1
         parts = self._swept(theta)
         loss = sum(math.fsum(part.log_z.tolist()) for part in parts)
-        value = self._weight * (loss - dot(theta, self.observed)) + self.l2 * dot(theta, theta)
+        # No labelling has more than all of them: what is below zero is rounding.
+        value = self._weight * max(loss - dot(theta, self.observed), 0.0)
+        value += self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
         self.noise = 2.0**-48 * abs(self._weight * loss)
@@ -247,14 +251,25 @@ class SegmentLikelihood:
         gradient += 2.0 * self.l2 * theta
         return value, gradient
 
+    @property
+    def value_units(self) -> Singles | None:
+        """Units of weights, float32 [size], that make up for the values of attributes (`units`)."""
+        sums = self._value_sums
+        return None if sums is None else units(self._weight * sums, self.l2)
+
     def curvature(self, theta: Floats) -> Floats:
         """Return about how much the gradient changes with each weight, float64 [size].
 
         Of weights of tokens' attributes with 0 and 1 it is the sum of p (1 − p) over the tokens, p
-        the probability that it counts there; of the others, the expected count.
+        the probability that it counts there; of those with other values, at most the sum of x² / 4;
+        of the others, the expected count.
         """
         parts = self._swept(theta, lambda p: p * (1.0 - p))
-        return self._collected(parts) + 2.0 * self.l2
+        curvature = self._collected(parts)
+        if self._value_sums is not None:
+            times, squares = self._weight * self._value_sums
+            np.copyto(curvature, squares / 4.0, where=times != squares)
+        return curvature + 2.0 * self.l2
 
     def _swept(
         self, theta: Floats, of: Callable[[Floats], Floats] | None = None
@@ -312,6 +327,16 @@ class SegmentLikelihood:
                 total("value"),
             ]
         )
+
+
+def _value_sums(problem: SegmentProblem, space: SegmentSpace) -> Floats | None:
+    """Return how large the values of attributes are, as `magnitudes` does."""
+    if problem.rows.value is None:
+        return None
+    sums = np.ones((2, space.size))
+    rows = row_magnitudes(problem.rows, np.ones(len(problem.offsets) - 1), problem.offsets)
+    sums[:, : len(space.cells)] = rows[:, space.cells // (ROLES * space.width)]
+    return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,7 +430,12 @@ def segment_optimiser(
 
     def on_all(theta: Floats) -> Optimiser:
         objective = SegmentLikelihood(problem, space, l2=l2, threads=threads)
-        unit = units_of(objective.curvature(theta), _UNIT_POWER)
+        unit, of_values = objective.curvature(theta), objective.value_units
+        if of_values is None:
+            unit = units_of(unit, _UNIT_POWER)
+        else:
+            own = of_values.astype(np.float64)
+            unit = own * units_of(unit * own**2, _UNIT_POWER)
         return InUnits(objective, theta, unit, course.minimiser, Workers(threads))
 
     return Staged(course.minimiser(first, start), _FIRST, on_all)

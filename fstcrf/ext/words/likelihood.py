@@ -205,7 +205,8 @@ class WordLikelihood:
             total += abs(part[1])
             costs += part[2]
             mass += part[3]
-        value = loss + self.l2 * dot(theta, theta)
+        # All paths have no less than those that agree: what is below zero is rounding.
+        value = max(loss, 0.0) + self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
         self.noise = 2.0**-48 * total

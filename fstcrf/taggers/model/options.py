@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta
@@ -21,14 +21,18 @@ from fstcrf.text.corpus.schemes import scheme_pair
 from fstcrf.training import Optimiser, ParameterSpace, Problem
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import LikelihoodSettings
+from fstcrf.training.magnitudes import weight_unit
 from fstcrf.training.methods import METHODS, OBJECTIVES
+from fstcrf.training.preconditioning import Multiplied
 from fstcrf.training.settings import (
     MethodSettings,
     Needs,
     ObjectiveSettings,
+    Penalised,
     SettingField,
     Settings,
     TrainingRun,
+    divided,
     fields_of,
     spoken,
 )
@@ -398,7 +402,12 @@ def optimiser_of(
 ) -> Optimiser:
     """Return the optimiser of a run that starts from theta, float64 [space.size]."""
     run = TrainingRun(problem, space, theta, settings.objective, settings.seed, threads)
-    return settings.method.optimiser(run)
+    method, unit = settings.method, weight_unit(problem.weight)
+    likelihood = isinstance(settings.objective, LikelihoodSettings)
+    if unit == 1.0 or not (likelihood and isinstance(method, Penalised)):
+        return method.optimiser(run)
+    run = replace(run, problem=replace(problem, weight=problem.weight / unit))
+    return Multiplied(divided(method, unit).optimiser(run), unit)
 
 
 # --- In words -------------------------------------------------------------------------------------

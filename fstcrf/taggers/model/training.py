@@ -12,7 +12,7 @@ import numpy as np
 
 from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats
-from fstcrf.errors import DataError, LabelWarning, OptionError
+from fstcrf.errors import DataError, LabelWarning, LearningWarning, OptionError
 from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.model.gold import decided
@@ -44,6 +44,7 @@ from fstcrf.training import ParameterSpace, Problem, Progress, parameter_space
 from fstcrf.training.descent import LineSearch
 from fstcrf.training.executors.executor import Executor
 from fstcrf.training.loop import check_checkpoint
+from fstcrf.training.magnitudes import largest_value, uneven
 from fstcrf.training.memory import ExpectedMemory, free_memory, label_bytes, release
 from fstcrf.training.settings import MethodSettings, ObjectiveSettings, TrainingRun
 from fstcrf.training.shards import digest, observed_sum, parts_of
@@ -279,6 +280,16 @@ def _trained_whole(run: TrainingCall) -> Model:
     gold = run.held_out_labels()
     check_held_out(gold, labels, settings)
     problem = _problem(source, labels, run)
+    if not settings.method.free_of_units and (found := uneven(problem)):
+        row, size, arc = found
+        warnings.warn(
+            f"attribute {source.index.attribute(row, arc=arc)!r} has values of about {size:.0e}: "
+            f"steps of method {settings.method.name!r} have one length for all weights, and may "
+            "end far from the best ones; give values of about 1, or train with method 'lbfgs' "
+            "without stochastic_epochs",
+            LearningWarning,
+            stacklevel=4,
+        )
     space, theta = _space(problem, source, settings, warm_start)
     start = TrainingRun(problem, space, theta, settings.objective, settings.seed, run.threads)
     added = settings.method.memory_of(start)
@@ -376,9 +387,11 @@ def _problem(source: Source, labels: Sequence[str], run: TrainingCall) -> Proble
         labels, settings, lambda: successions(allowed, source.offsets), run.grammar
     )
     try:
-        return Problem(topology, source.offsets, source.node(), source.arc(), allowed, weight)
+        problem = Problem(topology, source.offsets, source.node(), source.arc(), allowed, weight)
+        largest_value(problem, source.index.attribute)
     except DataError as error:
         raise _as_given(error, source) from None
+    return problem
 
 
 def _as_given(error: DataError, source: Source, problem: Problem | None = None) -> DataError:

@@ -72,6 +72,7 @@ void sweep(void) {
     fc_machine m;
     int64_t where = 0, rescued = 0;
     draw_shard(&s, &l, S);
+    s.gold = below(2) ? indices(s.N, S) : NULL;
     if (!draw_trained(&m, S, s.N) || fc_check_shard(&m, &s, &l, &where) != FC_OK) return;
     const int64_t size = s.R * s.P + s.M, arcs = arcs_of_axis(m.axis);
     fc_flushes(&m, &s, &s.flushes, NULL, NULL, NEW(int64_t, fc_flushes_work(&s)));
@@ -144,7 +145,8 @@ void steps(void) {
     if (a->rest != NULL) a->rest = rest;
     draw_steps(&t, &m, s.N, &s);
     if (fc_check_stochastic(&m, &s, &l, &t, &where) != FC_OK) return;
-    fc_averaged w = {.table = NEW(float, 2 * (s.R * s.P + s.M)), .scale = 1.0};
+    const int64_t rows = s.R + s.frequent_rows, singles = s.M + s.frequent_singles;
+    fc_averaged w = {.table = NEW(float, 2 * (rows * s.P + singles)), .scale = 1.0};
     w.dense = ZEROS(double, 2 * t.D);
     double *theta = finite_values(l.parameters), loss = 0.0, *rate = NEW(double, n_order);
     for (int64_t k = 0; k < n_order; k++) rate[k] = below(8) ? (double)take(1) / 64.0 : value();

@@ -1,0 +1,151 @@
+"""How large values of features and weights of sentences are, and the units that make up for it.
+
+A feature whose values are c times as large has a weight that is c times as small. Where columns of
+a design differ much in size, the objective is a narrow valley: steepest descent sees nothing but
+the largest column. About the curvature along a weight, the sum of p (1 − p) x² over the tokens,
+is known beforehand but for the p. So u = theta / unit with
+
+    unit² = (sum of w / 4 + 2 l2) / (sum of w x² / 4 + 2 l2)
+
+is as curved as the weight of an attribute that has the value 1 at the same tokens, w the weights of
+their sentences. The unit of such an attribute is 1; others are powers of two, which leave digits
+alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from fstcrf.arrays import Floats, Longs, Singles
+from fstcrf.errors import DataError
+from fstcrf.kernel import SparseRows
+from fstcrf.ragged import Ragged
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.shards import spans
+
+LARGEST = 1e15
+"""Size of the largest value that training takes: sums of squares are float32."""
+
+UNEVEN = 32.0
+"""Size of a value from which on steps of one length for all weights are no way to begin."""
+
+_MOST_BITS = 100  # of a unit, which is a float32
+_NEAR_ONE = 16.0
+_LEAST_POWER = 500  # of two: penalties stay finite
+
+
+def valued(problem: Problem) -> bool:
+    """Tell whether attributes have values, other than 1."""
+    return any(rows is not None and rows.value is not None for rows in (problem.node, problem.arc))
+
+
+def largest_value(problem: Problem, name: Callable[..., str] | None = None) -> float:
+    """Return the size of the largest value of an attribute, at least 1.
+
+    Parameters
+    ----------
+    problem : Problem
+    name : callable, optional
+        (row, arc=is it one of arcs) → the attribute, for the error.
+
+    Raises
+    ------
+    DataError
+        It is larger than training takes; names sentence and token.
+    """
+    most = 1.0
+    for arc, rows in enumerate((problem.node, problem.arc)):
+        if rows is None or rows.value is None or not len(rows.value):
+            continue
+        entry = int(np.argmax(np.abs(rows.value)))
+        most = max(most, abs(float(rows.value[entry])))
+        if most > LARGEST:
+            token = int(np.searchsorted(rows.indptr, entry, side="right")) - 1
+            sentence = int(np.searchsorted(problem.offsets, token, side="right")) - 1
+            what = "" if name is None else f" {name(int(rows.index[entry]), arc=bool(arc))!r}"
+            raise DataError(
+                f"attribute{what} has the value {rows.value[entry]:g}, expected at most "
+                f"{LARGEST:g} in size: give it in other units",
+                sentence=sentence,
+                token=token - int(problem.offsets[sentence]),
+            )
+    return most
+
+
+def uneven(problem: Problem) -> tuple[int, float, bool] | None:
+    """Return the attribute whose values are furthest from 1: row, size, is it one of arcs.
+
+    None where the root mean squares of all of them are within a factor of `UNEVEN`.
+    """
+    worst, found = math.log(UNEVEN), None
+    for arc, rows in enumerate((problem.node, problem.arc)):
+        if rows is None or rows.value is None:
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            times, squares = row_magnitudes(rows, problem.weight, problem.offsets)
+            size = np.sqrt(squares / times)
+        away = np.abs(np.log(np.where(size > 0.0, size, 1.0)))
+        row = int(np.argmax(away))
+        if away[row] > worst:
+            worst, found = float(away[row]), (row, float(size[row]), bool(arc))
+    return found
+
+
+def magnitudes(problem: Problem, space: ParameterSpace) -> Floats | None:
+    """Return of each weight the sums of w and of w x², float64 [2, size].
+
+    x is the value of its feature at a token, w the weight of the sentence. None where all are 1.
+    """
+    return sums_of_squares(problem, space) if valued(problem) else None
+
+
+def sums_of_squares(problem: Problem, space: ParameterSpace) -> Floats:
+    """Return the same, whatever the values are."""
+    node = row_magnitudes(problem.node, problem.weight, problem.offsets)
+    out = np.ones((2, space.size))
+    bounds = space.bounds
+    out[:, : bounds[1]] = node[:, space.node_cells // space.width]
+    if problem.arc is not None and space.n_arc_rows:
+        arc = row_magnitudes(problem.arc, problem.weight, problem.offsets)
+        out[:, bounds[2] : bounds[3]] = arc[:, space.arc_cells // space.arc_width]
+    return out
+
+
+def row_magnitudes(rows: SparseRows, weight: Floats, offsets: Longs) -> Floats:
+    """Return the sums of w and of w x² over the tokens of each attribute, float64 [2, R]."""
+    of_token = np.repeat(weight, Ragged(offsets).lengths)
+    out = np.zeros((2, rows.n_columns))
+    for tokens in spans(len(rows)):
+        bounds = rows.indptr[tokens.start : tokens.stop + 1]
+        entries = slice(int(bounds[0]), int(bounds[-1]))
+        own = np.repeat(of_token[tokens], np.diff(bounds))
+        index = rows.index[entries]
+        out[0] += np.bincount(index, weights=own, minlength=rows.n_columns)
+        if rows.value is not None:
+            own = own * rows.value[entries].astype(np.float64) ** 2
+        out[1] += np.bincount(index, weights=own, minlength=rows.n_columns)
+    return out
+
+
+def weight_unit(weight: Floats) -> float:
+    """Return what weights of sentences, and penalties, are divided by: a power of two.
+
+    It is 1 where the largest weight is near 1. Elsewhere float32 may not hold the weights, and the
+    thresholds of optimisers, which are made for sums over sentences, are too small or too large.
+    """
+    most = float(weight.max(initial=0.0))
+    if most == 0.0 or 1.0 / _NEAR_ONE <= most <= _NEAR_ONE:
+        return 1.0
+    return 2.0 ** max(math.frexp(most)[1] - 1, -_LEAST_POWER)
+
+
+def units(sums: Floats, l2: float) -> Singles | None:
+    """Return the unit of each weight, float32 [size], of such sums; None where all are 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times, squares = sums / 4.0 + 2.0 * l2
+        bits = np.round(np.log2(times / squares) / 2.0)
+    bits = np.where(np.isnan(bits), 0.0, np.clip(bits, -_MOST_BITS, _MOST_BITS))
+    return np.ldexp(np.float32(1.0), bits.astype(np.int32)) if bits.any() else None
