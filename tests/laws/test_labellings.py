@@ -212,7 +212,7 @@ LABELS: dict[str, Door] = {
     "Lattices.probability": many(lambda rows: batch().probability(rows).tolist()),
     "Grammar.accepts": one(lambda row: rule().accepts(row)),
     "Grammar.score": one(lambda row: rule().score(row)),
-    "Acceptor.walk": one(lambda row: rule().bind({"": ["O", "B"]})[0].walk(row)),
+    "Acceptor.walk": one(rule().bind({"": ["O", "B"]})[0].walk),
     "label_events": many(lambda rows: label_events(LATTICES, rows).correct.tolist()),
     "span_events": many(lambda rows: span_events(LATTICES, rows).correct.tolist()),
     "fit_temperature": many(lambda rows: fit_temperature(LATTICES, rows)),
