@@ -246,8 +246,8 @@ def from_paths(
         tuple(items_of(path, f"the labels of path {k} are", expected))
         for k, path in enumerate(items_of(paths, "the paths are", f"{expected} each"))
     ]
-    for k, row in enumerate(rows):
-        check_items(row, f"a label of path {k}")
+    for k, path in enumerate(rows):
+        check_items(path, f"a label of path {k}")
     value = real_array(scores, "scores")
     if value.shape != (len(rows),):
         raise ShapeError(
