@@ -102,6 +102,8 @@ BUILT_IN: dict[str, _Form] = {
     "bilou": _scheme("bilou"),
     "bio": _scheme("iob2"),
     "bioes": _scheme("bioes"),
+    "bmes": _scheme("bmes"),
+    "bmewo": _scheme("bmewo"),
     "contiguous": _Form(constraint.contiguous, ("names",)),
     "each": _Form(_matches, ("pattern",), ("weight",)),
     "end_with": _Form(partial(constraint.about, "end_with"), ("names",)),

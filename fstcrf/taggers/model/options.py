@@ -70,8 +70,8 @@ class Structure(Settings):
         str | None,
         Meta(
             description="leave out successions of labels that are illegal in io, iob1, iob2 (bio), "
-            "bioes (iobes) or bilou, or that are not observed; iob1:iob2 converts the gold "
-            "labels, of `dev` too, from the first to the second"
+            "bioes (iobes), bilou, bmes or bmewo, or that are not observed; iob1:iob2 converts the "
+            "gold labels, of `dev` too, from the first to the second"
         ),
     ] = None
     start_label: Annotated[
