@@ -32,6 +32,8 @@ __all__ = [
     "bilou",
     "bio",
     "bioes",
+    "bmes",
+    "bmewo",
     "contiguous",
     "end_with",
     "exactly",
@@ -233,7 +235,7 @@ def tagging_scheme(
     Parameters
     ----------
     scheme : str or Scheme
-        Its name: ``io``, ``iob1``, ``iob2`` (``bio``), ``bioes``, ``bilou``.
+        Its name: ``io``, ``iob1``, ``iob2`` (``bio``), ``bioes``, ``bilou``, ``bmes``, ``bmewo``.
     tape, weight
         As everywhere here.
 
@@ -269,6 +271,16 @@ def bioes(*, tape: str | None = None, weight: float | None = None) -> Grammar:
 def bilou(*, tape: str | None = None, weight: float | None = None) -> Grammar:
     """BILOU: as BIOES, with L for E and U for S."""
     return tagging_scheme("bilou", tape=tape, weight=weight)
+
+
+def bmes(*, tape: str | None = None, weight: float | None = None) -> Grammar:
+    """BMES: as BIOES, with M for I."""
+    return tagging_scheme("bmes", tape=tape, weight=weight)
+
+
+def bmewo(*, tape: str | None = None, weight: float | None = None) -> Grammar:
+    """BMEWO: as BIOES, with M for I and W for S."""
+    return tagging_scheme("bmewo", tape=tape, weight=weight)
 
 
 def transitions(

@@ -64,7 +64,8 @@ class _Labels(NamedTuple):
     type=SCHEME,
     default="conlleval",
     show_default=True,
-    help="Scheme of the labels, for --strict: io, iob1, iob2 (bio), bioes (iobes) or bilou.",
+    help="Scheme of the labels, for --strict: io, iob1, iob2 (bio), bioes (iobes), bilou, bmes or "
+    "bmewo.",
 )
 @click.option(
     "--strict",

@@ -115,7 +115,7 @@ def warn_of_unseen(
 # --- Labels of two schemes ------------------------------------------------------------------------
 
 # What labels are taken for where several schemes would do: the first.
-_LIKELY = ("iob2", "bioes", "bilou", "iob1")
+_LIKELY = ("iob2", "bioes", "bilou", "bmes", "bmewo", "iob1")
 
 
 def written_alike(

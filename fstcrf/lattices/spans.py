@@ -328,7 +328,7 @@ def asked(
 Step = tuple[float, Segment | None, str | None]
 
 _FIRST_FLOOR = 0.01
-_WRITTEN = ("bioes", "bilou", "iob2", "iob1")
+_WRITTEN = ("bioes", "bilou", "bmes", "bmewo", "iob2", "iob1")
 
 
 def span_risk(
@@ -450,7 +450,7 @@ def _written(
     """Write spans; where no scheme was named, in the first that has labels for them."""
     found = [Span(*s) for s in chosen]
     letters = {split_label(label, scheme)[0] for label in labels}
-    names = _WRITTEN if letters & {"E", "S"} else _WRITTEN[2:]
+    names = _WRITTEN if letters & {"E", "S"} else _WRITTEN[-2:]
     schemes = [scheme] if scheme.strict else [named_scheme(name) for name in names]
     ways = [tuple(written_spans(found, length, one)) for one in schemes]
     return next((way for way in ways if set(way) <= set(labels)), ways[0])

@@ -318,7 +318,7 @@ def test_costs_with_names_that_decide() -> None:
 # --- Imports --------------------------------------------------------------------------------------
 
 
-def test_imports(tmp_path: Path) -> None:
+def test_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "parts.grm").write_text(
         'func twice[x] { return x x; }\nHIDDEN = "[b]";\nexport A = "[a]";\n'
@@ -345,8 +345,9 @@ def test_imports(tmp_path: Path) -> None:
     with pytest.raises(GrammarError, match=r"self\.grm:1:1: .*self\.grm → self\.grm"):
         Grammar.from_file(tmp_path / "self.grm")
     (tmp_path / "open.grm").write_text('export X = each["[a]", <?>];\n')
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(GrammarError, match=r"open\.grm:1:24: the cost <\?> is open"):
-        parse_rules(f'import "{tmp_path}/open.grm" as o; export X = o.X;')
+        parse_rules('import "open.grm" as o; export X = o.X;')
     with pytest.raises(GrammarError, match=r"<input>:1:1: none\.grm: No such file"):
         Grammar.from_text('import "none.grm" as n; export X = any;')
 

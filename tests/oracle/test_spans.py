@@ -15,7 +15,7 @@ from hypothesis import given
 from fstcrf import Lattices
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, bioes, contiguous
-from fstcrf.errors import GrammarError, NoPathError, OptionError, TooLargeError
+from fstcrf.errors import GrammarError, NoPathError, OptionError, SchemeError, TooLargeError
 from fstcrf.kernel import blocks as blocks_of
 from fstcrf.kernel import spans as spans_of
 from fstcrf.kernel.native import lib
@@ -47,6 +47,8 @@ LABEL_SETS = {
     "iob2": ("O", "B-X", "I-X", "B-Y", "I-Y"),
     "bioes": ("S-X", "O", "B-X", "I-X", "E-X", "S-Y"),
     "bilou": ("U-X", "O", "B-X", "I-X", "L-X"),
+    "bmes": ("S-X", "O", "B-X", "M-X", "E-X", "S-Y"),
+    "bmewo": ("W-X", "O", "B-X", "M-X", "E-X", "W-Y"),
     "conlleval": ("O", "B-X", "I-X", "E-X", "S-X", "Q-X", "I-Y"),
 }
 BIOES = ("O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y")
@@ -135,7 +137,14 @@ def test_schemes(scheme: str, labels: str, *, moving: bool) -> None:
 def readable(labels: tuple[str, ...], scheme: str) -> bool:
     """Whether some sequence of labels holds a span of a strict scheme."""
     sequences = (s for n in (1, 2, 3) for s in itertools.product(labels, repeat=n))
-    return scheme == "conlleval" or any(spans(s, scheme, illegal="drop") for s in sequences)
+    return scheme == "conlleval" or any(legal_spans(s, scheme) for s in sequences)
+
+
+def legal_spans(labels: tuple[str, ...], scheme: str) -> list[Span]:
+    try:
+        return spans(labels, scheme, illegal="raise")
+    except SchemeError:
+        return []
 
 
 def refused(lattice: Lattice, labels: tuple[str, ...], scheme: str) -> None:

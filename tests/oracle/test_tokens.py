@@ -18,20 +18,22 @@ from fstcrf.text.corpus import spans
 LABELS = {
     "bioes": ["B-X", "O", "S-X", "I-X", "E-X"],
     "bilou": ["O", "U-X", "B-X", "I-X", "L-X"],
+    "bmes": ["O", "S-X", "B-X", "M-X", "E-X"],
+    "bmewo": ["B-X", "W-X", "O", "M-X", "E-X"],
     "bio": ["O", "B-X", "I-X", "B-Y", "I-Y"],
     "iob1": ["O", "I-X", "B-X", "I-Y", "B-Y"],
 }
-LAST, ALONE = set("EL"), set("SU")
+LAST, ALONE = set("EL"), set("SUW")
 
 
 def legal(scheme: str, before: str | None, after: str | None) -> bool:
     """Tell by the letter whether one label may follow another; None: outside the document."""
     a, b = before or "O", after or "O"
-    if scheme in ("bioes", "bilou"):
-        opened = a[0] in "BI"
+    if scheme in ("bioes", "bilou", "bmes", "bmewo"):
+        opened = a[0] in "BIM"
         if opened:
-            return b[0] in "IEL" and a[1:] == b[1:]
-        return b[0] in "OBSU"
+            return b[0] in "IMEL" and a[1:] == b[1:]
+        return b[0] in "OBSUW"
     if scheme == "bio":
         return b[0] != "I" or (a != "O" and a[1:] == b[1:])
     return b[0] != "B" or (a != "O" and a[1:] == b[1:])
@@ -41,8 +43,8 @@ def goes_on(scheme: str, before: str, after: str) -> bool:
     """Tell whether the second label continues the span of the first."""
     if "O" in (before, after) or before[1:] != after[1:]:
         return False
-    if scheme in ("bioes", "bilou"):
-        return before[0] in "BI" and after[0] in "IEL"
+    if scheme in ("bioes", "bilou", "bmes", "bmewo"):
+        return before[0] in "BIM" and after[0] in "IMEL"
     return after[0] == "I"
 
 

@@ -96,10 +96,10 @@ def test_contiguous_without_a_scheme(labels: tuple[str, ...], length: int) -> No
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::fstcrf.errors.LabelWarning")  # of labels that never occur
-@pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes", "bilou"])
+@pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes", "bilou", "bmes", "bmewo"])
 @given(data=st.data())
 def test_schemes(scheme: str, data: st.DataObject) -> None:
-    letters = {"bioes": "BIES", "bilou": "BILU"}.get(scheme, "BI")
+    letters = {"bioes": "BIES", "bilou": "BILU", "bmes": "BMES", "bmewo": "BMEW"}.get(scheme, "BI")
     known = ["O", *(f"{letter}-{kind}" for kind in "AB" for letter in letters)]
     labels = tuple(data.draw(st.permutations(known)))[: data.draw(st.integers(2, 5))]
     table = legal_transitions(labels, scheme)

@@ -24,7 +24,7 @@ from fstcrf.text.corpus import (
 )
 from fstcrf.text.corpus.schemes import Illegal, written_spans
 
-SCHEMES = ["io", "iob1", "iob2", "bioes", "bilou"]
+SCHEMES = ["io", "iob1", "iob2", "bioes", "bilou", "bmes", "bmewo"]
 ILLEGAL: tuple[Illegal, ...] = ("repair", "drop", "raise")
 LETTERS = st.sampled_from(["B", "I", "O", "E", "S", "L", "U", "[", "]", ".", "X"])
 WILD = st.one_of(

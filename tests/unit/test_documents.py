@@ -154,7 +154,7 @@ def test_pairs_are_counted_within_documents(corpus: Corpus) -> None:
     assert counts.within.tolist() == [[2, 0], [1, 0]]
 
 
-@pytest.mark.parametrize("scheme", ["iob1", "bioes", "bilou"])
+@pytest.mark.parametrize("scheme", ["iob1", "bioes", "bilou", "bmes", "bmewo"])
 def test_pairs_are_those_of_any_tagging_scheme(corpus: Corpus, scheme: str) -> None:
     written = convert_column(corpus, "ner", "iob2", scheme)
     found, wanted = count_pairs(written, "ner"), count_pairs(corpus, "ner")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fstcrf import Transducer
 from fstcrf.errors import GrammarError
-from fstcrf.machines.grammar import Grammar
+from fstcrf.files import read_text
+from fstcrf.machines.grammar import Grammar, expansion
 from tests.support.memory import peak
 
 BIO = ("O", "B-NP", "I-NP", "B-VP", "I-VP")
@@ -446,3 +451,67 @@ def test_expressions_that_are_nested_too_deeply(text: str, line: int) -> None:
         f"<input>:{line}: an expression is nested too deeply: give its parts names, in definitions "
         "of their own"
     )
+
+
+# --- Files that a grammar names -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "depth"),
+    [("p.X | q.X", 8), ("p.X & q.X", 24), ("p.X - q.X | q.X", 24), ("p.f[q.X]", 24)],
+)
+def test_each_file_is_read_once(
+    body: str, depth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(
+        expansion, "text_of", lambda path: read.append(Path(path).name) or read_text(path)
+    )
+    names = [f"d{k}.grm" for k in range(depth + 1)]
+    for name, after in itertools.pairwise(names):
+        (tmp_path / name).write_text(
+            f'import "{after}" as p;\nimport "./{after}" as q;\n'
+            f"func f[x] {{ return x; }}\nexport X = {body};\n"
+        )
+    (tmp_path / names[-1]).write_text('func f[x] { return x; }\nexport X = "[O]"*;\n')
+    grammar = Grammar.from_file(tmp_path / names[0], ["O"])
+    assert sorted(read[1:]) == sorted(names[1:])
+    assert grammar.accepts(["O", "O"])
+
+
+@pytest.mark.parametrize("way", ["up", "absolute", "a link", "through a file below"])
+@pytest.mark.parametrize(
+    "door", [Grammar.from_file, lambda path: Transducer.from_grammar(path, ["O"])]
+)
+def test_imports_stay_below_the_first_file(
+    way: str, door: Callable[[Path], object], tmp_path: Path
+) -> None:
+    folder = tmp_path / "own"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "secret").write_text("password")
+    named = {"up": "../secret", "absolute": f"{tmp_path}/secret", "a link": "link.grm"}
+    (folder / "link.grm").symlink_to(tmp_path / "secret")
+    (folder / "sub" / "b.grm").write_text('import "../../secret" as s;\nexport X = s.X;\n')
+    name = named.get(way, "sub/b.grm")
+    (folder / "a.grm").write_text(f'import "{name}" as p;\nexport X = p.X;\n')
+    with pytest.raises(GrammarError, match=r"is outside of .*own, the folder") as caught:
+        door(folder / "a.grm")
+    assert "password" not in str(caught.value)
+    (folder / "sub" / "b.grm").write_text('import "../c.grm" as c;\nexport X = c.X;\n')
+    (folder / "c.grm").write_text('export X = "[O]"*;\n')
+    (folder / "a.grm").write_text('import "sub/b.grm" as p;\nexport X = p.X;\n')
+    door(folder / "a.grm")
+
+
+@pytest.mark.parametrize("text", ['import "{}" as p; export X = p.X;', 'export X = fst["{}"];'])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_grammars_open_regular_files_alone(kind: str, text: str, tmp_path: Path) -> None:
+    if kind == "pipe":
+        os.mkfifo(tmp_path / "x")  # opening it would wait for a writer
+    elif kind == "folder":
+        (tmp_path / "x").mkdir()
+    else:
+        (tmp_path / "x").symlink_to("/dev/zero")
+    (tmp_path / "a.grm").write_text(text.format("x"))
+    with pytest.raises(GrammarError, match=r"no regular file|outside of"):
+        Grammar.from_file(tmp_path / "a.grm").bind(["O"])

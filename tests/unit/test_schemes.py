@@ -30,6 +30,8 @@ WRITTEN = {
     "bioes": "S-A B-A E-A B-B-C I-B-C E-B-C O S-A O",
     "iobes": "S-A B-A E-A B-B-C I-B-C E-B-C O S-A O",
     "bilou": "U-A B-A L-A B-B-C I-B-C L-B-C O U-A O",
+    "bmes": "S-A B-A E-A B-B-C M-B-C E-B-C O S-A O",
+    "bmewo": "W-A B-A E-A B-B-C M-B-C E-B-C O W-A O",
 }
 
 
@@ -57,6 +59,10 @@ def test_each_scheme_both_ways(scheme: str, illegal: str) -> None:
         ("bioes", "O B-A", 1, "the end after 'B-A' is not legal in bioes"),
         ("bioes", "B-A O", 1, "'O' after 'B-A' is not legal in bioes"),
         ("bioes", "S-A I-A", 1, "'I-A' after 'S-A' is not legal in bioes"),
+        ("bmes", "B-A O", 1, "'O' after 'B-A' is not legal in bmes"),
+        ("bmes", "M-A", 0, "'M-A' after the start is not legal in bmes"),
+        ("bmes", "B-A I-A", 1, "label 'I-A' is not bmes: expected O, B-TYPE, M-TYPE, E-TYPE, S-"),
+        ("bmewo", "W-A M-A", 1, "'M-A' after 'W-A' is not legal in bmewo"),
         ("bilou", "B-A U-A", 1, "'U-A' after 'B-A' is not legal in bilou"),
         ("bilou", "S-A", 0, "label 'S-A' is not bilou: expected O, B-TYPE, I-TYPE, L-TYPE, U-TYPE"),
     ],

@@ -576,7 +576,14 @@ def test_json_that_is_no_decoder_is_named(tmp_path: Path) -> None:
 
 # --- Schemes, and gold spans that nothing can find ------------------------------------------------
 
-LETTERS = {"iob2": "BI", "io": "I", "bioes": "BIES", "bilou": "BILU"}
+LETTERS = {
+    "iob2": "BI",
+    "io": "I",
+    "bioes": "BIES",
+    "bilou": "BILU",
+    "bmes": "BMES",
+    "bmewo": "BMEW",
+}
 
 
 @pytest.mark.parametrize("scheme", LETTERS)
@@ -595,7 +602,12 @@ def test_the_scheme_is_that_of_the_labels(scheme: str, said: bool) -> None:
 
 def test_labels_of_one_letter_and_those_of_iob1() -> None:
     assert TokenDecoder(["O", "B-X", "I-X"], "iob1").scheme == "iob1"
-    for label, scheme in (("B-X", "iob2"), ("S-X", "bioes"), ("U-X", "bilou")):
+    for label, scheme in (
+        ("B-X", "iob2"),
+        ("S-X", "bioes"),
+        ("U-X", "bilou"),
+        ("W-X", "bmewo"),
+    ):
         decoder = TokenDecoder(["O", label], pieces="each")
         assert decoder.scheme == scheme
         assert len(decoder.decode([[0.0, 5.0]], [(0, 4)])) == 1

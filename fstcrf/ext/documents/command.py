@@ -214,7 +214,8 @@ class _WholeDocuments(InputFile):
     type=SCHEME,
     default="iob2",
     show_default=True,
-    help="Of the gold labels: io, iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
+    help="Of the gold labels: io, iob1, iob2 (bio), bioes (iobes), bilou, bmes, bmewo or "
+    "conlleval.",
 )
 @click.option("--tape", metavar="TAPE", help="The tape to look at, of models with several.")
 @click.option("--ignore-case", is_flag=True, help="Compare strings in lower case.")

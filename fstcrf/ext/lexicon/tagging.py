@@ -158,5 +158,5 @@ class LexiconTagger:
 
 
 def begins(label: str) -> bool:
-    """Tell whether a unit begins at a label: B, S or U, alone or before a hyphen."""
-    return label.partition("-")[0] in ("B", "S", "U")
+    """Tell whether a unit begins at a label: B, S, U or W, alone or before a hyphen."""
+    return label.partition("-")[0] in ("B", "S", "U", "W")

@@ -602,7 +602,9 @@ class SegmentF(_SmoothCount):
             raise OptionError("the F of segments needs a sigmoid: TP must not fall below 0")
         super().__init__(problem, space, l2=l2, threads=threads)
         labels = problem.topology.labels
-        if not any(label[:2] in {"B-", "I-", "S-", "E-", "U-", "L-"} for label in labels):
+        if not any(
+            label[:2] in {"B-", "I-", "M-", "S-", "E-", "U-", "L-", "W-"} for label in labels
+        ):
             shown = ", ".join(labels[:5])
             raise OptionError(
                 f"objective 'mce-f' is about segments, and no label is part of one ({shown}): "

@@ -109,8 +109,9 @@ class TokenDecoder:
         ``model.config.id2label``: the labels in the order of the logits. Keys may be the digits
         that a JSON file has.
     scheme : str, optional
-        ``"bioes"``, ``"bilou"``, ``"bio"`` (``"iob2"``), ``"iob1"`` or ``"io"``. When absent, the
-        one that has the letters of the labels; ``"bio"`` for B and I, which ``"iob1"`` has, too.
+        ``"bioes"``, ``"bilou"``, ``"bmes"``, ``"bmewo"``, ``"bio"`` (``"iob2"``), ``"iob1"`` or
+        ``"io"``. When absent, the one that has the letters of the labels; ``"bio"`` for B and I,
+        which ``"iob1"`` has, too.
     grammar : Grammar, optional
         What labellings of words are legal beyond the scheme.
     biases : TransitionBiases or mapping of str to float, optional

@@ -28,6 +28,8 @@ _CHAINS: Mapping[str, Mapping[str, str]] = {
     "iob2": {"B": "BII", "I": "III"},
     "bioes": {"B": "BII", "I": "III", "E": "IIE", "S": "BIE"},
     "bilou": {"B": "BII", "I": "III", "L": "IIL", "U": "BIL"},
+    "bmes": {"B": "BMM", "M": "MMM", "E": "MME", "S": "BME"},
+    "bmewo": {"B": "BMM", "M": "MMM", "E": "MME", "W": "BME"},
 }
 """What a word's label is on its first piece, on those between, and on its last one."""
 
@@ -209,7 +211,7 @@ def scheme_of(labels: Iterable[str]) -> str:
     >>> scheme_of(["O", "B-PER", "I-PER"]), scheme_of(["O", "B-X", "I-X", "L-X", "U-X"])
     ('iob2', 'bilou')
     """
-    usual = [named_scheme(name) for name in ("io", "iob2", "bioes", "bilou")]
+    usual = [named_scheme(name) for name in ("io", "iob2", "bioes", "bilou", "bmes", "bmewo")]
     names = list(dict.fromkeys(labels))
     strange = [[x for x in names if split_label(x, scheme)[0] == "?"] for scheme in usual]
     for scheme, odd in zip(usual, strange, strict=True):
@@ -219,5 +221,6 @@ def scheme_of(labels: Iterable[str]) -> str:
     what = f"labels {', '.join(names[:8])} together" if never is None else f"label {never!r}"
     raise LabelError(
         f"no tagging scheme has {what}: expected O and B-TYPE, I-TYPE, with E-TYPE, S-TYPE (bioes) "
-        "or L-TYPE, U-TYPE (bilou) where there are more; names= tells how other labels are written"
+        "or L-TYPE, U-TYPE (bilou) where there are more, or B-TYPE, M-TYPE, E-TYPE with S-TYPE "
+        "(bmes) or W-TYPE (bmewo); names= tells how other labels are written"
     )

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fstcrf.errors import DataError, GrammarError
+from fstcrf.files import check_regular
 from fstcrf.machines.grammar import constraint, syntax
 from fstcrf.machines.grammar.acceptor import Acceptor, is_empty, minimise, trim
 from fstcrf.machines.grammar.automata import constraint_from_machine
@@ -48,6 +49,7 @@ def _machine(file: str, *, options: RuleOptions, folder: Path) -> Constraint:
     if "\0" in file:
         raise GrammarError(f"{file!r} has a null character, so no file is called so")
     try:
+        check_regular(path)
         return constraint_from_machine(path, options.tape)
     except OSError as error:
         raise GrammarError(f"{path}: {error.strerror or error}") from None
@@ -100,6 +102,8 @@ BUILT_IN: dict[str, _Form] = {
     "bilou": _scheme("bilou"),
     "bio": _scheme("iob2"),
     "bioes": _scheme("bioes"),
+    "bmes": _scheme("bmes"),
+    "bmewo": _scheme("bmewo"),
     "contiguous": _Form(constraint.contiguous, ("names",)),
     "each": _Form(_matches, ("pattern",), ("weight",)),
     "end_with": _Form(partial(constraint.about, "end_with"), ("names",)),

@@ -14,9 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fstcrf import files
 from fstcrf.arguments import LARGEST_SCORE, real_number
 from fstcrf.errors import DataError, GrammarError, OptionError
+from fstcrf.files import check_regular, resolved
+from fstcrf.files import read_text as text_of
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.binding import Export, together
 from fstcrf.machines.grammar.builtin import BUILT_IN, constrained
@@ -32,7 +33,7 @@ MAX_EXPANDED = 50_000
 def read_text(path: str | Path) -> str:
     """Read the text of a ``.grm`` file."""
     try:
-        return files.read_text(path)
+        return text_of(path)
     except DataError as error:
         raise GrammarError(error.message, path=str(path), line=error.line) from None
 
@@ -144,6 +145,8 @@ class Expansion:
     weights: Mapping[str, float] = field(default_factory=dict)  # of ``<?name>``; 0 of others
     open_costs: bool = False  # costs may be ``<?>``
     importing: tuple[Path, ...] = ()  # the files that import it, each one the next
+    folder: Path | None = None  # of the first file
+    imports: dict[Path, tuple[syntax.File, _Imported]] = field(default_factory=dict)  # all of them
     places: dict[str, Place] = field(default_factory=dict)
     open_costs_met: dict[tuple[int, int], Place] = field(default_factory=dict)
     named_costs: dict[str, Place] = field(default_factory=dict)
@@ -217,19 +220,48 @@ class Expansion:
         chain = (*self.importing, own.resolve())
         if "\0" in statement.file:
             raise place.error(f"{statement.file!r} has a null character, so no file is called so")
-        if path.resolve() in chain:
+        whole = resolved(path)
+        if whole in chain:
             files = " → ".join(one.name for one in (*chain, path))
             raise place.error(f"files import each other: {files}")
+        self.folder = self.folder or resolved(own.parent)
+        if not whole.is_relative_to(self.folder):
+            raise place.error(
+                f"{statement.file!r} is outside of {self.folder}, the folder of the file that is "
+                "read first: expected a file in that folder or below it"
+            )
+        if whole not in self.imports:
+            self.imports[whole] = self._read(path, chain, place)
+        file, other = self.imports[whole]
+        if file.tapes and file.tapes != self.file.tapes:
+            raise place.error(f"{path} reads the tapes {listed(file.tapes)}, this file does not")
+        return other
+
+    def _read(
+        self, path: Path, chain: tuple[Path, ...], place: Place
+    ) -> tuple[syntax.File, _Imported]:
+        """Return a file that is imported for the first time, and what it offers."""
         try:
+            check_regular(path)
             text = read_text(path)
+        except GrammarError:
+            raise  # it has a place in that file
+        except DataError as error:
+            raise place.error(str(error)) from None
         except OSError as error:
             raise place.error(f"{path}: {error.strerror or error}") from None
         file = syntax.parse(text, str(path))
         if file.tapes and file.tapes != self.file.tapes:
-            raise place.error(f"{path} reads the tapes {listed(file.tapes)}, this file does not")
-        file = syntax.File(file.path, self.file.tapes, file.statements)
-        other = Expansion(file, self.weights, importing=chain, named_costs=self.named_costs)
-        return other.imported()
+            return file, _Imported({})  # it is refused
+        other = Expansion(
+            syntax.File(file.path, self.file.tapes, file.statements),
+            self.weights,
+            importing=chain,
+            folder=self.folder,
+            imports=self.imports,
+            named_costs=self.named_costs,
+        )
+        return file, other.imported()
 
     def _check_new(self, name: str, taken: Mapping[str, Place], place: Place) -> None:
         if name in _CLASSES or name in BUILT_IN:

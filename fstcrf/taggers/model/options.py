@@ -74,8 +74,8 @@ class Structure(Settings):
         str | None,
         Meta(
             description="leave out transitions that are illegal in io, iob1, iob2 (bio), bioes "
-            "(iobes) or bilou, or that are not observed; iob1:iob2 also converts the gold labels "
-            "of the training text and of `dev` from the first scheme to the second"
+            "(iobes), bilou, bmes or bmewo, or that are not observed; iob1:iob2 also converts the "
+            "gold labels of the training text and of `dev` from the first scheme to the second"
         ),
     ] = None
     start_label: Annotated[

@@ -6,6 +6,7 @@
 ``iob2`` (``bio``)          B starts every span, I continues
 ``bioes`` (``iobes``)       B starts, I continues, E ends, S is a span alone
 ``bilou``                   the same with L for E and U for S
+``bmes``, ``bmewo``         the same as bioes with M for I; and with W for S
 ``conlleval``               the scorer's rules, which read all of these leniently
 =========================== ===================================================
 
@@ -113,21 +114,21 @@ _IO = Scheme(
 
 
 def _begun(name: str, letters: str) -> Scheme:
-    """Return a scheme whose spans begin with B or, the last two letters, end with one, are one."""
-    end, single = letters[3:4], letters[4:5]
+    """Return a scheme of O, B, a letter inside, and, if any, those that end spans and are one."""
+    inner, end, single = letters[2], letters[3:4], letters[4:5]
     return Scheme(
         name,
         letters,
         starts=_pairs((f"{letters}?", f"B{single}", "any")),
-        inside=_pairs(("BI", f"I{end}", "same")),
-        last=frozenset(end + single or "BI"),
+        inside=_pairs((f"B{inner}", f"{inner}{end}", "same")),
+        last=frozenset(end + single or f"B{inner}"),
     )
 
 
 _IOB2, _BIOES = _begun("iob2", "OBI"), _begun("bioes", "OBIES")
 # conlleval's startOfChunk and endOfChunk. "?" is any other letter. Beyond the original: S is
-# known, L and U read as E and S, a B starts a span also behind E and brackets, and O ends
-# every span. The original miscounts those; on B, I, O (and on E without B) both agree.
+# known, L and U read as E and S, M and W as I and S, a B starts a span also behind E and brackets,
+# and O ends every span. The original miscounts those; on B, I, O (and on E without B) both agree.
 _ALL = "OBIES[].?"
 _CONLLEVAL = Scheme(
     "conlleval",
@@ -146,6 +147,8 @@ _SCHEMES = {
     "bioes": _BIOES,
     "iobes": _BIOES,
     "bilou": _begun("bilou", "OBILU"),
+    "bmes": _begun("bmes", "OBMES"),
+    "bmewo": _begun("bmewo", "OBMEW"),
     "io": _IO,
     "conlleval": _CONLLEVAL,
 }
@@ -199,7 +202,7 @@ def split_label(label: str, scheme: Scheme) -> tuple[str, str]:
     """
     letter, _, kind = label.partition("-")
     if not scheme.strict:
-        letter = {"L": "E", "U": "S"}.get(letter, letter)
+        letter = {"L": "E", "U": "S", "M": "I", "W": "S"}.get(letter, letter)
     elif letter == OUTSIDE and label != OUTSIDE:
         return "?", kind
     return (letter if len(letter) == 1 and letter in scheme.letters else "?"), kind
@@ -561,8 +564,8 @@ def span_letters(length: int, scheme: Scheme, *, touches: bool) -> str:
         return ("B" if touches else "I") + "I" * (length - 1)
     if len(scheme.letters) == 3:
         return "B" + "I" * (length - 1)
-    end, single = scheme.letters[3], scheme.letters[4]
-    return single if length == 1 else "B" + "I" * (length - 2) + end
+    inner, end, single = scheme.letters[2:]
+    return single if length == 1 else "B" + inner * (length - 2) + end
 
 
 def convert(
