@@ -14,7 +14,9 @@ from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, s
 from fstcrf.kernel.sweep import Layout, ShardAttributes, aligned, frequent, shard_view
 from fstcrf.ragged import Ragged
 
-_OFTEN = 1 << 12  # times: what occurs more often keeps what float32 rounds off
+# Times: what occurs more often keeps what float32 rounds off, which costs time. Of what occurs less
+# often, four epochs were measured to lose less than a thousandth of small posteriors.
+_OFTEN = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.training import Likelihood, ParameterSpace, Problem, parameter_space
+from fstcrf.training.likelihood import Fused
 from fstcrf.training.shards import sparse_background
 
 UNIT = 1 / 256
@@ -412,5 +413,6 @@ def test_sentences_that_are_done_by_themselves(name: str) -> None:
         theta[: len(own)][own] = np.where(np.arange(own.sum()) == 0, 1e4, -1e4)
     single = Likelihood(one.problem, one.space, l2=0.0)
     single(theta)
+    assert isinstance(single._expectation, Fused)
     assert single._expectation.rescued == (name != "among lanes")
     check(one, theta)

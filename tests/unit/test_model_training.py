@@ -261,7 +261,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"checkpoint": "x", "checkpoint_every": 0}, OptionError, "every 0"),
     ({"weights": [1.0]}, DataError, r"weights are \[1\], expected \[3\]"),
     ({"weights": [[1.0]] * 3}, DataError, "weights are"),
-    ({"weights": [1.0, -1.0, 1.0]}, DataError, "not negative"),
+    ({"weights": [1.0, -1.0, 1.0]}, DataError, "sentence 1: .* weight -1, expected"),
     ({"weights": [1.0, float("nan"), 1.0]}, DataError, "finite"),
     ({"weights": ["a", "b", "c"]}, DataError, "weights"),
     ({"class_weights": {"Z": 1.0}}, DataError, "'Z'"),
