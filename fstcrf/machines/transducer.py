@@ -75,7 +75,9 @@ class Transducer:
         The tape that it reads; the last one when absent.
     named : mapping of str to float64 [A + Q]
         For each cost with a name, ``<?name>`` in a ``.grm`` file, how often each arc has it, and
-        each end.
+        each end. ``|``, ``+``, ``@``, `closure`, `reverse`, `invert`, `project` and
+        `remove_epsilon` keep them; an arc that stands for several silent ways, whose weights are
+        summed, has their mean at the present scores.
 
     Raises
     ------
