@@ -560,7 +560,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
 
     @property
     def machine(self) -> openfst.FstArrays:
-        """The lattice as flat arrays of an acceptor, or of a transducer where one has been composed.
+        """The lattice as flat arrays: an acceptor, or a transducer where one was composed.
 
         It reads the labels of all tapes together but those that transducers write, or of the first
         tape where tapes have labels at different arcs. It writes what the last transducer writes.

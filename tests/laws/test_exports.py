@@ -30,7 +30,8 @@ def lattices() -> dict[str, Any]:
     return {
         "chain": dense,
         "paths": Lattice.from_paths([["a"], ["b", "a"], ["b", "b"]], [0.0, 1.0, 0.5], tape="x"),
-        "segments": Lattice.from_segments(2, [0, 0, 1], [2, 1, 2], [0, 1, 1], [0, 1, 2.0], A, tape="x"),
+        "segments": Lattice.from_segments(2, [0, 0, 1], [2, 1, 2], [0, 1, 1], [0, 1, 2.0], A,
+                                          tape="x"),
         "spans": Lattice.from_spans(3, [(0, 2, "a", 1.0), (1, 3, "b", 0.5)], tape="x"),
     }  # fmt: skip
 
