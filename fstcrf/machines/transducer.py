@@ -16,14 +16,14 @@ from fstcrf.arguments import (
     check_array,
     check_range,
     check_scores,
+    check_symbols,
     integer_array,
     label_tuple,
     one_of,
     real_array,
 )
 from fstcrf.arrays import Floats, Ints
-from fstcrf.errors import DataError, LabelError, OptionError, ShapeError
-from fstcrf.files import read_file
+from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.kernel.native import settled
 from fstcrf.lazy import LazyModule, made_once
 
@@ -39,6 +39,7 @@ else:  # most transducers are from nowhere else, and stay as they are
     openfst = LazyModule("fstcrf.machines.openfst")
 
 backoff = LazyModule("fstcrf.machines.backoff")  # these stand on this
+exchange = LazyModule("fstcrf.machines.exchange")
 relations = LazyModule("fstcrf.machines.relations")
 rewriting = LazyModule("fstcrf.machines.rewriting")
 
@@ -107,7 +108,7 @@ class Transducer:
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
         for name in ("input_symbols", "output_symbols"):
-            _check_symbols(name, getattr(self, name))
+            check_symbols(name, getattr(self, name))
         if not len(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
@@ -371,14 +372,16 @@ class Transducer:
         ShapeError, NumericError, OptionError
             As the class; numbers that are no integers.
         """
-        first, last = _whole("source", source), _whole("target", target)
+        given = {"source": source, "input": input, "output": output, "target": target}
+        columns = {
+            name: integer_array(values, f"transducer: {name}", np.int32, unit="arcs")
+            for name, values in given.items()
+        }
+        first, last = columns["source"], columns["target"]
         states = int(max(first.max(initial=0), last.max(initial=0))) + 1
         count = len(first)
         return cls(
-            source=first,
-            input=_whole("input", input),
-            output=_whole("output", output),
-            target=last,
+            **columns,
             score=np.zeros(count) if score is None else real_array(score, "transducer: score"),
             final=np.zeros(states) if final is None else real_array(final, "transducer: final"),
             input_symbols=label_tuple(input_symbols, error=LabelError),
@@ -414,17 +417,8 @@ class Transducer:
         >>> chunks
         <Transducer: the last tape → chunks; 2 states, 2 arcs, log>
         """
-        machine = openfst.from_att(text, acceptor=tape is None)
-        for label, table in (
-            (machine.ilabel, machine.isymbols),
-            (machine.olabel, machine.osymbols),
-        ):
-            if table is None and len(label):
-                raise DataError(
-                    f"symbols are names, not numbers such as {label.max()}: write names, and <eps> "
-                    "where nothing is read or written"
-                )
-        return cls._of(replace(machine, semiring=semiring), tape)
+        made: Self = exchange.from_text(text, semiring, tape)
+        return made
 
     @classmethod
     def from_fst(
@@ -459,49 +453,8 @@ class Transducer:
         OSError
             A file that cannot be read.
         """
-        if isinstance(fst, str | Path):
-            try:
-                machine = openfst.from_bytes(read_file(fst))
-            except DataError as error:
-                raise DataError(error.message, path=str(fst)) from None
-        else:
-            machine = openfst.from_fst(fst)
-        tables = [
-            table if labels is None or table is not None else openfst.symbols(labels)
-            for table, labels in (
-                (machine.isymbols, input_symbols),
-                (machine.osymbols, output_symbols),
-            )
-        ]
-        machine = replace(machine, isymbols=tables[0], osymbols=tables[1])
-        return cls._of(machine if semiring is None else replace(machine, semiring=semiring), tape)
-
-    @classmethod
-    def _of(cls, machine: openfst.FstArrays, tape: str | None) -> Self:
-        """Return OpenFst's arrays as a transducer; its start becomes state 0."""
-        if machine.start < 0:
-            raise DataError("the machine has no state to start in: it accepts nothing")
-        number = np.arange(machine.n_states, dtype=np.int32)
-        number[[0, machine.start]] = machine.start, 0
-        read = _named("reads", machine.ilabel, machine.isymbols)
-        written = read
-        if tape is not None or machine.osymbols != machine.isymbols:
-            written = _named("writes", machine.olabel, machine.osymbols)
-        if tape is None:
-            names, outputs = algebra.merged(read[1], written[1])
-            read, written = (read[0], names), (outputs[written[0]], names)
-        return cls(
-            source=number[machine.source],
-            input=read[0],
-            output=written[0],
-            target=number[machine.target],
-            score=machine.score,
-            final=machine.final[number],
-            input_symbols=read[1],
-            output_symbols=written[1],
-            semiring=machine.semiring,
-            tape=tape,
-        )
+        made: Self = exchange.from_fst(fst, input_symbols, output_symbols, semiring, tape)
+        return made
 
     @classmethod
     def from_pairs(
@@ -744,45 +697,3 @@ def _operand(other: object) -> Transducer:
             f"{type(other).__name__}: only transducers go together, by |, +, &, - and witness"
         )
     return other
-
-
-def _check_symbols(name: str, symbols: tuple[str, ...]) -> None:
-    """Refuse a symbol that is there twice, and one with epsilon's name."""
-    if len({*symbols, "<eps>"}) == len(symbols) + 1:
-        return
-    if "<eps>" in symbols:
-        raise LabelError(
-            f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is no symbol: "
-            "leave it out; an arc that reads or writes nothing has the number -1 there"
-        )
-    twice = next(x for k, x in enumerate(symbols) if x in symbols[:k])
-    raise LabelError(f"transducer: {name} holds {twice!r} twice, expected distinct symbols")
-
-
-def _whole(name: str, values: ArrayLike) -> Ints:
-    what = f"transducer: {name}"
-    array = integer_array(values, what, np.int32, expected="integers [arcs]")
-    if array.ndim != 1:
-        raise ShapeError(f"{what} is {list(array.shape)}, expected integers [arcs]")
-    return array
-
-
-def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints, tuple[str, ...]]:
-    """Return symbols without a number for none, and their names.
-
-    Ids without a name are left out, and ids named like epsilon, which is id 0: no arc may have one.
-    """
-    if table is None:
-        if label.any():
-            raise LabelError(
-                f"the machine {does} symbols without a name: give input_symbols= and "
-                "output_symbols=, symbol i + 1 at i"
-            )
-        table = ("",)
-    names, place = openfst.without_gaps(table)
-    odd = label[place[label] < -1]
-    if len(odd):
-        name = table[odd[0]]
-        why = f"is named {name!r}: nothing has the id 0" if name else "its table does not have"
-        raise LabelError(f"the machine {does} symbol {odd[0]}, which {why}")
-    return place[label], names
