@@ -373,7 +373,7 @@ class Transducer:
             As the class; numbers that are no integers.
         """
         given = {"source": source, "input": input, "output": output, "target": target}
-        columns = {
+        columns: dict[str, Any] = {
             name: integer_array(values, f"transducer: {name}", np.int32, unit="arcs")
             for name, values in given.items()
         }
