@@ -12,14 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arrays import Array, Bools, Floats, Ints
-from fstcrf.errors import (
-    DataError,
-    FstcrfError,
-    LabelError,
-    NumericError,
-    OptionError,
-    ShapeError,
-)
+from fstcrf.errors import DataError, FstcrfError, LabelError, NumericError, OptionError, ShapeError
 
 if TYPE_CHECKING:
     import pynini
@@ -198,28 +191,29 @@ def integer_array(
     name: str,
     dtype: type[_T],
     *,
-    expected: str = "whole numbers",
-    error: type[FstcrfError] = ShapeError,
+    unit: str,
 ) -> NDArray[_T]:
-    """Return a copy of an array of integers as a signed type; numbers outside it would wrap."""
+    """Return a copy of a row of integers as a signed type; numbers outside it would wrap.
+
+    `unit` is what the row has a number of each of.
+    """
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, OverflowError) as problem:
-        raise error(f"{name} is no array of numbers: {problem}") from None
-    if array.size and array.dtype.kind not in "iu":
-        raise error(f"{name} is {array.dtype} {list(array.shape)}, expected {expected}")
-    check_fits(array, name, dtype, error=error)
+        raise ShapeError(f"{name} is no array of numbers: {problem}") from None
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        actual = f"{array.dtype} {list(array.shape)}"
+        raise ShapeError(f"{name} is {actual}, expected whole numbers [{unit}]")
+    check_fits(array, name, dtype)
     return array.astype(dtype)
 
 
-def check_fits(
-    array: Array, name: str, dtype: type[np.integer], *, error: type[FstcrfError] = ShapeError
-) -> None:
+def check_fits(array: Array, name: str, dtype: type[np.signedinteger]) -> None:
     """Refuse whole numbers that an integer type cannot hold."""
     limits = np.iinfo(dtype)
     for value in (array.min(), array.max()) if array.size else ():
         if not limits.min <= int(value) <= limits.max:
-            raise error(
+            raise ShapeError(
                 f"{name} holds {value}, expected whole numbers from {limits.min} to {limits.max}"
             )
 
@@ -285,3 +279,16 @@ def check_scores(what: str, name: str, array: Floats) -> None:
     if not (array < np.inf).all():
         place = int(np.flatnonzero(~(array < np.inf))[0])
         raise NumericError(f"{what}: {name} has NaN or +inf at {place}; -inf forbids")
+
+
+def check_symbols(name: str, symbols: tuple[str, ...]) -> None:
+    """Refuse a symbol that is there twice, and one with epsilon's name."""
+    if len({*symbols, "<eps>"}) == len(symbols) + 1:
+        return
+    if "<eps>" in symbols:
+        raise LabelError(
+            f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is no symbol: "
+            "leave it out; an arc that reads or writes nothing has the number -1 there"
+        )
+    twice = next(x for k, x in enumerate(symbols) if x in symbols[:k])
+    raise LabelError(f"transducer: {name} holds {twice!r} twice, expected distinct symbols")

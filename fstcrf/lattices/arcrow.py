@@ -357,17 +357,18 @@ class ArcRow:
         return self._sum_of([*labels], [self._ids(row, tape) for tape, row in labels.items()])
 
     def saying(self, said: Said) -> ArcRow:
-        if not isinstance(said, list | tuple):
-            said = list(items_of(said, "the labels are", "a list of labels or segments"))
-        tapes = len(self.on) > 1 and any(x is None or _strings(x) for x in cast("Any", said))
-        if self.segmented and not tapes and not (said and isinstance(said[0], str)):
-            tape, spans = self._of_segments, cast("Sequence[Segment]", said)
+        given: Any = said  # None: of one tape, any labels
+        if given is not None and not isinstance(given, list | tuple):
+            given = list(items_of(given, "the labels are", "a list of labels or segments"))
+        tapes = given is None or (len(self.on) > 1 and any(x is None or _strings(x) for x in given))
+        if self.segmented and not tapes and not (given and isinstance(given[0], str)):
+            tape, spans = self._of_segments, cast("Sequence[Segment]", given)
             index = {label: k for k, label in enumerate(self.on[tape].labels)}
             found = arcproducts.exactly(self.engine.clocked, tape, *self._checked(spans, index))
         else:
-            several = len(self.on) > 1 and said and not isinstance(said[0], str)
+            several = len(self.on) > 1 and given and not isinstance(given[0], str)
             found = self.engine
-            for tape, labels in enumerate(cast("Any", said if several else [said])):
+            for tape, labels in enumerate(given if several else [given]):
                 if labels is None:  # any
                     continue
                 found = arcproducts.spelling(found, tape, self._ids(labels, tape))

@@ -343,13 +343,6 @@ def _span_columns(
     return list(start), list(end), list(label), list(score)
 
 
-def _whole(values: ArrayLike, name: str) -> Longs:
-    array = integer_array(values, name, np.int64, expected="whole numbers [E]")
-    if array.ndim != 1:
-        raise ShapeError(f"{name} is {list(array.shape)}, expected whole numbers [E]")
-    return array
-
-
 def _checked_arcs(
     length: int,
     start: ArrayLike,
@@ -359,7 +352,10 @@ def _checked_arcs(
     labels: tuple[str, ...],
 ) -> tuple[tuple[Ints, Ints, Ints], Floats]:
     """Return arcs and scores as they are given, inside the text, of labels that there are."""
-    columns = [_whole(v, n) for v, n in ((start, "start"), (end, "end"), (label, "label"))]
+    columns = [
+        integer_array(values, name, np.int64, unit="E")
+        for values, name in ((start, "start"), (end, "end"), (label, "label"))
+    ]
     value = real_array(score, "score")
     if any(column.shape != value.shape for column in columns):
         sizes = [list(column.shape) for column in columns]

@@ -211,7 +211,7 @@ def said_by_tapes(said: Any, tapes: Sequence[str]) -> Any:
         A tape that the lattice does not have.
     """
     if isinstance(said, Path):
-        if len(tapes) == 1 and said._placed is not None:  # noqa: SLF001 (this module has both)
+        if len(tapes) == 1 and any(p is not None and not p.written for p in said.places):
             return said.segments
         several = len(said.tapes) > 1
         said = dict(zip(said.tapes, said.labels if several else [said.labels], strict=True))

@@ -34,7 +34,10 @@ MAX_DEPTH = 2_000
 
 _FEW = 16
 """States, or arcs of a state, that are looked at one by one; a state takes as long as so many."""
+_STEP = 1e-4  # by which a cost is changed, to see what changes with it
 
+_Step: TypeAlias = tuple[int, int, int, int, int, int, float]
+"""Source, what is read and written, target, the arc of each machine or −1, score."""
 _Columns: TypeAlias = tuple[Array, Array, Array, Array, Floats]  # as the transducer has them
 
 
@@ -47,7 +50,11 @@ def union(first: Transducer, second: Transducer) -> Transducer:
     places = 1, 1 + len(first.final)
     starts = _silent([0, 0], places, [0.0, 0.0])
     parts = (_columns(x, place) for x, place in zip((first, second), places, strict=True))
-    return made(first, [starts, *parts], np.concatenate([[-np.inf], first.final, second.final]))
+    whole = made(first, [starts, *parts], np.concatenate([[-np.inf], first.final, second.final]))
+    (a, p), (b, q) = _entries(first), _entries(second)
+    by_first = np.concatenate([_no(2), a, _no(len(b) + 1), p, _no(len(q))])
+    by_second = np.concatenate([_no(2 + len(a)), b, _no(1 + len(p)), q])
+    return _with_uses(whole, (first, by_first), (second, by_second))
 
 
 def concatenation(first: Transducer, second: Transducer) -> Transducer:
@@ -56,14 +63,21 @@ def concatenation(first: Transducer, second: Transducer) -> Transducer:
     begin = len(first.final)
     final = np.append(np.full(begin, -np.inf), second.final)
     parts = [_columns(first), _ends(first, 0, begin), _columns(second, begin)]
-    return made(first, parts, final)
+    (a, p), (b, q) = _entries(first), _entries(second)
+    ended = p[first.final > -np.inf]
+    by_first = np.concatenate([a, ended, _no(len(b) + len(p) + len(q))])
+    by_second = np.concatenate([_no(len(a) + len(ended)), b, _no(len(p)), q])
+    return _with_uses(made(first, parts, final), (first, by_first), (second, by_second))
 
 
 def closure(machine: Transducer) -> Transducer:
     """Return what reads and writes any number of strings of the machine in a row, or none."""
     starts = _silent([0], [1], [0.0])
     final = np.append(0.0, np.full(len(machine.final), -np.inf))
-    return made(machine, [starts, _columns(machine, 1), _ends(machine, 1, 0)], final)
+    whole = made(machine, [starts, _columns(machine, 1), _ends(machine, 1, 0)], final)
+    arcs, ends = _entries(machine)
+    by = np.concatenate([_no(1), arcs, ends[machine.final > -np.inf], _no(1 + len(ends))])
+    return _with_uses(whole, (machine, by))
 
 
 def reversed_(machine: Transducer) -> Transducer:
@@ -73,7 +87,10 @@ def reversed_(machine: Transducer) -> Transducer:
     final = np.full(len(machine.final) + 1, -np.inf)
     final[1] = 0.0
     starts = _silent(np.zeros_like(end), end, weight)
-    return made(machine, [starts, (target, read, written, source, score)], final)
+    whole = made(machine, [starts, (target, read, written, source, score)], final)
+    arcs, ends = _entries(machine)
+    by = np.concatenate([ends[machine.final > -np.inf], arcs, _no(1 + len(ends))])
+    return _with_uses(whole, (machine, by))
 
 
 def inverted(machine: Transducer) -> Transducer:
@@ -110,7 +127,8 @@ def support(machine: Transducer) -> Transducer:
     """Return the machine without its weights: 0 for all that it gives a weight. It is tropical."""
     machine = trimmed(machine)
     ends = np.where(machine.final > -np.inf, 0.0, -np.inf)
-    return replace(machine, score=np.zeros(len(machine.score)), final=ends, semiring="tropical")
+    free = replace(machine, score=np.zeros(len(machine.score)), final=ends, named={})
+    return replace(free, semiring="tropical")
 
 
 def trimmed(machine: Transducer) -> Transducer:
@@ -119,7 +137,9 @@ def trimmed(machine: Transducer) -> Transducer:
     useful[0] = True
     number = np.cumsum(useful) - 1
     columns = (number[machine.source], machine.input, machine.output, number[machine.target])
-    return made(machine, [(*columns, machine.score)], machine.final[useful])
+    arcs, ends = _entries(machine)
+    small = made(machine, [(*columns, machine.score)], machine.final[useful])
+    return _with_uses(small, (machine, np.append(arcs, ends[useful])))
 
 
 # --- Composition ----------------------------------------------------------------------------------
@@ -149,9 +169,12 @@ def composed(first: Transducer, second: Transducer, limit: int = MAX_ARCS) -> Tr
         first, second = aligned(first, second)
     reads = second.reads if first.tape is None and first.reads is None else first.reads
     tape = first.tape if second.tape is None else second.tape
-    parts, final = _Product(first, second, limit).parts()
+    product = _Product(first, second, limit)
+    parts, final = product.parts()
     like = replace(first, tape=tape, reads=reads)
-    return trimmed(made(like, parts, final, second.output_symbols))
+    whole = made(like, parts, final, second.output_symbols)
+    both = product.first, product.second
+    return trimmed(_with_uses(whole, *zip(both, product.taken, strict=True)))
 
 
 def intersection(first: Transducer, second: Transducer) -> Transducer:
@@ -182,32 +205,38 @@ class _Product:
         self.first, self.second = first, second
         self.onward = first.target.astype(np.int64)
         self.limit = self.left = limit
+        self.taken: tuple[Longs, Longs] = _no(0), _no(0)  # of each one, by the arcs and the ends
 
     def parts(self) -> tuple[list[_Columns], Floats]:
         """Return arcs, and the scores of ends."""
         parts: list[_Columns] = []
-        rows: list[tuple[int, int, int, int, float]] = []
+        rows: list[_Step] = []
+        self._ways: list[tuple[Longs, Longs]] = []
         seen, states = {0}, [0]
         while states:
             if len(states) <= _FEW and all(map(self._narrow, states)):
                 more = [row for state in states for row in self._each_after(state)]
                 rows += more
                 self._take(len(more) + _FEW * len(states))
-                reached = sorted({target for *_, target, _ in more})
+                reached = sorted({row[3] for row in more})
             else:
                 parts += self._after(np.asarray(states))
                 reached = distinct(*(part[3] for part in parts[-3:])).tolist()
             states = [state for state in reached if state not in seen]
             seen.update(reached)
-        *numbers, scores = list(zip(*rows, strict=True)) or [()] * 5
-        source, read, written, target = (np.asarray(x, dtype=np.int64) for x in numbers)
+        *numbers, scores = list(zip(*rows, strict=True)) or [()] * 7
+        source, read, written, target, *taken = (np.asarray(x, dtype=np.int64) for x in numbers)
         parts.append((source, read, written, target, np.asarray(scores, dtype=np.float64)))
+        self._ways.append((taken[0], taken[1]))
         every = np.sort(np.fromiter(seen, dtype=np.int64))
         p, q, _ = self._pair(every)
         numbered: list[_Columns] = [
             (np.searchsorted(every, s), i, o, np.searchsorted(every, t), w)
             for s, i, o, t, w in parts
         ]
+        ways = [np.concatenate(ways) for ways in zip(*self._ways, strict=True)]
+        ends = len(self.first.source) + p, len(self.second.source) + q
+        self.taken = np.append(ways[0], ends[0]), np.append(ways[1], ends[1])
         return numbered, self.first.final[p] + self.second.final[q]
 
     @overload
@@ -231,6 +260,7 @@ class _Product:
         at = free[at]
         target = self._state(p[at], b.target[arc], alone=False)
         by_second = state[at], np.full(len(at), -1), b.output[arc], target, b.score[arc]
+        self._ways.append((_no(len(arc)), arc))
 
         ways = self.row.select(p)
         self._take(ways.total)
@@ -240,11 +270,13 @@ class _Product:
         at, arc = at[quiet], arc[quiet]
         target = self._state(self.onward[arc], q[at], alone=True)
         by_first = state[at], a.input[arc], np.full(len(at), -1), target, a.score[arc]
+        self._ways.append((arc, _no(len(arc))))
 
         which, arc = self._meeting(q[loud_at], a.output[loud])
         at, way = loud_at[which], loud[which]
         target = self._state(self.onward[way], b.target[arc], alone=False)
         by_both = state[at], a.input[way], b.output[arc], target, a.score[way] + b.score[arc]
+        self._ways.append((way, arc))
         return by_second, by_first, by_both
 
     def _narrow(self, state: int) -> bool:
@@ -259,23 +291,24 @@ class _Product:
         low, high = (q * self.size + x + 1 for x in (label, label if last is None else last))
         return slice(bisect_left(self.key, low), bisect_right(self.key, high))
 
-    def _each_after(self, state: int) -> Iterator[tuple[int, int, int, int, float]]:
-        """Yield the arcs of one state, as `_after` has them."""
+    def _each_after(self, state: int) -> Iterator[_Step]:
+        """Yield the arcs of one state, as `_after` has them, with the arcs of both machines."""
         a, b = self.first, self.second
         p, q = divmod(state // 2, len(b.final))
         for arc in self.order[self._met(q, -1)] if state % 2 == 0 else ():
             target = self._state(p, int(b.target[arc]), alone=False)
-            yield state, -1, b.output[arc], target, b.score[arc]
+            yield state, -1, b.output[arc], target, -1, arc, b.score[arc]
         begin, end = self.row.offsets[p : p + 2].tolist()
         labels = list(enumerate(a.output[begin:end].tolist(), begin))
         for way, label in labels:
             if label < 0:
                 target = self._state(int(a.target[way]), q, alone=True)
-                yield state, a.input[way], -1, target, a.score[way]
+                yield state, a.input[way], -1, target, way, -1, a.score[way]
         for way, label in labels:
             for arc in self.order[self._met(q, label)] if label >= 0 else ():
                 target = self._state(int(a.target[way]), int(b.target[arc]), alone=False)
-                yield state, a.input[way], b.output[arc], target, a.score[way] + b.score[arc]
+                score = a.score[way] + b.score[arc]
+                yield state, a.input[way], b.output[arc], target, way, arc, score
 
     def _meeting(self, q: Longs, label: Array) -> tuple[Longs, Longs]:
         """Return which of some states and labels, and the second machine's arcs that they meet."""
@@ -313,6 +346,26 @@ def without_epsilon(machine: Transducer) -> Transducer:
     loud = np.flatnonzero(~quiet)
     if len(loud) == len(quiet):
         return trimmed(machine)
+    whole = _joined(machine, quiet, loud)
+    before = np.append(whole.score, whole.final) > -np.inf
+    named: dict[str, Floats] = {}
+    for name, uses in machine.named.items():  # how the sum of several ways changes with a cost
+        more, less = (_moved(machine, uses * step, quiet, loud) for step in (_STEP, -_STEP))
+        named[name] = np.zeros(len(before))
+        named[name][before] = np.round((more[before] - less[before]) / (2 * _STEP), 8)
+    return trimmed(replace(whole, named=named))
+
+
+def _moved(machine: Transducer, change: Floats, quiet: Bools, loud: Longs) -> Floats:
+    """Return the scores without ε, of arcs and ends, of a machine with other scores."""
+    size = len(machine.score)
+    score, final = machine.score + change[:size], machine.final + change[size:]
+    other = _joined(replace(machine, score=score, final=final), quiet, loud)
+    return np.append(other.score, other.final)
+
+
+def _joined(machine: Transducer, quiet: Bools, loud: Longs) -> Transducer:
+    """Return a machine with the arcs that have a symbol, each behind the silent ways to it."""
     needed = np.zeros(len(machine.final), dtype=bool)
     needed[0] = needed[machine.target[loud]] = True
     ends = machine.final > -np.inf
@@ -332,7 +385,7 @@ def without_epsilon(machine: Transducer) -> Transducer:
     at, arc = row.select(there).rows(), loud[row.entries(there)]
     score = weight[at] + machine.score[arc]
     part = here[at], machine.input[arc], machine.output[arc], machine.target[arc], score
-    return trimmed(made(machine, [part], final))
+    return made(machine, [part], final)
 
 
 # --- Where weights lie ----------------------------------------------------------------------------
@@ -350,7 +403,7 @@ def pushed(machine: Transducer) -> Transducer:
     TooLargeError
         Too many states with cycles among them, where weights are summed.
     """
-    machine = trimmed(machine)
+    machine = replace(trimmed(machine), named={})  # costs are somewhere else then
     columns = machine.source, machine.target, machine.score
     total = totals(*columns, machine.final, log=_sums(machine))
     if total[0] == -np.inf:
@@ -532,7 +585,7 @@ def aligned(first: Transducer, second: Transducer) -> tuple[Transducer, Transduc
         reads=second.reads if first.reads is None else first.reads,
     )
     part = second.source, number[second.input], outputs[second.output], second.target, second.score
-    return first, made(first, [part], second.final)
+    return first, replace(made(first, [part], second.final), named=second.named)
 
 
 def merged(first: Labels, second: Labels) -> tuple[Labels, Ints]:
@@ -584,6 +637,28 @@ def made(
     )
 
 
+def _no(size: int) -> Longs:
+    return np.full(size, -1)
+
+
+def _entries(machine: Transducer) -> tuple[Longs, Longs]:
+    """Return where the arcs and the ends of a machine stand in what it has of each, [A + Q]."""
+    every = np.arange(len(machine.source) + len(machine.final))
+    return every[: len(machine.source)], every[len(machine.source) :]
+
+
+def _with_uses(machine: Transducer, *parts: tuple[Transducer, Longs]) -> Transducer:
+    """Return a machine with the named costs of those that it is made of.
+
+    Of each, which of its arcs and ends every arc and end of the machine is; −1: none.
+    """
+    named: dict[str, Floats] = {}
+    for part, by in parts:
+        for name, uses in part.named.items():
+            named[name] = named.get(name, 0.0) + np.append(uses, 0.0)[by]
+    return replace(machine, named=named) if named else machine
+
+
 def _connected(machine: Transducer) -> tuple[Transducer, Bools]:
     """Return the machine with the arcs on paths alone, by their sources, and useful states."""
     arcs = np.flatnonzero(machine.score > -np.inf)
@@ -593,7 +668,8 @@ def _connected(machine: Transducer) -> tuple[Transducer, Bools]:
     arcs = arcs[useful[machine.source[arcs]] & useful[machine.target[arcs]]]
     source, read, written, target, score = _columns(machine)
     part = source[arcs], read[arcs], written[arcs], target[arcs], score[arcs]
-    return made(machine, [part], np.where(useful, machine.final, -np.inf)), useful
+    alive = made(machine, [part], np.where(useful, machine.final, -np.inf))
+    return _with_uses(alive, (machine, np.append(arcs, _entries(machine)[1]))), useful
 
 
 def _sums(machine: Transducer) -> bool:

@@ -16,14 +16,14 @@ from fstcrf.arguments import (
     check_array,
     check_range,
     check_scores,
+    check_symbols,
     integer_array,
     label_tuple,
     one_of,
     real_array,
 )
 from fstcrf.arrays import Floats, Ints
-from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
-from fstcrf.files import read_file
+from fstcrf.errors import LabelError, OptionError, ShapeError, TooLargeError
 from fstcrf.kernel.native import settled
 from fstcrf.lazy import LazyModule, made_once
 
@@ -39,6 +39,7 @@ else:  # most transducers are from nowhere else, and stay as they are
     openfst = LazyModule("fstcrf.machines.openfst")
 
 backoff = LazyModule("fstcrf.machines.backoff")  # these stand on this
+exchange = LazyModule("fstcrf.machines.exchange")
 relations = LazyModule("fstcrf.machines.relations")
 rewriting = LazyModule("fstcrf.machines.rewriting")
 
@@ -75,7 +76,9 @@ class Transducer:
         The tape that it reads; the last one when absent.
     named : mapping of str to float64 [A + Q]
         For each cost with a name, ``<?name>`` in a ``.grm`` file, how often each arc has it, and
-        each end.
+        each end. ``|``, ``+``, ``@``, `closure`, `reverse`, `invert`, `project` and
+        `remove_epsilon` keep them; an arc that stands for several silent ways, whose weights are
+        summed, has their mean at the present scores.
 
     Raises
     ------
@@ -106,7 +109,7 @@ class Transducer:
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
         for name in ("input_symbols", "output_symbols"):
-            _check_symbols(name, getattr(self, name))
+            check_symbols(name, getattr(self, name))
         for name in ("tape", "reads"):
             if not isinstance(getattr(self, name), str | None):
                 raise OptionError(f"{name} is {getattr(self, name)!r}, expected a name, or None")
@@ -375,7 +378,12 @@ class Transducer:
         TooLargeError
             Numbers of states far beyond the number of arcs.
         """
-        first, last = _whole("source", source), _whole("target", target)
+        given = {"source": source, "input": input, "output": output, "target": target}
+        columns: dict[str, Any] = {
+            name: integer_array(values, f"transducer: {name}", np.int32, unit="arcs")
+            for name, values in given.items()
+        }
+        first, last = columns["source"], columns["target"]
         states = int(max(first.max(initial=0), last.max(initial=0))) + 1
         count = len(first)
         if final is None and states > 1_000_000 + 16 * count:
@@ -383,10 +391,7 @@ class Transducer:
                 f"transducer: {states:,} states for {count:,} arcs: number them without gaps"
             )
         return cls(
-            source=first,
-            input=_whole("input", input),
-            output=_whole("output", output),
-            target=last,
+            **columns,
             score=np.zeros(count) if score is None else real_array(score, "transducer: score"),
             final=np.zeros(states) if final is None else real_array(final, "transducer: final"),
             input_symbols=label_tuple(input_symbols, error=LabelError),
@@ -441,8 +446,8 @@ class Transducer:
         if not isinstance(text, str):
             raise OptionError(f"from_text reads a str, not {type(text).__name__}")
         symbols = input_symbols, input_symbols if tape is None else output_symbols
-        machine = openfst.from_names(text, symbols, epsilon, acceptor=tape is None, numeric=numeric)
-        return cls._of(replace(machine, semiring=semiring), tape)
+        made: Self = exchange.from_text(text, symbols, epsilon, semiring, tape, numeric=numeric)
+        return made
 
     @classmethod
     def from_fst(
@@ -477,49 +482,8 @@ class Transducer:
         OSError
             A file that cannot be read.
         """
-        if isinstance(fst, str | Path):
-            try:
-                machine = openfst.from_bytes(read_file(fst))
-            except DataError as error:
-                raise DataError(error.message, path=str(fst)) from None
-        else:
-            machine = openfst.from_fst(fst)
-        tables = [
-            table if labels is None or table is not None else openfst.symbols(labels)
-            for table, labels in (
-                (machine.isymbols, input_symbols),
-                (machine.osymbols, output_symbols),
-            )
-        ]
-        machine = replace(machine, isymbols=tables[0], osymbols=tables[1])
-        return cls._of(machine if semiring is None else replace(machine, semiring=semiring), tape)
-
-    @classmethod
-    def _of(cls, machine: openfst.FstArrays, tape: str | None) -> Self:
-        """Return OpenFst's arrays as a transducer; its start becomes state 0."""
-        if machine.start < 0:
-            raise DataError("the machine has no state to start in: it accepts nothing")
-        number = np.arange(machine.n_states, dtype=np.int32)
-        number[[0, machine.start]] = machine.start, 0
-        read = _named("reads", machine.ilabel, machine.isymbols)
-        written = read
-        if tape is not None or machine.osymbols != machine.isymbols:
-            written = _named("writes", machine.olabel, machine.osymbols)
-        if tape is None:
-            names, outputs = algebra.merged(read[1], written[1])
-            read, written = (read[0], names), (outputs[written[0]], names)
-        return cls(
-            source=number[machine.source],
-            input=read[0],
-            output=written[0],
-            target=number[machine.target],
-            score=machine.score,
-            final=machine.final[number],
-            input_symbols=read[1],
-            output_symbols=written[1],
-            semiring=machine.semiring,
-            tape=tape,
-        )
+        made: Self = exchange.from_fst(fst, input_symbols, output_symbols, semiring, tape)
+        return made
 
     @classmethod
     def from_pairs(
@@ -767,45 +731,3 @@ def _operand(other: object) -> Transducer:
             f"{type(other).__name__}: only transducers go together, by |, +, &, - and witness"
         )
     return other
-
-
-def _check_symbols(name: str, symbols: tuple[str, ...]) -> None:
-    """Refuse a symbol that is there twice, and one with epsilon's name."""
-    if len({*symbols, "<eps>"}) == len(symbols) + 1:
-        return
-    if "<eps>" in symbols:
-        raise LabelError(
-            f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is no symbol: "
-            "leave it out; an arc that reads or writes nothing has the number -1 there"
-        )
-    twice = next(x for k, x in enumerate(symbols) if x in symbols[:k])
-    raise LabelError(f"transducer: {name} holds {twice!r} twice, expected distinct symbols")
-
-
-def _whole(name: str, values: ArrayLike) -> Ints:
-    what = f"transducer: {name}"
-    array = integer_array(values, what, np.int32, expected="integers [arcs]")
-    if array.ndim != 1:
-        raise ShapeError(f"{what} is {list(array.shape)}, expected integers [arcs]")
-    return array
-
-
-def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints, tuple[str, ...]]:
-    """Return symbols without a number for none, and their names.
-
-    Ids without a name are left out, and ids named like epsilon, which is id 0: no arc may have one.
-    """
-    if table is None:
-        if label.any():
-            raise LabelError(
-                f"the machine {does} symbols without a name: give input_symbols= and "
-                "output_symbols=, symbol i + 1 at i"
-            )
-        table = ("",)
-    names, place = openfst.without_gaps(table)
-    odd = label[place[label] < -1]
-    if len(odd):
-        name = table[odd[0]]
-        why = f"is named {name!r}: nothing has the id 0" if name else "its table does not have"
-        raise LabelError(f"the machine {does} symbol {odd[0]}, which {why}")
-    return place[label], names

@@ -47,7 +47,8 @@ def _narrow() -> dict[str, Any]:
 
 def _machine_answer(machine: Transducer) -> Any:
     lattice = Lattice.from_arrays(A, [[0.5, -0.5]] * 2, tape="in")
-    return (lattice @ machine).log_partition(), machine.to_att(), machine.by_name(np.ones(4))
+    ones = np.ones(len(machine.score) + len(machine.final))
+    return (lattice @ machine).log_partition(), machine.to_att(), machine.by_name(ones)
 
 
 def _lattice_answer(lattice: Any) -> Any:
