@@ -99,7 +99,6 @@ __version__ = "0.1.0"
 
 
 def __dir__() -> list[str]:
-    packages = (
-        "demo errors evaluate ext kernel lattices machines recipes storage taggers text training"
-    )
-    return sorted([*__all__, *packages.split(), "__version__", "__doc__", "__file__", "__path__"])
+    packages = ["demo", "errors", "evaluate", "ext", "kernel", "lattices", "machines", "recipes"]
+    packages += ["storage", "taggers", "text", "training"]
+    return sorted([*__all__, *packages, "__version__", "__doc__", "__file__", "__path__"])

@@ -95,8 +95,8 @@ def blocks(page: str) -> list[Block]:
     return found
 
 
-def _marks(lines: list[str], fence: int) -> dict[str, bool]:
-    marks = dict.fromkeys(("needs_data", "slow", "not_run"), False)
+def _marks(lines: list[str], fence: int) -> dict[str, Any]:
+    marks: dict[str, Any] = dict.fromkeys(("needs_data", "slow", "not_run"), False)
     before = fence - 1
     while before >= 0 and (comment := _COMMENT.match(lines[before])):
         text = comment[1]

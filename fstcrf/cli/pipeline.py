@@ -37,7 +37,7 @@ from fstcrf.cli.tagging import run_tokens, tag_file
 from fstcrf.cli.weights import tuned, tuning_options, weighted, weights_option, weights_text
 from fstcrf.errors import OptionError
 from fstcrf.ext.pipelines.trained import COMPOSITION, MANIFEST, Decode, Folder
-from fstcrf.files import held, read_text
+from fstcrf.files import held
 from fstcrf.taggers.jointmodel import Normalize
 from fstcrf.taggers.model.model import TrainingRecord
 from fstcrf.taggers.pipelines import (
@@ -49,6 +49,7 @@ from fstcrf.taggers.pipelines import (
     read_pipeline,
     score_pipeline,
 )
+from fstcrf.text.lines import read_text
 from fstcrf.training.interruption import undisturbed
 
 

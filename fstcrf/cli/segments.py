@@ -23,9 +23,9 @@ from fstcrf.cli.options import (
 )
 from fstcrf.cli.reporting import Reporter
 from fstcrf.cli.sources import SEPARATORS
-from fstcrf.files import read_text, text_lines
 from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import read_columns
+from fstcrf.text.lines import read_text, text_lines
 
 
 @click.group()

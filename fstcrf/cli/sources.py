@@ -15,7 +15,7 @@ from fstcrf.cli.models import Model, Part, columns_read, data_columns, taggers, 
 from fstcrf.cli.reporting import say, too_narrow
 from fstcrf.errors import DataError
 from fstcrf.ext.filling import ColumnFiller, ConlluFiller, Filler, KeptText
-from fstcrf.files import Source, opening, text_fields, text_lines
+from fstcrf.files import Source, opening
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import (
     Corpus,
@@ -32,6 +32,7 @@ from fstcrf.text.corpus.columns import WidthError
 from fstcrf.text.corpus.conllu import CONLLU, JOINED
 from fstcrf.text.features import FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.text.features.surroundings import reads_documents, with_surroundings
+from fstcrf.text.lines import text_fields, text_lines
 
 _LONG = 5_000
 """Tokens above which a sentence is pointed out."""

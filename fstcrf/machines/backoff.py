@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, check_scores, label_tuple, real_array
 from fstcrf.arrays import Ints
 from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
-from fstcrf.files import read_text, text_fields, text_lines
 from fstcrf.machines.transducer import Transducer
+from fstcrf.text.lines import read_text, text_fields, text_lines
 
 MOST_ARCS = 20_000_000
 """Arcs of what is expanded."""

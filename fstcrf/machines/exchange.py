@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet
+from fstcrf.arguments import LabelSet, integer_array, real_array
 from fstcrf.arrays import Ints
-from fstcrf.errors import DataError, LabelError
+from fstcrf.errors import DataError, LabelError, TooLargeError
 from fstcrf.files import read_file
 from fstcrf.machines import algebra, openfst
 from fstcrf.machines.transducer import Semiring, Transducer
 
 if TYPE_CHECKING:
     import pynini
+
+
+def columns(
+    given: Mapping[str, ArrayLike], score: ArrayLike | None, final: ArrayLike | None
+) -> dict[str, Any]:
+    """Return the arrays of `Transducer.from_arrays` as the fields of a `Transducer`."""
+    found: dict[str, Any] = {
+        name: integer_array(values, f"transducer: {name}", np.int32, unit="arcs")
+        for name, values in given.items()
+    }
+    count = len(found["source"])
+    states = int(max(found[name].max(initial=0) for name in ("source", "target"))) + 1
+    if final is None and states > 1_000_000 + 16 * count:
+        raise TooLargeError(
+            f"transducer: {states:,} states for {count:,} arcs: number them without gaps"
+        )
+    scores = np.zeros(count) if score is None else real_array(score, "transducer: score")
+    ends = np.zeros(states) if final is None else real_array(final, "transducer: final")
+    return {**found, "score": scores, "final": ends}
+
+
+def to_arrays(machine: Transducer) -> openfst.FstArrays:
+    """Return a transducer as OpenFst's arrays, its arcs sorted by source."""
+    order = np.argsort(machine.source, kind="stable")
+    return openfst.FstArrays(
+        start=0,
+        source=machine.source[order],
+        target=machine.target[order],
+        ilabel=machine.input[order] + np.int32(1),
+        olabel=machine.output[order] + np.int32(1),
+        score=machine.score[order],
+        final=machine.final,
+        isymbols=openfst.symbols(machine.input_symbols),
+        osymbols=openfst.symbols(machine.output_symbols),
+        semiring=machine.semiring,
+    )
 
 
 def from_text(

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arguments import check_strings, real_array, real_number
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.files import text_fields
 from fstcrf.machines.transducer import Semiring, Transducer
+from fstcrf.text.lines import text_fields
 
 
 def of_pairs(

@@ -17,13 +17,12 @@ from fstcrf.arguments import (
     check_range,
     check_scores,
     check_symbols,
-    integer_array,
     label_tuple,
     one_of,
     real_array,
 )
 from fstcrf.arrays import Floats, Ints
-from fstcrf.errors import LabelError, OptionError, ShapeError, TooLargeError
+from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.kernel.native import settled
 from fstcrf.lazy import LazyModule, made_once
 
@@ -164,10 +163,7 @@ class Transducer:
         """Return what reads what this one reads, and writes what the other one writes then."""
         if isinstance(other, Transducer):
             return algebra.composed(self, other)
-        raise OptionError(
-            f"{self!r} is composed with what stands before it: lattice @ transducer, "
-            "tagger @ transducer"
-        )
+        raise OptionError(f"{self!r} is a right operand: lattice @ transducer, tagger @ it")
 
     def __rand__(self, other: Never) -> Never:
         raise OptionError(f"{self!r} is no grammar: compose it, lattice @ transducer")
@@ -242,7 +238,7 @@ class Transducer:
         return algebra.closure(self)
 
     def invert(self) -> Transducer:
-        """Return what reads what this one writes, and writes what it reads; see `on`."""
+        """Return the transducer with input and output exchanged; see `on`."""
         return algebra.inverted(self)
 
     def project(self, side: Literal["input", "output"]) -> Transducer:
@@ -254,16 +250,14 @@ class Transducer:
         return algebra.reversed_(self)
 
     def push(self) -> Transducer:
-        """Return it with its weights as early on a path as they can lie; those of strings stay.
-
-        What leads from a state to ends is together 0 then, but from the start.
+        """Return it with weights moved as early on each path as possible.
 
         Raises
         ------
         NumericError
-            What leads from a state to ends is together infinite: a cycle gains.
+            The sum of the ways from a state to an end is infinite, because a cycle gains.
         TooLargeError
-            More than 2,000 states that reach each other, of a log one.
+            More than 2,000 states on cycles through each other, of a log transducer.
         """
         return algebra.pushed(self)
 
@@ -379,21 +373,8 @@ class Transducer:
             Numbers of states far beyond the number of arcs.
         """
         given = {"source": source, "input": input, "output": output, "target": target}
-        columns: dict[str, Any] = {
-            name: integer_array(values, f"transducer: {name}", np.int32, unit="arcs")
-            for name, values in given.items()
-        }
-        first, last = columns["source"], columns["target"]
-        states = int(max(first.max(initial=0), last.max(initial=0))) + 1
-        count = len(first)
-        if final is None and states > 1_000_000 + 16 * count:
-            raise TooLargeError(
-                f"transducer: {states:,} states for {count:,} arcs: number them without gaps"
-            )
         return cls(
-            **columns,
-            score=np.zeros(count) if score is None else real_array(score, "transducer: score"),
-            final=np.zeros(states) if final is None else real_array(final, "transducer: final"),
+            **exchange.columns(given, score, final),
             input_symbols=label_tuple(input_symbols, error=LabelError),
             output_symbols=label_tuple(output_symbols, error=LabelError),
             semiring=semiring,
@@ -680,24 +661,11 @@ class Transducer:
         made: Transducer = backoff.expanded(self, target, score)
         return made
 
-    # --- To elsewhere -------------------------------------------------------------------------
-
     @property
     def machine(self) -> openfst.FstArrays:
         """The transducer as OpenFst has it."""
-        order = np.argsort(self.source, kind="stable")
-        return openfst.FstArrays(
-            start=0,
-            source=self.source[order],
-            target=self.target[order],
-            ilabel=self.input[order] + np.int32(1),
-            olabel=self.output[order] + np.int32(1),
-            score=self.score[order],
-            final=self.final,
-            isymbols=openfst.symbols(self.input_symbols),
-            osymbols=openfst.symbols(self.output_symbols),
-            semiring=self.semiring,
-        )
+        made: openfst.FstArrays = exchange.to_arrays(self)
+        return made
 
     def to_fst(self, arc_type: openfst.ArcType | None = None) -> pynini.Fst:
         """Return the transducer as a machine of pynini; weights are costs.
@@ -726,8 +694,6 @@ class Transducer:
 
 
 def _operand(other: object) -> Transducer:
-    if not isinstance(other, Transducer):
-        raise OptionError(
-            f"{type(other).__name__}: only transducers go together, by |, +, &, - and witness"
-        )
-    return other
+    if isinstance(other, Transducer):
+        return other
+    raise OptionError(f"{type(other).__name__}: |, +, &, - and witness take two transducers")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -27,7 +30,7 @@ MACHINES = {
         3,
     ),
 }
-RULES = {
+RULES: dict[str, tuple[Grammar, Callable[[Any], bool]]] = {
     "at_most": (at_most(1, "A"), lambda labels: labels.count("A") <= 1),
     "never": (never("B"), lambda labels: "B" not in labels),
     "length": (Grammar.from_text("export X = any;"), lambda labels: len(labels) == 1),
@@ -41,7 +44,7 @@ RULES = {
 @pytest.mark.parametrize("over", ["tokens", "segments"])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("machine", MACHINES)
-def test_paths_of_different_lengths(machine: str, rule: str, over: str) -> None:
+def test_paths_of_different_lengths(machine: str, rule: str, over: Any) -> None:
     lattice, (grammar, legal) = MACHINES[machine], RULES[rule]
     free = {path.labels: path.score for path in lattice.nbest(99)}
     wanted = {labels: score for labels, score in free.items() if legal(labels)}

@@ -154,7 +154,7 @@ def test_a_name_twice_is_refused_when_a_machine_is_made(twice: str, tmp_path: Pa
     for tables in ((names, ["a", "b", "c"]), (["a", "b", "c"], names)):
         with pytest.raises(LabelError, match=twice):
             Transducer.from_arrays(
-                *arc, final=[-np.inf, 0.0], input_symbols=tables[0], output_symbols=tables[1]
+                *arc, None, [-np.inf, 0.0], input_symbols=tables[0], output_symbols=tables[1]
             )
     if twice == "a":
         machine = Transducer.from_text("0 1 a\n1", tape=None).machine

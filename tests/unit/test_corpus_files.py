@@ -18,17 +18,11 @@ import fstcrf
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ext.cluster.files import digest
 from fstcrf.ext.words.texts import read_words
-from fstcrf.files import (
-    atomic_write,
-    check_writable,
-    decoded,
-    open_binary,
-    open_target,
-    source_name,
-)
+from fstcrf.files import atomic_write, check_writable, open_binary, open_target, source_name
 from fstcrf.text.corpus.collection import CorpusFiles, Piece
 from fstcrf.text.corpus.items import read_items
 from fstcrf.text.features import read_template
+from fstcrf.text.lines import decoded
 
 
 class _Stdin:

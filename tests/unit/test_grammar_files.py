@@ -13,8 +13,8 @@ import pytest
 
 from fstcrf import Transducer
 from fstcrf.errors import GrammarError
-from fstcrf.files import read_text
 from fstcrf.machines.grammar import Grammar, expansion
+from fstcrf.text.lines import read_text
 from tests.support.memory import peak
 
 BIO = ("O", "B-NP", "I-NP", "B-VP", "I-VP")
@@ -464,9 +464,12 @@ def test_each_file_is_read_once(
     body: str, depth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    monkeypatch.setattr(
-        expansion, "text_of", lambda path: read.append(Path(path).name) or read_text(path)
-    )
+
+    def read_once(path: Any) -> str:
+        read.append(Path(path).name)
+        return read_text(path)
+
+    monkeypatch.setattr(expansion, "text_of", read_once)
     names = [f"d{k}.grm" for k in range(depth + 1)]
     for name, after in itertools.pairwise(names):
         (tmp_path / name).write_text(

@@ -324,7 +324,7 @@ def test_machines_of_pynini_beside_lattices() -> None:
     assert composed.best()["output"] == ("B-X",) * 3
     assert (segments @ fst).best().labels == (("O",), ("B-X",))
     assert ((tags() @ lattice) @ fst).tapes[-1] == "output"
-    with pytest.raises(OptionError, match="composed with what stands before it"):
+    with pytest.raises(OptionError, match="is a right operand"):
         _ = Transducer.from_fst(fst) @ lattice
     acyclic = Lattice.from_fst(lattice.to_fst())
     for under in (lattice, segments, acyclic, Lattice.from_ctc(np.zeros((1, 2)))):

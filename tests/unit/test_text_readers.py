@@ -22,10 +22,10 @@ from fstcrf.ext.lexicon import Lexicon
 from fstcrf.ext.rules.patterns import RuleFile
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.ext.words.texts import read_marked, read_words
-from fstcrf.files import read_text
 from fstcrf.machines.grammar import Grammar
 from fstcrf.text.corpus import read_columns, read_conllu, read_items
 from fstcrf.text.features.template import read_list, read_template
+from fstcrf.text.lines import read_text
 
 BOM = b"\xef\xbb\xbf"
 SPACES = {
@@ -85,7 +85,8 @@ def _grammar(path: Path) -> Any:
 def _pipeline(path: Path) -> Any:
     (path.parent / "data.txt").write_text("a X\nb Y\n")
     (path.parent / "t.tpl").write_text("U0:%x[0,w]\nB\n")
-    return [task.name for task in fstcrf.read_pipeline(path).tasks]
+    tasks: Any = fstcrf.read_pipeline(path).tasks
+    return [task.name for task in tasks]
 
 
 LEXICON = {
@@ -269,4 +270,4 @@ def test_no_other_code_splits_texts() -> None:
                     found.append(f"{name}:{node.lineno}: {node.func.attr}")
                 elif node.func.attr == "read_text" and isinstance(node.func.value, ast.Call):
                     found.append(f"{name}:{node.lineno}: read_text")
-    assert not found, "use read_text, read_lines, text_lines and text_fields of fstcrf.files"
+    assert not found, "use read_text, read_lines, text_lines and text_fields of fstcrf.text.lines"

@@ -35,13 +35,14 @@ from fstcrf.ext.lexicon.kernel import (
     find_words,
 )
 from fstcrf.ext.lexicon.words import Candidates, Word, WordAnswer, WordLabels, first_field
-from fstcrf.files import atomic_write, opening, path_name, text_lines
+from fstcrf.files import atomic_write, opening, path_name
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.lattices import AnyLattice, Lattice
 from fstcrf.lattices.constructors import from_words
 from fstcrf.lazy import LazyModule, given_state, made_once, memoised
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import Tagger
+from fstcrf.text.lines import text_lines
 
 if TYPE_CHECKING:
     from fstcrf.ext.lexicon import tagging

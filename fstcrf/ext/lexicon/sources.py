@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fstcrf.errors import DataError
 from fstcrf.ext.lexicon.characters import Characters, Kind
 from fstcrf.ext.lexicon.dictionary import Entry
-from fstcrf.files import atomic_write, open_path, read_lines, text_fields, text_lines
+from fstcrf.files import atomic_write, open_path
+from fstcrf.text.lines import read_lines, text_fields, text_lines
 
 
 def _lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:

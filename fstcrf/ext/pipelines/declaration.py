@@ -18,7 +18,7 @@ import msgspec
 from fstcrf.errors import DataError, GrammarError, ModelFileError, OptionError
 from fstcrf.ext.pipelines.pipeline import Pipeline, reading_order
 from fstcrf.ext.pipelines.task import Task, named
-from fstcrf.files import path_name, read_text
+from fstcrf.files import path_name
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.machines.grammar.constraint import Constraint
@@ -28,6 +28,7 @@ from fstcrf.taggers.model.options import DEFAULTS, not_there
 from fstcrf.text.corpus import Corpus, read_columns, read_conllu
 from fstcrf.text.corpus.conllu import CONLLU
 from fstcrf.text.corpus.corpus import concatenated
+from fstcrf.text.lines import read_text
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Texts: TypeAlias = Text | list[Text]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import GrammarError, TooLargeError
-from fstcrf.files import path_name, unix_lines
+from fstcrf.files import path_name
 from fstcrf.kernel import dot
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar, on_tapes
@@ -22,6 +22,7 @@ from fstcrf.machines.grammar.expansion import read_text
 from fstcrf.machines.grammar.language import Rule, parse_rules
 from fstcrf.taggers.component import GivenTape, bound, merged, observed
 from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.text.lines import unix_lines
 
 _Number = TypeVar("_Number", bound=np.generic)
 

@@ -15,10 +15,10 @@ from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError
 from fstcrf.ext.segments.gold import GoldSegments
 from fstcrf.ext.segments.kernel import Extras, PhraseFinder, PhraseTrie
-from fstcrf.files import text_fields
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
+from fstcrf.text.lines import text_fields
 
 Lexicon = Mapping[str, Iterable[str]]
 """Names of entries, and their phrases: words with blanks between them."""

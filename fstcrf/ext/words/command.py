@@ -23,8 +23,9 @@ from fstcrf.cli.options import (
 from fstcrf.cli.reporting import Reporter, say, warnings_to
 from fstcrf.errors import OptionError
 from fstcrf.ext.lexicon import Lexicon, Word
-from fstcrf.files import open_binary, open_target, read_lines, source_name
+from fstcrf.files import open_binary, open_target, source_name
 from fstcrf.lazy import LazyModule
+from fstcrf.text.lines import read_lines
 
 if TYPE_CHECKING:
     from fstcrf.ext import words as wordlattice

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fstcrf.errors import DataError
-from fstcrf.files import read_text, text_lines
 from fstcrf.lazy import made_once
+from fstcrf.text.lines import read_text, text_lines
 
 BOUNDARY = "BOS/EOS"
 """The first field of what stands at both ends of a text."""

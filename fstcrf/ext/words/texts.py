@@ -10,7 +10,8 @@ from typing import NamedTuple
 from fstcrf.errors import DataError
 from fstcrf.ext.words.annotation import Annotation, KnownWord, label_of
 from fstcrf.ext.words.templates import fields_of
-from fstcrf.files import open_binary, read_lines, source_name
+from fstcrf.files import open_binary, source_name
+from fstcrf.text.lines import read_lines
 
 _COLUMNS = {"upos": 3, "xpos": 4}
 _TEXT = "# text = "

@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 from fstcrf.arguments import LARGEST_SCORE, real_number
 from fstcrf.errors import DataError, GrammarError, OptionError
 from fstcrf.files import check_regular, resolved
-from fstcrf.files import read_text as text_of
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.binding import Export, together
 from fstcrf.machines.grammar.builtin import BUILT_IN, constrained
@@ -25,6 +24,7 @@ from fstcrf.machines.grammar.constraint import Constraint
 from fstcrf.machines.grammar.labels import ANY, Matching, Names, Spans, listed, nearest
 from fstcrf.machines.grammar.regular import Constrained, Ranged, Regular, Symbol, has_scores, writes
 from fstcrf.machines.grammar.syntax import Place, cut, fields, filled, plain
+from fstcrf.text.lines import read_text as text_of
 
 MAX_EXPANDED = 50_000
 """Expressions that the functions of a file may stand for, all calls together."""

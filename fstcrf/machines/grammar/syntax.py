@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, T
 
 from fstcrf.arguments import LARGEST_SCORE
 from fstcrf.errors import GrammarError
-from fstcrf.files import unix_lines
 from fstcrf.machines.grammar.labels import listed
+from fstcrf.text.lines import unix_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,8 @@ import numpy as np
 from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Ints, distinct
 from fstcrf.errors import DataError, LabelError, LabelWarning, OptionError
-from fstcrf.files import text_fields, text_lines
 from fstcrf.machines.openfst.machine import EPSILON, FstArrays, symbols
+from fstcrf.text.lines import text_fields, text_lines
 
 # --- Writing -----------------------------------------------------------------------------------
 
@@ -129,8 +129,8 @@ def from_att(
         read.append(tuple(labels))
     tables = [isymbols] if acceptor else [isymbols, osymbols]
     sides = []
-    for table, labels in zip(tables, zip(*read, strict=True) if read else [(), ()], strict=False):
-        there = [EPSILON if label == epsilon else label for label in labels]
+    for table, column in zip(tables, zip(*read, strict=True) if read else [(), ()], strict=False):
+        there = [EPSILON if label == epsilon else label for label in column]
         numbers = table is None and all(map(_is_number, there)) if numeric is None else numeric
         sides.append(_ids(there, table) if numbers else _numbered(there, table))
     inputs, outputs = sides[0], sides[-1]

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
-from fstcrf.files import Source, open_binary, source_name, text_chunks
+from fstcrf.files import Source, open_binary, source_name
 from fstcrf.kernel.strings import line_count
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column, Corpus, concatenated
+from fstcrf.text.lines import text_chunks
 
 BLOCK_LINES = 1 << 16
 """Large enough that numpy's fixed costs vanish, small enough that a block fits in cache."""

@@ -19,12 +19,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.errors import DataError, FstcrfError, OptionError
-from fstcrf.files import CHUNK_BYTES, LINE_BYTES, check_regular, path_name, too_long, unix_lines
+from fstcrf.files import check_regular, path_name
 from fstcrf.lazy import optional
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.columns import read_columns, stream_columns
 from fstcrf.text.corpus.conllu import read_conllu, stream_conllu
 from fstcrf.text.corpus.corpus import Column, Corpus, concatenated
+from fstcrf.text.lines import CHUNK_BYTES, LINE_BYTES, too_long, unix_lines
 
 Kind: TypeAlias = Literal["columns", "conllu", "parquet"]
 

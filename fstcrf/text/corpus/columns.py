@@ -19,7 +19,7 @@ import numpy as np
 
 from fstcrf.arguments import check_strings
 from fstcrf.errors import DataError, OptionError
-from fstcrf.files import Source, Target, decoded, open_target, text_fields
+from fstcrf.files import Source, Target, open_target
 from fstcrf.kernel.strings import (
     Lines,
     RowError,
@@ -31,6 +31,7 @@ from fstcrf.kernel.strings import (
 )
 from fstcrf.text.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
 from fstcrf.text.corpus.corpus import Column, Corpus
+from fstcrf.text.lines import decoded, text_fields
 
 _SHOWN = 60
 

@@ -20,8 +20,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from fstcrf.errors import DataError
-from fstcrf.files import Source, open_binary, read_lines, source_name
+from fstcrf.files import Source, open_binary, source_name
 from fstcrf.text.corpus.corpus import Column, Corpus
+from fstcrf.text.lines import read_lines
 
 LABEL, ATTRIBUTES = "label", "attributes"
 

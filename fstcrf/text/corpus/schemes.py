@@ -564,7 +564,7 @@ def span_letters(length: int, scheme: Scheme, *, touches: bool) -> str:
         return ("B" if touches else "I") + "I" * (length - 1)
     if len(scheme.letters) == 3:
         return "B" + "I" * (length - 1)
-    inner, end, single = scheme.letters[2:]
+    inner, end, single = list(scheme.letters)[2:]
     return single if length == 1 else "B" + inner * (length - 2) + end
 
 

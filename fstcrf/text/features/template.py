@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from fstcrf.errors import TemplateError
-from fstcrf.files import path_name, read_text, text_lines
+from fstcrf.files import path_name
 from fstcrf.text.features.derive import (
     FUNCTIONS,
     Derived,
@@ -27,6 +27,7 @@ from fstcrf.text.features.derive import (
     resolved,
     root,
 )
+from fstcrf.text.lines import read_text, text_lines
 
 MacroKind = Literal["x", "bag", "tape", "value"]
 TemplateKind = Literal["node", "arc", "bos", "eos"]
