@@ -150,12 +150,10 @@ def test_lattices_and_grammars_read_odd_tables(form: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("twice", ["a", "<eps>"])
 def test_a_name_twice_is_refused_when_a_machine_is_made(twice: str, tmp_path: Path) -> None:
     names = ["a", "b", twice]
-    arc: Any = [[0], [2], [2], [1]]
+    arc: Any = [[0], [2], [2], [1], None, [-np.inf, 0.0]]
     for tables in ((names, ["a", "b", "c"]), (["a", "b", "c"], names)):
         with pytest.raises(LabelError, match=twice):
-            Transducer.from_arrays(
-                *arc, None, [-np.inf, 0.0], input_symbols=tables[0], output_symbols=tables[1]
-            )
+            Transducer.from_arrays(*arc, input_symbols=tables[0], output_symbols=tables[1])
     if twice == "a":
         machine = Transducer.from_text("0 1 a\n1", tape=None).machine
         columns = (0, machine.source, machine.target, machine.ilabel, machine.olabel)
