@@ -217,7 +217,7 @@ class Workers:
 
     @property
     def _pool(self) -> ThreadPoolExecutor | None:
-        if self.threads == 1:
+        if self.threads <= 1:
             return None
         process = os.getpid()
         if process not in self._pools:

@@ -665,4 +665,5 @@ class ArcRow:
 
 def _strings(labels: Any) -> bool:
     """Whether it is a sequence of labels, and no label itself or segment."""
-    return not isinstance(labels, str) and (not len(labels) or isinstance(labels[0], str))
+    listed = isinstance(labels, list | tuple)
+    return listed and (not labels or isinstance(labels[0], str))

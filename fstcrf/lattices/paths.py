@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import numpy as np
 
+from fstcrf.arguments import items_of
 from fstcrf.arrays import Floats, Longs
-from fstcrf.errors import OptionError
+from fstcrf.errors import LabelError, OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.text import corpus
 
@@ -216,7 +217,11 @@ def said_by_tapes(said: Any, tapes: Sequence[str]) -> Any:
         several = len(said.tapes) > 1
         said = dict(zip(said.tapes, said.labels if several else [said.labels], strict=True))
     if not isinstance(said, Mapping):
-        return said
+        given = items_of(said, "the labels are", "a list of labels or segments")
+        rows = list(given) if len(tapes) > 1 and isinstance(given, list | tuple) else []
+        if any(x is None for x in rows) and not any(isinstance(x, str) for x in rows):
+            raise LabelError("labels of a tape are None: leave the tape out of a mapping of tapes")
+        return given
     unknown = next((tape for tape in said if tape not in tapes), None)
     if unknown is not None:
         raise OptionError(f"no tape {unknown!r}: there is {', '.join(tapes)}")

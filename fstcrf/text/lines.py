@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 from fstcrf.errors import DataError
-from fstcrf.files import BOM, open_path
+from fstcrf.files import BOM, open_path, path_name
 
 if TYPE_CHECKING:
     import io
@@ -129,7 +129,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
     OSError
         The file cannot be read.
     """
-    name = os.fspath(path)
+    name = path_name(path)
     with open_path(path) as file:
         return decoded(b"".join(text_chunks(file.read, name)), name)
 

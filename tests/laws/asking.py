@@ -91,7 +91,7 @@ def _strings(case: Case, *, summed: bool) -> list[Any]:
     for way in case.ways:
         groups.setdefault(tuple(x for *_, x in way.facts[case.first]), []).append(way.score)
     score = log_sum if summed else max
-    rows = [(own, score(s), math.exp(log_sum(s) - _z(case))) for own, s in groups.items()]
+    rows = [(own, score(s), math.exp(score(s) - _z(case))) for own, s in groups.items()]
     return sorted(rows, key=lambda row: -row[1])[:3]
 
 

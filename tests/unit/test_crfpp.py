@@ -94,7 +94,7 @@ def test_transitions_that_read_and_those_that_do_not() -> None:
     }
     tagger = fstcrf.load_crfpp(crfpp_text(LABELS, templates, weights))
     lattice = tagger.lattice([("a",), ("b",)])
-    scores = [lattice.score(labels) for labels in ("AA", "AB", "BA", "BB")]
+    scores = [lattice.score([*labels]) for labels in ("AA", "AB", "BA", "BB")]
     assert scores == pytest.approx([2 + 2 + 10 + 100, 3 + 4, 3 + 6, 4 + 8 + 20])
 
 

@@ -338,7 +338,7 @@ def test_classes_without_labels() -> None:
 
 @pytest.mark.parametrize("text", ["any <1e400>", "any <-1e400>", 'at_most[1, "O", <1e999>]'])
 def test_costs_are_finite(text: str) -> None:
-    with pytest.raises(GrammarError, match="expected a finite number") as caught:
+    with pytest.raises(GrammarError, match="at most 1e") as caught:
         Grammar.from_text(f"\nexport A = {text};")
     assert caught.value.line == 2
 

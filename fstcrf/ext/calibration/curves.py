@@ -36,6 +36,7 @@ from fstcrf.errors import (
 from fstcrf.ext.calibration.events import Events
 from fstcrf.files import atomic_write, path_name
 from fstcrf.lattices import Lattice, log_partition
+from fstcrf.lattices.paths import said_by_tapes
 from fstcrf.lazy import optional
 
 Kind: TypeAlias = Literal["isotonic", "temperature"]
@@ -398,7 +399,7 @@ def _gold_scores(
     only: list[Lattice] = []
     for lattice, labels in zip(mine, gold, strict=True):
         try:
-            only.append(lattice.with_row(lattice.row.saying(labels)))
+            only.append(lattice.with_row(lattice.row.saying(said_by_tapes(labels, lattice.tapes))))
         except (LabelError, ShapeError) as error:
             raise type(error)(f"sentence {len(only)}: {error}") from None
     scores = log_partition(only, threads=threads)
