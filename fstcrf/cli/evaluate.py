@@ -280,7 +280,8 @@ def _of_files(
     gold: str | None, pred: str, how: dict[str, Any], target: str | None, pred_column: str | None
 ) -> _Labels:
     if gold is None:
-        source = scored_input(pred, **how)
+        asked = [name for name in (target, pred_column) if name is not None]
+        source = scored_input(pred, targets=asked, **how)
         if source.conllu and None in (target, pred_column):
             raise click.UsageError(
                 "CoNLL-U has no last column of labels: --target and --pred-column, or --gold"
@@ -290,12 +291,13 @@ def _of_files(
             message = f"{len(found.columns)} column, expected two: wanted, found"
             raise DataError(message, path=pred)
         return _pair(found, target or list(found.columns)[-2], found, pred_column)
-    source = scored_input(gold, **how)
+    source = scored_input(gold, targets=[target] if target else (), **how)
     if source.conllu and target is None:
         raise click.UsageError(
             "--target is missing: which column of the CoNLL-U file, such as upos"
         )
-    other = scored_input(pred, **how | {"columns": None})
+    named = pred_column or target
+    other = scored_input(pred, targets=[named] if named else (), **how | {"columns": None})
     if other.conllu and pred_column is None:
         pred_column = target
         if target is None:

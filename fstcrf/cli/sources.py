@@ -29,7 +29,7 @@ from fstcrf.text.corpus import (
 from fstcrf.text.corpus.batches import whole_documents
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.columns import WidthError
-from fstcrf.text.corpus.conllu import CONLLU, JOINED
+from fstcrf.text.corpus.conllu import CONLLU, JOINED, check_features
 from fstcrf.text.features import FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.text.features.surroundings import reads_documents, with_surroundings
 from fstcrf.text.lines import text_fields, text_lines
@@ -59,6 +59,7 @@ class InputFile:
     aliases: tuple[tuple[str, str], ...] = ()  # (second name, column); missing columns are ignored
     least: int = 1  # fewer columns are too few, whatever they are called
     gold: tuple[str, ...] = ()  # columns of labels that must be there
+    offered: tuple[str, ...] = ()  # features of CoNLL-U that are columns where some token has them
     wide: tuple[TemplateSet, ...] = ()  # of those who will look past the ends of sentences
     fills: tuple[tuple[str, str], ...] = ()  # of CoNLL-U: (tape, column that its labels go to)
 
@@ -75,7 +76,11 @@ class InputFile:
             return CorpusFiles([path], self.columns, kind="parquet").read()
         with self._advising():
             if self.conllu:
-                corpus = read_conllu(path, feature_columns=self.features)
+                corpus = read_conllu(path, feature_columns=self.features, allow_absent=True)
+                check_features(corpus, [name for name in self.gold if name in self.features])
+                absent = {x for x in self.offered if set(corpus.columns[x].values) <= {"_"}}
+                kept = {x: column for x, column in corpus.columns.items() if x not in absent}
+                corpus = corpus.changed(columns=kept) if absent else corpus
             else:
                 corpus = read_columns(
                     path, self.columns, min_columns=self.min_columns, separator=self.separator
@@ -134,6 +139,8 @@ class InputFile:
                 raise DataError(
                     f"{error}; it is read as CoNLL-U: of a column file, name its {n}: --columns"
                 ) from None
+            if not self.conllu and str(error.path).endswith(_CONLLU_ENDINGS):
+                raise DataError(f"{error}; to read it as CoNLL-U: --format conllu") from None
             if self.columns is None or not error.first:
                 raise
             told = too_narrow(error, self.columns, self.min_columns or len(self.columns))
@@ -174,9 +181,10 @@ def training_input(paths: Sequence[str], given: dict[str, Any]) -> InputFile:
     """
     columns, kind, separator = (given.pop(name) for name in ("columns", "kind", "separator"))
     features = given.pop("feature_columns", None)
+    target = given.get("target")
     named = all(path.endswith(_CONLLU_ENDINGS) for path in paths)
     if kind == "conllu" or (kind is None and columns is None and named):
-        return _conllu(columns, features or ())
+        return _conllu(columns, (*(features or ()), *([target] if target else ())), required=True)
     if features:
         raise click.UsageError("--feature-columns belongs to --format conllu")
     if kind is None and all(path.endswith(".parquet") for path in paths):
@@ -186,10 +194,14 @@ def training_input(paths: Sequence[str], given: dict[str, Any]) -> InputFile:
     return InputFile(columns, separator=SEPARATORS[separator])
 
 
-def _conllu(columns: tuple[str, ...] | None, features: tuple[str, ...]) -> InputFile:
+def _conllu(
+    columns: tuple[str, ...] | None, features: Iterable[str], *, required: bool = False
+) -> InputFile:
+    """Return how CoNLL-U is read, with those of some names as features that are no columns."""
     if columns is not None:
         raise click.UsageError("--columns is for column files; those of CoNLL-U have names")
-    return InputFile(conllu=True, features=features)
+    new = tuple(name for name in dict.fromkeys(features) if name not in (*CONLLU, JOINED))
+    return InputFile(conllu=True, features=new, gold=new if required else ())
 
 
 def model_input(
@@ -276,8 +288,11 @@ def _model_input(
     trained_on_conllu = _of_conllu(known)
     if kind == "conllu" or (kind is None and trained_on_conllu):
         extra = known[len(CONLLU) :] if trained_on_conllu else ()
-        source = _conllu(columns, tuple(name for name in extra if name != JOINED))
-        return replace(source, aliases=_renamed(known)) if trained_on_conllu else source
+        renamed = _renamed(known) if trained_on_conllu else ()
+        names = {new for new, _ in renamed}
+        source = _conllu(columns, [x for x in (*extra, *targets, *wanted) if x not in names])
+        offered = tuple(x for x in source.features if x not in (*extra, *targets))
+        return replace(source, aliases=renamed, gold=targets, offered=offered)
     aliases, least = _by_place(known, numbers), max(1, len(read))
     read |= {name for _, name in aliases}
     last = max((i for i, name in enumerate(known, 1) if name in read), default=1)
@@ -387,11 +402,16 @@ def _common_columns(
 
 
 def scored_input(
-    path: str, *, columns: tuple[str, ...] | None, kind: str | None, separator: str
+    path: str,
+    *,
+    columns: tuple[str, ...] | None,
+    kind: str | None,
+    separator: str,
+    targets: Iterable[str] = (),
 ) -> InputFile:
-    """Return how a file of labels is read; without names, columns are numbered."""
+    """Return how a file of labels, those of `targets`, is read; else columns are numbered."""
     if kind == "conllu" or (kind is None and columns is None and path.endswith(_CONLLU_ENDINGS)):
-        return _conllu(columns, ())
+        return _conllu(columns, targets, required=True)
     return InputFile(columns, separator=SEPARATORS[separator])
 
 

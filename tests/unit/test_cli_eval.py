@@ -247,3 +247,51 @@ def test_demo_copies_its_files() -> None:
     line = failure("demo", "--copy", "a/b", status=2)
     assert line.startswith("--copy a/b would overwrite a/b/train.txt, which is not the demo's")
     assert Path("a/b/train.txt").read_text() == "mine"
+
+
+# --- Labels in the last column of CoNLL-U ---------------------------------------------------------
+
+
+def test_labels_in_misc_come_back_through_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a tagger of columns writes into CoNLL-U trains, is tagged and is scored."""
+    monkeypatch.chdir(tmp_path)
+    sentences = [[("Ann", "B-PER"), ("slept", "O")], [("Bo", "B-PER"), ("ran", "O")]] * 3
+    Path("t.tpl").write_text("U0:%x[0,form]\nB\n")
+    Path("gold.tsv").write_text(
+        "".join("".join(f"{w}\t{y}\n" for w, y in s) + "\n" for s in sentences)
+    )
+    rows = [
+        "".join(f"{k}\t{w}\t{w}\tX\t_\t_\t0\troot\t_\t_\n" for k, (w, _) in enumerate(s, 1))
+        for s in sentences
+    ]
+    Path("plain.conllu").write_text("\n".join([*rows, ""]))
+    done(
+        "train",
+        "gold.tsv",
+        "-o",
+        "ner",
+        "--columns",
+        "form,ner",
+        "--target",
+        "ner",
+        "--template",
+        "t.tpl",
+    )
+    line = failure("tag", "ner", "plain.conllu")
+    assert line.endswith("to read it as CoNLL-U: --format conllu")
+    done("tag", "ner", "plain.conllu", "--format", "conllu", "-o", "found.conllu")
+    assert "FB1: 100.00" in done("eval", "ner", "found.conllu", "--format", "conllu")
+    done("train", "found.conllu", "-o", "again", "--target", "ner", "--template", "t.tpl")
+    assert done("tag", "again", "plain.conllu") == Path("found.conllu").read_text()
+    assert "FB1: 100.00" in done("eval", "again", "found.conllu")
+    two = ("--gold", "found.conllu", "--pred", "found.conllu", "--target", "ner")
+    assert "FB1: 100.00" in done("eval", *two)
+    for line in (
+        failure("eval", "ner", "plain.conllu", "--format", "conllu"),
+        failure("eval", "again", "plain.conllu"),
+        failure("train", "found.conllu", "-o", "x", "--target", "nre", "--template", "t.tpl"),
+    ):
+        assert "no token has the feature 'n" in line
+    assert "perhaps 'ner' is meant" in line

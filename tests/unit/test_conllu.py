@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fstcrf.errors import DataError, KernelError, OptionError
 from fstcrf.kernel.strings import Forms, located_forms
 from fstcrf.text.corpus import Corpus, read_conllu, stream_conllu
-from fstcrf.text.corpus.conllu import CONLLU
+from fstcrf.text.corpus.conllu import CONLLU, is_gold
 
 
 def row(number: str, form: str, upos: str = "X", feats: str = "_", misc: str = "_") -> str:
@@ -375,3 +375,43 @@ def test_ids_that_run_are_read(name: str) -> None:
     corpus = read_conllu(io.BytesIO(text.encode()))
     own = [x for x in ORDER[name] if x.isdecimal()]
     assert corpus.column_lists("id") == [own, ["1", "2"]]
+
+
+# --- Features of the last column ------------------------------------------------------------------
+
+
+def test_keys_of_the_last_column_are_feature_columns() -> None:
+    rows = [
+        row("1", "a", feats="Number=Sing|Case=Nom", misc="ner=B-PER|SpaceAfter=No"),
+        row("2", "b", feats="Case=Acc", misc="Number=Plur|ner=O"),
+        row("3", "c", misc="Entity=(x-1"),
+        "",
+        row("1", "d"),
+    ]
+    text = "\n".join([*rows, "", ""]).encode()
+    names = ("ner", "Number", "Entity")
+    corpus = read_conllu(io.BytesIO(text), feature_columns=names)
+    assert corpus.column_lists("ner") == [["B-PER", "O", "_"], ["_"]]
+    assert corpus.column_lists("Number") == [["Sing", "Plur", "_"], ["_"]]  # feats before misc
+    assert corpus.column_lists("Entity") == [["_", "_", "(x-1"], ["_"]]
+    parts = list(stream_conllu(io.BytesIO(text), batch_tokens=1, feature_columns=names))
+    for name in names:
+        whole = [labels for part in parts for labels in part.column_lists(name)]
+        assert whole == corpus.column_lists(name)
+        assert is_gold(corpus, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Nubmer", "'Nubmer', perhaps 'Number' is meant: there are Number in feats, ner in misc"),
+        ("NER", "no token has the feature 'NER': there are Number in feats, ner in misc"),
+        ("xyz", "no token has the feature 'xyz': there are Number in feats, ner in misc"),
+    ],
+)
+def test_a_feature_that_no_token_has_is_an_error(name: str, message: str) -> None:
+    text = row("1", "a", feats="Number=Sing", misc="ner=O").encode() + b"\n\n"
+    with pytest.raises(DataError, match=message):
+        read_conllu(io.BytesIO(text), feature_columns=("ner", name))
+    corpus = read_conllu(io.BytesIO(text), feature_columns=(name,), allow_absent=True)
+    assert corpus.column_lists(name) == [["_"]]

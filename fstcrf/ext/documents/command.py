@@ -247,7 +247,7 @@ def consistency(
         --scheme iob1
     """
     check_outputs({"--output": output}, [path], text=("--output",))
-    how = {"columns": columns, "kind": kind, "separator": separator}
+    how = {"columns": columns, "kind": kind, "separator": separator, "target": target}
     source = training_input([path], how)
     corpus = source.read(path)
     _warn_of_scheme(corpus, target, scheme)

@@ -166,7 +166,10 @@ class CorpusFiles:
     def _read(self, source: Any, *, allow_empty: bool) -> Corpus:
         if self.kind == "conllu":
             return read_conllu(
-                source, feature_columns=self.feature_columns, allow_empty=allow_empty
+                source,
+                feature_columns=self.feature_columns,
+                allow_empty=allow_empty,
+                allow_absent=True,  # of a piece
             )
         return read_columns(source, self.columns, separator=self.separator, allow_empty=allow_empty)
 

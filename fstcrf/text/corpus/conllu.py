@@ -14,7 +14,8 @@ which character offsets count, is the text of its sentences with one line end af
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "dep
 JOINED = "upos+feats"
 _NEWDOC = re.compile(r"#[ \t]*newdoc\b(?:[ \t]+id)?[ \t]*=?[ \t]*(.*)")
 _TEXT = re.compile(r"#[ \t]*text[ \t]*=[ \t]?(.*)")
+_SHOWN = 20  # names of features, in messages
 _MOST = 18  # digits of a multiword token's ids
 _RANGE = re.compile(rf"([0-9]{{1,{_MOST}}})([-.])([0-9]{{1,{_MOST}}})")
 _LONG = re.compile(rb"[0-9]+[-.]")
@@ -46,7 +48,11 @@ _DIGITS = list(b"0123456789")
 
 
 def read_conllu(
-    path: Source, *, feature_columns: Sequence[str] = (), allow_empty: bool = False
+    path: Source,
+    *,
+    feature_columns: Sequence[str] = (),
+    allow_empty: bool = False,
+    allow_absent: bool = False,
 ) -> Corpus:
     """Read a CoNLL-U file.
 
@@ -55,9 +61,12 @@ def read_conllu(
     path : path, "-" or binary file
         UTF-8, perhaps gzipped; ``"-"`` is standard input.
     feature_columns : sequence of str
-        Morphological features (``"Number"``) that become columns; ``_`` where absent.
+        Morphological features (``"Number"``), or else keys of the last column (``"ner"``), that
+        become columns; ``_`` where absent.
     allow_empty : bool
         Accept a file without sentences.
+    allow_absent : bool
+        Accept a feature column that no token has.
 
     Returns
     -------
@@ -73,11 +82,16 @@ def read_conllu(
     DataError
         A row without ten columns or with an impossible id, tokens whose ids are not 1, 2, 3 and so
         on, multiword tokens that overlap or lack their tokens, a byte that is not UTF-8, a damaged
-        gzip file, no sentence; names file and line.
+        gzip file, no sentence; names file and line. A feature column that no token has; names the
+        nearest that there is.
     OptionError
         A feature column that repeats or is named like another column.
     """
-    return read_whole(path, _TreebankReader(path, feature_columns), allow_empty=allow_empty)
+    reader = _TreebankReader(path, feature_columns)
+    corpus = read_whole(path, reader, allow_empty=allow_empty)
+    if not allow_absent:
+        check_features(corpus, feature_columns)
+    return corpus
 
 
 def stream_conllu(
@@ -88,7 +102,7 @@ def stream_conllu(
     Parameters
     ----------
     path, feature_columns
-        As in `read_conllu`.
+        As in `read_conllu`; a feature column that no token has holds ``_``.
     batch_tokens : int
         Most tokens of a batch; a longer sentence is a batch of its own.
 
@@ -350,13 +364,10 @@ class _TreebankReader(BlockReader):
 
     def finished(self, corpus: Corpus) -> Corpus:
         """Return a corpus with the columns made of others."""
-        feats = corpus.columns["feats"]
-        made = {JOINED: _joined(corpus.columns["upos"], feats)}
-        parsed = [_features(value) for value in feats.values]
-        for name in self._features:
-            values = Column.from_strings([features.get(name, "_") for features in parsed])
-            made[name] = Column(values.ids[feats.ids], values.values)
-        return corpus.changed(columns=corpus.columns | made)
+        columns = corpus.columns
+        made = {JOINED: _joined(columns["upos"], columns["feats"])}
+        made |= {name: _feature_column(columns, name) for name in self._features}
+        return corpus.changed(columns=columns | made)
 
 
 def _kinds(data: bytes, ends: Longs) -> tuple[Longs, Longs]:
@@ -447,14 +458,44 @@ def is_gold(corpus: Corpus, name: str) -> bool:
     columns = corpus.columns
     if name not in columns or not set(CONLLU) <= set(columns):
         return False
-    return name in (*CONLLU, JOINED) or _is_feature(columns[name], columns["feats"], name)
-
-
-def _is_feature(column: Column, feats: Column, name: str) -> bool:
-    """Return whether a column has the values of a morphological feature."""
+    if name in (*CONLLU, JOINED):
+        return True
+    column, feature = columns[name], _feature_column(columns, name)
     number = {value: k for k, value in enumerate(column.values)}
-    wanted = [number.get(_features(value).get(name, "_"), -1) for value in feats.values]
-    return np.array_equal(np.asarray(wanted, dtype=np.int64)[feats.ids], column.ids)
+    wanted = np.asarray([number.get(value, -1) for value in feature.values], dtype=np.int64)
+    return np.array_equal(wanted[feature.ids], column.ids)
+
+
+def _feature_column(columns: Mapping[str, Column], name: str) -> Column:
+    """Return a feature of each token: its morphological one, else that of its last column."""
+    feats, misc = columns["feats"], columns["misc"]
+    own = [_features(value).get(name, "_") for value in feats.values]
+    others = [_features(value).get(name, "_") for value in misc.values]
+    number = {value: k for k, value in enumerate(dict.fromkeys([*own, *others]))}
+    first, second = (
+        np.asarray([number[value] for value in values], dtype=np.int32)[column.ids]
+        for values, column in ((own, feats), (others, misc))
+    )
+    return Column(np.where(first == number.get("_", -1), second, first), tuple(number))
+
+
+def check_features(corpus: Corpus, names: Iterable[str]) -> None:
+    """Refuse feature columns that no token of a CoNLL-U file has."""
+    columns = corpus.columns
+    for name in names:
+        if not corpus.n_tokens or any(value != "_" for value in columns[name].values):
+            continue
+        kinds = [
+            list(dict.fromkeys(key for value in columns[kind].values for key in _features(value)))
+            for kind in ("feats", "misc")
+        ]
+        near = get_close_matches(name, [key for keys in kinds for key in keys], 1)
+        hint = f", perhaps {near[0]!r} is meant" if near else ""
+        feats, misc = (", ".join(keys[:_SHOWN]) or "none" for keys in kinds)
+        raise DataError(
+            f"no token has the feature {name!r}{hint}: there are {feats} in feats, {misc} in misc",
+            path=corpus.source,
+        )
 
 
 def _features(feats: str) -> dict[str, str]:
