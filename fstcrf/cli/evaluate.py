@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import click
 
-from fstcrf.cli.models import load_model, taggers, tape_columns
+from fstcrf.cli.models import load_deciding, taggers, tape_columns, whole
 from fstcrf.cli.options import SCHEME, input_options, threads_option
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import say, warnings_to
@@ -74,9 +74,9 @@ class _Labels(NamedTuple):
 )
 @click.option(
     "--joint/--cascade",
-    default=True,
-    show_default=True,
-    help="Decide all tapes of a composition together, or one after the other.",
+    default=None,
+    help="Decide all tapes of a composition together, or one after the other.  [default: joint; "
+    "the folder of a pipeline decides as it says]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @threads_option
@@ -95,7 +95,7 @@ def evaluate(
     as_spans: bool | None,
     scheme: str,
     strict: bool,
-    joint: bool,
+    joint: bool | None,
     as_json: bool,
     threads: int,
 ) -> None:
@@ -115,7 +115,7 @@ def evaluate(
     style.check()
     if model_path is not None and path is not None and not (gold or pred or pred_column):
         labels = _of_model(model_path, path, how, target, style, joint=joint, threads=threads)
-    elif model_path is None and pred is not None and joint:
+    elif model_path is None and pred is not None and joint is not False:
         labels = {"": _of_files(gold, pred, how, target, pred_column)}
     else:
         raise click.UsageError("give MODEL TEST, or --gold FILE --pred FILE, or --pred FILE")
@@ -213,16 +213,17 @@ def _of_model(
     target: str | None,
     style: _Style,
     *,
-    joint: bool,
+    joint: bool | None,
     threads: int,
 ) -> dict[str, _Labels]:
     """Return the labels wanted and found of each tape; of an only tape under the name ""."""
-    model = load_model(model_path)
+    deciding = load_deciding(model_path)
+    model = whole(deciding)
     tapes = [part.tape for part in taggers(model)]  # not of maps: they come last
     labels = {tape: model.label_sets[tape] for tape in tapes}
-    if not joint and len(labels) == 1:
+    if joint is False and len(labels) == 1:
         raise click.UsageError("--cascade is for compositions: the model has one tape")
-    if not joint:
+    if joint is False:
         if not isinstance(model, JointCRF):
             raise click.UsageError("--cascade is for taggers of tokens; one here is of segments")
         _ = model.apart  # a grammar that no cascade obeys, before the file
@@ -236,8 +237,8 @@ def _of_model(
         style.check(values)
         _warn_of_unseen(sentences, labels[tape], spans=style.spans(values))
     check_columns(model, data)
-    if joint:
-        decided = tagged(model, data, threads=threads)
+    if joint is not False:
+        decided = tagged(model if joint else deciding, data, threads=threads)
     else:
         decided = _cascaded(cast("JointCRF", model), data, threads)
     found = dict(zip(labels, decided, strict=False))
@@ -280,8 +281,8 @@ def _of_files(
     gold: str | None, pred: str, how: dict[str, Any], target: str | None, pred_column: str | None
 ) -> _Labels:
     if gold is None:
-        asked = [name for name in (target, pred_column) if name is not None]
-        source = scored_input(pred, targets=asked, **how)
+        names = [name for name in (target, pred_column) if name is not None]
+        source = scored_input(pred, targets=names, **how)
         if source.conllu and None in (target, pred_column):
             raise click.UsageError(
                 "CoNLL-U has no last column of labels: --target and --pred-column, or --gold"

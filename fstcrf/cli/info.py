@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from fstcrf.cli.models import load_decoder, load_model, plan_text, token_model
+from fstcrf.cli.models import load_decoder, load_model, plan_text, tokens_deciding, whole
 from fstcrf.cli.options import input_options
 from fstcrf.cli.sources import InputFile, model_input
 from fstcrf.errors import OptionError
@@ -244,13 +244,14 @@ def explain(
     """Show which features pushed which label at one token, and by how much.
 
     For a composition, each tape is explained while the other tapes keep their best labels. A
-    feature that reads other tapes is shown with their labels.
+    feature that reads other tapes is shown with their labels. For the folder of a pipeline that
+    runs its tasks one after the other, the features of the tagger of each task are shown.
 
     \b
     fstcrf explain chunk.fstcrf test.txt --sentence 3 --token 5
     """
-    model = token_model(model_path)
-    source = model_input(model, path=path, columns=columns, kind=kind, separator=separator)
+    model = tokens_deciding(model_path)
+    source = model_input(whole(model), path=path, columns=columns, kind=kind, separator=separator)
     chosen = _sentence(source, path, sentence)
     found = model.explain(chosen, token)
     words = chosen["form" if source.conllu else chosen.columns[0]]

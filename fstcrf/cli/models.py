@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import tempfile
 
     from fstcrf.ext import tokens
+    from fstcrf.ext.pipelines.trained import TrainedPipeline
     from fstcrf.taggers import loading, product, segmental
     from fstcrf.taggers.model.model import TrainingRecord
     from fstcrf.taggers.segmental import SegmentCRF
@@ -62,6 +63,20 @@ def load_model(path: str) -> Model:
     return foreign.read_tagger(path)
 
 
+def load_deciding(path: str) -> Model | TrainedPipeline:
+    """Load a model, or, from the folder of a finished pipeline, the pipeline, as it decides."""
+    if Path(path).is_dir() and (Path(path) / pipelines.trained.COMPOSITION).exists():
+        return pipelines.trained.load_pipeline(path)
+    return load_model(path)
+
+
+def whole(deciding: Model | TrainedPipeline) -> Model:
+    """Return a model itself, of a pipeline its composition."""
+    if isinstance(deciding, CRF | Composition) or not hasattr(deciding, "composition"):
+        return deciding
+    return deciding.composition
+
+
 def load_decoder(path: str) -> tokens.TokenDecoder | None:
     """Load the decoder of a token classifier; None where a file is not JSON, so a model."""
     if not Path(path).is_file():  # `load_model` says why
@@ -72,17 +87,17 @@ def load_decoder(path: str) -> tokens.TokenDecoder | None:
 
 def _folder(path: str) -> DataError:
     """Return the error of a folder; of one that a pipeline has made, it says what to give."""
-    whole = Path(path) / pipelines.trained.COMPOSITION
-    if not whole.exists() and (Path(path) / pipelines.trained.MANIFEST).exists():
+    joint = Path(path) / pipelines.trained.COMPOSITION
+    if not joint.exists() and (Path(path) / pipelines.trained.MANIFEST).exists():
         return DataError(
             "the folder of a pipeline whose training has not come to its end: the same "
             f"fstcrf pipeline train FILE.toml -o {path} goes on",
             path=path,
         )
-    if not whole.exists():
+    if not joint.exists():
         return DataError("a folder, expected the file of a model", path=path)
     return DataError(
-        f"the folder of a pipeline: give {whole} to decide jointly, or use fstcrf pipeline tag",
+        f"the folder of a pipeline: give {joint} to decide jointly, or use fstcrf pipeline tag",
         path=path,
     )
 
@@ -97,8 +112,16 @@ def tagger(path: str) -> CRF:
 
 def token_model(path: str) -> CRF | JointCRF:
     """Load a tagger of tokens or a composition of such; a tagger of segments is a DataError."""
-    model = load_model(path)
-    if not isinstance(model, CRF | JointCRF):
+    return cast("CRF | JointCRF", _of_tokens(load_model(path), path))
+
+
+def tokens_deciding(path: str) -> CRF | JointCRF | TrainedPipeline:
+    """Load the same, or, from the folder of a finished pipeline, the pipeline, as it decides."""
+    return cast("CRF | JointCRF | TrainedPipeline", _of_tokens(load_deciding(path), path))
+
+
+def _of_tokens(model: Model | TrainedPipeline, path: str) -> Model | TrainedPipeline:
+    if not isinstance(whole(model), CRF | JointCRF):
         raise DataError(f"{model!r} is of segments, expected taggers of tokens", path=path)
     return model
 

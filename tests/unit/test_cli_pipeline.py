@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import shutil
@@ -11,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fstcrf import read_columns
+from fstcrf import read_columns, write_columns
 from fstcrf.cli import tagging
 from fstcrf.ext.pipelines.trained import Decode
 from fstcrf.taggers.pipelines import load_pipeline
 from tests.support.command import done, failure, program, run
-from tests.unit.test_pipelines import CONLLU, GOOD, declared, mixed
+from tests.unit.test_pipelines import CONLLU, GOOD, declared, mixed, sentences
 
 
 @pytest.fixture(scope="module")
@@ -236,8 +237,6 @@ def test_the_folder_of_a_pipeline_is_no_model(folder: Path, tmp_path: Path) -> N
     for command in ("tag", "info"):
         text = failure(command, folder / "out", given=TEXT)
         assert f"the folder of a pipeline: give {whole} to decide jointly" in text
-    text = failure("eval", folder / "out", folder / "a.txt", given=TEXT)
-    assert "the folder of a pipeline: give" in text
     text = failure("tag", tmp_path, given=TEXT)
     assert text == f"{tmp_path}: a folder, expected the file of a model"
     assert done("tag", whole, given=TEXT) == done("pipeline", "tag", folder / "out", given=TEXT)
@@ -350,3 +349,39 @@ def test_text_without_gold_and_half_a_pipeline(folder: Path, gold: Path, tmp_pat
     assert "no finished pipeline" in failure("pipeline", "info", half, status=1)
     weights = ("--decode", "cascade", "--weights", "1,1,1")
     assert "--weights" in failure("pipeline", "tag", folder / "out", gold, *weights, status=2)
+
+
+# --- A folder where a model is expected -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("decode", ["cascade", "marginals", "joint", "product"])
+def test_a_folder_is_scored_and_explained_as_it_decides(
+    folder: Path, decode: Decode, tmp_path: Path
+) -> None:
+    model = dataclasses.replace(load_pipeline(folder / "out"), decoder=decode)
+    pipeline, text, read = tmp_path / "p", tmp_path / "abc.txt", ("--columns", "word,a,b,c")
+    model.save(pipeline)
+    corpus = sentences(9, 12)
+    write_columns(corpus, text, ["word", "a", "b", "c"])
+    scores = json.loads(done("eval", pipeline, text, "--json", "--tokens", *read))
+    labels = dict(zip(model.tapes, model.tag_columns(corpus), strict=True))
+    for tape in model.tapes:
+        right = np.asarray(labels[tape].strings()) == np.asarray(corpus.column(tape).strings())
+        assert scores["tapes"][tape]["accuracy"] == pytest.approx(right.mean())
+    page = tmp_path / "r.html"
+    done("report", pipeline, text, "-o", page, "--tape", "c", *read)
+    assert page.exists()
+    explained, answer = model.explain(corpus[0], 0), model.decode([corpus[0]])
+    apart = decode in ("cascade", "marginals")
+    for tape in model.tapes:
+        one = explained.tapes[tape]
+        assert one.best == answer[tape].labels(0)[0][0]
+        assert {push.tagger for push in one.pushes} <= ({tape} if apart else set(model.tapes))
+        if apart:
+            row = answer.marginals(tape)[0][0]
+            assert list(one.probability.values()) == pytest.approx(row.tolist())
+    assert done("explain", pipeline, text, "--token", 0, *read).endswith(f"{explained}\n")
+    whole = pipeline / "pipeline.fstcrf"
+    for way in ("--joint", "--cascade"):
+        options = (text, "--json", "--tokens", way, *read)
+        assert done("eval", pipeline, *options) == done("eval", whole, *options)

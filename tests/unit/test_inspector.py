@@ -282,6 +282,19 @@ def test_ways_to_decide_are_scored_in_one_unit(normalize: Any, force: bool) -> N
     assert below
 
 
+@pytest.mark.parametrize("way", ["cascade", "marginals", "product"])
+def test_a_bench_decides_by_its_own_way_first(way: Any) -> None:
+    composition = compose(*taggers("three in a row"), normalize="product")
+    bench = Workbench(composition, way=way)
+    assert bench.decodes[0] == way
+    pipeline = TrainedPipeline(composition, way)
+    for sentence in TEST[:5]:
+        shown = bench.answer(asked(sentence, bench))
+        assert shown.decode == way
+        best = [[composition.label_sets[tape.name][k] for k in tape.best] for tape in shown.tapes]
+        assert [tuple(x) for x in best] == [tuple(x) for x in pipeline.tag(sentence)]
+
+
 def test_ranked_paths_and_spans() -> None:
     composition, sentence = three(), long_sentence()
     bench = Workbench(composition)

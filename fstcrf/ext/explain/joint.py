@@ -16,6 +16,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import OptionError
 from fstcrf.ext.explain.pushes import attributes_at, pushes_of
+from fstcrf.lattices import Answer
 from fstcrf.taggers import batches, chain
 from fstcrf.taggers.batches import as_corpus, marginals
 from fstcrf.taggers.component import Component, as_read
@@ -112,10 +113,15 @@ class JointExplanation:
         )
 
 
-def explain(composition: JointModel, sentence: SentenceLike, token: int) -> JointExplanation:
-    """Return which features of which tagger pushed which label at a token, and by how much."""
+def explain(
+    composition: JointModel, sentence: SentenceLike, token: int, decided: Answer | None = None
+) -> JointExplanation:
+    """Return which features of which tagger pushed which label at a token, and by how much.
+
+    `decided` is what taggers say one after the other: then features push their own tapes alone.
+    """
     decide = chain.decode if composition.conditional else batches.decode
-    answer = decide(composition, Request([sentence]), None)
+    answer = decided or decide(composition, Request([sentence]), None)
     if not 0 <= token < answer.offsets[-1]:
         raise OptionError(f"token {token} of a sentence of {answer.offsets[-1]}")
     best = {tape: tuple(answer[tape].labels(0)[0]) for tape in composition.tapes}
@@ -123,8 +129,12 @@ def explain(composition: JointModel, sentence: SentenceLike, token: int) -> Join
     pushes: dict[str, list[JointPush]] = {tape: [] for tape in composition.tapes}
     for component in composition.components:
         for tape, push in case.pushes(component):
-            pushes[tape].append(push)
-    chances = case.probabilities()
+            if decided is None or tape == component.tagger.tape:
+                pushes[tape].append(push)
+    if decided is None:
+        chances = case.probabilities()
+    else:
+        chances = {tape: decided.marginals(tape)[0][token] for tape in best}
     return JointExplanation(
         token, {tape: _explained(case, tape, chances[tape], pushes[tape]) for tape in best}
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.compose import warn_of_columns
-from fstcrf.cli.models import constrained, token_model
+from fstcrf.cli.models import constrained, token_model, tokens_deciding, whole
 from fstcrf.cli.options import grammar_option, input_options, threads_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input
@@ -78,9 +78,13 @@ def inspect(
     model = (
         reduce(matmul, map(token_model, model_paths))
         if len(model_paths) > 1
-        else token_model(model_paths[0])
+        else tokens_deciding(model_paths[0])
     )
-    composition: Any = constrained(model, grammar) if grammar else compose(model)
+    own = whole(model)
+    if own is not model and model.together:
+        own = model.joint
+    way = None if own is model or model.together else model.way
+    composition: Any = constrained(own, grammar) if grammar else compose(own)
     warn_of_columns(composition.taggers)
     corpus = None
     if data is not None:
@@ -97,7 +101,7 @@ def inspect(
         if source.wide:
             say("templates with %d look across sentences: here each is a document of its own")
     name = ", ".join(Path(path).name for path in model_paths)
-    bench = inspector.Workbench(composition, name, corpus)
+    bench = inspector.Workbench(composition, name, corpus, way)
     listening = inspector.server.bound(host, port)
     link = inspector.server.link(listening, token)
     say(f"{name}: {link} (Ctrl-C ends it)")

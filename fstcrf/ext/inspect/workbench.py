@@ -113,6 +113,8 @@ class Workbench:
         Of the model, as it is shown.
     corpus : Corpus, optional
         Sentences to step through. A column called like a tape has its gold labels.
+    way : str, optional
+        How it decides unless it is asked otherwise, such as ``"cascade"``; when absent, jointly.
 
     Raises
     ------
@@ -123,6 +125,7 @@ class Workbench:
     composition: JointCRF
     name: str = "model"
     corpus: Corpus | None = None
+    way: Decode | None = None
     _variants: Recent[JointCRF] = field(default_factory=lambda: Recent(_VARIANTS), repr=False)
     _decided: Recent[_Decided] = field(default_factory=lambda: Recent(_KEPT), repr=False)
 
@@ -163,7 +166,7 @@ class Workbench:
         if len(self.composition.taggers) == 1:
             return ("joint",)
         own: Decode = self.composition.normalize
-        ways: tuple[Decode, ...] = (own, "product", "cascade")
+        ways: tuple[Decode, ...] = (self.way or own, own, "product", "cascade")
         if not (self.composition.maps or self.composition.literal):
             ways = (*ways, "chain")
         return tuple(dict.fromkeys(ways))

@@ -23,7 +23,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import msgspec
 
@@ -34,7 +34,7 @@ from fstcrf.files import atomic_write, check_writable, path_name, sync_folder
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Answer, Lattice, Path
 from fstcrf.lattices.findings import Confidence
-from fstcrf.lazy import made_once
+from fstcrf.lazy import LazyModule, made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search, gathered
 from fstcrf.ragged import Ragged
@@ -44,6 +44,11 @@ from fstcrf.taggers.known import Bias, Columns, Forced, Request
 from fstcrf.taggers.model.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
 from fstcrf.text.corpus import Column, Corpus
+
+if TYPE_CHECKING:
+    from fstcrf.ext.explain.joint import JointExplanation
+
+explaining = LazyModule("fstcrf.ext.explain.joint")
 
 Decode: TypeAlias = Literal["cascade", "marginals", "joint", "product", "chain"]
 
@@ -480,6 +485,19 @@ class TrainedPipeline(Tagger):
         lattices = tagger.joint.lattices(sentences)
         with gathered():
             return [lattice.confidence(**options) for lattice in lattices]
+
+    def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
+        """Return which features of which tagger pushed which label at a token, and by how much.
+
+        Where tasks are decided one after the other, those of each task's own tagger, given the
+        best labels of the tasks that it reads.
+        """
+        if self.together:
+            return self.joint.explain(sentence, token)
+        even = self.composition.with_weights(*[1.0] * len(self.taggers))  # weights do not count
+        decided = self.decode([sentence])
+        explanation: JointExplanation = explaining.explain(even, sentence, token, decided)
+        return explanation
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the pipeline to a folder.

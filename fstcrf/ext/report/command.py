@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import fstcrf
-from fstcrf.cli.models import Model, constrained, load_model
+from fstcrf.cli.models import Model, constrained, load_deciding, whole
 from fstcrf.cli.options import (
     check_outputs,
     grammar_option,
@@ -21,6 +22,9 @@ from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.ext.report import Analysis, analyse, report_page, write_figures
 from fstcrf.files import open_target
+
+if TYPE_CHECKING:
+    from fstcrf.ext.pipelines.trained import TrainedPipeline
 
 
 @click.command()
@@ -74,10 +78,13 @@ def report(
     inputs = [model_path, path, against, *grammar]
     check_outputs({"--output": output}, inputs, text=("--output",))
     how = {"columns": columns, "kind": kind, "separator": separator}
-    model = load_model(model_path)
-    models, names = [constrained(model, grammar) if grammar else model], [Path(model_path).name]
+    model = load_deciding(model_path)
+    if grammar:
+        ruled = constrained(whole(model), grammar)
+        model = ruled if whole(model) is model else replace(model, composition=ruled)
+    models, names = [model], [Path(model_path).name]
     if against is not None:
-        models.append(load_model(against))
+        models.append(load_deciding(against))
         names.append(Path(against).name if Path(against).name not in names else against)
     sides = [
         _analysed(one, path, how, tape=tape, target=target, seed=seed, threads=threads)
@@ -96,7 +103,7 @@ def report(
 
 
 def _analysed(
-    model: Model,
+    model: Model | TrainedPipeline,
     path: str,
     how: dict[str, Any],
     *,
@@ -112,10 +119,10 @@ def _analysed(
         raise click.UsageError(f"--tape {tape}: the tapes are {', '.join(tapes)}")
     name = tape or tapes[0]
     column = target or name
-    source = model_input(model, path=path, targets=[column], wanted=[column], **how)
+    source = model_input(whole(model), path=path, targets=[column], wanted=[column], **how)
     corpus = source.read(path)
     corpus.column(column)  # what is missing is said before the tagger decodes
-    check_columns(model, corpus)
+    check_columns(whole(model), corpus)
     with progress(f"analysing {Path(path).name}, {len(corpus):,} sentences", "") as meter:
         return analyse(
             *(model, corpus, column),
