@@ -77,6 +77,11 @@ def whole(deciding: Model | TrainedPipeline) -> Model:
     return deciding.composition
 
 
+def pipeline_of(deciding: Model | TrainedPipeline) -> TrainedPipeline | None:
+    """Return a pipeline itself; None of a model."""
+    return None if whole(deciding) is deciding else cast("TrainedPipeline", deciding)
+
+
 def load_decoder(path: str) -> tokens.TokenDecoder | None:
     """Load the decoder of a token classifier; None where a file is not JSON, so a model."""
     if not Path(path).is_file():  # `load_model` says why

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.compose import warn_of_columns
-from fstcrf.cli.models import constrained, token_model, tokens_deciding, whole
+from fstcrf.cli.models import constrained, pipeline_of, token_model, tokens_deciding, whole
 from fstcrf.cli.options import grammar_option, input_options, threads_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input
@@ -80,10 +80,11 @@ def inspect(
         if len(model_paths) > 1
         else tokens_deciding(model_paths[0])
     )
-    own = whole(model)
-    if own is not model and model.together:
-        own = model.joint
-    way = None if own is model or model.together else model.way
+    own, way, pipeline = whole(model), None, pipeline_of(model)
+    if pipeline is not None and pipeline.together:
+        own = pipeline.joint
+    elif pipeline is not None:
+        way = pipeline.way
     composition: Any = constrained(own, grammar) if grammar else compose(own)
     warn_of_columns(composition.taggers)
     corpus = None

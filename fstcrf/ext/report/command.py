@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import fstcrf
-from fstcrf.cli.models import Model, constrained, load_deciding, whole
+from fstcrf.cli.models import Model, constrained, load_deciding, pipeline_of, whole
 from fstcrf.cli.options import (
     check_outputs,
     grammar_option,
@@ -80,8 +80,9 @@ def report(
     how = {"columns": columns, "kind": kind, "separator": separator}
     model = load_deciding(model_path)
     if grammar:
-        ruled = constrained(whole(model), grammar)
-        model = ruled if whole(model) is model else replace(model, composition=ruled)
+        ruled: Any = constrained(whole(model), grammar)
+        pipeline = pipeline_of(model)
+        model = ruled if pipeline is None else replace(pipeline, composition=ruled)
     models, names = [model], [Path(model_path).name]
     if against is not None:
         models.append(load_deciding(against))
