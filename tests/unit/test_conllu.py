@@ -404,7 +404,7 @@ def test_keys_of_the_last_column_are_feature_columns() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Numbr", "'Numbr', perhaps 'Number' is meant: there are Number in feats, ner in misc"),
+        ("Numbers", "'Numbers', perhaps 'Number' is meant: there are Number in feats, ner in misc"),
         ("NER", "no token has the feature 'NER': there are Number in feats, ner in misc"),
         ("xyz", "no token has the feature 'xyz': there are Number in feats, ner in misc"),
     ],
