@@ -257,7 +257,11 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"order": 2, "start_label": "Z"}, OptionError, "start label 'Z'"),
     ({"threads": 0}, OptionError, "threads is 0"),
     ({"resume": True}, OptionError, "resume needs a checkpoint"),
-    ({"target": [[1] * len(s["y"]) for s in SENTENCES]}, DataError, "labels are strings, got 1"),
+    (
+        {"target": [[1] * len(s["y"]) for s in SENTENCES]},
+        DataError,
+        "the label is 1, expected a string",
+    ),
     ({"checkpoint": "x", "checkpoint_every": 0}, OptionError, "every 0"),
     ({"weights": [1.0]}, DataError, r"weights are \[1\], expected \[3\]"),
     ({"weights": [[1.0]] * 3}, DataError, "weights are"),

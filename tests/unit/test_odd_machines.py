@@ -73,5 +73,5 @@ def test_broken_language_models(name: str, tmp_path: Path) -> None:
 
 def test_a_whole_language_model_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.arpa"
-    path.write_text(GRAMS.format(counts="ngram 1=2", more="-1 b"), encoding="utf-8")
+    path.write_text(GRAMS.format(counts="ngram 1=3", more="-1 b\n-1 </s>"), encoding="utf-8")
     assert Transducer.lm(path).input_symbols == ("a", "b")
