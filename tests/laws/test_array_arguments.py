@@ -244,7 +244,7 @@ def test_symbols_that_look_like_numbers_come_back_from_text(symbol: str, tape: s
     with nullcontext() if not symbol.isdigit() else pytest.warns(LabelWarning, match="are numbers"):
         read = Transducer.from_text(text, tape=tape)
     assert read.input_symbols == (symbol,)
-    symbols = {"input_symbols": [symbol], "output_symbols": [symbol]}
+    symbols: Any = {"input_symbols": [symbol], "output_symbols": [symbol]}
     again = Transducer.from_text(machine.to_att(numeric=True), numeric=True, tape=tape, **symbols)
     assert again.to_att() == text
 
