@@ -68,7 +68,7 @@ def strings(most: int = 4) -> list[tuple[str, ...]]:
 
 
 def of(machine: Transducer, labels: Sequence[str], alphabet: Sequence[str] = WORDS) -> float:
-    return (Lattice.from_paths([labels], [0.0], alphabet) @ machine).log_partition()
+    return (Lattice.from_paths([[*labels]], [0.0], alphabet) @ machine).log_partition()
 
 
 def test_a_model_says_what_the_definition_says(tmp_path: Path) -> None:
