@@ -510,7 +510,7 @@ RELATION = Transducer.from_text("0 1 a x\n1", tape="out")
             OptionError,
             "an arc of state 0 .* 'x' and something else",
         ),
-        (lambda: RELATION | 3, OptionError, "int: only transducers"),
+        (lambda: RELATION | 3, OptionError, "take two transducers"),
         (lambda: acceptor("0 1 a\n").sample(1), NoPathError, "nothing to sample"),
         (
             lambda: acceptor("0 1 <eps> -1\n1 0 <eps>\n1").determinize(),
