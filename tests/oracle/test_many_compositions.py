@@ -298,8 +298,9 @@ def check_differences(case: Case, rng: np.random.Generator) -> None:
         arc, ends = int(rng.integers(len(machine.source))), []
         for sign in (1.0, -1.0):
             moved = [*case.machines]
-            moved[k] = replace(machine, score=machine.score.copy())
-            moved[k].score[arc] += sign * _STEP
+            score = machine.score.copy()
+            score[arc] += sign * _STEP
+            moved[k] = machine.with_scores(score)
             ends.append(case.made(machines=moved).log_partition())
         wanted = (ends[0] - ends[1]) / (2 * _STEP)
         close(gradient[str(machine.tape)][arc], wanted, 1e-6)
