@@ -231,8 +231,7 @@ fc_status fc_asgd_collect(const fc_shard *s, const fc_layout *l, double a, doubl
         for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++) {
             const uint16_t j = l->slot[k];
             theta[k] = a * (double)u[j] + b * (double)v[j];
-            if (r < s->frequent_rows)
-                theta[k] += b * (double)less[s->P + j] - a * (double)less[j];
+            if (r < s->frequent_rows) theta[k] += b * (double)less[s->P + j] - a * (double)less[j];
         }
     }
     const float *single = table + 2 * s->R * s->P;

@@ -140,7 +140,8 @@ static void scatter_apart(const fc_shard *s, int64_t n, const float *p, shard_su
     double *total = sums->total + s->frequent_rows * s->P;
     float *part = sums->part + s->R * s->P;
     for (int64_t k = s->single_ptr[n]; k < s->single_ptr[n + 1]; k++) {
-        const float x = (s->single_value == NULL ? 1.0f : s->single_value[k]) * p[s->single_slot[k]];
+        const float x =
+            (s->single_value == NULL ? 1.0f : s->single_value[k]) * p[s->single_slot[k]];
         if (s->single[k] < s->frequent_singles)
             total[s->single[k]] += (double)x;
         else
