@@ -69,7 +69,7 @@ def test_sausages_are_chains(seed: int) -> None:
     dense = Lattice.from_arrays(names, np.where(there, node, -np.inf), pairs, first, last)
     arcs: Any = one.engine
     if 2 * len(start) >= there.size:
-        assert arcs._chain is not None
+        assert arcs.chain is not None
     assert one.log_partition() == pytest.approx(dense.log_partition(), abs=1e-10)
     if one.log_partition() == -np.inf:
         assert one.nbest(3) == []
