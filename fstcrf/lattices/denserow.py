@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from fstcrf.lattices.findings import Confidence, Method, MinimumRisk, ProbableSpans
     from fstcrf.lattices.paths import Path
     from fstcrf.machines.grammar import Grammar
-    from fstcrf.machines.openfst import FstArrays
     from fstcrf.machines.transducer import Transducer
     from fstcrf.text.corpus import Scheme
 else:  # a tagger that is loaded does not wait for what few calls need
@@ -221,7 +220,7 @@ class DenseRow(Taped):
     # --- Other forms --------------------------------------------------------------------------
 
     @property
-    def machine(self) -> FstArrays:
+    def machine(self) -> Transducer:
         return machines.lattice_machine(self)
 
     def plan(self) -> Plan:

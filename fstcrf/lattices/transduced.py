@@ -32,7 +32,7 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.kernel.acyclic import connected, topological
+from fstcrf.kernel.acyclic import topological
 from fstcrf.kernel.paired import Paired
 from fstcrf.kernel.transduced import Compiled, Moves, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
@@ -45,6 +45,7 @@ from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
 from fstcrf.machines.plans import Program
 from fstcrf.machines.transducer import Transducer
+from fstcrf.machines.ways import on_paths
 from fstcrf.ragged import Ragged
 
 _T = TypeVar("_T", bound=np.generic)
@@ -84,8 +85,7 @@ def _structure(*what: Hashable) -> list[Compiled]:  # noqa: ARG001 (by which it 
 def numbered(machine: Transducer, reads: Ints, size: int) -> Compiled:
     """Return a transducer whose arcs read labels below a number; −2: one that there is not."""
     there = (machine.score > -np.inf) & (reads > -2)
-    row, order = _by_source(machine.source, there, len(machine.final))
-    useful = connected(row, machine.target[order], 0, machine.final > -np.inf)
+    _, useful = on_paths(machine.source, machine.target, machine.final > -np.inf, there)
     useful[0] = True
     there &= useful[machine.source] & useful[machine.target]
     alone = there & (reads < 0)

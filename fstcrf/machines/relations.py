@@ -21,7 +21,7 @@ from fstcrf.machines.grammar.grammar import Grammar
 from fstcrf.machines.grammar.labels import Labels, label_sets
 from fstcrf.machines.grammar.language import parse_export
 from fstcrf.machines.grammar.regular import MAX_ARCS, Regular, nondeterministic, writes
-from fstcrf.machines.transducer import Semiring, Transducer
+from fstcrf.machines.machine import Machine, Semiring
 
 _Row: TypeAlias = tuple[int, int, int, int, float]
 """Source, what is read and written, −1: nothing, target, score."""
@@ -34,7 +34,7 @@ def from_grammar(
     weights: Mapping[str, float] | None,
     tape: str,
     semiring: Semiring,
-) -> Transducer:
+) -> Machine:
     """Return a grammar, or an export of a ``.grm`` text or file; see `Transducer.from_grammar`."""
     sets = label_sets(labels)
     if isinstance(source, Grammar):
@@ -45,7 +45,7 @@ def from_grammar(
         raise GrammarError(f"{text!r} is no text of a grammar; of a file: Path({text!r})")
     costs = dict(weights or {})
 
-    def exported(costs: Mapping[str, float]) -> tuple[Transducer, list[str]]:
+    def exported(costs: Mapping[str, float]) -> tuple[Machine, list[str]]:
         return _exported(text, path, export, sets, costs, tape, semiring)
 
     machine, names = exported(costs)
@@ -60,7 +60,7 @@ def _exported(
     costs: Mapping[str, float],
     tape: str,
     semiring: Semiring,
-) -> tuple[Transducer, list[str]]:
+) -> tuple[Machine, list[str]]:
     """Return an export as a transducer, and the names of costs in its file."""
     chosen, expansion = parse_export(text, path, export, costs)
     binding = Binding(expansion.file.tapes, sets)
@@ -79,10 +79,10 @@ def _exported(
 
 
 def _uses(
-    exported: Callable[[Mapping[str, float]], tuple[Transducer, list[str]]],
+    exported: Callable[[Mapping[str, float]], tuple[Machine, list[str]]],
     path: str | None,
     costs: Mapping[str, float],
-    machine: Transducer,
+    machine: Machine,
     names: list[str],
 ) -> dict[str, Floats]:
     """Return how often each arc and end has the cost of each name.
@@ -117,7 +117,7 @@ def _uses(
 
 def relation(  # noqa: PLR0911 (a case for each kind of expression)
     expression: Regular, binding: Binding
-) -> Transducer:
+) -> Machine:
     """Return a relation over the symbols of a binding, tropical; what writes nothing is copied."""
     if not writes(expression):
         return _copied(reduce(intersect, binding.acceptors(expression, "a part of a relation")))
@@ -142,7 +142,7 @@ def relation(  # noqa: PLR0911 (a case for each kind of expression)
             raise expression.place.error("a relation stands where it cannot")
 
 
-def _repeated(part: Transducer, low: int, high: int | None) -> Transducer:
+def _repeated(part: Machine, low: int, high: int | None) -> Machine:
     """Return a relation from `low` to `high` times."""
     nothing = _made([], [0.0], part.input_symbols)
     further = algebra.closure(part) if high is None else nothing
@@ -151,10 +151,10 @@ def _repeated(part: Transducer, low: int, high: int | None) -> Transducer:
     return reduce(algebra.concatenation, [*[part] * low, further])
 
 
-def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Transducer:
+def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Machine:
     table = np.asarray(rows, dtype=np.float64).reshape(-1, 5).T
     source, read, written, target = np.ascontiguousarray(table[:4].astype(np.int32))
-    return Transducer(
+    return Machine(
         source=source,
         input=read,
         output=written,
@@ -167,12 +167,12 @@ def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Tra
     )
 
 
-def _copied(acceptor_: Acceptor) -> Transducer:
+def _copied(acceptor_: Acceptor) -> Machine:
     """Return the relation that copies what an acceptor accepts."""
     return replace(_of_acceptor(acceptor_), tape="output")
 
 
-def _of_acceptor(acceptor_: Acceptor) -> Transducer:
+def _of_acceptor(acceptor_: Acceptor) -> Machine:
     """Return an acceptor over one tape as a transducer."""
     if len(acceptor_.tapes) > 1:
         raise GrammarError(
@@ -184,7 +184,7 @@ def _of_acceptor(acceptor_: Acceptor) -> Transducer:
     return replace(machine, tape=None, reads=acceptor_.tapes[0] or None)
 
 
-def over_tuples(acceptor_: Acceptor) -> Transducer:
+def over_tuples(acceptor_: Acceptor) -> Machine:
     """Return an acceptor as one over its tuples of labels by number, without scores."""
     flat = acceptor_.target.reshape(acceptor_.n_states, -1)
     names = tuple(map(str, range(flat.shape[1])))
@@ -204,7 +204,7 @@ def _steps(acceptor_: Acceptor) -> list[list[tuple[int, int, float]]]:
     return steps
 
 
-def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
+def _crossed(left: Acceptor, right: Acceptor) -> Machine:
     """Return the relation of each string of one acceptor and each string of another one.
 
     Both go on together, label by label, until one of them ends; the other one goes on alone then.
@@ -242,7 +242,7 @@ def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
 # --- Over the labels alone ------------------------------------------------------------------------
 
 
-def _alternatives(value: Regular, binding: Binding) -> Transducer:
+def _alternatives(value: Regular, binding: Binding) -> Machine:
     """Return an expression as an acceptor with all its alternatives, however many there are."""
     tape, symbols = binding.read()[0], binding.symbols()
     if len(binding.read()) > 1:
@@ -253,7 +253,7 @@ def _alternatives(value: Regular, binding: Binding) -> Transducer:
     return replace(_made(rows, final, symbols), tape=None)
 
 
-def _of_labels(machine: Transducer, labels: tuple[str, ...]) -> Transducer:
+def _of_labels(machine: Machine, labels: tuple[str, ...]) -> Machine:
     """Return a transducer that reads labels alone, and whose output symbols are those it writes."""
     kept = machine.input < len(labels)  # they come first
     source, target = machine.source[kept], machine.target[kept]
@@ -272,9 +272,7 @@ def _of_labels(machine: Transducer, labels: tuple[str, ...]) -> Transducer:
     )
 
 
-def acceptor(
-    machine: Transducer, side: algebra.Side, tape: str, symbols: tuple[str, ...]
-) -> Acceptor:
+def acceptor(machine: Machine, side: algebra.Side, tape: str, symbols: tuple[str, ...]) -> Acceptor:
     """Return what a relation reads, or writes, as an acceptor over all symbols."""
     whole = languages.determinised(algebra.projected(machine, side))
     number = {symbol: k for k, symbol in enumerate(symbols)}

@@ -16,7 +16,7 @@ import pytest
 
 from fstcrf import Lattice, Transducer
 from fstcrf.errors import AmbiguousError, EpsilonCycleError, LabelError
-from fstcrf.machines.transducer import Semiring
+from fstcrf.machines.machine import Semiring
 from tests.oracle.test_algebra import READ, SEMIRINGS, WRITTEN, random
 
 _H = 1e-5
