@@ -93,6 +93,8 @@ GRAMMARS: dict[str, Callable[[Path], Grammar]] = {
     "before": lambda _: constraints.before("B", "A"),
     "bilou": lambda _: constraints.bilou(weight=-1.0).bound(["O", "U-A"]),
     "bio": lambda _: bio(),
+    "bmes": lambda _: constraints.bmes(weight=-2.0).bound(["O", "S-A"]),
+    "bmewo": lambda _: constraints.bmewo(weight=-2.0).bound(["O", "W-A"]),
     "bioes": lambda _: bioes(weight=-2.0).bound(["O", "S-A"]),
     "contiguous": lambda _: constraints.contiguous(),
     "end_with": lambda _: constraints.end_with(constraints.label("O|B-.*")),
