@@ -281,6 +281,14 @@ def check_scores(what: str, name: str, array: Floats) -> None:
         raise NumericError(f"{what}: {name} has NaN or +inf at {place}; -inf forbids")
 
 
+def check_counts(what: str, name: str, array: Floats, size: int) -> None:
+    """Check that an array holds so many finite numbers."""
+    check_array(what, name, array, np.float64, size)
+    if not np.isfinite(array).all():
+        place = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise NumericError(f"{what}: {name} has {array[place]} at {place}, expected finite numbers")
+
+
 def check_symbols(name: str, symbols: tuple[str, ...]) -> None:
     """Refuse a symbol that is there twice, and one with epsilon's name."""
     if len({*symbols, "<eps>"}) == len(symbols) + 1:

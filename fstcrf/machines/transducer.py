@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import (
     LabelSet,
     check_array,
+    check_counts,
     check_range,
     check_scores,
     check_symbols,
@@ -127,6 +128,9 @@ class Transducer:
             check_range("transducer", name, getattr(self, name), limit, least)
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
+        size = len(self.source) + len(self.final)
+        for name, uses in self.named.items():
+            check_counts("transducer", f"named[{name!r}]", uses, size)
         self._settle()
         if self.tape is None and not self.is_acceptor:
             raise OptionError(
@@ -349,6 +353,7 @@ class Transducer:
         output_symbols: LabelSet,
         semiring: Semiring = "log",
         tape: str | None = "output",
+        named: Mapping[str, ArrayLike] | None = None,
     ) -> Self:
         """Return the transducer of arrays of any integer or float type.
 
@@ -362,19 +367,17 @@ class Transducer:
             Natural logs of ending; −inf: no path ends there. When absent, a path may end in every
             state that is there.
         input_symbols, output_symbols : sequence of str, or mapping of int to str
-        semiring, tape
+        semiring, tape, named
             As for the class.
 
         Raises
         ------
-        ShapeError, NumericError, OptionError
-            As the class; numbers that are no integers.
-        TooLargeError
-            Numbers of states far beyond the number of arcs.
+        ShapeError, NumericError, OptionError, TooLargeError
+            As the class; numbers that are no integers, or of states far beyond the number of arcs.
         """
         given = {"source": source, "input": input, "output": output, "target": target}
         return cls(
-            **exchange.columns(given, score, final),
+            **exchange.columns(given, score, final, named or {}),
             input_symbols=label_tuple(input_symbols, error=LabelError),
             output_symbols=label_tuple(output_symbols, error=LabelError),
             semiring=semiring,
@@ -628,12 +631,10 @@ class Transducer:
         ShapeError
             Another number of derivatives.
         """
-        size = len(self.score) + len(self.final)
-        gradient = real_array(gradient, "gradient")
+        size, gradient = len(self.score) + len(self.final), real_array(gradient, "gradient")
         if gradient.shape != (size,):
-            raise ShapeError(
-                f"gradient is {list(gradient.shape)}, expected [{size}]: arcs, then states"
-            )
+            found = list(gradient.shape)
+            raise ShapeError(f"gradient is {found}, expected [{size}]: arcs, then states")
         return {name: -float(uses @ gradient) for name, uses in self.named.items()}
 
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:
