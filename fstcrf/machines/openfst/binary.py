@@ -450,7 +450,7 @@ def pynini_module() -> ModuleType:
     return optional(  # 700 MB that few need
         "pynini",
         "pynini is needed for this and not installed: `pip install pynini` has wheels for "
-        "Linux on x86-64 only; elsewhere: `conda install -c conda-forge pynini`",
+        "Linux on x86-64; elsewhere use `conda install -c conda-forge pynini`",
     )
 
 
