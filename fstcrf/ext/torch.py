@@ -56,7 +56,7 @@ class CRFLayer(Module):
 
     Parameters
     ----------
-    labels : sequence of L str, mapping of int to str, or mapping of str to these
+    labels : sequence of L str, mapping of id to str, or mapping of str to these
         Of the only head, in the order of the emissions' last axis (``id2label``); or of each of
         several heads, by the name of its tape. Then emissions, tags and marginals are dicts, too.
     grammar : Grammar, optional

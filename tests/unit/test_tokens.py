@@ -447,7 +447,7 @@ def test_biases_of_a_privacy_filter(tmp_path: Path) -> None:
         ({"id2label": {0: "O", 2: "B-X"}}, OptionError, "keys 0 to 1"),
         ({"id2label": {"0": "O", "2": "B-X"}}, OptionError, "keys 0 to 1"),
         ({"id2label": {"0": "O", "00": "B-X"}}, OptionError, "keys 0 to 1"),
-        ({"id2label": ["O", "S-X", "S-X"]}, OptionError, "one name"),
+        ({"id2label": ["O", "S-X", "S-X"]}, OptionError, "occurs twice"),
         ({"id2label": []}, OptionError, "empty"),
         ({"id2label": ["O", "X"]}, LabelError, "no tagging scheme has label 'X'"),
         ({"id2label": ["O", "E-X", "U-X"]}, LabelError, "labels O, E-X, U-X together"),

@@ -33,7 +33,6 @@ from fstcrf.ext.tokens.files import (
     DecoderFile,
     grammar_of,
     machines,
-    numbered,
     read_file,
 )
 from fstcrf.ext.tokens.pieces import PieceRows, Pieces, read_document
@@ -105,7 +104,7 @@ class TokenDecoder:
 
     Parameters
     ----------
-    id2label : mapping of int to str, or sequence of L str
+    id2label : mapping of id to str, or sequence of L str
         ``model.config.id2label``: the labels in the order of the logits. Keys may be the digits
         that a JSON file has.
     scheme : str, optional
@@ -157,7 +156,7 @@ class TokenDecoder:
 
     def __init__(
         self,
-        id2label: LabelSet | Mapping[str, str],
+        id2label: LabelSet,
         scheme: str | None = None,
         *,
         grammar: Grammar | None = None,
@@ -168,7 +167,7 @@ class TokenDecoder:
         pieces: PieceRule = "all",
         names: LabelNames | None = None,
     ) -> None:
-        self.labels = usual_names(numbered(id2label), names)
+        self.labels = usual_names(id2label, names)
         table = named_scheme(scheme_of(self.labels) if scheme is None else scheme)
         if not table.strict:
             raise OptionError(f"scheme {scheme!r}, expected one of {', '.join(STRICT)}")
