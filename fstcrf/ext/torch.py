@@ -168,11 +168,12 @@ class CRFLayer(Module):
     # --- State ------------------------------------------------------------------------------------
 
     def get_extra_state(self) -> Tensor:
-        """Return the labels for the `state_dict`: JSON as uint8, which safetensors can hold."""
+        """Return the labels for a `state_dict`: JSON as uint8, which safetensors can hold."""
         return torch.tensor(list(json.dumps(dict(self.heads.tapes)).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Any) -> None:
-        """Do nothing: `load_state_dict` has compared the labels before it read anything."""
+        """Refuse the labels of a `state_dict` that are not those of the layer."""
+        _check_same(json.loads(bytes(state.tolist())), dict(self.heads.tapes))
 
     def _load_from_state_dict(
         self, state_dict: Mapping[str, Any], prefix: str, *more: Any, **options: Any
@@ -181,7 +182,7 @@ class CRFLayer(Module):
         if given is None:  # of an array file, say, that has the parameters alone
             given = self.get_extra_state()
             state_dict = {**state_dict, f"{prefix}_extra_state": given}
-        _check_same(json.loads(bytes(given.tolist())), dict(self.heads.tapes))
+        self.set_extra_state(given)  # before parameters are read: a layer is never half loaded
         super()._load_from_state_dict(state_dict, prefix, *more, **options)
 
     # --- Asked ------------------------------------------------------------------------------------
@@ -408,7 +409,6 @@ class _DifferentiatedOnce(torch.autograd.Function):
 
 
 def _check_same(given: Mapping[str, Sequence[str]], own: Mapping[str, Sequence[str]]) -> None:
-    """Refuse the labels of a `state_dict` that are not those of the layer."""
     if list(given) != list(own):
         heads = ", ".join(map(repr, given)), ", ".join(map(repr, own))
         raise LabelError(f"the state_dict is of a layer with the heads {heads[0]}, not {heads[1]}")
