@@ -17,7 +17,7 @@ from torch import Tensor
 from torchcrf import CRF
 
 from fstcrf import Lattices, TokenDecoder, decode
-from fstcrf.constraints import at_most, bio, bioes, pairs, transitions
+from fstcrf.constraints import at_most, bio, bioes, neighbours, pairs
 from fstcrf.errors import (
     FstcrfError,
     LabelError,
@@ -613,7 +613,7 @@ def test_processes_that_are_spawned() -> None:
 
 def test_functions_without_a_name_go_with_cloudpickle() -> None:
     cloudpickle = pytest.importorskip("cloudpickle")
-    grammar = transitions(lambda a, b: (a, b) != ("B-X", "O"))
+    grammar = neighbours(lambda a, b: (a, b) != ("B-X", "O"))
     again = pickle.loads(cloudpickle.dumps(CRFLayer(LABELS, grammar)))
     scores = drawn(2, 3, 5)
     assert again.decode(scores).labels() == CRFLayer(LABELS, grammar).decode(scores).labels()

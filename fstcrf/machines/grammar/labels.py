@@ -113,7 +113,7 @@ class Spans:
     type: str
 
     def __str__(self) -> str:
-        return f'spans("{self.type}")'
+        return f'span("{self.type}")'
 
 
 ANY = Matching("(?s:.*)")
@@ -143,7 +143,7 @@ def label(pattern: str, *, optional: bool = False) -> Matching:
     return Matching(pattern, optional)
 
 
-def spans(kind: str) -> Spans:
+def span(kind: str) -> Spans:
     """Return the spans of a type, also where a label is called like the type."""
     return Spans(kind)
 
@@ -158,7 +158,7 @@ def frozen(names: Names) -> str | Matching | Spans | tuple[str | Matching | Span
     for name in several:
         if not isinstance(name, str | Matching | Spans):
             raise OptionError(
-                f"{name!r} is no name: expected a label, a type, label(...), spans(...), or a list"
+                f"{name!r} is no name: expected a label, a type, label(...), span(...), or a list"
             )
     return cast("tuple[str | Matching | Spans, ...]", several)
 
