@@ -94,6 +94,8 @@ GRAMMARS: dict[str, Callable[[Path], Grammar]] = {
     "bilou": lambda _: constraints.bilou(weight=-1.0).bound(["O", "U-A"]),
     "bio": lambda _: bio(),
     "bioes": lambda _: bioes(weight=-2.0).bound(["O", "S-A"]),
+    "bmes": lambda _: constraints.bmes().bound(["O", "S-A"]),
+    "bmewo": lambda _: constraints.bmewo().bound(["O", "W-A"]),
     "contiguous": lambda _: constraints.contiguous(),
     "end_with": lambda _: constraints.end_with(constraints.label("O|B-.*")),
     "exactly": lambda _: constraints.exactly(2, ["A", "B"]),
