@@ -366,7 +366,7 @@ class Transducer:
         final : [Q], optional
             Natural logs of ending; −inf: no path ends there. When absent, a path may end in every
             state that is there.
-        input_symbols, output_symbols : sequence of str, or mapping of int to str
+        input_symbols, output_symbols : sequence of str, or mapping of id to str
         semiring, tape, named
             As for the class.
 

@@ -61,7 +61,7 @@ def test_from_acceptor() -> None:
         ({}, "no tape to bind a grammar to"),
         ({"pos": []}, "tape 'pos': no labels"),
         ("abc", "labels are 'abc', expected a list of labels"),
-        ({"pos": "abc"}, "tape 'pos': labels are 'abc', expected a list"),
+        ({"pos": "abc"}, "a dict of labels has the keys 0 to 0"),
         ([1, 2], "expected a list of labels"),
         (["a", "b", "a"], "label 'a' occurs twice"),
         ({"pos": ["a", "a"]}, "tape 'pos': label 'a' occurs twice"),

@@ -106,8 +106,8 @@ def test_what_a_machine_says_of_itself() -> None:
 def test_symbols() -> None:
     assert openfst.symbols(["O", "B-NP"]) == ("<eps>", "O", "B-NP")
     for labels, words in (
-        (["O", "O"], "'O' is there twice"),
-        (["<eps>"], "'<eps>' is there twice"),
+        (["O", "O"], "'O' occurs twice"),
+        (["<eps>"], "label 0 is <eps>"),
         (["O", ""], "label 1 is empty"),
     ):
         with pytest.raises(LabelError, match=words):

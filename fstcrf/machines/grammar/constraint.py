@@ -365,9 +365,9 @@ def tagging_scheme(scheme: str | Scheme, *, options: RuleOptions) -> Constraint:
     return _touching(f"{name}()", partial(span_transitions, scheme=table), options, content)
 
 
-def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
+def neighbours(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     """Return the constraint of the neighbours that are allowed."""
-    title = "transitions(…)"
+    title = "neighbours(…)"
     if callable(allowed):
         return _touching(title, _Asked(allowed, {}), options, None)
     keys = frozenset(allowed) if isinstance(allowed, Mapping) else None
@@ -375,7 +375,7 @@ def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
         some = [(a, b) for a, following in allowed.items() for b in following]
     else:
         some = [(a, b) for a, b in allowed]
-    content = "transitions", tuple(some), keys, options
+    content = "neighbours", tuple(some), keys, options
     return _touching(title, partial(_legal, some, keys), options, content)
 
 

@@ -39,7 +39,7 @@ def chain_topology(
 
     Parameters
     ----------
-    labels : sequence of str, or mapping of int to str
+    labels : sequence of str, or mapping of id to str
         The labels, of a text its letters; their order is the order of ties.
     order : {0, 1, 2}
         How many earlier labels a potential sees.
@@ -56,7 +56,7 @@ def chain_topology(
         Another order, no or repeated labels, no legal pair, or more arcs than can be handled.
     """
     names = tuple(labels) if isinstance(labels, str) else label_tuple(labels)
-    if not names or len(set(names)) != len(names):
+    if not names or len(set(names)) != len(names):  # the letters of a text
         raise OptionError("labels must be distinct, and at least one")
     legal = allowed if allowed is not None else (lambda _a, _b: True)
     if order == 2:
