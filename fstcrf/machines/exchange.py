@@ -104,7 +104,7 @@ def from_fst(
 def of_arrays(machine: openfst.FstArrays, tape: str | None) -> Transducer:
     """Return OpenFst's arrays as a transducer; its start becomes state 0."""
     if machine.start < 0:
-        raise DataError("the machine has no state to start in: it accepts nothing")
+        raise DataError("the machine has no start state, so it accepts no string")
     number = np.arange(machine.n_states, dtype=np.int32)
     number[[0, machine.start]] = machine.start, 0
     read = _named("reads", machine.ilabel, machine.isymbols)
@@ -137,7 +137,7 @@ def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints,
         if label.any():
             raise LabelError(
                 f"the machine {does} symbols without a name: give input_symbols= and "
-                "output_symbols=, symbol i + 1 at i"
+                "output_symbols=, where entry i names symbol i + 1"
             )
         table = ("",)
     names, place = openfst.without_gaps(table)

@@ -112,7 +112,7 @@ class Transducer:
             check_symbols(name, getattr(self, name))
         for name in ("tape", "reads"):
             if not isinstance(getattr(self, name), str | None):
-                raise OptionError(f"{name} is {getattr(self, name)!r}, expected a name, or None")
+                raise OptionError(f"{name} is {getattr(self, name)!r}, expected a string or None")
         if not len(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
@@ -134,7 +134,8 @@ class Transducer:
         self._settle()
         if self.tape is None and not self.is_acceptor:
             raise OptionError(
-                "an acceptor writes what it reads: name the tape that this one writes"
+                "this transducer writes other symbols than it reads, so it is not an "
+                "acceptor: name the tape that it writes with tape="
             )
 
     def _settle(self) -> None:
@@ -167,10 +168,12 @@ class Transducer:
         """Return what reads what this one reads, and writes what the other one writes then."""
         if isinstance(other, Transducer):
             return algebra.composed(self, other)
-        raise OptionError(f"{self!r} is a right operand: lattice @ transducer, tagger @ it")
+        raise OptionError(
+            f"{self!r} must be the right operand of @: lattice @ transducer, or tagger @ transducer"
+        )
 
     def __rand__(self, other: Never) -> Never:
-        raise OptionError(f"{self!r} is no grammar: compose it, lattice @ transducer")
+        raise OptionError(f"{self!r} is not a grammar: compose it, lattice @ transducer")
 
     def on(self, tape: str, writes: str | None = None) -> Self:
         """Return the same one that reads a tape, and writes another one where that is said."""

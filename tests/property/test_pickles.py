@@ -186,7 +186,7 @@ def test_a_function_without_a_name_is_pickled_as_its_answers() -> None:
     assert copy.deepcopy(grammar).bound(LABELS).accepts(["O"])
     again = pickle.loads(pickle.dumps(grammar.bound(LABELS)))
     assert not again.accepts(["O", "O"])
-    with pytest.raises(GrammarError, match="of 4 other labels, without the function: define"):
+    with pytest.raises(GrammarError, match="for 4 other labels: define"):
         again.bound(["A", "B"])
 
 

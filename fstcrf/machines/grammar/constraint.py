@@ -124,7 +124,7 @@ class Constraint:
         for acceptor in acceptors:
             if is_empty(acceptor) and not (self.language and only_empty(acceptor)):
                 sizes = " and ".join(str(len(labels)) for labels in acceptor.labels)
-                raise GrammarError(f"{acceptor.name} accepts nothing over these {sizes} labels")
+                raise GrammarError(f"{acceptor.name} accepts no sequence of these {sizes} labels")
         return acceptors
 
 
@@ -398,8 +398,8 @@ class _Asked:
             if self.allowed is None:
                 others = len(next(iter(self.answers)))
                 raise GrammarError(
-                    f"it was pickled with what its function says of {others} other labels, without "
-                    "the function: define that with def in a module"
+                    "it was pickled without its function, only with the function's results for "
+                    f"{others} other labels: define the function with def in a module"
                 )
             ends = (*labels, None)
             asked = [[bool(self.allowed(a, b)) for b in ends] for a in ends]

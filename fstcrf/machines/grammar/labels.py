@@ -30,12 +30,12 @@ def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
     several: Any = labels if is_by_tape(labels) else {"": labels}
     sets: dict[str, tuple[str, ...]] = {}
     if not several:
-        raise GrammarError("no tape to bind a grammar to")
+        raise GrammarError("cannot bind the grammar: no tapes are given")
     for tape in several:
         on = f"tape {tape!r}: " if tape else ""
         own = sets[tape] = label_tuple(several[tape], place=on, error=GrammarError)
         if not own:
-            raise GrammarError(f"{on}no labels to bind a grammar to")
+            raise GrammarError(f"{on}cannot bind the grammar: the label set is empty")
     return sets
 
 
@@ -45,8 +45,8 @@ def only_tape(sets: LabelSets, tape: str | None) -> str:
         return next(iter(sets))
     if tape is None:
         raise GrammarError(
-            f"there are the tapes {listed(sets)}; say which one it reads: tape=..., of a file "
-            "TAPE=FILE in the shell and in pipelines"
+            f"it does not name the tape that it reads, one of {listed(sets)}: give "
+            "tape=..., or TAPE=FILE in the shell and in pipelines"
         )
     if tape not in sets:
         raise GrammarError(f"no tape {tape!r}; the tapes are {listed(sets)}")
@@ -96,7 +96,7 @@ class Matching:
         try:
             re.compile(self.pattern)
         except (re.error, OverflowError, RecursionError) as error:
-            raise GrammarError(f"{self.pattern!r} is no regular expression: {error}") from None
+            raise GrammarError(f"{self.pattern!r} is not a regular expression: {error}") from None
 
     def __str__(self) -> str:
         return f'{"optional" if self.optional else "label"}("{self.pattern}")'
