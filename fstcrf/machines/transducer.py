@@ -108,16 +108,18 @@ class Transducer:
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
         for name in ("input_symbols", "output_symbols"):
-            check_symbols(name, getattr(self, name))
+            symbols = label_tuple(getattr(self, name), place=f"{name}: ", error=LabelError)
+            check_symbols(name, symbols)
+            object.__setattr__(self, name, symbols)
         for name in ("tape", "reads"):
             if not isinstance(getattr(self, name), str | None):
                 raise OptionError(f"{name} is {getattr(self, name)!r}, expected a name, or None")
-        if not len(self.final):
+        if not np.size(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
             dtype = np.float64 if name == "score" else np.int32
-            check_array("transducer", name, getattr(self, name), dtype, len(self.source))
-        check_array("transducer", "final", self.final, np.float64, len(self.final))
+            check_array("transducer", name, getattr(self, name), dtype, np.size(self.source))
+        check_array("transducer", "final", self.final, np.float64, np.size(self.final))
         for name, limit, least in (
             ("source", len(self.final), 0),
             ("target", len(self.final), 0),
@@ -127,11 +129,19 @@ class Transducer:
             check_range("transducer", name, getattr(self, name), limit, least)
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
+        self._check_named()
         self._settle()
         if self.tape is None and not self.is_acceptor:
             raise OptionError(
                 "an acceptor writes what it reads: name the tape that this one writes"
             )
+
+    def _check_named(self) -> None:
+        if not isinstance(self.named, Mapping):
+            raise OptionError(f"named is {self.named!r}, expected a mapping of names to arrays")
+        size = len(self.source) + len(self.final)
+        for name, uses in self.named.items():
+            check_array("transducer", f"named[{name!r}]", uses, np.float64, size)
 
     def _settle(self) -> None:
         """Replace arrays that somebody may write to by copies that nobody writes to."""
@@ -681,7 +691,7 @@ class Transducer:
             pynini is not installed.
         """
         kind: openfst.ArcType = "standard" if self.semiring == "tropical" else "log64"
-        made: pynini.Fst = openfst.to_fst(self.machine, arc_type or kind)
+        made: pynini.Fst = openfst.to_fst(self.machine, kind if arc_type is None else arc_type)
         return made
 
     def to_att(self, *, numeric: bool = False) -> str:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, check_fits, label_tuple, truth_array
+from fstcrf.arguments import LabelSet, check_fits, first_twice, label_tuple, truth_array
 from fstcrf.arrays import Array, Bools, Floats, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.lazy import given_state, made_once
@@ -358,11 +358,11 @@ def usual_names(labels: LabelSet, names: LabelNames | None) -> tuple[str, ...]:
         usual = tuple(str(names.get(label, label)) for label in given)
     else:
         usual = tuple(str(names(label)) for label in given)
-    if len(set(usual)) < len(usual):
-        i = next(i for i, label in enumerate(usual) if label in usual[:i])
-        first = usual.index(usual[i])
+    if (twice := first_twice(usual)) is not None:
+        first = usual.index(twice)
+        i = usual.index(twice, first + 1)
         was = "" if usual == given else f" (of {given[first]!r} and {given[i]!r})"
-        raise OptionError(f"labels {first} and {i} have one name, {usual[i]!r}{was}")
+        raise OptionError(f"labels {first} and {i} have one name, {twice!r}{was}")
     return usual
 
 

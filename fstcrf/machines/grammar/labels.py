@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher, get_close_matches
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arguments import LabelSet, closest, first_twice, label_tuple
 from fstcrf.arrays import Bools
 from fstcrf.errors import GrammarError, OptionError, printable
 from fstcrf.lazy import made_once
@@ -37,8 +36,7 @@ def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
         own = sets[tape] = label_tuple(several[tape], place=on, error=GrammarError)
         if not own:
             raise GrammarError(f"{on}no labels to bind a grammar to")
-        if len(set(own)) < len(own):
-            twice = next(label for i, label in enumerate(own) if label in own[:i])
+        if (twice := first_twice(own)) is not None:
             raise GrammarError(f"{on}label {twice!r} occurs twice in the label set")
     return sets
 
@@ -57,19 +55,11 @@ def only_tape(sets: LabelSets, tape: str | None) -> str:
     return tape
 
 
-_COMPARED = 200  # characters of names that are compared: that takes the square of them
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: object, known: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: the known names that look like it."""
     candidates = list(dict.fromkeys(known))
-    short = [x for x in (name, *candidates) if len(x) <= _COMPARED]
-    folded = {x.lower(): x for x in short[1:]} if name in short[:1] else {}
-    close = get_close_matches(name.lower(), folded, n=3, cutoff=0.5)
-    # Letters in another order are nearer than other letters.
-    close.sort(key=lambda each: -SequenceMatcher(None, name.lower(), each).quick_ratio())
-    if close:
-        return f"; the nearest are {listed(folded[c] for c in close)}"
+    if close := closest(name, candidates, 3):
+        return f"; the nearest are {listed(close)}"
     more = ", …" if len(candidates) > 8 else ""
     return f"; there are {listed(candidates[:8])}{more}"
 

@@ -20,6 +20,7 @@ from fstcrf.arguments import (
     check_range,
     check_scores,
     check_strings,
+    first_twice,
     label_tuple,
 )
 from fstcrf.arrays import Floats, Ints, Longs
@@ -150,8 +151,7 @@ def symbols(labels: LabelSet) -> tuple[str, ...]:
     """
     table = (EPSILON, *label_tuple(labels, error=LabelError))
     check_strings(table, "a label")
-    if len(set(table)) != len(table):
-        twice = next(s for i, s in enumerate(table) if s in table[:i])
+    if (twice := first_twice(table)) is not None:
         raise LabelError(f"symbol {twice!r} is there twice; labels must be distinct, not {EPSILON}")
     if "" in table:
         raise LabelError(f"label {table.index('') - 1} is empty: symbol tables cannot hold that")
