@@ -239,7 +239,12 @@ def _check_labels(corpus: Corpus, tape: Tape) -> None:
 
 def check_text(given: Data, what: str = "the text") -> None:
     """Refuse what is no list of sentences: a generator would be read once, a dict by its keys."""
-    if isinstance(given, str | bytes | Mapping | AbstractSet):
+    if isinstance(given, str):
+        raise DataError(
+            f"{what} is the string {given[:60]!r}, expected a list of sentences; a file is read by "
+            "read_columns(path, columns)"
+        )
+    if isinstance(given, bytes | Mapping | AbstractSet):
         raise DataError(f"{what} is {given!r}, expected a list of sentences")
     sized(given, what)
 
