@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, get_args
 
@@ -13,12 +13,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arrays import Array, Bools, Floats, Ints
 from fstcrf.errors import DataError, FstcrfError, LabelError, NumericError, OptionError, ShapeError
+from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
-    import pynini
+    import difflib
 
-LabelSet: TypeAlias = Sequence[str] | Mapping[int, str]
-"""The labels of a tape: in their order, or by their numbers, 0 to L - 1."""
+    import pynini
+else:  # only mistakes need it
+    difflib = LazyModule("difflib")
+
+LabelSet: TypeAlias = Sequence[str] | Mapping[int, str] | Mapping[str, str]
+"""The labels of a tape: in their order, or by their ids, 0 to L - 1, which JSON has as strings."""
 
 _T = TypeVar("_T", bound=np.signedinteger)
 
@@ -30,9 +35,45 @@ _REAL = "biuf"
 """Kinds of dtypes: bool, integers, floating point."""
 
 
+_COMPARED, _CELLS = 200, 1_000_000
+"""The longest names that are compared, and pairs of characters: comparing takes the square."""
+
+
+def closest(name: object, known: Iterable[str], n: int = 1) -> list[str]:
+    """Return the known names that look most like another one, best first.
+
+    Long names are not compared, nor all of very many, so that a message takes no time.
+    """
+    if not isinstance(name, str) or len(name) > _COMPARED:
+        return []
+    folded: dict[str, str] = {}
+    left = _CELLS
+    for one in known:
+        if len(one) <= _COMPARED:
+            left -= (len(one) + 1) * (len(name) + 1)
+            if left < 0:
+                break
+            folded.setdefault(one.lower(), one)
+    lower = name.lower()
+    close = difflib.get_close_matches(lower, folded, n=n, cutoff=0.5)
+    # Letters in another order are nearer than other letters.
+    close.sort(key=lambda each: -difflib.SequenceMatcher(None, lower, each).quick_ratio())
+    return [folded[each] for each in close]
+
+
+def first_twice(names: Iterable[str]) -> str | None:
+    """Return the first name that was there before, if any."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
 def one_of(name: str, given: object, known: Any) -> None:
     """Check that an option is one of the names that a Literal type lists."""
-    if given not in get_args(known):
+    if not isinstance(given, Hashable) or given not in get_args(known):
         expected = ", ".join(map(repr, get_args(known)))
         raise OptionError(f"{name} is {given!r}, expected one of {expected}")
 
@@ -66,6 +107,7 @@ def items_of(
     `what` begins the message, with its verb: ``"the labels are"``.
     """
     unfit = isinstance(given, str | bytes | Mapping | AbstractSet)
+    unfit = unfit or (isinstance(given, np.ndarray) and not given.ndim)
     if unfit or not isinstance(given, Iterable):
         shown = f"the string {_short(given)}" if isinstance(given, str) else _short(given)
         raise error(f"{what} {shown}, expected {expected}")
@@ -118,36 +160,53 @@ def string_lists(
 def label_tuple(
     labels: Any, *, place: str = "", error: type[FstcrfError] = OptionError
 ) -> tuple[str, ...]:
-    """Return the labels of a tape.
+    """Return the labels of a tape, which are distinct strings.
 
-    A mapping, such as ``model.config.id2label``, has the keys 0 to L − 1; label k is its value of
-    k, in whatever order it lists them. `place` is what messages begin with, `error` what to raise.
+    A mapping, such as ``model.config.id2label``, has the keys 0 to L − 1, as numbers or as the
+    strings of JSON; label k is its value of k, in whatever order it lists them. `place` is what
+    messages begin with, `error` what to raise.
     """
-    if isinstance(labels, Mapping):
-        return _numbered(labels, place, error)
-    if type(labels) in (list, tuple) and set(map(type, labels)) <= _STR:
-        return tuple(labels)
-    try:
-        ordered = not isinstance(labels, str | bytes | AbstractSet) and tuple(labels)
-    except TypeError:
-        ordered = False
-    if ordered is False or not all(isinstance(label, str) for label in ordered):
-        raise error(
-            f"{place}labels are {_short(labels)}, expected a list of labels, or a dict of numbers "
-            "and labels"
-        )
-    return tuple(map(str, ordered))  # NumPy's strings are str, and shown as something else
+    given = _numbered(labels, place, error) if isinstance(labels, Mapping) else labels
+    if type(given) in (list, tuple) and set(map(type, given)) <= _STR:
+        found = tuple(given)
+    else:
+        try:
+            ordered = not isinstance(given, str | bytes | AbstractSet) and tuple(given)
+        except TypeError:
+            ordered = False
+        if ordered is False or not all(isinstance(label, str) for label in ordered):
+            raise error(
+                f"{place}labels are {_short(labels)}, expected a list of labels, or a dict of ids "
+                "and labels"
+            )
+        found = tuple(map(str, ordered))  # NumPy's strings are str, and shown as something else
+    if len(set(found)) < len(found):
+        k = next(k for k, label in enumerate(found) if label in found[:k])
+        first = found.index(found[k])
+        raise error(f"{place}label {_short(found[k])} occurs twice, at {first} and {k}")
+    return found
 
 
-def _numbered(labels: Mapping[Any, Any], place: str, error: type[FstcrfError]) -> tuple[str, ...]:
+def is_by_tape(labels: object) -> bool:
+    """Tell whether a mapping has the labels of tapes by their names, and is no `LabelSet`."""
+    if not isinstance(labels, Mapping) or not all(isinstance(key, str) for key in labels):
+        return False
+    plain = [isinstance(value, str | int | np.integer) for value in labels.values()]
+    return not plain or not all(plain)
+
+
+def _numbered(labels: Mapping[Any, Any], place: str, error: type[FstcrfError]) -> list[Any]:
     size = len(labels)
-    whole = all(isinstance(key, int | np.integer) for key in labels)
-    if not whole or set(labels) != set(range(size)):
-        raise error(
-            f"{place}labels are {_short(labels)}: a dict of labels has the keys 0 to {size - 1}, "
-            "and labels as values"
-        )
-    return label_tuple([labels[number] for number in range(size)], place=place, error=error)
+    numbers = {int(k) if isinstance(k, np.integer) else k: k for k in labels}
+    numbers |= {k: str(k) for k in range(size) if str(k) in labels and k not in numbers}
+    if len(numbers.keys() & set(range(size))) == size:
+        return [labels[numbers[k]] for k in range(size)]
+    if all(isinstance(value, int | np.integer) for value in labels.values()):
+        raise error(f"{place}labels are {_short(labels)}: that is label2id, expected id2label")
+    raise error(
+        f"{place}labels are {_short(labels)}: a dict of labels has the keys 0 to {size - 1}, "
+        "and labels as values"
+    )
 
 
 def _short(value: object) -> str:
@@ -281,6 +340,19 @@ def check_scores(what: str, name: str, array: Floats) -> None:
         raise NumericError(f"{what}: {name} has NaN or +inf at {place}; -inf forbids")
 
 
+def check_named(what: str, named: Mapping[str, Floats], size: int) -> None:
+    """Check that each name has an array of so many finite numbers."""
+    if not isinstance(named, Mapping):
+        raise OptionError(f"named is {named!r}, expected a mapping of names to arrays")
+    for key, array in named.items():
+        name = f"named[{key!r}]"
+        check_array(what, name, array, np.float64, size)
+        if not np.isfinite(array).all():
+            place = int(np.flatnonzero(~np.isfinite(array))[0])
+            found = array[place]
+            raise NumericError(f"{what}: {name} has {found} at {place}, expected finite numbers")
+
+
 def check_symbols(name: str, symbols: tuple[str, ...]) -> None:
     """Refuse a symbol that is there twice, and one with epsilon's name."""
     if len({*symbols, "<eps>"}) == len(symbols) + 1:
@@ -290,5 +362,5 @@ def check_symbols(name: str, symbols: tuple[str, ...]) -> None:
             f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is no symbol: "
             "leave it out; an arc that reads or writes nothing has the number -1 there"
         )
-    twice = next(x for k, x in enumerate(symbols) if x in symbols[:k])
+    twice = first_twice(symbols)
     raise LabelError(f"transducer: {name} holds {twice!r} twice, expected distinct symbols")

@@ -147,7 +147,7 @@ def sausage_machine(
         (states,)
     }:
         shapes = [list(array.shape) for array in (node, arcs, initial, final)]
-        raise ShapeError(f"node, arcs, initial and final are {shapes}: they do not fit together")
+        raise ShapeError(f"node, arcs, initial and final are {shapes}: the shapes do not match")
     first = np.arange(states, dtype=np.int32)
     label = first if state_label is None else state_label
     if not tokens:

@@ -183,6 +183,7 @@ def _joined(found: Transducer, machine: Transducer) -> Transducer:
         target=found.target,
         score=found.score,
         final=found.final,
+        named={},
     )
     return whole if machine.tape is None else _together(whole)
 

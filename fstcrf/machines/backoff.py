@@ -27,6 +27,9 @@ from fstcrf.text.lines import read_text, text_fields, text_lines
 MOST_ARCS = 20_000_000
 """Arcs of what is expanded."""
 
+_HIGHEST = 100
+"""The highest order: finding the contexts of an n-gram takes the square of its length."""
+
 
 def expanded(machine: M, target: ArrayLike, score: ArrayLike) -> M:
     """Return a machine without its failure arcs; see `Transducer.with_failures`."""
@@ -39,10 +42,16 @@ def expanded(machine: M, target: ArrayLike, score: ArrayLike) -> M:
             f"failure arcs are {shapes[0]}, their scores {shapes[1]}, expected [{states}]"
         )
     if ahead.dtype.kind not in "iu" or ahead.min() < -1 or ahead.max() >= states:
-        raise ShapeError(f"failure arcs lead to states from 0 to {states - 1}; -1: there is none")
+        raise ShapeError(
+            "a failure arc leads to no state of the machine: expected 0 to "
+            f"{states - 1}, or -1 for a state without a failure arc"
+        )
     if (machine.input < 0).any():
         state = int(machine.source[machine.input < 0][0])
-        raise OptionError(f"state {state} has an arc without input: what it fails at is not clear")
+        raise OptionError(
+            f"state {state} has an arc that reads epsilon: with failure arcs, every arc "
+            "must read a symbol"
+        )
     own = np.argsort(machine.source, kind="stable")
     cuts = np.searchsorted(machine.source[own], np.arange(states + 1))
     arcs: list[Ints] = [np.zeros(0, dtype=np.int32)] * states
@@ -93,7 +102,7 @@ def _nearest_first(ahead: list[int]) -> list[int]:
         while state >= 0 and not done[state]:
             if state in there:
                 names = " → ".join(map(str, [*way[way.index(state) :], state]))
-                raise OptionError(f"failure arcs go in a circle: {names}")
+                raise OptionError(f"failure arcs form a cycle: {names}")
             way.append(state)
             there.add(state)
             state = ahead[state]  # noqa: PLW2901
@@ -195,6 +204,8 @@ def _counts(lines: _Lines) -> dict[int, int]:
         counts[int(order)] = int(count)
     if not counts or list(counts) != list(range(1, len(counts) + 1)):
         raise lines.error(f"counts of orders {list(counts)}, expected 1, 2, …")
+    if len(counts) > _HIGHEST:
+        raise lines.error(f"n-grams of order {len(counts)}, expected {_HIGHEST} at most")
     return counts
 
 
@@ -226,8 +237,8 @@ def _gram(line: str, order: int, number: int, *, highest: bool) -> _Gram:
 
 def _model(grams: list[_Gram], labels: LabelSet | None) -> Machine:
     """Return the acceptor of a back-off model: states are contexts, failure arcs shorten them."""
-    known = [gram.words[0] for gram in grams if len(gram.words) == 1]
-    symbols = tuple(word for word in dict.fromkeys(known) if word not in {_BEGIN, _END})
+    known = dict.fromkeys(gram.words[0] for gram in grams if len(gram.words) == 1)
+    symbols = tuple(word for word in known if word not in {_BEGIN, _END})
     if labels is not None:
         symbols = label_tuple(labels, error=LabelError)
     reads: dict[str, list[int]] = {}

@@ -9,9 +9,17 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from fstcrf.arguments import check_array, check_range, check_scores, check_symbols, one_of
+from fstcrf.arguments import (
+    check_array,
+    check_named,
+    check_range,
+    check_scores,
+    check_symbols,
+    label_tuple,
+    one_of,
+)
 from fstcrf.arrays import Floats, Ints
-from fstcrf.errors import OptionError, ShapeError
+from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.kernel.native import settled
 
 Semiring = Literal["log", "tropical"]
@@ -54,16 +62,18 @@ class Machine:
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
         for name in ("input_symbols", "output_symbols"):
-            check_symbols(name, getattr(self, name))
+            symbols = label_tuple(getattr(self, name), place=f"{name}: ", error=LabelError)
+            check_symbols(name, symbols)
+            object.__setattr__(self, name, symbols)
         for name in ("tape", "reads"):
             if not isinstance(getattr(self, name), str | None):
-                raise OptionError(f"{name} is {getattr(self, name)!r}, expected a name, or None")
-        if not len(self.final):
+                raise OptionError(f"{name} is {getattr(self, name)!r}, expected a string or None")
+        if not np.size(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
             dtype = np.float64 if name == "score" else np.int32
-            check_array("transducer", name, getattr(self, name), dtype, len(self.source))
-        check_array("transducer", "final", self.final, np.float64, len(self.final))
+            check_array("transducer", name, getattr(self, name), dtype, np.size(self.source))
+        check_array("transducer", "final", self.final, np.float64, np.size(self.final))
         for name, limit, least in (
             ("source", len(self.final), 0),
             ("target", len(self.final), 0),
@@ -73,10 +83,12 @@ class Machine:
             check_range("transducer", name, getattr(self, name), limit, least)
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
+        check_named("transducer", self.named, len(self.source) + len(self.final))
         self._settle()
         if self.tape is None and not self.is_acceptor:
             raise OptionError(
-                "an acceptor writes what it reads: name the tape that this one writes"
+                "this transducer writes other symbols than it reads, so it is not an "
+                "acceptor: name the tape that it writes with tape="
             )
 
     def _settle(self) -> None:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import GrammarError, TooLargeError
+from fstcrf.errors import GrammarError, OptionError, TooLargeError
 from fstcrf.machines import algebra, languages
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, trim
@@ -19,7 +19,7 @@ from fstcrf.machines.grammar.binding import Binding
 from fstcrf.machines.grammar.expansion import read_text
 from fstcrf.machines.grammar.grammar import Grammar
 from fstcrf.machines.grammar.labels import Labels, label_sets
-from fstcrf.machines.grammar.language import parse_export
+from fstcrf.machines.grammar.language import named_costs, parse_export
 from fstcrf.machines.grammar.regular import MAX_ARCS, Regular, nondeterministic, writes
 from fstcrf.machines.machine import Machine, Semiring
 
@@ -39,11 +39,15 @@ def from_grammar(
     sets = label_sets(labels)
     if isinstance(source, Grammar):
         return replace(_of_acceptor(reduce(intersect, source.bind(sets))), semiring=semiring)
+    if not isinstance(source, str | Path):
+        raise OptionError(f"the grammar is {source!r}, expected a Grammar, a str or a Path")
     path = str(source) if isinstance(source, Path) else None
     text = read_text(path) if path else str(source)
     if path is None and "=" not in text and text.strip().endswith(".grm"):
-        raise GrammarError(f"{text!r} is no text of a grammar; of a file: Path({text!r})")
-    costs = dict(weights or {})
+        raise GrammarError(
+            f"{text!r} is not the text of a grammar; to read a file, pass Path({text!r})"
+        )
+    costs = named_costs(weights)
 
     def exported(costs: Mapping[str, float]) -> tuple[Machine, list[str]]:
         return _exported(text, path, export, sets, costs, tape, semiring)
@@ -103,8 +107,11 @@ def _uses(
                 known[-1][there] = np.round((before[there] - after[there]) / step, 9) + 0.0
         if len(known) < 2 or not np.array_equal(known[0], known[1]):
             raise GrammarError(
-                f"the cost <?{name}> decides what the machine looks like: it stands where two ways "
-                "to read the same labels are made one, behind & or : or in input[x]",
+                (
+                    f"the value of the cost <?{name}> changes the structure of the machine, so "
+                    "the cost cannot stay open: move it out of the operands of & and :, and "
+                    "out of input[x] and output[x]"
+                ),
                 path=path,
             )
         there = before > -np.inf
@@ -139,7 +146,9 @@ def relation(  # noqa: PLR0911 (a case for each kind of expression)
         case syntax.Repetition(part, int(low), high) if not isinstance(high, str):
             return _repeated(relation(part, binding), low, high)
         case _:
-            raise expression.place.error("a relation stands where it cannot")
+            raise expression.place.error(
+                "a relation is not allowed here: expected an expression that writes nothing"
+            )
 
 
 def _repeated(part: Machine, low: int, high: int | None) -> Machine:
@@ -176,7 +185,8 @@ def _of_acceptor(acceptor_: Acceptor) -> Machine:
     """Return an acceptor over one tape as a transducer."""
     if len(acceptor_.tapes) > 1:
         raise GrammarError(
-            f"{acceptor_.name} reads the tapes {', '.join(acceptor_.tapes)}; a transducer reads one"
+            f"{acceptor_.name} reads the tapes {', '.join(acceptor_.tapes)}, but a "
+            "transducer reads one"
         )
     steps = _steps(acceptor_)
     rows = [(s, x, x, t, w) for s, ways in enumerate(steps) for x, t, w in ways]
@@ -227,7 +237,7 @@ def _crossed(left: Acceptor, right: Acceptor) -> Machine:
         final.append(done[0] + done[1])
         own, other = first[p] if p >= 0 else [], second[q] if q >= 0 else []
         if len(rows) + (len(own) + 1) * (len(other) + 1) > MAX_ARCS:
-            raise TooLargeError(f"it has more than {MAX_ARCS:,} pairs of labels")
+            raise TooLargeError(f"the relation has more than {MAX_ARCS:,} pairs of labels")
         for x, to, score in own:
             for y, onward, more in other:
                 go(place, x, y, (to, onward), score + more)
@@ -246,7 +256,7 @@ def _alternatives(value: Regular, binding: Binding) -> Machine:
     """Return an expression as an acceptor with all its alternatives, however many there are."""
     tape, symbols = binding.read()[0], binding.symbols()
     if len(binding.read()) > 1:
-        raise GrammarError("it reads several tapes; a transducer reads one")
+        raise GrammarError("the grammar reads several tapes, but a transducer reads one")
     arcs, last = nondeterministic(value, symbols, binding.flags, binding.part, tape)
     final = [-np.inf] * last + [0.0]
     rows = [(source, x, x, target, score) for source, x, target, score in arcs]

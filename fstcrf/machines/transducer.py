@@ -81,10 +81,10 @@ class Transducer(Machine):
         """Return what reads what this one reads, and writes what the other one writes then."""
         if isinstance(other, Transducer):
             return algebra.composed(self, other)
-        raise OptionError(f"{self!r} is a right operand: lattice @ transducer, tagger @ it")
+        raise OptionError(f"{self!r} must be the right operand of @, behind a lattice or a tagger")
 
     def __rand__(self, other: Never) -> Never:
-        raise OptionError(f"{self!r} is no grammar: compose it, lattice @ transducer")
+        raise OptionError(f"{self!r} is not a grammar: compose it, lattice @ transducer")
 
     def on(self, tape: str, writes: str | None = None) -> Self:
         """Return the same one that reads a tape, and writes another one where that is said."""
@@ -267,6 +267,7 @@ class Transducer(Machine):
         output_symbols: LabelSet,
         semiring: Semiring = "log",
         tape: str | None = "output",
+        named: Mapping[str, ArrayLike] | None = None,
     ) -> Self:
         """Return the transducer of arrays of any integer or float type.
 
@@ -279,20 +280,18 @@ class Transducer(Machine):
         final : [Q], optional
             Natural logs of ending; −inf: no path ends there. When absent, a path may end in every
             state that is there.
-        input_symbols, output_symbols : sequence of str, or mapping of int to str
-        semiring, tape
+        input_symbols, output_symbols : sequence of str, or mapping of id to str
+        semiring, tape, named
             As for the class.
 
         Raises
         ------
-        ShapeError, NumericError, OptionError
-            As the class; numbers that are no integers.
-        TooLargeError
-            Numbers of states far beyond the number of arcs.
+        ShapeError, NumericError, OptionError, TooLargeError
+            As the class; numbers that are no integers, or of states far beyond the number of arcs.
         """
         given = {"source": source, "input": input, "output": output, "target": target}
         return cls(
-            **rewriting.columns(given, score, final),
+            **rewriting.columns(given, score, final, named or {}),
             input_symbols=label_tuple(input_symbols, error=LabelError),
             output_symbols=label_tuple(output_symbols, error=LabelError),
             semiring=semiring,
@@ -542,12 +541,9 @@ class Transducer(Machine):
         ShapeError
             Another number of derivatives.
         """
-        size = len(self.score) + len(self.final)
-        gradient = real_array(gradient, "gradient")
+        size, gradient = len(self.score) + len(self.final), real_array(gradient, "gradient")
         if gradient.shape != (size,):
-            raise ShapeError(
-                f"gradient is {list(gradient.shape)}, expected [{size}]: arcs, then states"
-            )
+            raise ShapeError(f"gradient is {gradient.shape}, expected [{size}]: arcs, then states")
         return {name: -float(uses @ gradient) for name, uses in self.named.items()}
 
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:
@@ -592,7 +588,7 @@ class Transducer(Machine):
             pynini is not installed.
         """
         kind: openfst.ArcType = "standard" if self.semiring == "tropical" else "log64"
-        made: pynini.Fst = openfst.to_fst(self, arc_type or kind)
+        made: pynini.Fst = openfst.to_fst(self, kind if arc_type is None else arc_type)
         return made
 
     def to_att(self, *, numeric: bool = False) -> str:

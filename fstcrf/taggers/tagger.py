@@ -19,7 +19,7 @@ from fstcrf.ragged import Ragged
 from fstcrf.storage import VERSION, write_arrays
 from fstcrf.taggers.jointmodel import JointModel, Normalize, budget_of
 from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request, in_columns
-from fstcrf.taggers.model.reading import Data, SentenceLike, sized
+from fstcrf.taggers.model.reading import Data, SentenceLike, check_text
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Tagger(ABC, Generic[LabelsT]):
         if search is not None:
             one_of("search", search, plans.Search)
         n = whole_number(n, "n", least=1, narrow=True)
-        sized(sentences, "the text")
+        check_text(sentences)
         tapes = options.get("tapes")
         shown = None if tapes is None else shown_tapes(self.tapes, tapes)
         named: Mapping[str, str] = {}

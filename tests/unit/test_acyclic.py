@@ -101,7 +101,7 @@ def test_labels_of_a_file_without_symbols(tmp_path: File) -> None:
     assert Lattice.from_fst(tmp_path / "1.fst", LABELS).best().labels == ("x",)
     with pytest.raises(LabelError, match="symbols without a name: give labels="):
         Lattice.from_fst(tmp_path / "1.fst")
-    with pytest.raises(LabelError, match="'x' is there twice"):
+    with pytest.raises(LabelError, match="'x' occurs twice"):
         Lattice.from_fst(tmp_path / "1.fst", ("x", "x"))
     with pytest.raises(LabelError, match="reads symbol 9, but there are 3 labels"):
         Lattice.from_fst(tmp_path / "9.fst", LABELS)

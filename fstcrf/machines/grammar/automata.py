@@ -368,9 +368,9 @@ def check_sums(machine: Machine, paths: Automaton, name: str, shown: Sequence[st
             return
         what = f"{sequence_shown([shown[k] for k in witness])} has several"
     raise GrammarError(
-        f"{name} is of the log semiring, which sums over all paths of a labelling, and {what}; a "
-        "grammar scores a labelling by one path: sum beforehand, "
-        "pynini.determinize(pynini.rmepsilon(fst)), or let the best path count, "
+        f"{name} has the log semiring, which sums over all paths of a labelling, "
+        f"and {what}; a grammar scores a labelling by one path: sum the paths first "
+        "with pynini.determinize(pynini.rmepsilon(fst)), or use the best path with "
         'pynini.arcmap(fst, map_type="to_standard")'
     )
 
@@ -463,7 +463,7 @@ def constraint_from_machine(
     named = openfst.has_symbols(fst)
     machine = trimmed(openfst.from_fst(fst, openfst.Naming(numbered=True)))
     if not machine.is_acceptor:
-        raise GrammarError(f"{called} writes something else than it reads; expected an acceptor")
+        raise GrammarError(f"{called} writes other symbols than it reads; expected an acceptor")
     check_sums(machine, Automaton.of(machine), called, machine.input_symbols)
     sums = machine.semiring == "log"
     bind = partial(_bound, machine, tape, called, named=named)
@@ -484,8 +484,8 @@ def _bound(
             target, score, final = determinise(Automaton.of(machine))
     except TooLargeError as error:
         raise GrammarError(
-            f"as a deterministic machine: {error}; compose it as it is: lattice @ "
-            "Transducer.from_fst(fst, tape=None)"
+            f"cannot make the machine deterministic: {error}; compose it without that: "
+            "lattice @ Transducer.from_fst(fst, tape=None)"
         ) from None
     return (minimise(trim(Acceptor((chosen,), (labels,), target, score, final, name))),)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from fstcrf.errors import GrammarError
+from fstcrf.arguments import closest, real_number
+from fstcrf.errors import GrammarError, OptionError
 from fstcrf.lazy import memoised
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.acceptor import Acceptor
@@ -35,10 +35,19 @@ def parse_grammar(
 ) -> tuple[Constraint, ...]:
     """Return the exports of a text, the same ones for the same text; `path` is for messages."""
     _check_text(text)
-    costs = tuple(sorted((weights or {}).items()))
+    costs = tuple(sorted(named_costs(weights).items()))
     # Machines and imports come from files, which may change.
     other = "fst" in text or "import" in text
     return _parsed(text, path, costs) if other else _as_text(text, path, costs)
+
+
+def named_costs(weights: Mapping[str, float] | None) -> dict[str, float]:
+    """Return the costs of names; OptionError of what is no mapping of names to numbers."""
+    if weights is None:
+        return {}
+    if not (isinstance(weights, Mapping) and all(isinstance(name, str) for name in weights)):
+        raise OptionError(f"weights are {weights!r}, expected a mapping of names to costs")
+    return {name: real_number(cost, f"the cost <?{name}>") for name, cost in weights.items()}
 
 
 def _check_text(text: object) -> None:
@@ -54,8 +63,8 @@ def _parsed(text: str, path: str | None, weights: Weights) -> tuple[Constraint, 
     relation = next((export for export in exports if writes(export.value)), None)
     if relation is not None:
         raise relation.place.error(
-            f"{relation.name} is a relation, which writes: it is no grammar, but a transducer, "
-            "Transducer.from_grammar"
+            f"{relation.name} is a relation, not a constraint: build a transducer from "
+            "it with Transducer.from_grammar"
         )
     return tuple(
         Constraint(
@@ -100,10 +109,10 @@ def parse_export(
     expansion.check_weights()
     if name is None and len(exports) > 1:
         raise GrammarError(
-            f"there are the exports {listed(exports)}: say which, export=", path=path
+            f"the grammar has the exports {listed(exports)}: choose one with export=", path=path
         )
     name = next(iter(exports)) if name is None else name
-    if name not in exports:
+    if not isinstance(name, str) or name not in exports:
         raise GrammarError(f"no export {name!r}{nearest(name, exports)}", path=path)
     return exports[name], expansion
 
@@ -139,7 +148,8 @@ def parse_rules(text: str, path: str | None = None) -> tuple[Rule, ...]:
         span = value.learned if isinstance(value, Constrained) else None
         if span is not None and any(rule.span == span for rule in rules):
             raise export.place.error(
-                "two exports share one open cost, <?>: write the pattern out twice"
+                "two exports share one open cost <?>: repeat the pattern, with its own "
+                "<?>, in each export"
             )
         bind = partial(bound_export, export, file.tapes, short)
         constraint_ = Constraint(f"{short}: {export.name}", bind)
@@ -147,7 +157,7 @@ def parse_rules(text: str, path: str | None = None) -> tuple[Rule, ...]:
     unused = expansion.open_costs_met.keys() - {rule.span for rule in rules}
     if unused:
         raise expansion.open_costs_met[min(unused)].error(
-            "an open cost, <?>, stands in an export of its own: export NAME = each[x, <?>];"
+            "an open cost <?> needs its own export: export NAME = each[x, <?>];"
         )
     return tuple(rules)
 
@@ -160,7 +170,7 @@ def shipped_grammar(name: str) -> Path:
         (f for f in (package / "grammars", package.parent / "grammars") if f.is_dir()), package
     )
     names = sorted(path.stem for path in folder.glob("*.grm"))
-    if name not in names:
-        close = get_close_matches(name, names, n=3) or names
-        raise GrammarError(f"no grammar {name!r} comes with fstcrf; there are {', '.join(close)}")
+    if not isinstance(name, str) or name not in names:
+        close = closest(name, names, 3) or names
+        raise GrammarError(f"fstcrf ships no grammar {name!r}, only {', '.join(close)}")
     return folder / f"{name}.grm"

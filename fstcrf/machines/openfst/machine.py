@@ -31,9 +31,8 @@ def symbols(labels: LabelSet) -> tuple[str, ...]:
     """
     table = (EPSILON, *label_tuple(labels, error=LabelError))
     check_strings(table, "a label")
-    if len(set(table)) != len(table):
-        twice = next(s for i, s in enumerate(table) if s in table[:i])
-        raise LabelError(f"symbol {twice!r} is there twice; labels must be distinct, not {EPSILON}")
+    if EPSILON in table[1:]:
+        raise LabelError(f"label {table.index(EPSILON, 1) - 1} is {EPSILON}, which is no label")
     if "" in table:
         raise LabelError(f"label {table.index('') - 1} is empty: symbol tables cannot hold that")
     return table
@@ -135,7 +134,7 @@ class Naming:
         elif table is None and label.any():
             raise LabelError(
                 f"the machine {does} symbols without a name: give labels=, or input_symbols= and "
-                "output_symbols=, symbol i + 1 at i"
+                "output_symbols=, where entry i names symbol i + 1"
             )
         table = table or ("",)
         known = [k for k, name in enumerate(table) if k and name not in ("", EPSILON)]

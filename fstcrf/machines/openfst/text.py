@@ -108,6 +108,8 @@ def from_att(
     OptionError
         Ids without symbols.
     """
+    if not isinstance(epsilon, str | None):
+        raise OptionError(f"epsilon is {epsilon!r}, expected a str, or None")
     acceptor = naming.tape is None
     given = naming.symbols[:1] if acceptor else naming.symbols
     if numeric and None in given:
@@ -128,7 +130,7 @@ def from_att(
         arcs.append((_state(fields[0], number), _state(fields[1], number), _score(costs, number)))
         read.append(tuple(labels))
     if first < 0:
-        raise DataError("the text has no state to start in: it accepts nothing")
+        raise DataError("the text has no start state, so it accepts no string")
     sides = []
     for labels_, column in zip(given, zip(*read, strict=True) if read else [()] * 2, strict=False):
         there = [EPSILON if label == epsilon else label for label in column]
@@ -170,7 +172,7 @@ _LONGEST = 1000
 
 def _state(field: str, line: int) -> int:
     if not field.isascii() or not field.isdigit() or len(field) > _LONGEST:
-        raise DataError(f"{field[:40]!r} is no state, expected a number from 0", line=line)
+        raise DataError(f"{field[:40]!r} is not a state, expected a whole number from 0", line=line)
     return int(field)
 
 
@@ -178,7 +180,7 @@ def _score(costs: list[str], line: int) -> float:
     try:
         cost = float(costs[0]) if costs else 0.0
     except ValueError:
-        raise DataError(f"{costs[0]!r} is no cost, expected a number", line=line) from None
+        raise DataError(f"{costs[0]!r} is not a cost, expected a number", line=line) from None
     if math.isnan(cost) or cost == -np.inf:
         raise DataError(f"cost {costs[0]}, expected a number or Infinity", line=line)
     return 0.0 - cost
@@ -191,7 +193,7 @@ def _ids(labels: Sequence[str], table: tuple[str, ...]) -> _Side:
     """Return labels that are ids of symbols."""
     for label in labels:
         if not label.isascii() or not label.isdigit():
-            raise DataError(f"label {label[:40]!r} is no number")
+            raise DataError(f"label {label[:40]!r} is not a whole number")
         if len(label) > _LONGEST or int(label) >= len(table):
             raise DataError(
                 f"label {label[:40]} is too large, expected a number below {len(table)}"
@@ -205,7 +207,9 @@ def _numbered(labels: Sequence[str], table: tuple[str, ...] | None) -> _Side:
     try:
         return [ids[label] for label in labels], names
     except KeyError as error:
-        raise LabelError(f"label {error.args[0]!r} is none of the {len(names)} symbols") from None
+        raise LabelError(
+            f"label {error.args[0]!r} is not in the symbol table of {len(names)} symbols"
+        ) from None
 
 
 def _assembled(
