@@ -47,7 +47,7 @@ from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Plan, Search
-from fstcrf.machines.plans.chain import scaled_acceptor, silent_acceptor
+from fstcrf.machines.plans.chain import scaled_acceptor
 from fstcrf.machines.plans.program import AxisPlan
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
@@ -499,7 +499,7 @@ class ArcRow:
         return replace(self, rules=())
 
     def without_scores(self) -> Self:
-        silent = [rule._replace(acceptor=silent_acceptor(rule.acceptor)) for rule in self.rules]
+        silent = [rule._replace(acceptor=rule.acceptor.support()) for rule in self.rules]
         return replace(self, rules=tuple(silent))
 
     def constrained(

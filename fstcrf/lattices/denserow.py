@@ -26,7 +26,6 @@ from fstcrf.lattices.tapes import Taped, compiled, constrained, free_program, jo
 from fstcrf.lazy import LazyModule, made_once, memoised
 from fstcrf.machines import plans
 from fstcrf.machines.plans import Plan, Program, Search, plan_of, scaled
-from fstcrf.machines.plans.chain import silent_acceptor
 from fstcrf.machines.plans.program import searched
 
 if TYPE_CHECKING:
@@ -271,5 +270,5 @@ def _tapes(program: Program) -> tuple[Tape, ...]:
 @memoised(64)
 def _hard(program: Program) -> Program:
     """Return the program without the scores of its grammar: only what it forbids."""
-    silent = [silent_acceptor(acceptor) for acceptor in program.conjuncts]
+    silent = [acceptor.support() for acceptor in program.conjuncts]
     return Program(program.chains, program.couplings, silent, program.search)

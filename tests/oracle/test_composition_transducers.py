@@ -404,7 +404,7 @@ def test_without_the_filter_paths_would_be_counted_twice() -> None:
         case = case_of(chain, seed)
         arcs = cast("ArcRow", case.base.row.arcs()).free
         (flat, which), label = arcs.explicit, arcs.label
-        moves = compiled(case.machines[0], INPUT).moves
+        moves = compiled(case.machines[0], INPUT)
         index, gain, target = moves.index, moves.gain, moves.target
         total = np.full((len(flat.final), moves.states), -np.inf)
         for p, q in np.ndindex(total.shape):
