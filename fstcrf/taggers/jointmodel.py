@@ -302,7 +302,7 @@ def _check(composition: JointModel) -> None:
 
 def _check_tapes(composition: JointModel) -> None:
     if not composition.taggers:
-        raise OptionError("nothing to compose: give at least one tagger")
+        raise OptionError("compose() needs at least one tagger")
     names = [*(t.tape for t in composition.taggers), *(m.tape for m in composition.maps)]
     twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
     if twice is not None:

@@ -405,8 +405,8 @@ def _gold_scores(
     scores = log_partition(only, threads=threads)
     for number in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
         raise DataError(
-            "the lattice forbids the gold labels: convert them where they are of another scheme, "
-            "else leave the sentence out",
+            "the lattice forbids the gold labels: if they are in another tagging "
+            "scheme, convert them; otherwise leave the sentence out",
             sentence=number,
         )
     return scores

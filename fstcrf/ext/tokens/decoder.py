@@ -191,8 +191,9 @@ class TokenDecoder:
         self._steps = steps(self.labels, table, self.biases)
         if without := spanless_types([label for label in self.labels if label != OUTSIDE], table):
             warnings.warn(
-                f"no span of {listed(without)} is ever found: under {table.name} the labels of the "
-                "type can begin and end none; are all types written in one scheme?",
+                f"no span of {listed(without)} can ever be found: in {table.name}, this "
+                "type lacks a label that begins or ends a span; check that all types use "
+                "the same scheme",
                 LabelWarning,
                 stacklevel=2,
             )
@@ -686,7 +687,8 @@ def _gold_sets(gold: Sequence[GoldText]) -> list[set[Key]]:
             found.append({(int(a), int(b), str(kind)) for a, b, kind in one})
         except (TypeError, ValueError):
             raise DataError(
-                f"gold spans of document {k}: expected (first character, the one behind, type) each"
+                f"gold spans of document {k}: expected (start, end, type) each, with "
+                "character offsets and end exclusive"
             ) from None
     return found
 

@@ -247,7 +247,9 @@ def train_crf(
         warm_start=warm_start is not None,
     )
     if target is None:
-        raise OptionError("no target: give the column of the labels, or those of each sentence")
+        raise OptionError(
+            "no target: give the name of the label column, or one list of labels per sentence"
+        )
     _check_run(threads, checkpoint, checkpoint_every, resume=resume)
     settings = decided(settings, data, target)
     name = tape or (target if isinstance(target, str) else "label")
