@@ -264,13 +264,16 @@ class TaggerComponent:
         sets = tagger.label_sets
         if self.tape is not None:
             if self.tape not in sets:
-                raise OptionError(f"no tape {self.tape!r}: there is {', '.join(sets)}")
+                raise OptionError(f"no tape {self.tape!r}: the tapes are {', '.join(sets)}")
             return self.tape
         found = [t for t, labels in sets.items() if any(x[:2] in ("B-", "I-") for x in labels)]
         if len(found) == 1:
             return found[0]
         if found:
-            raise OptionError(f"spans of which tape? config={{'tape': ...}}: {', '.join(found)}")
+            raise OptionError(
+                f"several tapes have spans, {', '.join(found)}: choose one with "
+                "config={'tape': ...}"
+            )
         if not self.attributes:
             first = next(iter(sets))
             raise OptionError(

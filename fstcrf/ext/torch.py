@@ -272,7 +272,10 @@ class CRFLayer(Module):
         found = [read_scores(e, lengths, mask=mask, n_labels=len(own)) for e, (_, own) in pairs]
         if any(one.rows.shape[:2] != found[0].rows.shape[:2] for one in found):
             shapes = ", ".join(str(list(one.rows.shape)) for one in found)
-            raise ShapeError(f"emissions of the heads are {shapes}: of other sentences")
+            raise ShapeError(
+                f"emissions of the heads are {shapes}: all heads need the same sentences "
+                "and lengths"
+            )
         return found
 
     def _tags(self, tags: Any, scores: Scores) -> list[Ints] | Bools:

@@ -267,7 +267,10 @@ class JointChain:
             if (axis.rest is None) != (axis.others is None):
                 raise ShapeError(f"axis {c}: rest and others go together: one is missing")
             if axis.rest is not None and axis.source is not None:
-                raise ShapeError(f"axis {c} lists its arcs: a rest is for an axis of all pairs")
+                raise ShapeError(
+                    f"axis {c} lists its arcs, so it cannot have a rest: only an axis with all "
+                    "pairs of states can"
+                )
             others = axis.others
             if others is not None and ((others < 0) | (others >= axis.n_arcs)).any():
                 raise ShapeError(f"axis {c}: others holds an arc outside [0, {axis.n_arcs:,})")

@@ -357,7 +357,7 @@ class _Search:
             blocks = self._blocks(sentence, suffixes, span, probability)
             if blocks is not None:
                 return blocks, suffixes.total
-        raise NumericError("no domain holds the sentence")
+        raise NumericError("the sentence is in none of the domains")
 
     def _blocks(
         self,

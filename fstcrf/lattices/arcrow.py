@@ -379,7 +379,7 @@ class ArcRow:
         labels = string_list(labels, "label")
         for label in labels:
             if self.frames is not None and index.get(label, -1) in (-1, self.frames.blank):
-                raise LabelError(f"{label!r} is no label of strings")
+                raise LabelError(f"{label!r} is not a label of strings")
             if label not in index:
                 raise LabelError(unknown_label(label, self.on[tape].labels))
         return [index[label] for label in labels]

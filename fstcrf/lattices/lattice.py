@@ -538,7 +538,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             A product too large to write out.
         """
         if not isinstance(lattice, Lattice):
-            raise OptionError(f"{lattice!r} is no lattice of tokens")
+            raise OptionError(f"{lattice!r} is not a lattice of tokens")
         parts: list[Lattice] = [self, lattice]
         tables: dict[tuple[int, int], Floats] = {}
         length = composition.common_length(parts)

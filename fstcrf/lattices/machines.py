@@ -40,9 +40,9 @@ def acyclic_acceptor(whole: FstArrays) -> tuple[FstArrays, Ints]:
         arc = int(different[0])
         read, written = int(machine.ilabel[arc]), int(whole.olabel[machine.olabel[arc]])
         raise DataError(
-            f"no acceptor: an arc of state {machine.source[arc]} reads "
-            f"{_shown(read, machine.isymbols)} and writes {_shown(written, whole.osymbols)}; "
-            "project the Fst on its output first"
+            f"the Fst is not an acceptor: an arc of state {machine.source[arc]} reads "
+            f"{_shown(read, machine.isymbols)} and writes "
+            f"{_shown(written, whole.osymbols)}; project the Fst on its output first"
         )
     if (machine.target <= machine.source).any():
         machine = _numbered(machine)

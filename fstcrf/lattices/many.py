@@ -200,7 +200,9 @@ def _shared(lattice: Any, *, best: bool) -> Hashable:
     row = getattr(lattice, "row", None)
     if row is None:
         if not hasattr(lattice, "nbest"):
-            raise OptionError(f"{lattice!r} is no Lattice: taggers make them by lattice(sentence)")
+            raise OptionError(
+                f"{lattice!r} is not a Lattice: get the lattice of a tagger with lattice(sentence)"
+            )
         return id(type(lattice))
     if isinstance(row, Taped):
         return id(row.program)

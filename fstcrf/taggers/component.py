@@ -255,9 +255,9 @@ def grouped(
             over = f"several tapes, {', '.join(decided)}"
             over = over if len(decided) > 1 else f"the tape of a map, {decided[0]}"
             raise OptionError(
-                f"{acceptor.name} is over {over}: taggers that decide one after the other cannot "
-                "obey it; decide all tapes together: decode='joint' of a pipeline, tag_all of a "
-                "composition, --decode joint in the shell"
+                f"{acceptor.name} reads {over}, so taggers that decide one after the other "
+                "cannot obey it; decide all tapes together: decode='joint' of a pipeline, "
+                "tag_all of a composition, --decode joint in the shell"
             )
         (tape,) = decided or tapes[:1]
         found[tape] = (*found.get(tape, ()), acceptor)

@@ -182,8 +182,8 @@ def _deterministic(machine: openfst.FstArrays, read: Tape, written: Tape, name: 
         target, score, final = determinise(automaton, MAX_STATES)
     except TooLargeError as error:
         raise GrammarError(
-            f"the {name} does not become deterministic: {error}; two paths over the same labels "
-            "must not drift apart in weight for ever"
+            f"the {name} cannot be determinized: {error}; the weights of two paths over "
+            "the same labels must not differ without bound"
         ) from None
     shape = (len(final), *sizes)
     return minimise(
@@ -274,8 +274,9 @@ def _source(before: JointModel, open_reads: Iterable[str]) -> str:
     named = [tape for tape in before.tapes if tape in open_reads]
     if len(named) != 1:
         raise OptionError(
-            f"the part before a map writes {', '.join(map(repr, before.tapes))}: put the tagger "
-            "whose labels it reads directly before it"
+            "cannot tell which tape the map reads: the composition before it writes "
+            f"{', '.join(map(repr, before.tapes))}; put the tagger whose labels the map "
+            "reads directly before the map"
         )
     return named[0]
 

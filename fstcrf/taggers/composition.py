@@ -232,7 +232,7 @@ def _segmental(
     """Return the product of taggers of which one is of segments."""
     odd = next((part for part in parts if not isinstance(part, Composable)), None)
     if odd is not None:
-        raise OptionError(f"{odd!r} is no tagger that composes with taggers of segments")
+        raise OptionError(f"{odd!r} cannot be composed with taggers of segments")
     if normalize == "chain" or search is not None:
         option = "normalize='chain'" if normalize == "chain" else "search="
         raise OptionError(f"{option} is for taggers of tokens, but one of these tags segments")

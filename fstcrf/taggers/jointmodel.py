@@ -307,8 +307,8 @@ def _check_tapes(composition: JointModel) -> None:
     twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
     if twice is not None:
         raise OptionError(
-            f"two taggers write one tape: {', '.join(names)}; {twice!r} is there twice, train "
-            "or load one of its taggers with another tape="
+            f"two taggers write the same tape {twice!r} (tapes: {', '.join(names)}): "
+            "train or load one of them with another tape="
         )
 
 
@@ -344,7 +344,7 @@ def _check_grammar(composition: JointModel) -> None:
         for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
             if tape not in sets:
                 there = ", ".join(map(repr, sets))
-                raise LabelError(f"{acceptor.name} reads the tape {tape!r}; there is {there}")
+                raise LabelError(f"{acceptor.name} reads the tape {tape!r}; the tapes are {there}")
             if sets[tape] != labels:
                 other = ", ".join(sorted(set(labels) ^ set(sets[tape]))[:5])
                 raise LabelError(

@@ -201,7 +201,10 @@ class Product(Composition[LabelsT]):
         """
         for name, value in {"search": search, "budget": budget}.items():
             if value is not None:
-                raise OptionError(f"{name}= is for taggers of tokens; segments are written out")
+                raise OptionError(
+                    f"{name}= is for taggers of tokens: lattices of segments are stored as arcs "
+                    "and need no search"
+                )
         sets = {tape.name: tape.labels for tape in self.on}
         try:
             added = grammar.bind(sets)
@@ -272,7 +275,10 @@ class Product(Composition[LabelsT]):
         return rows
 
     def _searched(self, search: Search) -> Self:
-        raise OptionError(f"search={search!r} is for taggers of tokens; segments are written out")
+        raise OptionError(
+            f"search={search!r} is for taggers of tokens: lattices of segments are "
+            "stored as arcs and need no search"
+        )
 
     # --- Tagging ------------------------------------------------------------------------------
 
@@ -282,7 +288,10 @@ class Product(Composition[LabelsT]):
 
     def _decoded(self, asked: Request, known: Known | None) -> Answer:
         if asked.budget is not None:
-            raise OptionError("budget= is for taggers of tokens; segments are written out")
+            raise OptionError(
+                "budget= is for taggers of tokens: lattices of segments are stored as arcs "
+                "and need no search"
+            )
         lattices = self.transducers(asked.sentences, known)
         shown = self.tapes if asked.tapes is None else shown_tapes(self.tapes, asked.tapes)
         if len(shown) == len(self.tapes) and not (self.ambiguous and asked.scores):

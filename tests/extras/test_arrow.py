@@ -339,7 +339,7 @@ def test_confidence_that_cannot_be(one: Any, tmp_path: Path) -> None:
         ),
         ({"a": [1]}, "words", "no column 'words'; there are a"),
         ({"tokens": [3]}, None, "column 'tokens' is int64, expected text or lists of tokens"),
-        ({"tokens": [[{"form": "x"}]]}, None, "no field 'word'; there are form"),
+        ({"tokens": [[{"form": "x"}]]}, None, "no field 'word'; the fields are form"),
         ({"tokens": [["x"], ["y", None]]}, None, "sentence 1, token 1: 'word' is null"),
         ({"tokens": [[["x"]]]}, None, "'word' is list<.*> for each token, expected a string"),
     ],

@@ -232,7 +232,9 @@ def test_an_address_where_nothing_answers(model: str) -> None:
     assert time.monotonic() - started < 20
     assert not Path("out").exists()
     told = failure("tag", model, "in", "-o", "out", "--dask", "nowhere", status=2)
-    assert told.startswith("'nowhere' is no address of a scheduler, such as tcp://")
+    assert told.startswith(
+        "'nowhere' is not the address of a scheduler, expected for example tcp://"
+    )
 
 
 @pytest.mark.parametrize(

@@ -509,9 +509,9 @@ def test_a_cascade_of_taggers_that_read_none_of_each_other() -> None:
     [
         (lambda: ((SEGMENTS @ POS) & NO_VERB_THERE).cascade(ASKED), OptionError, "no cascade"),
         ((SEGMENTS @ POS).plan, OptionError, "stored as arcs"),
-        (lambda: (SEGMENTS @ POS).explain(ASKED[0], 0), OptionError, "explain() is of"),
+        (lambda: (SEGMENTS @ POS).explain(ASKED[0], 0), OptionError, "explain() is for"),
         (lambda: (SEGMENTS @ POS).tune_weights(DATA), OptionError, "with_weights()"),
-        (lambda: SEGMENTS.lattice(ASKED[0], n=2), OptionError, "of segments all are there"),
+        (lambda: SEGMENTS.lattice(ASKED[0], n=2), OptionError, "tagger of segments contains all"),
         (lambda: SEGMENTS @ SINGLES, OptionError, "two taggers have the tape 'tag'"),
         (lambda: fstcrf.compose(SEGMENTS, POS, READING), OptionError, "reads the tape 'pos'"),
         (lambda: SEGMENTS & Grammar.shipped("bio"), GrammarError, "the label of each segment"),
@@ -526,8 +526,12 @@ def test_a_cascade_of_taggers_that_read_none_of_each_other() -> None:
         (lambda: SEGMENTS.tag(ASKED[0], budget=3), OptionError, "budget="),
         (lambda: SEGMENTS.tag(ASKED[0], forced=["O", "X", "O"]), LabelError, "forced label 'X'"),
         (lambda: SEGMENTS.tag(ASKED[0], bias={"X": 1.0}), LabelError, "X"),
-        (lambda: SEGMENTS.constrained(ONE_PLACE, search="lazy"), OptionError, "written out"),
-        (lambda: (SEGMENTS & ONE_PLACE).tag(ASKED[0], search="lazy"), OptionError, "written out"),
+        (lambda: SEGMENTS.constrained(ONE_PLACE, search="lazy"), OptionError, "stored as arcs"),
+        (
+            lambda: (SEGMENTS & ONE_PLACE).tag(ASKED[0], search="lazy"),
+            OptionError,
+            "stored as arcs",
+        ),
     ],
 )
 def test_refusals(ask: Callable[[], Any], error: type[Exception], text: str) -> None:

@@ -199,7 +199,7 @@ def test_sums_need_probabilities() -> None:
         chained(parts, weights=(1.0, 0.5)),
         chained(parts, grammar=GRAMMARS["first tape"]()),
     ):
-        with pytest.raises(OptionError, match="weights of 1 and no grammar"):
+        with pytest.raises(OptionError, match="weights of 1, no grammar"):
             composition.lattice(TEST[0], samples=1)
 
 

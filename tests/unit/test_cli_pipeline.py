@@ -141,7 +141,7 @@ def test_failures_are_one_line(folder: Path, tmp_path: Path) -> None:
     path = declared(tmp_path, circle)
     (tmp_path / "a.tpl").write_text("U:%y[0,c]\nB\n")
     told = failure("pipeline", "train", path, "-o", tmp_path / "out", status=2)
-    assert told.startswith(f"{path}: tasks read each other in a circle: ")
+    assert told.startswith(f"{path}: tasks read each other in a cycle: ")
     assert not (tmp_path / "out").exists()
     assert "the tasks are a, b, c" in failure(
         "pipeline", "tag", folder / "out", "--task", "x", status=2, given=TEXT

@@ -238,7 +238,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: loosely(tagger("pos"), tagger("pos2")),
         OptionError,
-        "two taggers write one tape: pos, pos; 'pos' is there twice",
+        "two taggers write the same tape 'pos'",
     ),
     (lambda: of_pair(weights=(1,)), OptionError, "1 weights for 2 taggers"),
     (lambda: of_pair(weights=(1, -1)), OptionError, r"weights are \[1.0, -1.0\]"),

@@ -96,7 +96,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "weights that drift apart": (
         lambda: machine(TWO_WAYS, final=(0, 1, 2)),
         GrammarError,
-        "does not become deterministic: more than",
+        "cannot be determinized: more than",
     ),
 }
 
@@ -143,7 +143,7 @@ def test_it_must_be_clear_what_a_map_connects() -> None:
     with pytest.raises(LabelError, match="map ent → coarse reads symbol 3, but 'ent' has 2"):
         compose(pos, ent, fst, reader)
     two = compose(pos, CRF.train(TRAIN, "ent", "U:%x[0,word]"))
-    with pytest.raises(OptionError, match="the part before a map writes 'pos', 'ent': put"):
+    with pytest.raises(OptionError, match="the composition before it writes 'pos', 'ent'; put"):
         compose(two, fst, reader)
     # Of several tapes, the one that the reader knows by name.
     same = compose(two, fst, tagger("over coarse pos"))

@@ -500,7 +500,7 @@ def test_a_step_that_is_not_finite(folder: Path, start: CRF) -> None:
     one = FeedbackLearner.create(folder, start, aim=aim)
     proposal = one.propose(words)
     before = weights(one)
-    with pytest.raises(NumericError, match="proposal 0: the step left the finite numbers"):
+    with pytest.raises(NumericError, match="proposal 0: the step gave weights that are not finite"):
         one.feedback(proposal, 1.0)
     np.testing.assert_array_equal(weights(one), before)
     told(one, 4)
@@ -521,7 +521,7 @@ def test_folders(folder: Path, start: CRF, learner: FeedbackLearner, tmp_path: P
     with pytest.raises(OptionError, match="several rewards for the same sentence"):
         FeedbackLearner.create(tmp_path / "other", start, aim=Aim(control="sentence"))
     others = Aim(control="leave-one-out", draws=2)
-    with pytest.raises(OptionError, match="needs several rewards of a sentence"):
+    with pytest.raises(OptionError, match="needs several rewards per sentence"):
         FeedbackLearner.create(tmp_path / "other", start, aim=others)
     with pytest.raises(FileNotFoundError, match=r"nothing'$"):
         FeedbackLearner.open(tmp_path / "nothing")
@@ -567,7 +567,7 @@ def test_children_of_the_process_leave_it_alone(
     proposal = learner.propose(SENTENCE)
     with monkeypatch.context() as patched:
         patched.setattr(os, "getpid", lambda: -1)
-        with pytest.raises(OptionError, match="this one is its child"):
+        with pytest.raises(OptionError, match="used by the parent of this process"):
             learner.feedback(proposal, 0.5)
     learner.feedback(proposal, 0.5)
 

@@ -167,7 +167,7 @@ def test_threads_that_are_no_number(threads: Any) -> None:
 def test_declarations_that_python_cannot_read(text: str, tmp_path: Path) -> None:
     path = tmp_path / "p.toml"
     path.write_text(text)
-    with pytest.raises(OptionError, match=r"p\.toml: no TOML: "):
+    with pytest.raises(OptionError, match=r"p\.toml: not valid TOML: "):
         fstcrf.read_pipeline(path)
 
 

@@ -229,7 +229,7 @@ def test_a_circle_is_named() -> None:
         Task("b", TEST, "U:%y[0,a]\nB\n", reads=["a"]),
         Task("c", TEST, "U:%y[0,a]\nB\n", reads=["a"]),
     ]
-    with pytest.raises(OptionError, match="read each other in a circle: a ← b ← a"):
+    with pytest.raises(OptionError, match="read each other in a cycle: a ← b ← a"):
         Pipeline(wrong)
 
 
@@ -493,7 +493,7 @@ JOINT, L2 = 'decode = "joint"', "l2 = 0.25"
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (JOINT, "decode = ", "no TOML"),
+        (JOINT, "decode = ", "not valid TOML"),
         (JOINT, 'decoding = "joint"', "the file has 'decoding'"),
         (JOINT, 'decode = "both"', "toml: decode is 'both'"),
         (JOINT, 'normalize = "sum"', "normalize is 'sum'"),
@@ -532,7 +532,7 @@ JOINT, L2 = 'decode = "joint"', "l2 = 0.25"
         (L2, "l3 = 0.25", r"\[task.b\] has 'l3'; did you mean 'l2' or 'l1'"),
         ('reads = ["a"]', 'reads = ["z"]', "'b' reads 'z', which is not in the pipeline"),
         ('reads = ["a"]', "reads = 3", r"\[task.b\] reads is 3"),
-        ('reads = ["a"]', 'reads = ["c"]', "toml: tasks read each other in a circle: c ← b ← c"),
+        ('reads = ["a"]', 'reads = ["c"]', "toml: tasks read each other in a cycle: c ← b ← c"),
     ],
 )
 def test_bad_toml_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:

@@ -198,11 +198,11 @@ def test_in_the_shell(files: list[str]) -> None:
 def test_what_training_alone_refuses(tagger: CRF, data: fstcrf.Corpus, tmp_path: Path) -> None:
     (tmp_path / "state").touch()
     cases: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"tagger": fstcrf.compose(tagger, weights=[0.5])}, "the factor 0.5"),
+        ({"tagger": fstcrf.compose(tagger, weights=[0.5])}, "the weight 0.5"),
         *(({name: value}, name) for name, value in (("max_iterations", 0), ("start", "x"))),
         ({"tagger_l2": float("nan")}, "tagger_l2"),
         ({"resume": True}, "resume needs a checkpoint"),
-        ({"checkpoint": tmp_path / "state"}, "exists, the state"),
+        ({"checkpoint": tmp_path / "state"}, "exists and holds the state"),
     )
     for given, message in cases:
         arguments: dict[str, Any] = {"tagger": tagger, "data": data, "rules": RULE, **given}
@@ -312,7 +312,9 @@ def test_wrong_usage(files: list[str]) -> None:
 def test_a_state_is_kept_and_gone_on_from(files: list[str]) -> None:
     how = ["--joint", "new", "--checkpoint", "state", "--start", "zero"]
     done("rules", *files, *how, "--max-iterations", "2")
-    assert "exists, the state of an earlier run" in failure("rules", *files, *how, status=2)
+    assert "exists and holds the state of an earlier run" in failure(
+        "rules", *files, *how, status=2
+    )
     resumed = run("rules", *files, *how, "--resume")
     assert "state: on from iteration 2" in resumed.stderr
     assert "iteration    3" in resumed.stderr

@@ -290,7 +290,7 @@ def test_a_sentence_of_rows_has_one_weight() -> None:
     x, y, key = table()
     tagger = CRFTagger(sentence=0)
     tagger.fit(x, y, sample_weight=1.0 + key)
-    with pytest.raises(DataError, match="row 7 weighs 1, the first of its sentence"):
+    with pytest.raises(DataError, match="row 7 has the sample weight 1, but the first row"):
         tagger.fit(x, y, sample_weight=np.r_[np.ones(5), 1.0, 2.0, np.ones(53)])
 
 
@@ -313,11 +313,11 @@ def test_it_is_used_after_fit() -> None:
         (X[:2], [Y[0], [*Y[1], "O"]], "sentence 1: 4 labels for 3 tokens"),
         (X[:2], ["O", "O"], "sentence 0: its labels are 'O', expected a list"),
         ([[{"a": float("nan")}]], [["O"]], "sentence 0, token 0.*nan"),
-        ([[{"a": 1.0}]], [[None]], "sentence 0, token 0: no label, or NaN"),
-        (["Anna slept"], [["O", "O"]], "sentence 0: 'Anna slept' is no sentence"),
+        ([[{"a": 1.0}]], [[None]], "sentence 0, token 0: the label is missing or NaN"),
+        (["Anna slept"], [["O", "O"]], "sentence 0: 'Anna slept' is not a sentence"),
         ([], [], "no sentence to train on"),
         ([[{"a": 1.0}, {"b": 1.0}]], [["O", 1]], "strings and other things"),
-        ([[{"a": 1.0}, {"b": 1.0}]], [["1", 1]], "labels 1 and '1' are one as a string"),
+        ([[{"a": 1.0}, {"b": 1.0}]], [["1", 1]], "labels 1 and '1' are the same string"),
         (X, None, "requires y to be passed"),
         (3, [["O"]], "X is int, expected sentences or a table"),
     ],

@@ -416,7 +416,9 @@ def test_biases_of_a_privacy_filter(tmp_path: Path) -> None:
     assert TransitionBiases.of(mine) == biases
     TransitionBiases().write(tmp_path / "new.json")
     assert TransitionBiases.read(tmp_path / "new.json") == TransitionBiases()
-    with pytest.raises(DataError, match=r"no operating point 'x'; there is default, recall"):
+    with pytest.raises(
+        DataError, match=r"no operating point 'x'; the operating points are default, recall"
+    ):
         TransitionBiases.read(path, "x")
     for text in ('{"operating_points": {"default": {"biases": {}}}}', "{}", "[]"):
         path.write_text(text)

@@ -56,7 +56,7 @@ def columns_read(tagger: Tagger) -> tuple[str, ...]:
     elif isinstance(tagger, JointCRF | TrainedPipeline):
         parts = tagger.taggers
     else:
-        raise OptionError(f"{tagger!r} does not tag sentence by sentence, which batches need")
+        raise OptionError(f"{tagger!r} does not tag sentence by sentence, so it cannot tag batches")
     indexes = [part.index for part in parts]
     found = dict.fromkeys(
         name for i in indexes if not isinstance(i, LiteralIndex) for name in i.columns
@@ -175,8 +175,8 @@ def _by_column(flat: pa.Array, reads: Sequence[str], column: str) -> dict[str, p
     missing = [name for name in reads if name not in names]
     if missing:
         raise DataError(
-            f"the structs of column {column!r} have no field {missing[0]!r}; there are "
-            f"{', '.join(names)}"
+            f"the structs of column {column!r} have no field {missing[0]!r}; the fields "
+            f"are {', '.join(names)}"
         )
     parts = dict(zip(names, flat.flatten(), strict=True))
     return {name: parts[name] for name in reads}

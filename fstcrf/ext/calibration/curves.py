@@ -72,7 +72,7 @@ class Isotonic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         inside = all(bool(((a >= 0.0) & (a <= 1.0)).all()) for a in (x, y))
         rising = bool((np.diff(x) >= 0).all() and (np.diff(y) >= 0).all())
         if not (len(x) and len(x) == len(y) and inside and rising):
-            raise DataError("a curve's knots are no rising probabilities")
+            raise DataError("the knots of a curve are not rising probabilities")
 
 
 class LogOdds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -312,7 +312,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     try:
         return msgspec.json.decode(Path(path_name(path)).read_bytes())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelFileError(f"{os.fspath(path)}: no JSON: {error}") from None
+        raise ModelFileError(f"{os.fspath(path)}: not valid JSON: {error}") from None
 
 
 def _isotonic(events: Events) -> Isotonic:

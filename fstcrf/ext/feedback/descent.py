@@ -422,7 +422,7 @@ def finite(status: int, what: str, order: Longs, where: Any) -> None:
     """Turn a status into an exception; numbers that are not finite have one of their own."""
     if status == lib.FC_ENUMERIC:
         raise NumericError(
-            f"{what}: the weights, or a step, left the finite numbers at sentence "
+            f"{what}: the weights or a step are no longer finite at sentence "
             f"{order[where[0]]}: lower the rate, or clip"
         )
     check(status, what, where[0])

@@ -493,7 +493,9 @@ class LearnerFolder:
                 "FeedbackLearner.open"
             )
         if self._owner != os.getpid():
-            raise OptionError(f"{self.path}: another process learns there: this one is its child")
+            raise OptionError(
+                f"{self.path}: the learner is used by the parent of this process: use it only there"
+            )
 
     @contextmanager
     def recorded(self, events: Sequence[Event]) -> Iterator[None]:

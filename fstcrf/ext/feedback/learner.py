@@ -123,8 +123,8 @@ class FeedbackLearner:
             )
         if aim.control == "leave-one-out":
             raise OptionError(
-                "control 'leave-one-out' needs several rewards of a sentence before any is learnt "
-                "from, and here one is asked for: use 'mean'"
+                "control 'leave-one-out' needs several rewards per sentence before it "
+                "learns, but a learner gets one at a time: use 'mean'"
             )
         folder = LearnerFolder.new(path, sync)
         try:
@@ -261,8 +261,8 @@ class FeedbackLearner:
                 failed = [event.id for event in events if not self._learn(event)]
             if failed:
                 raise NumericError(
-                    f"proposal {failed[0]}: the step left the finite numbers and was not made: "
-                    "create a learner with a lower rate, or with clipping"
+                    f"proposal {failed[0]}: the step gave weights that are not finite, and was "
+                    "not made: create a learner with a lower rate, or with clipping"
                 )
 
     def withdraw(self, proposal: Proposal | int) -> None:
@@ -377,14 +377,14 @@ class FeedbackLearner:
                 self._repeat(event)
             except (LookupError, ValueError, ArithmeticError, msgspec.DecodeError) as error:
                 path = self._folder.journal.path
-                raise ModelFileError(f"{path}: record {place} makes no sense: {error}") from None
+                raise ModelFileError(f"{path}: record {place} cannot be read: {error}") from None
         for kept in self._state.pending.values():
             try:
                 self._of(kept)
             except (LookupError, ValueError, ArithmeticError) as error:
                 path = self._folder.path
                 raise ModelFileError(
-                    f"{path}: proposal {kept.id} makes no sense: {error}"
+                    f"{path}: proposal {kept.id} cannot be read: {error}"
                 ) from None
 
     def _repeat(self, event: Event) -> None:

@@ -104,7 +104,8 @@ class Access:
             return cls(tuple(dict.fromkeys((*_LOCAL, _bracketed(host)))), token)
         if not token:
             raise OptionError(
-                f"--host {host} can be reached by others: give --token, a secret they must know"
+                f"--host {host} can be reached from other machines: give --token, a secret "
+                "that users must enter"
             )
         everywhere = host in ("0.0.0.0", "::")  # noqa: S104 (somebody asks for it, with a token)
         return cls(("*",) if everywhere else (*_LOCAL, _bracketed(host)), token)

@@ -555,7 +555,7 @@ class Workbench:
     def _check_cell(self, question: LatticeQuestion, tape: str, token: int, label: int) -> None:
         sets = self.composition.label_sets
         if tape not in sets:
-            raise OptionError(f"no tape {tape!r}: there is {', '.join(sets)}")
+            raise OptionError(f"no tape {tape!r}: the tapes are {', '.join(sets)}")
         if token >= len(question.rows) or label >= len(sets[tape]):
             raise OptionError(
                 f"token {token + 1}, label {label + 1} of tape {tape!r}: there are "

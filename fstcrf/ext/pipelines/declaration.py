@@ -151,7 +151,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # numbers of too many digits
-        raise OptionError(f"{path}: no TOML: {error}") from None
+        raise OptionError(f"{path}: not valid TOML: {error}") from None
     file = _Table(given, place)
     file.check_keys(_KEYS)
     head, tables = file.read(_File), _tables(file)
@@ -330,5 +330,5 @@ def on_tape(grammar: Grammar, tape: str) -> Grammar:
 
 def _bound_on(part: Constraint, tape: str, sets: LabelSets) -> tuple[Acceptor, ...]:
     if tape not in sets:
-        raise GrammarError(f"no tape {tape!r}; there is {', '.join(sets)}")
+        raise GrammarError(f"no tape {tape!r}; the tapes are {', '.join(sets)}")
     return part.bind({tape: sets[tape]})

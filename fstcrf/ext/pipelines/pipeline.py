@@ -211,7 +211,7 @@ def reading_order(reads: Mapping[str, Sequence[str]]) -> list[str]:
     while len(found) < len(names):
         ready = [n for n in names if n not in found and set(reads[n]) <= set(found)]
         if not ready:
-            raise OptionError(f"tasks read each other in a circle: {_circle(reads, found)}")
+            raise OptionError(f"tasks read each other in a cycle: {_circle(reads, found)}")
         found.append(ready[0])
     return found
 

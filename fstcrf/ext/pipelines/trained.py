@@ -481,7 +481,10 @@ class TrainedPipeline(Tagger):
             found = tagger.decode(sentences)
             return [found.confidence(b) for b in range(len(found))]
         if tagger.joint.conditional:
-            raise OptionError(f"decode={tagger.way!r} by normalize='chain' has no confidence")
+            raise OptionError(
+                f"decode={tagger.way!r} with normalize='chain' has no confidence: use "
+                "normalize='product'"
+            )
         lattices = tagger.joint.lattices(sentences)
         with gathered():
             return [lattice.confidence(**options) for lattice in lattices]

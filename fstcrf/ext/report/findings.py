@@ -200,7 +200,7 @@ def analyse(
         raise OptionError(f"the tagger has several tapes: choose one of {', '.join(tagger.tapes)}")
     name = tagger.tapes[0] if tape is None else tape
     if name not in tagger.tapes:
-        raise OptionError(f"no tape {name!r}: there is {', '.join(tagger.tapes)}")
+        raise OptionError(f"no tape {name!r}: the tapes are {', '.join(tagger.tapes)}")
     if not corpus.n_tokens:
         raise DataError("the text has no tokens, expected at least one")
     wanted = (

@@ -105,9 +105,10 @@ def rule_sentences(
         return RuleSentences(corpus, gold, kind, counts, score, 0)
     if on_missing == "error" or not allowed.any():
         raise DataError(
-            f"the gold labels of {len(lost):,} of {len(allowed):,} sentences are forbidden by the "
-            "hard rules or the tagger's structure, of this one first; on_missing='skip' leaves "
-            "them out",
+            f"the gold labels of {len(lost):,} of {len(allowed):,} sentences are "
+            "forbidden by the hard rules or the tagger's structure, this sentence is "
+            "the first: correct the labels, or leave these sentences out with "
+            "on_missing='skip'",
             **corpus.where(int(corpus.offsets[lost[0]])),
         )
     kept = Ragged(corpus.offsets).repeat(allowed)
@@ -128,7 +129,7 @@ def _with_column(data: Data, name: str) -> Data:
     if isinstance(data, Corpus):
         if name not in data.columns:
             there = ", ".join(map(str, data.columns))
-            raise DataError(f"no column {name!r}: there is {there}", path=data.source)
+            raise DataError(f"no column {name!r}: the columns are {there}", path=data.source)
         return data
     return Corpus.from_sentences([sentence for sentence in data if len(sentence)])
 

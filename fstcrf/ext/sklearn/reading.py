@@ -80,8 +80,8 @@ class Read:
             if not same.all():
                 where = int(np.flatnonzero(~same)[0])
                 raise DataError(
-                    f"row {where} weighs {given[where]:g}, the first of its sentence something "
-                    "else: a sentence has one weight"
+                    f"row {where} has the sample weight {given[where]:g}, but the first row of "
+                    "its sentence has another: give all rows of a sentence the same weight"
                 )
             given = first
         if not given.any():
@@ -207,7 +207,7 @@ def read_sentences(X: Iterable[Any], names: Sequence[str] | None, *, texts: bool
     for number, one in enumerate(sentences):
         if isinstance(one, str) or not hasattr(one, "__len__"):
             raise DataError(
-                f"{one!r} is no sentence, expected a list with something for each token; "
+                f"{one!r} is not a sentence, expected a list with one item per token; "
                 "Reshape your data: a table has a row for each token and two dimensions",
                 sentence=number,
             )
@@ -245,7 +245,7 @@ def named_labels(rows: Sequence[Sequence[Any]]) -> tuple[list[list[str]], dict[s
     values: dict[str, Any] = {}
     for label in {label: None for row in rows for label in row}:
         if values.setdefault(str(label), label) != label:
-            raise DataError(f"labels {label!r} and {values[str(label)]!r} are one as a string")
+            raise DataError(f"labels {label!r} and {values[str(label)]!r} are the same string")
     kinds = {isinstance(value, str) for value in values.values()}
     if len(kinds) > 1:
         shown = ", ".join(repr(v) for v in list(values.values())[:4])

@@ -110,7 +110,8 @@ class TransitionBiases:
         points = _points(path)
         if operating_point not in points:
             raise DataError(
-                f"no operating point {operating_point!r}; there is {', '.join(points) or 'none'}",
+                f"no operating point {operating_point!r}; the operating points are "
+                f"{', '.join(points) or 'none'}",
                 path=os.fspath(path),
             )
         point = points[operating_point]

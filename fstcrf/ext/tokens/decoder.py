@@ -223,7 +223,7 @@ class TokenDecoder:
         mine: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
         odd = next((name for name in changes if name not in mine), None)
         if odd is not None:
-            raise OptionError(f"no argument {odd!r}; there is {', '.join(mine)}")
+            raise OptionError(f"no argument {odd!r}; the arguments are {', '.join(mine)}")
         return TokenDecoder(self.labels, **(mine | changes))
 
     def __and__(self, grammar: Grammar) -> TokenDecoder:
@@ -343,7 +343,7 @@ class TokenDecoder:
                 first = int(np.searchsorted(rows.end, start, side="right"))
                 last = int(np.searchsorted(rows.start, end, side="left"))
                 if first >= last:
-                    raise DataError(f"document {k}: span {start} to {end} takes in no word")
+                    raise DataError(f"document {k}: span {start} to {end} contains no word")
                 mine.append((first, last, kind))
             try:
                 found.append(labels_from_spans(mine, len(rows.start), self.scheme))

@@ -285,12 +285,13 @@ def checked_lengths(lengths: ArrayLike, size: int, width: int) -> Longs:
     """Return the tokens of each sentence of [B, T] as int64 [B]."""
     given = host_integers(lengths, "lengths")
     if given.shape != (size,):
-        raise ShapeError(f"lengths are {list(given.shape)}, expected [{size}], one a sentence")
+        raise ShapeError(f"lengths are {list(given.shape)}, expected [{size}], one per sentence")
     wrong = np.flatnonzero((given < 0) | (given > width))
     if len(wrong):
         b = int(wrong[0])
         raise ShapeError(
-            f"sentence {b}: its length is {int(given[b])}, expected 0 to {width}, its tokens"
+            f"sentence {b}: its length is {int(given[b])}, expected 0 to {width}, the "
+            "number of padded tokens"
         )
     return given
 

@@ -82,8 +82,8 @@ def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
         for earlier in tapes_read(by_tape[tape].index):
             if earlier not in by_tape:
                 raise OptionError(
-                    f"the tagger of tape {tape!r} reads tape {earlier!r}: add the tagger of "
-                    f"tape {earlier!r} to reads="
+                    f"the tagger of tape {tape!r} reads tape {earlier!r}: add to reads= the "
+                    f"tagger of tape {earlier!r}"
                 )
             add(earlier, (*waiting, tape))
         found[tape] = by_tape[tape]

@@ -449,5 +449,6 @@ def _space(
 def _check_reads(reads: Sequence[Model], tape: str) -> None:
     if any(tagger.tape == tape for tagger in reads):
         raise OptionError(
-            f"tape {tape!r} would be read and written: give the new one another name by tape="
+            f"tape {tape!r} is already read by the tagger: give the new tape another "
+            "name with tape="
         )

@@ -109,7 +109,9 @@ def as_sentence(
         raise DataError("rows of strings need column names: columns=('word', ...)")
     for position, row in enumerate(sentence):
         if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != len(columns):
-            raise DataError(f"row {row!r} has not the columns {tuple(columns)}", token=position)
+            raise DataError(
+                f"row {row!r} does not have the columns {tuple(columns)}", token=position
+            )
     return Sentence({name: [row[i] for row in sentence] for i, name in enumerate(columns)})
 
 

@@ -94,7 +94,10 @@ class Macro:
         if self.document and (self.absolute or self.kind not in {"x", "bag"}):
             raise TemplateError("%d reads strings at offsets: %d[-1,word], %d{-4..-1,word}")
         if self.absolute and (self.kind != "x" or self.first != self.last or not self.first):
-            raise TemplateError("@ is for one place and %x: %x[@1,word] the first, @-1 the last")
+            raise TemplateError(
+                "@ needs a single place and %x: %x[@1,word] is the first token, "
+                "%x[@-1,word] the last"
+            )
         if self.first > self.last:
             raise TemplateError(f"the window {self.first}..{self.last} is empty")
         if max(-self.first, self.last) > MAX_OFFSET:
@@ -171,7 +174,7 @@ class Template:
         if self.members > MAX_MEMBERS:
             raise TemplateError(_too_many(self.members, MAX_MEMBERS, f"{text!r} gives"))
         if "" in self.parts or any({type(a), type(b)} == {str} for a, b in pairwise(self.parts)):
-            raise TemplateError(f"the text of {text!r} is cut without a macro between")
+            raise TemplateError(f"the text of {text!r} is split where there is no macro")
 
     def __str__(self) -> str:
         if self.kind in _FIXED:
