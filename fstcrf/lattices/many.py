@@ -116,47 +116,6 @@ class Batch(Sequence[LatticeT]):
         return np.array(found)
 
 
-class Alone:
-    """Lattices that are rows of no engine, such as those of the chain rule: asked one by one."""
-
-    def __init__(self, lattices: Sequence[Any]) -> None:
-        self.lattices, self.rows = lattices, Ragged.from_lengths(map(len, lattices))
-        self._told: list[Any] = []
-
-    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
-        """Return the n best paths of each lattice: elements are their numbers among all of them."""
-        paths = [one.nbest(n, budget=budget) for one in self.lattices]
-        proven = [sum(path.exact for path in own) for own in paths]
-        bound = [max((p.bound for p in own if not p.exact), default=-np.inf) for own in paths]
-        some = np.array(proven), np.array(bound), np.zeros(len(paths), dtype=np.int64)
-        return self._runs(paths, [path.score for own in paths for path in own], some)
-
-    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
-        """Return n independent samples of each lattice."""
-        pairs = zip(self.lattices, generators, strict=True)
-        return self._runs([one.samples(n, generator) for one, generator in pairs], [], ())
-
-    def _runs(self, told: list[list[Any]], scores: list[float], some: tuple[Any, ...]) -> Runs:
-        self._told = [one for own in told for one in own]
-        numbers = np.arange(len(self._told) + 1)
-        counts = np.fromiter(map(len, told), np.int64)
-        return Runs(counts, np.array(scores), numbers, numbers[:-1].astype(np.int32), *some)
-
-    def told_of(self, runs: Runs) -> list[Any]:
-        """Return the paths, or samples, that are the elements of runs."""
-        return [self._told[k] for k in runs.elements.tolist()]
-
-    @property
-    def log_z(self) -> Floats:
-        """Log Z of each lattice."""
-        return np.array([one.log_partition() for one in self.lattices])
-
-    usual_log_z = log_z
-
-    def forget(self) -> None:
-        """Keep everything: paths are looked at later."""
-
-
 @dataclass(eq=False)
 class Group:
     """Lattices that are the rows of one engine, and where they stand among all lattices."""
@@ -172,8 +131,6 @@ class Group:
 
     def paths(self, row: int, runs: Runs) -> list[Path]:
         """Return the paths of one lattice, given as runs of its row."""
-        if isinstance(self.engine, Alone):
-            return self.engine.told_of(runs)
         lattice, log_z = self.lattices[row], lambda: self._log_z[row]
         if getattr(self.engine, "ambiguous", ""):  # of each the best path counts
             log_z = partial(lattice.total, self.engine)
@@ -182,8 +139,6 @@ class Group:
 
     def drawn(self, row: int, runs: Runs) -> list[Any]:
         """Return what the samples of one lattice are."""
-        if isinstance(self.engine, Alone):
-            return self.engine.told_of(runs)
         lattice = self.lattices[row]
         if lattice.segmented:  # a path, whose probability is that in its own lattice
             return self.paths(row, runs)
@@ -199,9 +154,7 @@ class Group:
 def _shared(lattice: Any, *, best: bool) -> Hashable:
     row = getattr(lattice, "row", None)
     if row is None:
-        if not hasattr(lattice, "nbest"):
-            raise OptionError(f"{lattice!r} is no Lattice: taggers make them by lattice(sentence)")
-        return id(type(lattice))
+        raise OptionError(f"{lattice!r} is no Lattice: taggers make them by lattice(sentence)")
     if isinstance(row, Taped):
         return id(row.program)
     same: Hashable = (row.ranked if best else row.engine).shared
@@ -211,9 +164,6 @@ def _shared(lattice: Any, *, best: bool) -> Hashable:
 def _groups(
     members: list[Any], numbers: list[int], search: Search | None, *, clocked: bool, best: bool
 ) -> Iterator[Group]:
-    if not hasattr(members[0], "row"):
-        yield Group(numbers, Batch(members), cast("Engine", Alone(members)))
-        return
     rows = [lattice.row for lattice in members]
     one = rows[0]
     if not isinstance(one, Taped):
@@ -442,7 +392,7 @@ def found_runs(
     """Return the n best paths of each group of lattices."""
 
     def ask(group: Group) -> Runs:
-        if not isinstance(group.engine, Dense | Alone):
+        if not isinstance(group.engine, Dense):
             refuse_options({"search": search, "budget": budget})
         return group.engine.nbest(n, budget)
 
@@ -533,7 +483,7 @@ def _of_tokens(
     def each(group: Group) -> list[Any]:
         engine = group.engine
         if not isinstance(engine, Dense):
-            if name == "marginals" and not isinstance(engine, Alone):
+            if name == "marginals":
                 return _of_arcs(group)
             return [getattr(lattice, name)() for lattice in group.lattices]
         tables = ask(engine, range(len(group.lattices.on)))
