@@ -93,11 +93,11 @@ class Batch(Sequence[LatticeT]):
         `best`: they are asked for best paths alone.
         """
         del threads
-        every, alike = list(self), dict[Hashable, list[int]]()
-        for number, lattice in enumerate(every):
-            alike.setdefault(_shared(lattice, best=best), []).append(number)
+        rows, alike = [row_of(lattice) for lattice in self], dict[Hashable, list[int]]()
+        for number, row in enumerate(rows):
+            alike.setdefault(_shared(row, best=best), []).append(number)
         parts = (
-            _groups([every[k] for k in numbers], numbers, search, clocked=clocked, best=best)
+            _groups(self, [rows[k] for k in numbers], numbers, search, clocked=clocked, best=best)
             for numbers in alike.values()
         )
         return [group for groups in parts for group in groups]
@@ -118,11 +118,20 @@ class Batch(Sequence[LatticeT]):
 
 @dataclass(eq=False)
 class Group:
-    """Lattices that are the rows of one engine, and where they stand among all lattices."""
+    """Lattices that are the rows of one engine, by their numbers among all lattices."""
 
     numbers: Sequence[int]
-    lattices: Batch[Any]
+    batch: Batch[Any]
     engine: Engine
+
+    @property
+    def lattices(self) -> Iterator[Any]:
+        """The lattices, row by row."""
+        return map(self.batch.row, self.numbers)
+
+    def lattice(self, row: int) -> Any:
+        """Return the lattice of a row."""
+        return self.batch.row(self.numbers[row])
 
     @made_once
     def _log_z(self) -> list[float]:
@@ -131,7 +140,7 @@ class Group:
 
     def paths(self, row: int, runs: Runs) -> list[Path]:
         """Return the paths of one lattice, given as runs of its row."""
-        lattice, log_z = self.lattices[row], lambda: self._log_z[row]
+        lattice, log_z = self.lattice(row), lambda: self._log_z[row]
         if getattr(self.engine, "ambiguous", ""):  # of each the best path counts
             log_z = partial(lattice.total, self.engine)
         found: list[Path] = lattice.paths(self.engine, runs, log_z)
@@ -139,7 +148,7 @@ class Group:
 
     def drawn(self, row: int, runs: Runs) -> list[Any]:
         """Return what the samples of one lattice are."""
-        lattice = self.lattices[row]
+        lattice = self.lattice(row)
         if lattice.segmented:  # a path, whose probability is that in its own lattice
             return self.paths(row, runs)
         found: list[Any] = lattice.drawn(self.engine, runs)
@@ -148,13 +157,18 @@ class Group:
     def check(self, scores: Floats) -> None:
         """Raise NoPathError, with its number, where the score of a lattice is −inf."""
         for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
-            raise self.lattices[k].row.no_path().of_sentence(self.numbers[k])
+            raise self.lattice(k).row.no_path().of_sentence(self.numbers[k])
 
 
-def _shared(lattice: Any, *, best: bool) -> Hashable:
+def row_of(lattice: Any) -> Any:
+    """Return the row of a lattice; OptionError for anything else."""
     row = getattr(lattice, "row", None)
     if row is None:
         raise OptionError(f"{lattice!r} is no Lattice: taggers make them by lattice(sentence)")
+    return row
+
+
+def _shared(row: Any, *, best: bool) -> Hashable:
     if isinstance(row, Taped):
         return id(row.program)
     same: Hashable = (row.ranked if best else row.engine).shared
@@ -162,9 +176,14 @@ def _shared(lattice: Any, *, best: bool) -> Hashable:
 
 
 def _groups(
-    members: list[Any], numbers: list[int], search: Search | None, *, clocked: bool, best: bool
+    batch: Batch[Any],
+    rows: list[Any],
+    numbers: list[int],
+    search: Search | None,
+    *,
+    clocked: bool,
+    best: bool,
 ) -> Iterator[Group]:
-    rows = [lattice.row for lattice in members]
     one = rows[0]
     if not isinstance(one, Taped):
         engines = [row.ranked if best else row.engine for row in rows]
@@ -172,13 +191,13 @@ def _groups(
             engines = [engine.clocked for engine in engines]
         for first, end in engines[0].runs([engine.rows.total for engine in engines]):
             joined = engines[0].joined(engines[first:end])
-            yield Group(numbers[first:end], Batch(members[first:end]), joined)
+            yield Group(numbers[first:end], batch, joined)
         return
     program = one.program if search is None else searched(one.program, search)
     values = [row.values for row in rows]
     for first, end in runs_of(program, Ragged.from_lengths([len(own[0]) for own in values])):
         run = numbers[first:end]
-        yield Group(run, Batch(members[first:end]), Dense(program, values[first:end], run))
+        yield Group(run, batch, Dense(program, values[first:end], run))
 
 
 def runs_of(program: Program, rows: Ragged) -> Iterator[tuple[int, int]]:
@@ -486,7 +505,7 @@ def _of_tokens(
             if name == "marginals":
                 return _of_arcs(group)
             return [getattr(lattice, name)() for lattice in group.lattices]
-        tables = ask(engine, range(len(group.lattices.on)))
+        tables = ask(engine, range(len(engine.on)))
         parts = [engine.rows.split(table) for table in tables]
         if name == "arc_marginals":
             parts = [[row[1:] for row in rows] for rows in parts]
@@ -504,13 +523,14 @@ def _of_tokens(
 
 def _of_arcs(group: Group) -> list[Any]:
     """Return the marginals of lattices of arcs, which may have other labels each."""
-    sizes = [lattice.sizes for lattice in group.lattices]
+    lattices = list(group.lattices)
+    sizes = [lattice.sizes for lattice in lattices]
     most = np.max(sizes, axis=0).tolist()
     tables = group.engine.marginals(range(len(most)), most)
     group.check(group.engine.log_z)
     split = zip(sizes, *map(group.engine.rows.split, tables), strict=True)
     each = [[p[:, :n] for p, n in zip(parts, own, strict=True)] for own, *parts in split]
-    for lattice, parts in zip(group.lattices, each, strict=True):
+    for lattice, parts in zip(lattices, each, strict=True):
         for k in (k for k, tape in enumerate(lattice.on) if tape.written):
             parts[k] = lattice.row.arcs().written(k)
     return list(map(tuple, each)) if len(most) > 1 else [part for (part,) in each]
