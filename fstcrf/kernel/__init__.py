@@ -1,4 +1,4 @@
-"""The compiled kernel behind checked NumPy functions; nothing else touches ``ffi``."""
+"""The compiled kernel behind checked NumPy functions; no other module uses ``ffi``."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Which attributes each token has, as sparse rows.
+"""The attributes of each token, as sparse rows.
 
 A *row* is the number of an attribute: its row in the weight matrix ``[rows, slots]``.
 """
@@ -26,7 +26,7 @@ class Design:
         Attributes of single labels (templates ``U``).
     arc : SparseRows [N, arc attributes] or None
         Attributes of label pairs (templates ``B`` with macros): row ``t`` belongs to the pair of
-        labels at ``t - 1`` and ``t``, so first tokens of sentences have none. None when no
+        labels at ``t - 1`` and ``t``, so first tokens of sentences have no attributes. None if no
         template has such attributes.
     """
 
@@ -38,13 +38,13 @@ class Design:
 class Block:
     """Attributes from one template family, sorted by token."""
 
-    tokens: Ints | None  # [n]: token of each entry; ``0 .. N - 1`` when None
+    tokens: Ints | None  # [n]: token of each entry; ``0 .. N - 1`` if None
     rows: Ints  # [n]: attribute of each entry
-    values: Singles | None = None  # [n]: value of each entry; all 1 when None
+    values: Singles | None = None  # [n]: value of each entry; all 1 if None
 
 
 def assembled(n_tokens: int, blocks: Sequence[Block], n_rows: int) -> SparseRows:
-    """Put blocks together: within a token, the entries of earlier blocks come first.
+    """Join blocks to sparse rows: within a token, the entries of earlier blocks come first.
 
     Complexity: O(n_tokens · blocks + entries).
     """
@@ -67,7 +67,7 @@ def assembled(n_tokens: int, blocks: Sequence[Block], n_rows: int) -> SparseRows
 
 
 def _places(tokens: Ints | None, cursor: Longs) -> tuple[Longs, Longs | int]:
-    """Return where a block's entries go and how many each token gets."""
+    """Return the positions of a block's entries, and the number of entries of each token."""
     if tokens is None:
         return cursor.copy(), 1
     used = Ragged.from_rows(tokens, len(cursor))
@@ -76,7 +76,7 @@ def _places(tokens: Ints | None, cursor: Longs) -> tuple[Longs, Longs | int]:
 
 
 def check_order(order: Ints, n_rows: int) -> Ints:
-    """Return a renumbering of rows after checking that it is a permutation."""
+    """Return a renumbering of rows, checked to be a permutation."""
     order = np.ascontiguousarray(order, dtype=np.int32)
     seen = np.zeros(n_rows, dtype=bool)
     if order.shape == (n_rows,) and not np.any((order < 0) | (order >= n_rows)):
