@@ -157,6 +157,12 @@ class JointModel:
         return isinstance(self.taggers[0].index, LiteralIndex)
 
     @made_once
+    def cannot_overflow(self) -> bool:
+        """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
+        largest = max(float(np.abs(tagger.theta).max(initial=0.0)) for tagger in self.taggers)
+        return largest * max(self.weights) < 1e200
+
+    @made_once
     def grammar_read(self) -> tuple[tuple[GivenTape, ...], tuple[Acceptor, ...]]:
         """The given tapes that the grammar reads, and the grammar, their labels merged."""
         if not self.given:

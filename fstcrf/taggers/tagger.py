@@ -262,7 +262,7 @@ class Tagger(ABC, Generic[LabelsT]):
 
     def unproven(self, answer: Answer) -> int:
         """Return of how many sentences a warning says that their paths are not proven."""
-        return int((~answer.exact.reshape(len(answer), answer.n).all(axis=1)).sum())
+        return answer.unproven
 
     def decision(self) -> JointModel | None:
         """Return the composition that decides all tapes together; None where there is none."""
