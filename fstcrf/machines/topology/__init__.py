@@ -1,4 +1,4 @@
-"""Label histories as states, arcs and slots; chains, and what sums over their arcs cost."""
+"""Label histories as states, arcs and slots; chains, and the cost of steps over their arcs."""
 
 from typing import TYPE_CHECKING
 
