@@ -283,7 +283,7 @@ class StandIn(Protocol):
     """The product that decodes if a search takes too long."""
 
     def first(self, n: int) -> Allowance | None:
-        """Return the operation limit of the first attempt at n paths; None: unlimited."""
+        """Return the operation limit of the first attempt at n paths; `None`: unlimited."""
 
     def counted(self, n: int, budget: Budget) -> tuple[Allowance, int] | None:
         """Return the limit once the cost of the product is known, and the longest sentence bound.
@@ -293,7 +293,7 @@ class StandIn(Protocol):
 
     @property
     def machine(self) -> JointChain | None:
-        """The product; None if it cannot be expanded."""
+        """The product; `None` if it cannot be expanded."""
 
 
 class SearchResult(NamedTuple):

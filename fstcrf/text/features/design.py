@@ -29,7 +29,7 @@ class Design:
         Attributes of single labels (templates ``U``).
     arc : SparseRows [N, arc attributes] or None
         Attributes of label pairs (templates ``B`` with macros): row ``t`` belongs to the pair of
-        labels at ``t - 1`` and ``t``, so first tokens of sentences have no attributes. None if no
+        labels at ``t - 1`` and ``t``, so first tokens of sentences have no attributes. `None` if no
         template has such attributes.
     """
 
@@ -41,9 +41,9 @@ class Design:
 class Block:
     """Attributes from one template family, sorted by token."""
 
-    tokens: Ints | None  # [n]: token of each entry; ``0 .. N - 1`` if None
+    tokens: Ints | None  # [n]: token of each entry; ``0 .. N - 1`` if `None`
     rows: Ints  # [n]: attribute of each entry
-    values: Singles | None = None  # [n]: value of each entry; all 1 if None
+    values: Singles | None = None  # [n]: value of each entry; all 1 if `None`
 
 
 def assembled(n_tokens: int, blocks: Sequence[Block], n_rows: int) -> SparseRows:
@@ -98,7 +98,7 @@ class AttributeIndex(Protocol[_Data_contra]):
 
     @property
     def hash_bits(self) -> int | None:
-        """The k of 2^k hashed rows; None if attributes are kept by name."""
+        """The k of 2^k hashed rows; `None` if attributes are kept by name."""
 
     def design(self, data: _Data_contra, /) -> Design:
         """Return the attributes of every token of the data."""
@@ -107,7 +107,7 @@ class AttributeIndex(Protocol[_Data_contra]):
         """Return the text of an attribute, or ``#row`` if it is hashed."""
 
     def row(self, attribute: str, *, arc: bool = False) -> int | None:
-        """Return the row of an attribute; None if it is unknown."""
+        """Return the row of an attribute; `None` if it is unknown."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the index as arrays, for a model file."""
