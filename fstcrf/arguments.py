@@ -17,8 +17,8 @@ from fstcrf.errors import DataError, FstcrfError, LabelError, NumericError, Opti
 if TYPE_CHECKING:
     import pynini
 
-LabelSet: TypeAlias = Sequence[str] | Mapping[int, str]
-"""The labels of a tape: in their order, or by their numbers, 0 to L - 1."""
+LabelSet: TypeAlias = Sequence[str] | Mapping[int, str] | Mapping[str, str]
+"""The labels of a tape: in their order, or by their ids, 0 to L - 1, which JSON has as strings."""
 
 _T = TypeVar("_T", bound=np.signedinteger)
 
@@ -117,36 +117,53 @@ def string_lists(
 def label_tuple(
     labels: Any, *, place: str = "", error: type[FstcrfError] = OptionError
 ) -> tuple[str, ...]:
-    """Return the labels of a tape.
+    """Return the labels of a tape, which are distinct strings.
 
-    A mapping, such as ``model.config.id2label``, has the keys 0 to L − 1; label k is its value for
-    k, in any order of keys. `place` is the beginning of messages, `error` the type of the error.
+    A mapping, such as ``model.config.id2label``, has the keys 0 to L − 1, as numbers or as the
+    strings of JSON; label k is its value for k, in any order of keys. `place` is the beginning of
+    messages, `error` the type of the error.
     """
-    if isinstance(labels, Mapping):
-        return _numbered(labels, place, error)
-    if type(labels) in (list, tuple) and set(map(type, labels)) <= _STR:
-        return tuple(labels)
-    try:
-        ordered = not isinstance(labels, str | bytes | AbstractSet) and tuple(labels)
-    except TypeError:
-        ordered = False
-    if ordered is False or not all(isinstance(label, str) for label in ordered):
-        raise error(
-            f"{place}labels are {_short(labels)}, expected a list of labels, or a dict of numbers "
-            "and labels"
-        )
-    return tuple(map(str, ordered))  # NumPy's strings are str, but have another repr
+    given = _numbered(labels, place, error) if isinstance(labels, Mapping) else labels
+    if type(given) in (list, tuple) and set(map(type, given)) <= _STR:
+        found = tuple(given)
+    else:
+        try:
+            ordered = not isinstance(given, str | bytes | AbstractSet) and tuple(given)
+        except TypeError:
+            ordered = False
+        if ordered is False or not all(isinstance(label, str) for label in ordered):
+            raise error(
+                f"{place}labels are {_short(labels)}, expected a list of labels, or a dict of ids "
+                "and labels"
+            )
+        found = tuple(map(str, ordered))  # NumPy's strings are str, but have another repr
+    if len(set(found)) < len(found):
+        k = next(k for k, label in enumerate(found) if label in found[:k])
+        first = found.index(found[k])
+        raise error(f"{place}label {_short(found[k])} occurs twice, at {first} and {k}")
+    return found
 
 
-def _numbered(labels: Mapping[Any, Any], place: str, error: type[FstcrfError]) -> tuple[str, ...]:
+def is_by_tape(labels: object) -> bool:
+    """Return whether a mapping has tapes as keys, and so is not a `LabelSet`."""
+    if not isinstance(labels, Mapping) or not all(isinstance(key, str) for key in labels):
+        return False
+    plain = [isinstance(value, str | int | np.integer) for value in labels.values()]
+    return not plain or not all(plain)
+
+
+def _numbered(labels: Mapping[Any, Any], place: str, error: type[FstcrfError]) -> list[Any]:
     size = len(labels)
-    whole = all(isinstance(key, int | np.integer) for key in labels)
-    if not whole or set(labels) != set(range(size)):
-        raise error(
-            f"{place}labels are {_short(labels)}: a dict of labels has the keys 0 to {size - 1}, "
-            "and labels as values"
-        )
-    return label_tuple([labels[number] for number in range(size)], place=place, error=error)
+    numbers = {int(k) if isinstance(k, np.integer) else k: k for k in labels}
+    numbers |= {k: str(k) for k in range(size) if str(k) in labels and k not in numbers}
+    if len(numbers.keys() & set(range(size))) == size:
+        return [labels[numbers[k]] for k in range(size)]
+    if all(isinstance(value, int | np.integer) for value in labels.values()):
+        raise error(f"{place}labels are {_short(labels)}: that is label2id, expected id2label")
+    raise error(
+        f"{place}labels are {_short(labels)}: a dict of labels has the keys 0 to {size - 1}, "
+        "and labels as values"
+    )
 
 
 def _short(value: object) -> str:
@@ -278,6 +295,14 @@ def check_scores(what: str, name: str, array: Floats) -> None:
     if not (array < np.inf).all():
         place = int(np.flatnonzero(~(array < np.inf))[0])
         raise NumericError(f"{what}: {name} has NaN or +inf at {place}; -inf forbids")
+
+
+def check_counts(what: str, name: str, array: Floats, size: int) -> None:
+    """Check that an array has `size` finite numbers."""
+    check_array(what, name, array, np.float64, size)
+    if not np.isfinite(array).all():
+        place = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise NumericError(f"{what}: {name} has {array[place]} at {place}, expected finite numbers")
 
 
 def check_symbols(name: str, symbols: tuple[str, ...]) -> None:

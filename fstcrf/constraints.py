@@ -5,7 +5,7 @@ A *name* in them is
 - a label of the set: it occurs at every token that has it;
 - otherwise a type: it occurs at the beginning of each span of the type;
 - ``label("B-.*")``, a class: the labels that the regular expression matches as a whole;
-- ``spans("NP")``: the spans of a type, even if a label is called ``NP``;
+- ``span("NP")``: the spans of a type, even if a label is called ``NP``;
 - a list of these: each of them occurs.
 
 Spans are read by conlleval's rules, which understand all schemes of B, I, E, S (L, U) and repair
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fstcrf.machines.grammar import Grammar, constraint
 from fstcrf.machines.grammar.constraint import Neighbours, RuleOptions
-from fstcrf.machines.grammar.labels import ANY, Names, SchemeName, label, spans
+from fstcrf.machines.grammar.labels import ANY, Names, SchemeName, label, span
 from fstcrf.text.corpus.schemes import Scheme
 
 __all__ = [
@@ -40,13 +40,13 @@ __all__ = [
     "if_present",
     "iob1",
     "label",
+    "neighbours",
     "never",
     "pairs",
     "requires",
-    "spans",
+    "span",
     "start_with",
     "tagging_scheme",
-    "transitions",
 ]
 
 # --- How often -----------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def bmewo(*, tape: str | None = None, weight: float | None = None) -> Grammar:
     return tagging_scheme("bmewo", tape=tape, weight=weight)
 
 
-def transitions(
+def neighbours(
     allowed: Neighbours, *, tape: str | None = None, weight: float | None = None
 ) -> Grammar:
     """Only these labels may be neighbours.
@@ -302,11 +302,11 @@ def transitions(
 
     Examples
     --------
-    >>> rule = transitions({"stop": [None]}).bound(["go", "stop"])  # nothing follows a stop
+    >>> rule = neighbours({"stop": [None]}).bound(["go", "stop"])  # nothing follows a stop
     >>> rule.accepts(["go", "stop"]), rule.accepts(["stop", "go"])
     (True, False)
     """
-    return Grammar([constraint.transitions(allowed, options=RuleOptions(tape, weight=weight))])
+    return Grammar([constraint.neighbours(allowed, options=RuleOptions(tape, weight=weight))])
 
 
 # --- Several tapes -------------------------------------------------------------------------------

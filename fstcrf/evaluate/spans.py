@@ -68,6 +68,13 @@ class SpanScore:
         """F-score, in [0, 1]; 0 if no span is correct."""
         return _f_score(self.precision, self.recall, self.beta)
 
+    def __repr__(self) -> str:
+        return f"<SpanScore: {self._scores()}, {self.correct:,} of {self.gold:,} found>"
+
+    def _scores(self) -> str:
+        name = "F" if self.beta == 1.0 else f"F{self.beta:g}"
+        return f"{name} {self.f:.4f}, precision {self.precision:.4f}, recall {self.recall:.4f}"
+
     def to_dict(self) -> dict[str, float]:
         """Return counts and scores by name."""
         return {
@@ -165,9 +172,8 @@ class SpanReport:
         return self.conlleval()
 
     def __repr__(self) -> str:
-        scores = f"F {self.f:.4f}, precision {self.precision:.4f}, recall {self.recall:.4f}"
         spans = f"{self.phrases:,} span{'s' * (self.phrases != 1)}"
-        return f"<SpanReport: {scores}, {spans} of {len(self.types)} types>"
+        return f"<SpanReport: {self.overall._scores()}, {spans} of {len(self.types)} types>"  # noqa: SLF001
 
     def _repr_html_(self) -> str:
         """Return the scores as a table for notebooks."""
@@ -394,7 +400,8 @@ class TokenReport:
 
     def __repr__(self) -> str:
         size = f"{self.tokens:,} tokens, {len(self.labels)} labels"
-        return f"<TokenReport: accuracy {self.accuracy:.4f}, {size}>"
+        scores = f"accuracy {self.accuracy:.4f}, macro F {self.macro_f:.4f}"
+        return f"<TokenReport: {scores}, {size}>"
 
     def _repr_html_(self) -> str:
         """Return the scores, and the most frequent confusions, as tables for notebooks."""

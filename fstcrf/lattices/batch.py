@@ -75,8 +75,9 @@ class Lattices(many.Batch[LatticeT]):
 
         Parameters
         ----------
-        labels : sequence of L str, or mapping of int to str
-            In their order; of a mapping such as ``id2label`` that of its keys 0 to L − 1.
+        labels : sequence of L str, or mapping of id to str
+            In the order of the scores' last axis. A mapping such as ``id2label`` has the ids 0 to
+            L − 1 as keys: numbers, or the strings of a JSON file.
         scores : [B, T, L], or sequence of B [T_i, L]
             Natural-log scores, −inf forbids: NumPy's, torch's or JAX's arrays on the CPU, whatever
             has ``__array__`` or ``__dlpack__``. float32 and float64 are read where they lie;

@@ -124,6 +124,10 @@ class DenseRow(Taped):
         return Questions(self).nbest(n)  # a label sequence has one path
 
     def saying(self, said: Said) -> Self:
+        return self.restrict(self.masks(said))
+
+    def masks(self, said: Said) -> list[Bools]:
+        """Return the masks that allow given labels alone, bool [T, L] for each tape."""
         expected = "those of each tape"
         parts: Any = (said,) if len(self.tapes) == 1 else items_of(said, "the labels are", expected)
         parts = list(parts)
@@ -139,7 +143,39 @@ class DenseRow(Taped):
             if len(ids) != len(self):
                 raise ShapeError(f"{len(ids)} labels for {len(self)} tokens")
             masks.append(ids[:, None] == np.arange(topology.n_labels))
-        return self.restrict(masks)
+        return masks
+
+    def illegal(self, masks: Sequence[Bools], sentence: int) -> NoPathError:
+        """Return the error about gold labels without a path: the token, its labels, and the rule.
+
+        Parameters
+        ----------
+        masks : sequence of bool [T, L]
+            The gold labels of each tape; several at a token, or all, where it is not known.
+        sentence : int
+            Its number, for the message.
+        """
+        why = self.restrict(masks).engine.no_path(0)
+        token, reason = why.position, why.reason
+        if token is None or not len(self):
+            return NoPathError(f"the gold labels are illegal: {reason}", sentence=sentence)
+        said = [self._shown([mask[t] for mask in masks]) for t in range(token + 1)]
+        after = f"after {said[token - 1]}" if token else "at the start"
+        last = ", the last one," if token == len(self) - 1 else ""
+        breaks = f"breaks {' and '.join(why.constraints)}"
+        if not why.constraints:
+            breaks = f"has the score -inf{' or breaks the grammar' * bool(self.program.conjuncts)}"
+        message = f"the gold label {said[token]} {after}{last} {breaks}"
+        return NoPathError(message, position=token, sentence=sentence, constraints=why.constraints)
+
+    def _shown(self, allowed: Sequence[Bools]) -> str:
+        """Return the labels that a token may have, in words; of several tapes by tape."""
+        words = []
+        for tape, mask in zip(self.on, allowed, strict=True):
+            names = [tape.labels[k] for k in np.flatnonzero(mask).tolist()]
+            known = " or ".join(map(repr, names)) if len(names) < len(mask) else "(any)"
+            words.append(f"{tape.name} {known}" if len(self.tapes) > 1 else known)
+        return ", ".join(words)
 
     def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
         chains = [self.program.chain[tape].topology for tape in self.tapes]

@@ -39,10 +39,16 @@ def expanded(machine: Transducer, target: ArrayLike, score: ArrayLike) -> Transd
             f"failure arcs are {shapes[0]}, their scores {shapes[1]}, expected [{states}]"
         )
     if ahead.dtype.kind not in "iu" or ahead.min() < -1 or ahead.max() >= states:
-        raise ShapeError(f"failure arcs lead to states from 0 to {states - 1}; -1: there is none")
+        raise ShapeError(
+            "a failure arc leads to no state of the machine: expected 0 to "
+            f"{states - 1}, or -1 for a state without a failure arc"
+        )
     if (machine.input < 0).any():
         state = int(machine.source[machine.input < 0][0])
-        raise OptionError(f"state {state} has an arc without input: what it fails at is not clear")
+        raise OptionError(
+            f"state {state} has an arc that reads epsilon: with failure arcs, every arc "
+            "must read a symbol"
+        )
     own = np.argsort(machine.source, kind="stable")
     cuts = np.searchsorted(machine.source[own], np.arange(states + 1))
     arcs: list[Ints] = [np.zeros(0, dtype=np.int32)] * states
@@ -93,7 +99,7 @@ def _nearest_first(ahead: list[int]) -> list[int]:
         while state >= 0 and not done[state]:
             if state in there:
                 names = " → ".join(map(str, [*way[way.index(state) :], state]))
-                raise OptionError(f"failure arcs go in a circle: {names}")
+                raise OptionError(f"failure arcs form a cycle: {names}")
             way.append(state)
             there.add(state)
             state = ahead[state]  # noqa: PLW2901

@@ -42,7 +42,9 @@ def from_grammar(
     path = str(source) if isinstance(source, Path) else None
     text = read_text(path) if path else str(source)
     if path is None and "=" not in text and text.strip().endswith(".grm"):
-        raise GrammarError(f"{text!r} is no text of a grammar; of a file: Path({text!r})")
+        raise GrammarError(
+            f"{text!r} is not the text of a grammar; to read a file, pass Path({text!r})"
+        )
     costs = dict(weights or {})
 
     def exported(costs: Mapping[str, float]) -> tuple[Transducer, list[str]]:
@@ -103,8 +105,11 @@ def _uses(
                 known[-1][there] = np.round((before[there] - after[there]) / step, 9) + 0.0
         if len(known) < 2 or not np.array_equal(known[0], known[1]):
             raise GrammarError(
-                f"the cost <?{name}> decides what the machine looks like: it stands where two ways "
-                "to read the same labels are made one, behind & or : or in input[x]",
+                (
+                    f"the value of the cost <?{name}> changes the structure of the machine, so "
+                    "the cost cannot stay open: move it out of the operands of & and :, and "
+                    "out of input[x] and output[x]"
+                ),
                 path=path,
             )
         there = before > -np.inf
@@ -139,7 +144,9 @@ def relation(  # noqa: PLR0911 (a case for each kind of expression)
         case syntax.Repetition(part, int(low), high) if not isinstance(high, str):
             return _repeated(relation(part, binding), low, high)
         case _:
-            raise expression.place.error("a relation stands where it cannot")
+            raise expression.place.error(
+                "a relation is not allowed here: expected an expression that writes nothing"
+            )
 
 
 def _repeated(part: Transducer, low: int, high: int | None) -> Transducer:
@@ -174,7 +181,8 @@ def _copied(acceptor_: Acceptor) -> Transducer:
 def _of_acceptor(acceptor_: Acceptor) -> Transducer:
     if len(acceptor_.tapes) > 1:
         raise GrammarError(
-            f"{acceptor_.name} reads the tapes {', '.join(acceptor_.tapes)}; a transducer reads one"
+            f"{acceptor_.name} reads the tapes {', '.join(acceptor_.tapes)}, but a "
+            "transducer reads one"
         )
     steps = _steps(acceptor_)
     rows = [(s, x, x, t, w) for s, ways in enumerate(steps) for x, t, w in ways]
@@ -226,7 +234,7 @@ def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
         final.append(done[0] + done[1])
         own, other = first[p] if p >= 0 else [], second[q] if q >= 0 else []
         if len(rows) + (len(own) + 1) * (len(other) + 1) > MAX_ARCS:
-            raise TooLargeError(f"it has more than {MAX_ARCS:,} pairs of labels")
+            raise TooLargeError(f"the relation has more than {MAX_ARCS:,} pairs of labels")
         for x, to, score in own:
             for y, onward, more in other:
                 go(place, x, y, (to, onward), score + more)
@@ -245,7 +253,7 @@ def _alternatives(value: Regular, binding: Binding) -> Transducer:
     """Return an expression as an acceptor with all its alternatives, without determinisation."""
     tape, symbols = binding.read()[0], binding.symbols()
     if len(binding.read()) > 1:
-        raise GrammarError("it reads several tapes; a transducer reads one")
+        raise GrammarError("the grammar reads several tapes, but a transducer reads one")
     arcs, last = nondeterministic(value, symbols, binding.flags, binding.part, tape)
     final = [-np.inf] * last + [0.0]
     rows = [(source, x, x, target, score) for source, x, target, score in arcs]

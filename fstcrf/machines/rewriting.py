@@ -24,7 +24,7 @@ def of_pairs(
         both = [(_labels(a), _labels(b)) for a, b in pairs]
     except (TypeError, ValueError):
         raise OptionError(
-            "pairs are (inputs, outputs): two sequences of labels, or two texts of labels"
+            "each pair must be (inputs, outputs): two sequences of labels, or two strings of labels"
         ) from None
     check_strings((x for pair in both for side in pair for x in side), "a label")
     values = [0.0] * len(both) if scores is None else real_array(scores, "scores").tolist()

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import (
     LabelSet,
     check_array,
+    check_counts,
     check_range,
     check_scores,
     check_symbols,
@@ -111,7 +112,7 @@ class Transducer:
             check_symbols(name, getattr(self, name))
         for name in ("tape", "reads"):
             if not isinstance(getattr(self, name), str | None):
-                raise OptionError(f"{name} is {getattr(self, name)!r}, expected a name, or None")
+                raise OptionError(f"{name} is {getattr(self, name)!r}, expected a string or None")
         if not len(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
@@ -127,10 +128,14 @@ class Transducer:
             check_range("transducer", name, getattr(self, name), limit, least)
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
+        size = len(self.source) + len(self.final)
+        for name, uses in self.named.items():
+            check_counts("transducer", f"named[{name!r}]", uses, size)
         self._settle()
         if self.tape is None and not self.is_acceptor:
             raise OptionError(
-                "an acceptor writes what it reads: name the tape that this one writes"
+                "this transducer writes other symbols than it reads, so it is not an "
+                "acceptor: name the tape that it writes with tape="
             )
 
     def _settle(self) -> None:
@@ -163,10 +168,12 @@ class Transducer:
         """Return what reads what this one reads, and writes what the other one writes then."""
         if isinstance(other, Transducer):
             return algebra.composed(self, other)
-        raise OptionError(f"{self!r} is a right operand: lattice @ transducer, tagger @ it")
+        raise OptionError(
+            f"{self!r} must be the right operand of @: lattice @ transducer, or tagger @ transducer"
+        )
 
     def __rand__(self, other: Never) -> Never:
-        raise OptionError(f"{self!r} is no grammar: compose it, lattice @ transducer")
+        raise OptionError(f"{self!r} is not a grammar: compose it, lattice @ transducer")
 
     def on(self, tape: str, writes: str | None = None) -> Self:
         """Return the same one that reads a tape, and writes another one where that is said."""
@@ -349,6 +356,7 @@ class Transducer:
         output_symbols: LabelSet,
         semiring: Semiring = "log",
         tape: str | None = "output",
+        named: Mapping[str, ArrayLike] | None = None,
     ) -> Self:
         """Return the transducer of arrays of any integer or float type.
 
@@ -361,20 +369,18 @@ class Transducer:
         final : [Q], optional
             Natural logs of ending; −inf: no path ends there. When absent, a path may end in every
             state that is there.
-        input_symbols, output_symbols : sequence of str, or mapping of int to str
-        semiring, tape
+        input_symbols, output_symbols : sequence of str, or mapping of id to str
+        semiring, tape, named
             As for the class.
 
         Raises
         ------
-        ShapeError, NumericError, OptionError
-            As the class; numbers that are no integers.
-        TooLargeError
-            Numbers of states far beyond the number of arcs.
+        ShapeError, NumericError, OptionError, TooLargeError
+            As the class; numbers that are no integers, or of states far beyond the number of arcs.
         """
         given = {"source": source, "input": input, "output": output, "target": target}
         return cls(
-            **exchange.columns(given, score, final),
+            **exchange.columns(given, score, final, named or {}),
             input_symbols=label_tuple(input_symbols, error=LabelError),
             output_symbols=label_tuple(output_symbols, error=LabelError),
             semiring=semiring,
@@ -628,12 +634,10 @@ class Transducer:
         ShapeError
             Another number of derivatives.
         """
-        size = len(self.score) + len(self.final)
-        gradient = real_array(gradient, "gradient")
+        size, gradient = len(self.score) + len(self.final), real_array(gradient, "gradient")
         if gradient.shape != (size,):
-            raise ShapeError(
-                f"gradient is {list(gradient.shape)}, expected [{size}]: arcs, then states"
-            )
+            found = list(gradient.shape)
+            raise ShapeError(f"gradient is {found}, expected [{size}]: arcs, then states")
         return {name: -float(uses @ gradient) for name, uses in self.named.items()}
 
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:

@@ -117,8 +117,8 @@ def _within(
     """Add the paths that first stay within some states to the paths out of them."""
     if log and len(states) > MAX_SUMMED:
         raise TooLargeError(
-            f"sums over the ways of {len(states):,} states that reach each other: expected at most "
-            f"{MAX_SUMMED:,}; minimize() it first"
+            f"cannot sum over the paths of {len(states):,} states that reach each "
+            f"other, at most {MAX_SUMMED:,} are supported: minimize() the machine first"
         )
     ends = [found[s] for s in states]
     if log and len(states) == 1:
@@ -162,8 +162,8 @@ def _best(states: list[int], loops: list[tuple[int, int, float]], found: list[fl
         taken += len(back[t])
         if taken > MAX_WAYS + 4 * len(loops):
             raise TooLargeError(
-                f"more than {MAX_WAYS:,} steps to the best ways of {len(states):,} states that "
-                "reach each other"
+                f"finding the best paths of {len(states):,} states that reach each other "
+                f"takes more than {MAX_WAYS:,} steps"
             )
         for s, w in back[t]:
             value = found[t] + w
@@ -176,7 +176,8 @@ def _best(states: list[int], loops: list[tuple[int, int, float]], found: list[fl
 
 def _infinite(state: int) -> NumericError:
     return NumericError(
-        f"what leads from state {state} to ends is together infinite: going round a cycle gains"
+        f"the paths from state {state} to a final state have an infinite sum: a "
+        "cycle has a score that is too high"
     )
 
 
@@ -200,7 +201,9 @@ def silent_ways(
     """
     plus: Callable[[tuple[float, float]], float] = together if log else max
     if len(source) > MAX_WAYS:
-        raise TooLargeError(f"{len(source):,} arcs without a symbol, expected up to {MAX_WAYS:,}")
+        raise TooLargeError(
+            f"the machine has {len(source):,} epsilon arcs, at most {MAX_WAYS:,} are supported"
+        )
     ways: list[dict[int, float]] = [{} for _ in needed]
     before: list[set[int]] = [set() for _ in needed]
     for s, t, w in zip(source.tolist(), target.tolist(), score.tolist(), strict=True):
@@ -212,7 +215,9 @@ def silent_ways(
         before[k].discard(k)
         total += len(before[k]) * len(onward)
         if total > MAX_WAYS:
-            raise TooLargeError(f"more than {MAX_WAYS:,} ways without symbols between states")
+            raise TooLargeError(
+                f"the machine has more than {MAX_WAYS:,} epsilon paths between states"
+            )
         ways[k] = {t: w + star for t, w in onward.items()}
         further = [(t, w) for t, w in ways[k].items() if t != k]
         for s in before[k] if onward else ():
@@ -234,5 +239,5 @@ def _repeated(loop: float, state: int, *, log: bool) -> float:
     """Return the weight of taking a cycle any number of times."""
     if loop > (-_CLOSE if log else _CLOSE):
         why = "the sum over which is infinite" if log else "which gains each time"
-        raise EpsilonCycleError(f"state {state} has a cycle without symbols {why}")
+        raise EpsilonCycleError(f"state {state} has an epsilon cycle {why}")
     return -math.log1p(-math.exp(loop)) if log else 0.0

@@ -311,8 +311,10 @@ def joined(
     taggers = [part for part in found if isinstance(part, Model | JointModel)]
     if len(taggers) < len(found):
         wrong = next(part for part in found if not isinstance(part, Model | JointModel))
+        advice = "; of an estimator, compose its .tagger_" if hasattr(wrong, "tagger_") else ""
         raise OptionError(
             f"cannot compose {wrong!r}: expected taggers (and maps between them), or lattices"
+            f"{advice}"
         )
     if weights is not None and len(weights) != len(taggers):
         raise OptionError(f"{len(weights)} weights for {len(taggers)} taggers")

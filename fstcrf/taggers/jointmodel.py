@@ -307,8 +307,8 @@ def _check_tapes(composition: JointModel) -> None:
     twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
     if twice is not None:
         raise OptionError(
-            f"two taggers write one tape: {', '.join(names)}; {twice!r} is there twice, train "
-            "or load one of its taggers with another tape="
+            f"two taggers write one tape: {', '.join(names)}; {twice!r} is there twice: train "
+            "one of them with another tape=, or rename it, tagger.renamed('pos')"
         )
 
 

@@ -144,6 +144,18 @@ class CRF(Model, Composable[list[str]]):
         """Return a tagger of a model."""
         return cls(*(getattr(model, field.name) for field in fields(Model)))
 
+    def renamed(self, tape: str) -> CRF:
+        """Return the same tagger with another name of its tape, so that it composes with others.
+
+        Raises
+        ------
+        OptionError
+            A name of a tape that it reads.
+        """
+        if any(tape == read.name for read in self.reads):
+            raise OptionError(f"the tagger reads a tape {tape!r}: give its own another name")
+        return replace(self, tape=tape)
+
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
         return models.KIND, *models.encoded(self)
@@ -331,6 +343,23 @@ class JointCRF(JointModel, Composition[LabelsT]):
         parts = {field.name: getattr(model, field.name) for field in fields(JointModel)}
         taggers = tuple(t if isinstance(t, CRF) else CRF.of(t) for t in model.taggers)
         return cls(**{**parts, "taggers": taggers})
+
+    def renamed(self, tape: str) -> JointCRF[LabelsT]:
+        """Return a tagger under a grammar with another name of its tape; as for `CRF.renamed`.
+
+        Raises
+        ------
+        OptionError
+            It has several tapes.
+        """
+        if len(self.tapes) > 1:
+            raise OptionError(f"tapes {', '.join(self.tapes)}: rename taggers, then compose them")
+        (only,), (old,) = self.taggers, self.tapes
+        conjuncts = tuple(
+            replace(one, tapes=tuple(tape if name == old else name for name in one.tapes))
+            for one in self.conjuncts
+        )
+        return replace(self, taggers=(only.renamed(tape),), conjuncts=conjuncts)
 
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""

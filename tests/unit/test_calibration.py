@@ -170,7 +170,7 @@ def test_the_temperature_of_sampled_labels_is_found(true: float) -> None:
 
 def test_a_temperature_is_for_labels_that_are_legal() -> None:
     made = lattices(3)
-    with pytest.raises(DataError, match="sentence 1: the lattice forbids"):
+    with pytest.raises(DataError, match="sentence 1, token 1: the gold label 'I-X'"):
         fit_temperature(made, [["O"], ["O", "I-X"], ["O"] * 3])
     with pytest.raises(ShapeError):
         fit_temperature(made, [["O"]])

@@ -102,7 +102,7 @@ def test_weights_tuned_on_held_out_data() -> None:
         (["pos.fstcrf", "none.fstcrf"], 1, "none.fstcrf: No such file or directory"),
         (["pos.fstcrf", "literal.fstcrf"], 2, "some of the taggers read columns, others attribute"),
         (["pos.fstcrf", "field.fstcrf", "--grammar", "none.grm"], 1, "none.grm: No such file"),
-        (["pos.fstcrf", "field.fstcrf", "--grammar", "bioo"], 1, "no grammar 'bioo' comes with"),
+        (["pos.fstcrf", "field.fstcrf", "--grammar", "bioo"], 1, "fstcrf ships no grammar 'bioo'"),
     ],
 )
 def test_bad_compositions(arguments: list[str], status: int, message: str) -> None:
@@ -156,7 +156,10 @@ GRAMMARS = [
     ('tape field;\nexport A =\n  "[B-DAYS]" any*;\n', ":3: no label 'B-DAYS'; the nearest are"),
     ("tape field;\nexport A = any - any;\n", ":2: export A accepts no sentence"),
     ("tape fields;\nexport A = any*;\n", ":2: export A: no tape 'fields'; the tapes are"),
-    ("export A = any*;\n", ":1: export A: there are the tapes 'pos', 'field'"),
+    (
+        "export A = any*;\n",
+        ":1: export A: it does not name the tape that it reads, one of 'pos', 'field'",
+    ),
     ("tape field;\nexport A = any* any;\nexport B = any**;;\n", ":3: "),
     (
         'tape field;\nexport A = "[O]" any*;\nexport B = "[B-DAY]" any*;\n',

@@ -9,7 +9,7 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Composition, Corpus, Grammar, Lattice, compose
-from fstcrf.constraints import at_most, label, never, pairs, transitions
+from fstcrf.constraints import at_most, label, neighbours, never, pairs
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError
 from fstcrf.taggers import JointCRF
 from tests.support.joint_cases import TEST, TRAIN, tagger, taggers, trained
@@ -136,7 +136,7 @@ def test_a_reader_alone_is_given_its_tape() -> None:
     """What no tagger of the composition writes is a column, as for the tagger itself."""
     pos, chunk = taggers("pair")
     data = [{**s, "pos": pos.tag(s)} for s in TEST]
-    under = chunk & transitions([("B", "I"), ("I", "O"), ("O", "B"), ("B", "B")])
+    under = chunk & neighbours([("B", "I"), ("I", "O"), ("O", "B"), ("B", "B")])
     assert compose(chunk).tag_all(data) == chunk.tag_all(data)
     assert under.tag_all(data) != chunk.tag_all(data)
     with_other = compose(chunk, tagger("alone").__class__.train(TRAIN, "ent", "U:%x[0,word]"))
@@ -238,7 +238,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: loosely(tagger("pos"), tagger("pos2")),
         OptionError,
-        "two taggers write one tape: pos, pos; 'pos' is there twice",
+        "two taggers write one tape: pos, pos; 'pos' is there twice: train",
     ),
     (lambda: of_pair(weights=(1,)), OptionError, "1 weights for 2 taggers"),
     (lambda: of_pair(weights=(1, -1)), OptionError, r"weights are \[1.0, -1.0\]"),
@@ -268,7 +268,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ),
     (lambda: loosely(tagger("pos"), grammar="x"), OptionError, "grammar is 'x', expected"),
     (lambda: of_pair(grammar=never(label("B"), tape="ner")), GrammarError, "'ner'"),
-    (lambda: of_pair(grammar=never(label("B"))), GrammarError, "say which"),
+    (lambda: of_pair(grammar=never(label("B"))), GrammarError, "does not name the tape"),
     (lambda: tagger("pos") & at_most(1, "Q"), GrammarError, "'Q'"),
     (
         lambda: (
@@ -304,7 +304,7 @@ def test_taggers_that_read_each_other() -> None:
     again = trained("chunk", "U:%x[0,word]")
     third = trained("pos", "U:%y[0,chunk]", again)
     for normalize in BOTH:
-        with pytest.raises(OptionError, match="read each other in a circle: chunk, pos"):
+        with pytest.raises(OptionError, match="tapes chunk, pos read each other in a cycle"):
             compose(second, third, normalize=normalize)  # type: ignore[call-overload]
 
 
@@ -314,5 +314,5 @@ def test_conjuncts_of_other_labels_are_refused() -> None:
     with pytest.raises(LabelError, match="bound to other labels than the tape 'pos' has"):
         JointCRF((pos,), (1.0,), (acceptor,))
     (acceptor,) = at_most(1, label("X")).bind({"chunk": ["X", "Y"]})
-    with pytest.raises(LabelError, match="reads the tape 'chunk'; there is 'pos'"):
+    with pytest.raises(LabelError, match="reads the tape 'chunk'; the tapes are 'pos'"):
         JointCRF((pos,), (1.0,), (acceptor,))

@@ -148,7 +148,9 @@ def test_one_tape() -> None:
     assert [a.tapes for a in found] == [("chunk",)] * 2
     assert [a.tapes for a in Grammar.from_text(text).bind(BIO)] == [("",)] * 2
     assert "no tape 'chunk'" in message(text, {"pos": ["O"], "ner": ["O"]})
-    assert "say which one it reads" in message('export X = "[O]";', {"a": ["O"], "b": ["O"]})
+    assert "does not name the tape that it reads" in message(
+        'export X = "[O]";', {"a": ["O"], "b": ["O"]}
+    )
 
 
 def test_several_tapes() -> None:
@@ -222,21 +224,21 @@ def test_syntax_is_checked_before_labels_are_known() -> None:
         ('export X = "[x];', "quotes that are not closed on this line"),
         ("export X = any $;", "<input>:1: unexpected '$'"),
         ("export X = any <one>;", "expected a number between < and >"),
-        ("export X = any <1> | any;", "unexpected '|' behind a weight; a weight belongs to all"),
+        ("export X = any <1> | any;", "unexpected '|' after a weight; a weight ends the whole"),
         ("export X = any{3,1};", "{3,1}: expected two numbers up to 1000, the smaller one first"),
         ("export X = any{2000};", "{2000,2000}: expected two numbers up to 1000"),
         ("export X = any{2000,};", "{2000,}: expected"),
-        ('export X = "x";', '<input>:1: "x": labels stand in brackets: "[LABEL]"'),
-        ('export X = "[x";', "labels stand in brackets"),
-        ('export X = "[x] y";', "labels stand in brackets"),
+        ('export X = "x";', '<input>:1: "x": a label must be in brackets: "[LABEL]"'),
+        ('export X = "[x";', "a label must be in brackets"),
+        ('export X = "[x] y";', "a label must be in brackets"),
         ("export X = Y;", "'Y' is not defined"),
         ("export Verbs = any; export X = verbs;", "'verbs' is not defined; the nearest are Verbs"),
         ("export X = contiguuous;", "the nearest are contiguous"),
-        ("export X = Y;\nY = any;", "'Y' is defined in line 2, behind or around its use"),
+        ("export X = Y;\nY = any;", "'Y' is used before its definition in line 2 is complete"),
         ("export X = any X;", "'X' is used in its own definition"),
         (
             "\nX = any\nX;export Y = X;",
-            "'X' is used in its own definition; no grammar is recursive",
+            "'X' is used in its own definition; a grammar cannot be recursive",
         ),
         ("func f[x] { return x f[x]; }\nexport X = f[any];", "'f' is used in its own definition"),
         ("X = any; X = any; export Y = X;", "'X' is defined twice, first in line 1"),
@@ -248,24 +250,24 @@ def test_syntax_is_checked_before_labels_are_known() -> None:
         ("func f[x] { return x; } export Y = f;", "'f' is a function: write f[...]"),
         ("func f[x] { return x; } export Y = f[any, any];", "f takes 1 arguments, not 2"),
         ("func f[x] { return x; } export Y = f[1];", "is a number, expected an expression"),
-        ("X = any; export Y = X[any];", "'X' is no function and takes no arguments"),
+        ("X = any; export Y = X[any];", "'X' is not a function and takes no arguments"),
         ("export Y = g[any];", "'g' is not defined"),
-        ('export Y = any - ("[x]" <1>);', "what stands behind a minus has weights"),
+        ('export Y = any - ("[x]" <1>);', "the right side of a minus has weights"),
         ("export Y = label[any];", 'label takes a regular expression in quotes: label["B-.*"]'),
-        ('export Y = label["B-("];', "'B-(' is no regular expression"),
-        ('export Y = at_most[1, label["B-("]];', "'B-(' is no regular expression"),
+        ('export Y = label["B-("];', "'B-(' is not a regular expression"),
+        ('export Y = at_most[1, label["B-("]];', "'B-(' is not a regular expression"),
         ('export Y = spans["NP"];', "'spans' names no labels here, only in a constraint"),
         (
             "export Y = at_most;",
-            'the arguments of at_most do not fit; an example: at_most[2, "NAME"]',
+            'wrong arguments for at_most, expected for example at_most[2, "NAME"]',
         ),
-        ('export Y = at_most["NP", 1];', "the arguments of at_most do not fit"),
-        ("export Y = at_most[1, bio];", "the arguments of at_most do not fit"),
-        ("export Y = bio[any];", "the arguments of bio do not fit; an example: bio"),
-        ('export Y = at_most[1, "a" "b"];', "labels stand in brackets"),
+        ('export Y = at_most["NP", 1];', "wrong arguments for at_most"),
+        ("export Y = at_most[1, bio];", "wrong arguments for at_most"),
+        ("export Y = bio[any];", "wrong arguments for bio, expected for example bio"),
+        ('export Y = at_most[1, "a" "b"];', "a label must be in brackets"),
         ('export Y = at_most[1, "[a]" "[b]"];', "expected labels, types, classes of labels, or a"),
         ('export Y = at_most[1, "[a][b]"];', '"[a][b]": expected one label here'),
-        ('export Y = at_most[1, "[a"];', "labels stand in brackets"),
+        ('export Y = at_most[1, "[a"];', "a label must be in brackets"),
         ('export Y = at_most[1, bio "[b]"];', "expected labels, types"),
         ('export Y = at_most[20000, "NP"];', "expected a whole number from 0 to 10000"),
         (
@@ -298,12 +300,15 @@ def test_messages_without_labels(text: str, expected: str) -> None:
         ("export X = any any - any{2};", "<input>:1: export X accepts no sentence"),
         ('export X = label["Q"]*;', 'accepts no sentence; no label is in label["Q"]'),
         ('export X = "" - "";', "export X accepts no sentence"),
-        ("\nexport X = never[any];", "<input>:2: never(any) accepts nothing"),
+        ("\nexport X = never[any];", "<input>:2: never(any) accepts no sequence"),
         (
             'export X = ("" <-1>)* any;',
             "a loop that reads no label has a negative weight, a reward",
         ),
-        ('export X = any - at_most[0, "NP", <1>];', "a soft constraint stands behind a minus"),
+        (
+            'export X = any - at_most[0, "NP", <1>];',
+            "the right side of a minus is a soft constraint",
+        ),
         (
             'export X = ("[O]" <1>)* ("[O]" "[B-NP]")? | ("[O]" <2>)* "[O]" "[B-VP]";',
             "export X is too large: more than 10000 states; are there two ways to read the same",
@@ -319,7 +324,7 @@ def test_messages_about_labels(text: str, expected: str) -> None:
 
 def test_a_grammar_that_comes_with_fstcrf() -> None:
     assert Grammar.shipped("bio", BIO).accepts(["B-NP", "I-NP"])
-    with pytest.raises(GrammarError, match="no grammar 'boi' comes with fstcrf; there are bio"):
+    with pytest.raises(GrammarError, match="fstcrf ships no grammar 'boi', only bio"):
         Grammar.shipped("boi")
 
 

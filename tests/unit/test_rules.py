@@ -71,10 +71,10 @@ def test_matches_are_counted_where_they_end(pattern: str, labels: str, matches: 
         ('export X = each["[O]" <2>, <1>];', "has weights"),
         ('export X = each[label["Z"], <1>];', 'matches nothing; no label is in label["Z"]'),
         ('export X = each["[Z]", <1>];', "no label 'Z'"),
-        ("export X = each[2, <1>];", "do not fit"),
+        ("export X = each[2, <1>];", "wrong arguments for each"),
         ('export X = each["[O]", <1>, tape=t];', "no option 'tape'"),
-        ('export X = each["[O]", <?>];', "the cost <?> is open"),
-        ('export X = "[O]" <?>;', "<?> is the cost of a pattern or constraint"),
+        ('export X = each["[O]", <?>];', "the cost <?> has no value yet"),
+        ('export X = "[O]" <?>;', "<?> can only be the cost of a pattern or constraint"),
         ('export X = each[at_most[1, "NP", <1>] any, <1>];', "soft constraint"),
     ],
 )
@@ -89,8 +89,11 @@ def test_patterns_that_are_refused(text: str, message: str) -> None:
     ("rules", "message"),
     [
         ('export X = each["[O]", <1>];', "no cost is open"),
-        (f"{RULE}\nA = each['[O]', <?>];".replace("'", '"'), "an open cost, <?>, stands in an"),
-        ('export X = (each["[O]", <?>] | any)*;', "stands in an export of its own"),
+        (
+            f"{RULE}\nA = each['[O]', <?>];".replace("'", '"'),
+            "an open cost <?> needs its own export",
+        ),
+        ('export X = (each["[O]", <?>] | any)*;', "needs its own export"),
         ('A = each["[O]", <?>];\nexport X = A;\nexport Y = A;', "share one open cost"),
         ('export X = each["[Q]", <?>];', "no label 'Q'"),
         ('tape word, tag;\nexport X = each["[lemma=a]", <?>];', "expected tape=label"),

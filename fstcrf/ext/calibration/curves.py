@@ -36,6 +36,7 @@ from fstcrf.errors import (
 from fstcrf.ext.calibration.events import Events
 from fstcrf.files import atomic_write, path_name
 from fstcrf.lattices import Lattice, log_partition
+from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.paths import said_by_tapes
 from fstcrf.lazy import optional
 
@@ -404,9 +405,13 @@ def _gold_scores(
             raise type(error)(f"sentence {len(only)}: {error}") from None
     scores = log_partition(only, threads=threads)
     for number in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
+        row, token, what = mine[number].row, None, "the lattice forbids the gold labels"
+        if isinstance(row, DenseRow):
+            why = row.illegal(row.masks(said_by_tapes(gold[number], row.tapes)), number)
+            token, what = why.position, why.reason
         raise DataError(
-            "the lattice forbids the gold labels: convert them where they are of another scheme, "
-            "else leave the sentence out",
+            f"{what}; convert labels of another scheme, else leave the sentence out",
             sentence=number,
+            token=token,
         )
     return scores

@@ -33,7 +33,6 @@ from fstcrf.ext.tokens.files import (
     DecoderFile,
     grammar_of,
     machines,
-    numbered,
     read_file,
 )
 from fstcrf.ext.tokens.pieces import PieceRows, Pieces, read_document
@@ -105,7 +104,7 @@ class TokenDecoder:
 
     Parameters
     ----------
-    id2label : mapping of int to str, or sequence of L str
+    id2label : mapping of id to str, or sequence of L str
         ``model.config.id2label``: the labels in the order of the logits. Keys may be the digits
         that a JSON file has.
     scheme : str, optional
@@ -157,7 +156,7 @@ class TokenDecoder:
 
     def __init__(
         self,
-        id2label: LabelSet | Mapping[str, str],
+        id2label: LabelSet,
         scheme: str | None = None,
         *,
         grammar: Grammar | None = None,
@@ -168,7 +167,7 @@ class TokenDecoder:
         pieces: PieceRule = "all",
         names: LabelNames | None = None,
     ) -> None:
-        self.labels = usual_names(numbered(id2label), names)
+        self.labels = usual_names(id2label, names)
         table = named_scheme(scheme_of(self.labels) if scheme is None else scheme)
         if not table.strict:
             raise OptionError(f"scheme {scheme!r}, expected one of {', '.join(STRICT)}")
@@ -335,20 +334,21 @@ class TokenDecoder:
         """
         batch = self._batch(documents, 1)
         _check_gold(gold, len(batch.words))
-        found = []
-        for k, (rows, spans) in enumerate(zip(batch.words, gold, strict=True)):
-            mine = []
-            for start, end, kind in spans:
-                first = int(np.searchsorted(rows.end, start, side="right"))
-                last = int(np.searchsorted(rows.start, end, side="left"))
-                if first >= last:
-                    raise DataError(f"document {k}: span {start} to {end} takes in no word")
-                mine.append((first, last, kind))
-            try:
-                found.append(labels_from_spans(mine, len(rows.start), self.scheme))
-            except DataError as error:
-                raise DataError(f"document {k}, by words: {error}") from None
-        return found
+        return [self._spelt(batch, k, spans) for k, spans in enumerate(gold)]
+
+    def _spelt(self, batch: WordBatch, k: int, spans: GoldText) -> list[str]:
+        """Return the labels of the words of a document that spans of characters spell."""
+        rows, mine = batch.words[k], []
+        for start, end, kind in spans:
+            first = int(np.searchsorted(rows.end, start, side="right"))
+            last = int(np.searchsorted(rows.start, end, side="left"))
+            if first >= last:
+                raise DataError(f"document {k}: span {start} to {end} takes in no word")
+            mine.append((first, last, kind))
+        try:
+            return labels_from_spans(mine, len(rows.start), self.scheme)
+        except DataError as error:
+            raise DataError(f"document {k}, by words: {error}") from None
 
     def _read(self, documents: Iterable[Pieces] | _Read) -> _Read:
         if isinstance(documents, _Read):
@@ -433,7 +433,8 @@ class TokenDecoder:
         -----
         LabelWarning
             Gold spans that cannot be found: of types that are no label, that begin or end within a
-            word, or of more or fewer words than the labels of their type can spell.
+            word, of more or fewer words than the labels of their type can spell, or that break the
+            grammar together.
         """
         there, batch = _gold_sets(gold), self._batch(documents, threads)
         self._tell_of_gold(batch, there)
@@ -529,6 +530,30 @@ class TokenDecoder:
                 f"{counted(Counter(unspelt))}",
                 LabelWarning,
                 stacklevel=3,
+            )
+
+        if self.grammar is not None:
+            self._tell_of_broken(self.grammar.bound(self.labels), batch, gold)
+
+    def _tell_of_broken(self, grammar: Grammar, batch: WordBatch, gold: Sequence[set[Key]]) -> None:
+        """Count the documents whose gold spans break the grammar together, in one warning."""
+        broken = {}
+        for k, one in enumerate(gold):
+            known = [span for span in one if batch.size(k, *span[:2])]
+            labels = self._spelt(batch, k, known)
+            if {*labels} <= {*self.labels} and not grammar.accepts(labels):
+                broken[k] = labels
+        for k, labels in list(broken.items())[:1]:
+            row: Any = batch.lattices[k].row
+            why = row.illegal(row.masks(labels), k)
+            place = (
+                f"document {k}" if why.position is None else f"document {k}, word {why.position}"
+            )
+            warnings.warn(
+                f"gold spans of {len(broken)} of {len(gold)} documents break the grammar, so some "
+                f"count as missed; the first: {place}: {why.reason}",
+                LabelWarning,
+                stacklevel=4,
             )
 
     def _spells(self, kind: str, size: int) -> bool:

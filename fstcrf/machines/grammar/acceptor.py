@@ -304,7 +304,7 @@ def _product_states(left: Ints, right: Ints, limit: int, name: str) -> tuple[Lon
         if len(number) > limit:
             raise TooLargeError(
                 f"the product {shortened(name)} has more than {limit} states, too many to "
-                "expand: constrain fewer labels at once"
+                "expand: use constraints over fewer labels"
             )
         frontier = np.asarray(fresh, dtype=np.int64)
     states = np.fromiter(number, dtype=np.int64, count=len(number))

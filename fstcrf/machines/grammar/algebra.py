@@ -125,7 +125,10 @@ def whole(parts: Parts, sets: LabelSets) -> Acceptor:
 def _hard(parts: Parts, sets: LabelSets) -> Acceptor:
     acceptor = whole(parts, sets)
     if acceptor.weighted:
-        raise GrammarError(f"{_shown(parts)} has scores; of its labellings alone: .support()")
+        raise GrammarError(
+            f"{_shown(parts)} has scores, expected a hard grammar: .support() drops the "
+            "scores and keeps the labellings"
+        )
     return acceptor
 
 

@@ -275,7 +275,10 @@ def together(several: Sequence[Regular], place: Place, *, every: bool) -> Regula
     if not every:
         return several[0] if len(several) == 1 else syntax.Union(tuple(several), place)
     if any(map(writes, several)):
-        raise place.error("a relation for all of a set: expected expressions that write nothing")
+        raise place.error(
+            "the intersection over a set contains a relation: expected expressions "
+            "that write nothing"
+        )
     whole = several[0]
     for part in several[1:]:
         whole = syntax.Intersection(whole, part, place)

@@ -47,7 +47,7 @@ def _scheme(name: str) -> _Form:
 def _machine(file: str, *, options: RuleOptions, folder: Path) -> Constraint:
     path = folder / file
     if "\0" in file:
-        raise GrammarError(f"{file!r} has a null character, so no file is called so")
+        raise GrammarError(f"{file!r} contains a null character, which no file name can have")
     try:
         check_regular(path)
         return constraint_from_machine(path, options.tape)
@@ -61,11 +61,14 @@ def _matches(pattern: Regular, *, options: RuleOptions, tapes: tuple[str, ...]) 
     """Return the constraint that scores each token at which a match of a pattern ends."""
     weight = options.weight
     if weight is None:
-        raise GrammarError("each needs a cost: each[x, <1.5>], or <?> where it is to be learned")
+        raise GrammarError("each needs a cost: each[x, <1.5>], or each[x, <?>] to learn it")
     if has_scores(pattern):
-        raise GrammarError("the pattern of each has weights; its cost is that of each match")
+        raise GrammarError(
+            "the pattern of each has weights, expected one without: the cost in "
+            "each[x, <cost>] counts once per match"
+        )
     if writes(pattern):
-        raise GrammarError("the pattern of each is a relation: say input[x] or output[x]")
+        raise GrammarError("the pattern of each is a relation: use input[x] or output[x]")
     return Constraint("each[…]", partial(_each, pattern, weight, tapes))
 
 
@@ -82,10 +85,12 @@ def _each(
     anywhere: Regular = syntax.Concatenation((around, pattern), place)
     parts = [part for part in leaves(pattern) if isinstance(part, Constrained)]
     if any(acceptor.weighted for part in parts for acceptor in binding.part(part)):
-        raise GrammarError("the pattern of each holds a soft constraint")
+        raise GrammarError("the pattern of each contains a soft constraint, expected a hard one")
     (matching,) = binding.acceptors(anywhere, "each")
     if matching.final[0] > -np.inf:
-        raise GrammarError("the pattern of each matches the empty sequence, so everywhere")
+        raise GrammarError(
+            "the pattern of each matches the empty sequence, so it would match everywhere"
+        )
     if is_empty(matching):
         raise GrammarError(f"the pattern of each matches nothing{binding.nothing(pattern)}")
     ends = (matching.final > -np.inf)[matching.target] & (matching.target >= 0)
@@ -125,7 +130,7 @@ def constrained(
     fits = len(values) == len(form.kinds) or (name == "contiguous" and not values)
     if not fits or not all(map(_fits, values, form.kinds)):
         shown = f"[{', '.join(_EXAMPLES[kind] for kind in form.kinds)}]" if form.kinds else ""
-        raise GrammarError(f"the arguments of {name} do not fit; an example: {name}{shown}")
+        raise GrammarError(f"wrong arguments for {name}, expected for example {name}{shown}")
     unknown = next((option for option in options if option not in form.options), None)
     if unknown is not None:
         raise GrammarError(f"{name} has no option {unknown!r}, only {', '.join(form.options)}")

@@ -126,7 +126,7 @@ class Constraint:
         for acceptor in acceptors:
             if is_empty(acceptor) and not (self.language and only_empty(acceptor)):
                 sizes = " and ".join(str(len(labels)) for labels in acceptor.labels)
-                raise GrammarError(f"{acceptor.name} accepts nothing over these {sizes} labels")
+                raise GrammarError(f"{acceptor.name} accepts no sequence of these {sizes} labels")
         return acceptors
 
 
@@ -368,9 +368,9 @@ def tagging_scheme(scheme: str | Scheme, *, options: RuleOptions) -> Constraint:
     return _touching(f"{name}()", partial(span_transitions, scheme=table), options, content)
 
 
-def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
+def neighbours(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     """Return the constraint on legal neighbours."""
-    title = "transitions(…)"
+    title = "neighbours(…)"
     if callable(allowed):
         return _touching(title, _Asked(allowed, {}), options, None)
     keys = frozenset(allowed) if isinstance(allowed, Mapping) else None
@@ -378,7 +378,7 @@ def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
         some = [(a, b) for a, following in allowed.items() for b in following]
     else:
         some = [(a, b) for a, b in allowed]
-    content = "transitions", tuple(some), keys, options
+    content = "neighbours", tuple(some), keys, options
     return _touching(title, partial(_legal, some, keys), options, content)
 
 
@@ -401,8 +401,8 @@ class _Asked:
             if self.allowed is None:
                 others = len(next(iter(self.answers)))
                 raise GrammarError(
-                    f"it was pickled with what its function says of {others} other labels, without "
-                    "the function: define that with def in a module"
+                    "it was pickled without its function, only with the function's results for "
+                    f"{others} other labels: define the function with def in a module"
                 )
             ends = (*labels, None)
             asked = [[bool(self.allowed(a, b)) for b in ends] for a in ends]

@@ -219,7 +219,9 @@ class Expansion:
         path = own.parent / statement.file
         chain = (*self.importing, own.resolve())
         if "\0" in statement.file:
-            raise place.error(f"{statement.file!r} has a null character, so no file is called so")
+            raise place.error(
+                f"{statement.file!r} contains a null character, which no file name can have"
+            )
         whole = resolved(path)
         if whole in chain:
             files = " → ".join(one.name for one in (*chain, path))
@@ -350,14 +352,18 @@ class Expansion:
             case _:
                 self._check_no_relation("-", left, right, place)
                 if has_scores(right):
-                    raise place.error("what stands behind a minus has weights")
+                    raise place.error(
+                        "the right side of a minus has weights, expected an expression without "
+                        "weights"
+                    )
                 return syntax.Difference(left, right, place)
 
     def _check_no_relation(self, sign: str, left: Regular, right: Regular, place: Place) -> None:
         if writes(left) or writes(right):
             raise place.error(
-                f"a relation stands beside {sign!r}, expected expressions that write nothing: "
-                "input[x] is what it reads, output[x] what it writes"
+                f"an operand of {sign!r} is a relation, expected expressions that write "
+                "nothing: use input[x] for the input side of a relation x, or output[x] "
+                "for its output side"
             )
 
     def _turned(self, part: Regular, side: syntax.Side, place: Place) -> Regular:
@@ -410,17 +416,16 @@ class Expansion:
         fits = len(texts) == len(call.arguments) == (2 if call.name == "values" else 1)
         if call.name not in _SETS or not fits:
             raise call.place.error(
-                f"{call.name}[…] is no set of symbols here; "
-                'there are {"NP", "VP"}, parts["B-(.*)"], label["B-.*"], and '
-                'values["tape", "Case=([^|]*)"]'
+                f'{call.name}[…] is not a set of symbols, expected one such as {{"NP", '
+                '"VP"}, parts["B-(.*)"], label["B-.*"], or values["tape", "Case=([^|]*)"]'
             )
         pattern = self._pattern(texts[-1], scope, call.place)
         _class(pattern, call.place)
         tape = texts[0] if len(texts) == 2 else None
         if tape is None and len(self.file.tapes) > 1:
             raise call.place.error(
-                f"there are the tapes {listed(self.file.tapes)}: say which, "
-                'values["tape", "Case=([^|]*)"]'
+                f"the grammar reads the tapes {listed(self.file.tapes)}: name one of them, "
+                'as in values["tape", "Case=([^|]*)"]'
             )
         if tape is not None and self.file.tapes and tape not in self.file.tapes:
             raise call.place.error(f"no tape {tape!r}; the tapes are {listed(self.file.tapes)}")
@@ -429,7 +434,7 @@ class Expansion:
     def _count(self, place: Place, scope: _Scope) -> None:
         self.expanded += scope.around is not None
         if self.expanded > MAX_EXPANDED:
-            raise place.error(f"functions stand for more than {MAX_EXPANDED:,} expressions")
+            raise place.error(f"the functions expand to more than {MAX_EXPANDED:,} expressions")
 
     def _labels(self, raw: str, place: Place, scope: _Scope) -> Regular:
         text = self._filled(raw, scope, place)
@@ -454,7 +459,7 @@ class Expansion:
                 return None
             names = self._names(syntax.Name(name, place), scope)
             if not isinstance(names, str):
-                raise place.error(f'{{{name}}}: expected one label or type, such as "NP", for it')
+                raise place.error(f'{{{name}}} must be replaced by one label or type, such as "NP"')
             return escape(names)
 
         return filled(raw, symbol)
@@ -496,7 +501,7 @@ class Expansion:
             raise place.error(f"{call.name} takes one relation: {call.name}[x]")
         meaning = self._find(call.name, scope, place)
         if not isinstance(meaning, _Function):
-            raise place.error(f"{call.name!r} is no function and takes no arguments")
+            raise place.error(f"{call.name!r} is not a function and takes no arguments")
         return self._applied(meaning, call, scope)
 
     def _applied(self, function: _Function, call: syntax.Call, scope: _Scope) -> Regular:
@@ -532,7 +537,7 @@ class Expansion:
             case _:
                 raise place.error(
                     f'{call.name} takes a regular expression in quotes: {call.name}["B-.*"]; a '
-                    f'parameter stands in braces there: {call.name}["B-{{t}}"]'
+                    f'parameter is written in braces: {call.name}["B-{{t}}"]'
                 )
         try:
             patterns = fields(self._pattern(raw, scope, place), self.file.tapes, unescape=False)
@@ -548,13 +553,13 @@ class Expansion:
         later = self.places.get(name)
         if later is not None and later[1:] < place[1:]:
             raise place.error(
-                f"{name!r} is used in its own definition; no grammar is recursive: write its "
-                "levels out, or nest transducers by Transducer.replace"
+                f"{name!r} is used in its own definition; a grammar cannot be recursive: "
+                "write its levels out, or nest transducers with Transducer.replace"
             )
         if later is not None:
             raise place.error(
-                f"{name!r} is defined in line {later.line}, behind or around its use; define it "
-                "before"
+                f"{name!r} is used before its definition in line {later.line} is complete: "
+                "define it in an earlier line"
             )
         if name in _ELSEWHERE:
             raise place.error(f"{name!r} is not defined: {_ELSEWHERE[name]}")
@@ -598,7 +603,8 @@ class Expansion:
     def _check_open(self, place: Place) -> None:
         if not self.open_costs:
             raise place.error(
-                "the cost <?> is open: learn it, fstcrf rules MODEL DATA FILE, or write a number"
+                "the cost <?> has no value yet: learn it with fstcrf rules MODEL DATA "
+                "FILE, or write a number"
             )
 
     def _argument(self, expression: syntax.Expression, scope: _Scope) -> Names | Constraint | int:

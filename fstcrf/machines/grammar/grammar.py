@@ -350,11 +350,13 @@ class Grammar:
 
     def _bound_sets(self) -> LabelSets:
         if self.labels is None:
-            raise GrammarError(f"{self} is not bound to labels; say which: .bound(labels)")
+            raise GrammarError(f"{self} is not bound to labels: bind it with .bound(labels)")
         return self.labels
 
     def __rmatmul__(self, other: Never) -> Never:
-        raise OptionError(f"{self} constrains what stands before it: lattice & grammar")
+        raise OptionError(
+            f"a grammar cannot be composed with @: constrain the lattice, lattice & {self}"
+        )
 
     def __repr__(self) -> str:
         return f"Grammar({' & '.join(part.name for part in self.constraints)})"
@@ -409,7 +411,7 @@ class Grammar:
         """
         sets = self.labels if labels is None else labels
         if sets is None:
-            raise GrammarError(f"{self} is not bound to labels; say which: .draw(labels=...)")
+            raise GrammarError(f"{self} is not bound to labels: pass them, .draw(labels=...)")
         return files.write_picture(pictures.acceptors_picture(self.bind(sets), str(self)), path)
 
     def accepts(self, labels: Labels) -> bool:
@@ -435,7 +437,7 @@ class Grammar:
             by_tape = dict.fromkeys(sets, labels)
         if by_tape.keys() != sets.keys():
             raise GrammarError(
-                f"a labelling of the tapes {listed(by_tape)}; {self} has {listed(sets)}"
+                f"the labelling has the tapes {listed(by_tape)}, but {self} reads {listed(sets)}"
             )
         by_tape = {tape: string_list(row, "label") for tape, row in by_tape.items()}
         for tape, own in sets.items():
@@ -457,9 +459,13 @@ def _itself(acceptor: Acceptor, sets: LabelSets) -> tuple[Acceptor, ...]:
     if acceptor.tapes == ("",) and len(sets) == 1:
         tape, labels = next(iter(sets.items()))
         if labels != acceptor.labels[0]:
-            raise GrammarError(f"tape {tape!r} does not have the labels it was made for")
+            raise GrammarError(
+                f"tape {tape!r} does not have the labels that the grammar was made for"
+            )
         return (acceptor if tape == "" else replace(acceptor, tapes=(tape,)),)
     for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
         if sets.get(tape) != labels:
-            raise GrammarError(f"tape {tape!r} does not have the labels it was made for")
+            raise GrammarError(
+                f"tape {tape!r} does not have the labels that the grammar was made for"
+            )
     return (acceptor,)

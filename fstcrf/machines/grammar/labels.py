@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arguments import LabelSet, is_by_tape, label_tuple
 from fstcrf.arrays import Bools
 from fstcrf.errors import GrammarError, OptionError, printable
 from fstcrf.lazy import made_once
@@ -27,19 +27,15 @@ LabelSets: TypeAlias = Mapping[str, tuple[str, ...]]
 
 def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
     """Return the label set of each tape; a single set belongs to the tape ``""``."""
-    by_tape = isinstance(labels, Mapping) and all(isinstance(key, str) for key in labels)
-    several: Mapping[Any, Any] = labels if isinstance(labels, Mapping) and by_tape else {"": labels}
+    several: Any = labels if is_by_tape(labels) else {"": labels}
     sets: dict[str, tuple[str, ...]] = {}
     if not several:
-        raise GrammarError("no tape to bind a grammar to")
+        raise GrammarError("cannot bind the grammar: no tapes are given")
     for tape in several:
         on = f"tape {tape!r}: " if tape else ""
         own = sets[tape] = label_tuple(several[tape], place=on, error=GrammarError)
         if not own:
-            raise GrammarError(f"{on}no labels to bind a grammar to")
-        if len(set(own)) < len(own):
-            twice = next(label for i, label in enumerate(own) if label in own[:i])
-            raise GrammarError(f"{on}label {twice!r} occurs twice in the label set")
+            raise GrammarError(f"{on}cannot bind the grammar: the label set is empty")
     return sets
 
 
@@ -49,8 +45,8 @@ def only_tape(sets: LabelSets, tape: str | None) -> str:
         return next(iter(sets))
     if tape is None:
         raise GrammarError(
-            f"there are the tapes {listed(sets)}; say which one it reads: tape=..., of a file "
-            "TAPE=FILE in the shell and in pipelines"
+            f"it does not name the tape that it reads, one of {listed(sets)}: give "
+            "tape=..., or TAPE=FILE in the shell and in pipelines"
         )
     if tape not in sets:
         raise GrammarError(f"no tape {tape!r}; the tapes are {listed(sets)}")
@@ -100,7 +96,7 @@ class Matching:
         try:
             re.compile(self.pattern)
         except (re.error, OverflowError, RecursionError) as error:
-            raise GrammarError(f"{self.pattern!r} is no regular expression: {error}") from None
+            raise GrammarError(f"{self.pattern!r} is not a regular expression: {error}") from None
 
     def __str__(self) -> str:
         return f'{"optional" if self.optional else "label"}("{self.pattern}")'
@@ -117,7 +113,7 @@ class Spans:
     type: str
 
     def __str__(self) -> str:
-        return f'spans("{self.type}")'
+        return f'span("{self.type}")'
 
 
 ANY = Matching("(?s:.*)")
@@ -147,7 +143,7 @@ def label(pattern: str, *, optional: bool = False) -> Matching:
     return Matching(pattern, optional)
 
 
-def spans(kind: str) -> Spans:
+def span(kind: str) -> Spans:
     """Return the spans of a type, even if a label has the same name."""
     return Spans(kind)
 
@@ -162,7 +158,7 @@ def frozen(names: Names) -> str | Matching | Spans | tuple[str | Matching | Span
     for name in several:
         if not isinstance(name, str | Matching | Spans):
             raise OptionError(
-                f"{name!r} is no name: expected a label, a type, label(...), spans(...), or a list"
+                f"{name!r} is no name: expected a label, a type, label(...), span(...), or a list"
             )
     return cast("tuple[str | Matching | Spans, ...]", several)
 

@@ -54,8 +54,8 @@ def _parsed(text: str, path: str | None, weights: Weights) -> tuple[Constraint, 
     relation = next((export for export in exports if writes(export.value)), None)
     if relation is not None:
         raise relation.place.error(
-            f"{relation.name} is a relation, which writes: it is no grammar, but a transducer, "
-            "Transducer.from_grammar"
+            f"{relation.name} is a relation, not a constraint: build a transducer from "
+            "it with Transducer.from_grammar"
         )
     return tuple(
         Constraint(
@@ -100,7 +100,7 @@ def parse_export(
     expansion.check_weights()
     if name is None and len(exports) > 1:
         raise GrammarError(
-            f"there are the exports {listed(exports)}: say which, export=", path=path
+            f"the grammar has the exports {listed(exports)}: choose one with export=", path=path
         )
     name = next(iter(exports)) if name is None else name
     if name not in exports:
@@ -139,7 +139,8 @@ def parse_rules(text: str, path: str | None = None) -> tuple[Rule, ...]:
         span = value.learned if isinstance(value, Constrained) else None
         if span is not None and any(rule.span == span for rule in rules):
             raise export.place.error(
-                "two exports share one open cost, <?>: write the pattern out twice"
+                "two exports share one open cost <?>: repeat the pattern, with its own "
+                "<?>, in each export"
             )
         bind = partial(bound_export, export, file.tapes, short)
         constraint_ = Constraint(f"{short}: {export.name}", bind)
@@ -147,7 +148,7 @@ def parse_rules(text: str, path: str | None = None) -> tuple[Rule, ...]:
     unused = expansion.open_costs_met.keys() - {rule.span for rule in rules}
     if unused:
         raise expansion.open_costs_met[min(unused)].error(
-            "an open cost, <?>, stands in an export of its own: export NAME = each[x, <?>];"
+            "an open cost <?> needs its own export: export NAME = each[x, <?>];"
         )
     return tuple(rules)
 
@@ -162,5 +163,5 @@ def shipped_grammar(name: str) -> Path:
     names = sorted(path.stem for path in folder.glob("*.grm"))
     if name not in names:
         close = get_close_matches(name, names, n=3) or names
-        raise GrammarError(f"no grammar {name!r} comes with fstcrf; there are {', '.join(close)}")
+        raise GrammarError(f"fstcrf ships no grammar {name!r}, only {', '.join(close)}")
     return folder / f"{name}.grm"

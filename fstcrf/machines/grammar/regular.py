@@ -212,7 +212,7 @@ def nondeterministic(
         read = [-1] if reads == _SILENT else [x for kind in kinds for x in of_kind[kind]]
         arcs += [(source, label, target, score) for label in read]
         if len(arcs) > MAX_ARCS:
-            raise TooLargeError(f"it has more than {MAX_ARCS:,} arcs")
+            raise TooLargeError(f"the expression has more than {MAX_ARCS:,} arcs")
     return arcs, whole.n_states - 1
 
 
@@ -267,10 +267,11 @@ def _check_one_path(part: Symbol | Constrained, automaton: Automaton, names: Seq
         return
     labelling = sequence_shown([names[k] for k in witness])
     raise GrammarError(
-        f"{part.constraint.name} is of the log semiring, which sums over all paths of a labelling; "
-        f"here {labelling} has several, of which the best counts: "
-        'let it count in the machine, too, pynini.arcmap(fst, map_type="to_standard"), or have '
-        "labellings read in one way only"
+        f"{part.constraint.name} has the log semiring, which sums over all paths of "
+        f"a labelling, but an expression uses the best path, and {labelling} has "
+        "several paths: use the best path in the machine as well, "
+        'pynini.arcmap(fst, map_type="to_standard"), or make the expression '
+        "unambiguous"
     )
 
 
@@ -536,7 +537,9 @@ class _Building:
         """Return the pairs of a state of the left side and one of the right side, completed."""
         taken = _smallest(right, self.classes, "the right side of a minus")
         if taken.weighted:
-            raise GrammarError("a soft constraint stands behind a minus")
+            raise GrammarError(
+                "the right side of a minus is a soft constraint, expected a hard one"
+            )
         walk = _Walk(taken, self.classes)
         scores = [-np.inf if final > -np.inf else 0.0 for final in taken.final.tolist()]
         return self._paired(left, walk, [*scores, 0.0], "the two sides of a minus")

@@ -250,7 +250,7 @@ def cut(raw: str) -> list[str]:
     while at < end:
         symbol = _SYMBOL.match(raw, at)
         if symbol is None:
-            raise GrammarError(f'"{raw}": labels stand in brackets: "[LABEL]"')
+            raise GrammarError(f'"{raw}": a label must be in brackets: "[LABEL]"')
         symbols.append(symbol[1])
         at = symbol.end()
     return symbols
@@ -402,8 +402,8 @@ def _fail(error: UnexpectedInput, text: str, path: str | None) -> NoReturn:
             message = f"unexpected {str(error.token)!r}"
             if text[: error.token.start_pos or 0].rstrip().endswith(">"):
                 raise place.error(
-                    f"{message} behind a weight; a weight belongs to all of the expression that "
-                    "it ends: put parentheses around that"
+                    f"{message} after a weight; a weight ends the whole expression before it: "
+                    "put the expression and its weight in parentheses"
                 ) from None
     if isinstance(error, UnexpectedToken) and error.token.type == "COLON":
         message += "; ':' binds less than '|', so each pair has parentheses: (x : y) | (z : w)"
@@ -514,8 +514,8 @@ class _Builder:
         text = str(weight)[1:-1].strip()
         if text == "?":
             raise place.error(
-                "<?> is the cost of a pattern or constraint: each[x, <?>], at_most[1, x, <?>]; "
-                "here a cost that is not known yet has a name: <?name>"
+                "<?> can only be the cost of a pattern or constraint, as in each[x, <?>] "
+                "or at_most[1, x, <?>]; name an open cost here: <?name>"
             )
         return Weighted(part, text[1:] if text[0] == "?" else _cost(weight, place), place)
 
@@ -523,7 +523,7 @@ class _Builder:
         token = children[0]
         text = str(token)[1:-1].strip()
         if text[0] == "?" and text != "?":
-            raise place.error(f"{token}: a cost with a name belongs to an expression: x {token}")
+            raise place.error(f"{token}: a named cost must follow an expression: x {token}")
         cost = None if text == "?" else _cost(token, place)
         return Cost(cost, place, (token.start_pos or 0, token.end_pos or 0))
 

@@ -168,7 +168,7 @@ def reading_order(reads: Mapping[str, Collection[str]]) -> tuple[str, ...]:
         waiting = [tape for tape in reads if tape not in order]
         ready = next((tape for tape in waiting if set(reads[tape]) <= set(order)), None)
         if ready is None:
-            raise OptionError(f"tapes read each other in a circle: {', '.join(waiting)}")
+            raise OptionError(f"the tapes {', '.join(waiting)} read each other in a cycle")
         order.append(ready)
     return tuple(order)
 

@@ -133,7 +133,7 @@ class AllowedLabels:
         self, constraints: Sequence[Acceptor], values: Sequence[Floats]
     ) -> kernel.SearchResult:
         if self._left <= 0:
-            raise TooLargeError("too many states to explain an error")
+            raise TooLargeError("too many states to explain the contradiction")
         conjunction = kernel.Conjunction(self._machine, readers(constraints, self._labels))
         bound = self._bound(self.program, values)
         searched = kernel.lazy_paths(bound, conjunction, 1, kernel.Budget(states=_SEARCHED))

@@ -149,14 +149,14 @@ def _check_tapes(acceptor: Acceptor, known: Mapping[str, Chain]) -> None:
     for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
         if tape not in known:
             raise LabelError(
-                f"the grammar {acceptor.name} reads the tape {tape!r}; there is "
+                f"the grammar {acceptor.name} reads the tape {tape!r}; the tapes are "
                 f"{', '.join(map(repr, known))}"
             )
         if labels != known[tape].labels:
             other = sorted(set(labels) ^ set(known[tape].labels))[:5]
             raise LabelError(
-                f"the grammar {acceptor.name} was bound to other labels than the tape {tape!r} "
-                f"has: {', '.join(other) or 'in another order'}"
+                f"the grammar {acceptor.name} was bound to other labels than the tape "
+                f"{tape!r} has: {', '.join(other) or 'in another order'}"
             )
 
 
@@ -226,10 +226,10 @@ def multiplied(
         whole = reduce(product, conjuncts)
     except TooLargeError:
         raise TooLargeError(
-            f"the grammar has more than {limit:,} states when its {len(conjuncts)} conjuncts are "
-            "multiplied out, which log Z, marginals, samples, normalize='chain' and "
-            "search='expanded' need; best and n-best paths of a product do not, and confidence() "
-            "bounds their probabilities"
+            f"the grammar has more than {limit:,} states when its {len(conjuncts)} "
+            "conjuncts are multiplied out, too many for log Z, marginals, samples, "
+            "normalize='chain' and search='expanded'; best and n-best paths of a "
+            "product still work, and confidence() bounds their probabilities"
         ) from None
     meant = whole.final[0] > -np.inf and any(map(grammars.acceptor.only_empty, conjuncts))
     if grammars.is_empty(whole) and not meant:
@@ -271,7 +271,7 @@ def kernel_residual(
     if len(edges) * cells > _MAX_ENTRIES:
         raise TooLargeError(
             f"the grammar {acceptor.name} has {len(edges):,} edges over {cells:,} "
-            "combinations of labels: too many to run; let it read fewer tapes"
+            "combinations of labels: too many to run: make it read fewer tapes"
         )
     value = np.full((len(edges), cells), -np.inf)
     value[edge, np.nonzero(legal)[1]] = score.reshape(-1, cells)[legal]

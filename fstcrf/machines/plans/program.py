@@ -113,7 +113,7 @@ class Program:
         self.tapes = tuple(chain.name for chain in self.chains)
         self.chain = dict(zip(self.tapes, self.chains, strict=True))
         if len(self.chain) < len(self.chains):
-            raise OptionError(f"tapes need distinct names, these are {', '.join(self.tapes)}")
+            raise OptionError(f"tapes need distinct names, got {', '.join(self.tapes)}")
         self.axes = Axes(self.chain)
         self.inputs = tuple(_inputs(self.chains, self.couplings))
 
@@ -379,9 +379,10 @@ class Program:
         more = f" × {residual:,} (grammar)" if residual > 1 else ""
         cost = cells * sum(self.shape)
         raise TooLargeError(
-            f"the product has {cells:,} joint states at every token, {parts}{more}, more than "
-            f"{MAX_CELLS:,}, and takes some {cost:,} operations a token: compose fewer tapes, use "
-            "smaller label sets or a grammar with fewer states, or decode with normalize='chain'"
+            f"the product has {cells:,} joint states at every token, {parts}{more}, "
+            f"more than {MAX_CELLS:,}, and needs about {cost:,} operations per token: "
+            "compose fewer tapes, use smaller label sets or a grammar with fewer "
+            "states, or decode with normalize='chain'"
         )
 
 

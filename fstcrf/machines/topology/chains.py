@@ -39,7 +39,7 @@ def chain_topology(
 
     Parameters
     ----------
-    labels : sequence of str, or mapping of int to str
+    labels : sequence of str, or mapping of id to str
         The labels; a string is a sequence of letters. Their order decides ties.
     order : {0, 1, 2}
         How many earlier labels a potential sees.
@@ -56,7 +56,7 @@ def chain_topology(
         Another order, no or repeated labels, no legal pair, or more arcs than can be handled.
     """
     names = tuple(labels) if isinstance(labels, str) else label_tuple(labels)
-    if not names or len(set(names)) != len(names):
+    if not names or len(set(names)) != len(names):  # the letters of a text
         raise OptionError("labels must be distinct, and at least one")
     legal = allowed if allowed is not None else (lambda _a, _b: True)
     if order == 2:
@@ -91,8 +91,8 @@ def check_pairs(n_labels: int) -> None:
     needed = _PAIR_BYTES * n_labels * n_labels
     if needed > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
         raise OptionError(
-            f"{n_labels:,} labels: all pairs of them take {needed / 1e9:,.0f} GB of memory, more "
-            "than there is; are they labels, or words?"
+            f"{n_labels:,} labels: their pairs take {needed / 1e9:,.0f} GB, more memory "
+            "than this machine has; check that the column holds labels, not words"
         )
 
 
@@ -131,13 +131,16 @@ def _histories(
     if start_label is not None and start_label not in names:
         raise OptionError(f"start label {start_label!r} is not a label")
     if START in names:
-        raise OptionError(f"order 2 keeps the label {START!r} for the start of a sentence")
+        raise OptionError(f"order 2 reserves the label {START!r} for the start of a sentence")
     pairs: list[tuple[str, str]] = []
     if start_label is None:
         pairs += [(START, c) for c in names if legal(None, c)]
     pairs += [(a, b) for a, b in product(names, repeat=2) if legal(a, b)]
     if not pairs:
-        raise OptionError("every label is forbidden at the start and behind every other")
+        raise OptionError(
+            "every label is forbidden at the start and after every other label, so no "
+            "label sequence is left"
+        )
     # Among states of one label ties go by state: sort by label first, then by history.
     return sorted(pairs, key=lambda pair: (rank[pair[1]], rank[pair[0]]))
 
@@ -151,7 +154,7 @@ def _pair_arcs(pairs: Sequence[tuple[str, str]], n_labels: int) -> Ints:
     if n_arcs > MAX_ARCS:
         raise OptionError(
             f"order 2 over {n_labels} labels has {n_arcs} arcs, more than {MAX_ARCS}; "
-            "use order 1 or a scheme that forbids successions"
+            "use order 1, or a scheme that forbids transitions"
         )
     arcs = [(s, t) for s, (_, b) in enumerate(pairs) for t in by_first.get(b, ())]
     return np.asarray(arcs, dtype=np.int32).reshape(-1, 2)

@@ -258,7 +258,7 @@ def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
 
     Parameters
     ----------
-    labels : sequence of L str, or mapping of int to str
+    labels : sequence of L str, or mapping of id to str
         The labels.
     scheme : str or Scheme
         Their scheme.
