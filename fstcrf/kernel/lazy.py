@@ -32,7 +32,7 @@ _MOST_OPERATIONS = 1 << 31
 """Largest allowance a token: the operations of a sentence must fit into an int64."""
 
 _MOST_ROOMS = 1 << 30
-"""Largest capacity of an arena: visits have 31-bit numbers."""
+"""Largest capacity of an arena: visits are numbered in 32 bits."""
 
 _MOST_SPARE = 4_000_000
 """Largest scratch for a product that is kept from call to call, in float64 numbers."""

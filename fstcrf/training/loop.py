@@ -327,7 +327,10 @@ class Outcome:
 
 
 class _Best:
-    """Stores the weights with the best score; without scores, the last and the least ones."""
+    """Stores the weights with the best score.
+
+    Without scores, it stores the last weights, and the weights with the least value.
+    """
 
     def __init__(self, optimiser: Optimiser) -> None:
         self.theta, self.score, self.iteration = snapshot(optimiser), -np.inf, 0
@@ -506,7 +509,7 @@ class _Course:
         Returns
         -------
         str
-            Note for the user; with `quiet`, empty unless the file cannot be written.
+            With `quiet`, the reason if the file cannot be written; otherwise empty.
         """
         if checkpoint is None or not self._whole or self.iteration == self._begun:
             return ""

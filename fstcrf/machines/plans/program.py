@@ -78,11 +78,10 @@ class Program:
     conjuncts : sequence of Acceptor
         The grammar, bound to the labels of the tapes.
     search : {"auto", "lazy", "expanded"}
-        Whether best paths are found over the whole product, or by lazy search in the part of the
-        grammar that cannot be folded. auto: lazily from `LAZY_FROM` residual states on, with the
-        product as a fallback if `Expansion` can afford it. Sums (log Z, marginals, samples) always
-        need the whole product.
-
+        Method for best paths: over the whole product, or by lazy search in the part of the grammar
+        that cannot be folded. auto: over the product if it costs at most `LAZY_FROM` times the
+        cheapest search, otherwise lazily, with the product as a fallback if `Expansion` can afford
+        it. Sums (log Z, marginals, samples) always need the whole product.
     budget : Budget, optional
         Default budget of lazy searches.
 
@@ -125,7 +124,7 @@ class Program:
         """Score of a sentence without tokens; −inf if the grammar rejects it.
 
         Its only labelling is the empty one. Potentials belong to tokens and labels, so only the
-        grammar, and grammars of training, score it.
+        grammar, and the grammars that taggers were trained under, score it.
         """
         if self._empty is not None:
             return self._empty
