@@ -380,7 +380,7 @@ def lazy_paths(
         popped=counts[2],
     )
     arena = grammar.arena(batch.n_sentences)
-    product = _Handover(batch, grammar, n, limit, arena, allowance, stand_in)
+    product = _SearchLimit(batch, grammar, n, limit, arena, allowance, stand_in)
     _run(batch, grammar, n, limit, beam, result, product)
     return result
 
@@ -392,7 +392,7 @@ def _run(
     budget: Budget,
     beam: int,
     found: SearchResult,
-    product: _Handover,
+    product: _SearchLimit,
 ) -> None:
     arena = product.arena
     view, work = grammar.view(batch.longest), batch.scratch()
@@ -422,7 +422,7 @@ def _run(
 _OUTPUTS = ("path", "score", "found", "proven", "bound", "popped")
 
 
-class _Handover:
+class _SearchLimit:
     """Fallback of slow searches: extend the limit once, then decode with the expanded product.
 
     Attributes
