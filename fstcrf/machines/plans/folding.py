@@ -78,27 +78,27 @@ def fold(chains: Sequence[Chain], conjuncts: Sequence[Acceptor]) -> Folding:
         A conjunct reads a tape that does not exist, or has other labels.
     """
     by_name = {chain.name: chain for chain in chains}
-    sorter = _Sorter(by_name)
+    folder = _GrammarFolder(by_name)
     waiting = []
     for acceptor in conjuncts:
         _check_tapes(acceptor, by_name)
-        if not sorter.fold(acceptor):
+        if not folder.fold(acceptor):
             waiting.append(acceptor)
     rest, full = [], []
     for acceptor in waiting:
         # Given the folded conjuncts, fewer states may suffice.
         small = grammars.minimise(grammars.trim(acceptor))
         if len(small.tapes) == 1:
-            small = grammars.simplified(small, sorter.legal(small.tapes[0]))
-        if not sorter.fold(small):
+            small = grammars.simplified(small, folder.legal(small.tapes[0]))
+        if not folder.fold(small):
             rest.append(small)
             full.append(acceptor)
-            sorter.names[acceptor.name] = f"kept as an automaton of {small.n_states} states"
-    names = tuple((a.name, sorter.names[a.name]) for a in conjuncts)
-    return Folding(sorter.folded, tuple(sorter.couplings), tuple(rest), tuple(full), names)
+            folder.names[acceptor.name] = f"kept as an automaton of {small.n_states} states"
+    names = tuple((a.name, folder.names[a.name]) for a in conjuncts)
+    return Folding(folder.folded, tuple(folder.couplings), tuple(rest), tuple(full), names)
 
 
-class _Sorter:
+class _GrammarFolder:
     """Folds conjuncts into chains and couplings."""
 
     def __init__(self, chains: Mapping[str, Chain]) -> None:
