@@ -372,7 +372,7 @@ def neighbours(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     """Return the constraint on legal neighbours."""
     title = "neighbours(…)"
     if callable(allowed):
-        return _touching(title, _Asked(allowed, {}), options, None)
+        return _touching(title, _NeighbourTable(allowed, {}), options, None)
     keys = frozenset(allowed) if isinstance(allowed, Mapping) else None
     if isinstance(allowed, Mapping):
         some = [(a, b) for a, following in allowed.items() for b in following]
@@ -382,7 +382,7 @@ def neighbours(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     return _touching(title, partial(_legal, some, keys), options, content)
 
 
-class _Asked:
+class _NeighbourTable:
     """The neighbours that a function allows, evaluated once for each label set.
 
     If pickle cannot name the function, its results so far are pickled instead.
@@ -409,10 +409,10 @@ class _Asked:
             self.answers[labels] = np.asarray(asked)
         return self.answers[labels]
 
-    def __copy__(self) -> _Asked:
+    def __copy__(self) -> _NeighbourTable:
         return self
 
-    def __deepcopy__(self, memo: object) -> _Asked:
+    def __deepcopy__(self, memo: object) -> _NeighbourTable:
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -420,8 +420,8 @@ class _Asked:
             pickle.dumps(self.allowed)
         except Exception:  # noqa: BLE001 (whatever a callable raises)
             if self.answers:  # else cloudpickle may take the function
-                return _Asked, (None, dict(self.answers))
-        return _Asked, (self.allowed, {} if self.allowed else dict(self.answers))
+                return _NeighbourTable, (None, dict(self.answers))
+        return _NeighbourTable, (self.allowed, {} if self.allowed else dict(self.answers))
 
 
 def _legal(
