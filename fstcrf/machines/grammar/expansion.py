@@ -124,7 +124,7 @@ class _Scope:
         self.names[name] = self.size, meaning
         return _Scope(self.names, self.size + 1, self.around)
 
-    def within(self) -> _Scope:
+    def child(self) -> _Scope:
         """Return the scope of a function's body."""
         return _Scope(around=self)
 
@@ -383,7 +383,7 @@ class Expansion:
         place = expression.place
 
         def body(symbol: str) -> Regular:
-            inner = scope.within().with_name(expression.name, _Given(symbol))
+            inner = scope.child().with_name(expression.name, _Given(symbol))
             return self._regular(expression.body, inner)
 
         if isinstance(expression.symbols, tuple):
@@ -510,7 +510,7 @@ class Expansion:
             raise place.error(
                 f"{call.name} takes {len(own.parameters)} arguments, not {len(call.arguments)}"
             )
-        inner = function.scope.within()
+        inner = function.scope.child()
         for name, argument in zip(own.parameters, call.arguments, strict=True):
             inner = inner.with_name(name, self._passed(argument, scope))
         for definition in own.body:
