@@ -66,7 +66,7 @@ def _exported(
     """Return an export as a transducer, and the names of costs in its file."""
     chosen, expansion = parse_export(text, path, export, costs)
     binding = Binding(expansion.file.tapes, sets)
-    with chosen.told():
+    with chosen.errors_named():
         value = binding.expanded(chosen.value)
         binding = binding.writing(value)
         value = binding.turned(value)

@@ -48,7 +48,7 @@ class Export:
         return self.place.error(f"export {self.name}{message}")
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def errors_named(self) -> Iterator[None]:
         """Add the place of this export to errors without a place."""
         try:
             yield
@@ -74,7 +74,7 @@ def bound_export(
     """Return the acceptors of an export over label sets; every error has a place."""
     binding = Binding(tapes, sets)
     title = f"{short}:{export.place.line}: {export.name}"
-    with export.told():
+    with export.errors_named():
         value = binding.expanded(export.value)
         binding = binding.writing(value)
         value = binding.turned(value)
