@@ -49,7 +49,7 @@ def irreducible(
 
     Returns
     -------
-    tuple of Acceptor or `None`
+    tuple of Acceptor or None
         `None` if some labelling satisfies all of them; () if no labelling exists even without
         constraints.
     """
@@ -83,7 +83,7 @@ def contradictory(
 
     Returns
     -------
-    tuple of Acceptor or `None`
+    tuple of Acceptor or None
         `None` if a sentence of at least one token satisfies all of them.
 
     Raises
@@ -248,7 +248,7 @@ def overfull(
 
     Returns
     -------
-    tuple of Acceptor or `None`
+    tuple of Acceptor or None
         In their order; the set may not be minimal.
     """
     for tape, mask in allowed.items():

@@ -45,7 +45,7 @@ def two_local(acceptor: Acceptor) -> TwoLocal | None:
 
     Returns
     -------
-    TwoLocal or `None`
+    TwoLocal or None
         `None` if there are no such scores, and for acceptors of several tapes.
     """
     if len(acceptor.tapes) != 1:

@@ -82,7 +82,7 @@ class AllowedLabels:
             tape: program.chain[tape].topology.label_max(score) > -np.inf
             for tape, score in zip(program.order, best, strict=True)
         }
-        self._within: dict[Acceptor, Acceptor | None] = {}
+        self._restricted: dict[Acceptor, Acceptor | None] = {}
         self._left = MAX_SEARCHED
 
     def too_many(self, constraints: Sequence[Acceptor]) -> tuple[Acceptor, ...] | None:
@@ -90,8 +90,8 @@ class AllowedLabels:
 
         A single constraint that rejects everything is also returned. The set may not be minimal.
         """
-        small = {self.within(acceptor): acceptor for acceptor in constraints}
-        rejecting = [acceptor for acceptor in constraints if self.within(acceptor) is None]
+        small = {self.restricted_to(acceptor): acceptor for acceptor in constraints}
+        rejecting = [acceptor for acceptor in constraints if self.restricted_to(acceptor) is None]
         if rejecting:
             return (min(rejecting, key=lambda acceptor: acceptor.n_states),)
         conflicting = overfull([a for a in small if a is not None], self.allowed)
@@ -107,7 +107,7 @@ class AllowedLabels:
         """
         if self.too_many(constraints) is not None:
             return None
-        small = [a for a in map(self.within, constraints) if a is not None]
+        small = [a for a in map(self.restricted_to, constraints) if a is not None]
         values = self._guided(small)
         if not small:
             path, score = kernel.best_paths(self._bound(self.program, values))
@@ -140,16 +140,16 @@ class AllowedLabels:
         self._left -= int(searched.popped[0])
         return searched
 
-    def within(self, acceptor: Acceptor) -> Acceptor | None:
+    def restricted_to(self, acceptor: Acceptor) -> Acceptor | None:
         """Return an acceptor restricted to this sentence, `None` if it rejects every labelling.
 
         A large acceptor may become small: only states that a labelling of this length reaches
         count.
         """
-        if acceptor not in self._within:
+        if acceptor not in self._restricted:
             allowed = [self.allowed[tape] for tape in acceptor.tapes]
-            self._within[acceptor] = _within(acceptor, allowed)
-        return self._within[acceptor]
+            self._restricted[acceptor] = _restricted(acceptor, allowed)
+        return self._restricted[acceptor]
 
     def _guided(self, constraints: Sequence[Acceptor]) -> tuple[Floats, ...]:
         """Bias the search towards labels that satisfy open constraints."""
@@ -215,7 +215,7 @@ def _guide(acceptors: Sequence[Acceptor], allowed: Bools) -> Longs:
     return guide
 
 
-def _within(acceptor: Acceptor, allowed: Sequence[Bools]) -> Acceptor | None:
+def _restricted(acceptor: Acceptor, allowed: Sequence[Bools]) -> Acceptor | None:
     """Return an acceptor restricted to states on labellings with allowed labels.
 
     Parameters
@@ -268,7 +268,7 @@ def conflict(program: Program, values: Sequence[Floats]) -> tuple[str, ...] | No
 
     Returns
     -------
-    tuple of str or `None`
+    tuple of str or None
         (): even without constraints there is no path. `None`: the answer is unknown, because the
         constraints have too many states together; or there is a path.
     """

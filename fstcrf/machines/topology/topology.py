@@ -272,7 +272,7 @@ class Topology:
 
         Returns
         -------
-        Background or `None`
+        Background or None
             `None` if there are no arcs to list.
         """
         place = np.full(self.n_arc_slots + 1, -1, dtype=np.int32)  # the last entry is for slot −1
