@@ -99,12 +99,12 @@ def stochastic_graph(problem: Problem, space: ParameterSpace) -> tuple[Graph, In
     topology, n = problem.topology, len(space.transitions)
     states = topology.n_states
     if fits(problem, space) and (not topology.dense or alone_cost(states, n) < dense_cost(states)):
-        background = topology.background(space.transitions)
-        listed = 0 if background is None else len(background.source)
+        default_arcs = topology.default_arcs(space.transitions)
+        listed = 0 if default_arcs is None else len(default_arcs.source)
         pays = not topology.dense or alone_cost(states, listed) < dense_cost(states)
-        if background is not None and pays:
+        if default_arcs is not None and pays:
             ends = np.zeros((2, states))
-            return background.graph(np.zeros(n), *ends), background.place
+            return default_arcs.graph(np.zeros(n), *ends), default_arcs.place
     graph = topology.graph(np.zeros(topology.n_arc_slots))
     slot, mask = masked_arcs(space, graph)
     place = np.full(len(mask), -1, dtype=np.int32)

@@ -20,7 +20,7 @@ from fstcrf.training.shards import (
     added,
     fits,
     parts_of,
-    sparse_background,
+    sparse_default_arcs,
     start_sentences,
     start_step,
 )
@@ -115,7 +115,8 @@ class Whole:
             tokens=int(problem.offsets[-1]),
             entries=len(problem.node.index),
             known=not problem.partial.any(),
-            listed=fits(problem, self.space) and sparse_background(problem, self.space) is not None,
+            listed=fits(problem, self.space)
+            and sparse_default_arcs(problem, self.space) is not None,
             largest=largest_value(problem),
         )
 

@@ -24,7 +24,7 @@ from fstcrf.errors import DataError, NumericError
 from fstcrf.kernel import dot
 from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.lazy import made_once
-from fstcrf.machines.topology import Background, sparse_pays
+from fstcrf.machines.topology import DefaultArcs, sparse_pays
 from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.magnitudes import magnitudes, units, valued
@@ -41,7 +41,7 @@ from fstcrf.training.shards import (
     parts_of,
     shard_bounds,
     spans,
-    sparse_background,
+    sparse_default_arcs,
 )
 from fstcrf.training.support import cell_pointers
 
@@ -63,15 +63,15 @@ class SweepPlan:
     Parameters
     ----------
     layout : Layout
-    background : Background, optional
-        Background in which arcs with weights are exceptions.
+    default_arcs : DefaultArcs, optional
+        Default arcs, to which arcs with weights are exceptions.
     scored : bool
         Subtract the attributes' scores of gold paths from log Z during the sweep, with the same
         rounding: with large values both are large.
     """
 
     layout: kernel.Layout
-    background: Background | None = None
+    default_arcs: DefaultArcs | None = None
     scored: bool = False
 
 
@@ -98,7 +98,7 @@ class Fused:
         self._parts, self._workers = space.bounds, workers
         self._topology, self._weighted = space.topology, space.transitions
         self._initial, self._final = space.initial, space.final
-        self._background = plan.background
+        self._default_arcs = plan.default_arcs
         graph = self._graph(np.zeros(space.size, dtype=np.float32))
         gold = problem.states if plan.scored else None
         self._shards = list(compiled_shards(problem, plan.layout, graph, keep, gold))
@@ -154,16 +154,16 @@ class Fused:
         _, transition, _, initial, final = (theta[a:b] for a, b in pairwise(self._parts))
         ends = np.zeros((2, topology.n_states))
         ends[0, self._initial], ends[1, self._final] = initial, final
-        if self._background is not None:
-            return self._background.graph(transition.astype(np.float64), *ends)
+        if self._default_arcs is not None:
+            return self._default_arcs.graph(transition.astype(np.float64), *ends)
         slots = np.zeros(topology.n_arc_slots)
         slots[self._weighted] = transition
         return topology.graph(slots, *ends)
 
     def _transitions(self, arcs: Floats) -> Floats:
         """Add up the arcs of a sweep over the slots that have weights."""
-        if self._background is not None:
-            return self._background.slot_sums(arcs, len(self._weighted))
+        if self._default_arcs is not None:
+            return self._default_arcs.slot_sums(arcs, len(self._weighted))
         return self._topology.arc_slot_sums(arcs)[self._weighted]
 
 
@@ -277,7 +277,7 @@ class General:
         posteriors: Posteriors = _of_chain,
     ) -> None:
         self._space, self._workers, self._posteriors = space, workers, posteriors
-        self._background = _few_transitions(space) if posteriors is _of_chain else None
+        self._default_arcs = _few_transitions(space) if posteriors is _of_chain else None
         self._node = _Weighted(space.node_cells, space.n_node_rows, space.width)
         self._arc = None
         if problem.arc is not None and space.n_arc_rows:
@@ -308,11 +308,11 @@ class General:
     def _laid_out(self, theta: Floats) -> _Weights:
         node, transition, arc, initial, final = self._space.parts(theta)
         plain = self._plain.tables(np.concatenate([transition, initial, final]))
-        if self._background is None:
+        if self._default_arcs is None:
             topology = self._space.topology
             graph = topology.graph(plain.transition, plain.initial, plain.final)
         else:
-            graph = self._background.graph(transition, plain.initial, plain.final)
+            graph = self._default_arcs.graph(transition, plain.initial, plain.final)
         arcs = None if self._arc is None else self._arc.table(arc)
         return _Weights(self._node.table(node), arcs, plain, graph)
 
@@ -354,20 +354,20 @@ class General:
     def _transitions(self, arcs: Floats) -> Floats:
         """Add up the arcs of the graph over the slots that have weights."""
         weighted = self._space.transitions
-        if self._background is not None:
-            return self._background.slot_sums(arcs, len(weighted))
+        if self._default_arcs is not None:
+            return self._default_arcs.slot_sums(arcs, len(weighted))
         return self._space.topology.arc_slot_sums(arcs)[weighted]
 
 
-def _few_transitions(space: ParameterSpace) -> Background | None:
+def _few_transitions(space: ParameterSpace) -> DefaultArcs | None:
     """Return the arcs with weights as exceptions, if visiting only these is cheaper."""
     topology = space.topology
     if space.n_arc_rows or not topology.dense:
         return None
     if not sparse_pays(topology.n_states, len(space.transitions)):
         return None
-    background = topology.background(space.transitions)
-    return None if background is None or background.cover is not None else background
+    default_arcs = topology.default_arcs(space.transitions)
+    return None if default_arcs is None or default_arcs.arc_blocks is not None else default_arcs
 
 
 def _target(block: _Block, graph: kernel.Graph, node: Floats) -> kernel.Posterior:
@@ -448,8 +448,8 @@ def expectation(
     """Return the expectation of a problem in memory, part by part."""
     plan = None
     if fused:
-        background = sparse_background(problem, space)
-        plan = SweepPlan(attribute_layout(space), background, valued(problem))
+        default_arcs = sparse_default_arcs(problem, space)
+        plan = SweepPlan(attribute_layout(space), default_arcs, valued(problem))
     bounds = part_bounds(problem.offsets)
     engines = [
         part_expectation(part, space, plan, workers=workers, first=first)

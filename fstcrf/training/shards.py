@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SparseRows, padded
-from fstcrf.machines.topology import Background, Topology
+from fstcrf.machines.topology import DefaultArcs, Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.memory import SweepCounts
@@ -139,7 +139,7 @@ def fits_known(space: ParameterSpace) -> bool:
     )
 
 
-def sparse_background(problem: Problem, space: ParameterSpace) -> Background | None:
+def sparse_default_arcs(problem: Problem, space: ParameterSpace) -> DefaultArcs | None:
     """Return the arcs with weights as exceptions, if the sweep is clearly cheaper with them.
 
     Parameters
@@ -147,22 +147,24 @@ def sparse_background(problem: Problem, space: ParameterSpace) -> Background | N
     problem, space
         A problem for which `fits` is true.
     """
-    return background_of(problem.topology, problem.offsets, space)
+    return default_arcs_of(problem.topology, problem.offsets, space)
 
 
-def background_of(topology: Topology, offsets: Longs, space: ParameterSpace) -> Background | None:
+def default_arcs_of(
+    topology: Topology, offsets: Longs, space: ParameterSpace
+) -> DefaultArcs | None:
     """Return the same for sentences, int64 [B + 1]."""
     if not topology.dense:  # only this method supports lists of arcs
-        return topology.background(space.transitions)
+        return topology.default_arcs(space.transitions)
     states, tokens = topology.n_states, int(offsets[-1])
     dense = dense_cost(states) * tokens
     if _CLEARLY * sparse_cost(states, len(space.transitions)) * tokens >= dense:
         return None
-    background = topology.background(space.transitions)
-    if background is None:
+    default_arcs = topology.default_arcs(space.transitions)
+    if default_arcs is None:
         return None
-    abreast = sparse_cost(states, len(background.source)) * _lane_tokens(offsets)
-    return None if _CLEARLY * abreast >= dense else background
+    abreast = sparse_cost(states, len(default_arcs.source)) * _lane_tokens(offsets)
+    return None if _CLEARLY * abreast >= dense else default_arcs
 
 
 def dense_cost(states: int) -> float:
@@ -251,14 +253,14 @@ def block_tokens(space: ParameterSpace, *, arcs: bool = False) -> int:
 
 def _scratch(problem: Problem, space: ParameterSpace) -> int:
     """Return the bytes of a sweep's rows: sentences side by side, or matrices of all pairs."""
-    background, states = sparse_background(problem, space), problem.topology.n_states
+    default_arcs, states = sparse_default_arcs(problem, space), problem.topology.n_states
     longest = Ragged(problem.offsets).longest
     own = 4 * space.width * longest
-    if background is None:
+    if default_arcs is None:
         return own + 17 * states * padded(states) + 8 * states * longest
     row = 4 * _LANES * states
     side_by_side = min(longest, max(_ROOM // row, _LEAST_ROOM))
-    arcs = (4 * _LANES + 64) * len(background.source)
+    arcs = (4 * _LANES + 64) * len(default_arcs.source)
     return own + 2 * row * side_by_side + 4 * row + 4 * _LANES * space.width + arcs
 
 

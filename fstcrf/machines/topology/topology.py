@@ -262,7 +262,7 @@ class Topology:
             score = full
         return kernel.Graph(first, last, np.ascontiguousarray(score), empty=empty)
 
-    def background(self, slots: Ints) -> Background | None:
+    def default_arcs(self, slots: Ints) -> DefaultArcs | None:
         """Return the arcs of some slots as exceptions among all pairs of states, or of classes.
 
         Parameters
@@ -272,28 +272,28 @@ class Topology:
 
         Returns
         -------
-        Background or None
+        DefaultArcs or None
             `None` if there are no arcs to list.
         """
         place = np.full(self.n_arc_slots + 1, -1, dtype=np.int32)  # the last entry is for slot −1
         place[slots] = np.arange(len(slots), dtype=np.int32)
-        cover = None if self._complete else self.cover
+        arc_blocks = None if self._complete else self.arc_blocks
         listed = place[self.arc_slot] >= 0
-        if cover is not None:
-            listed |= (cover.leave[self.source] < 0) | (
-                cover.leave[self.source] != cover.enter[self.target]
+        if arc_blocks is not None:
+            listed |= (arc_blocks.leave[self.source] < 0) | (
+                arc_blocks.leave[self.source] != arc_blocks.enter[self.target]
             )
         arcs = np.flatnonzero(listed)
-        if not len(arcs) and not (cover is None or self.dense):
+        if not len(arcs) and not (arc_blocks is None or self.dense):
             # an arbitrary arc, because the list must not be empty
             arcs = np.zeros(1, dtype=np.int64)
         if not len(arcs):
             return None
         own = place[self.arc_slot[arcs]]
-        return Background(self, self.source[arcs], self.target[arcs], own, cover)
+        return DefaultArcs(self, self.source[arcs], self.target[arcs], own, arc_blocks)
 
     @made_once
-    def cover(self) -> Cover:
+    def arc_blocks(self) -> ArcBlocks:
         """Most arcs as complete blocks: every state of a class leads to every state of another.
 
         States with the same predecessors are grouped; the largest groups without common states are
@@ -319,7 +319,7 @@ class Topology:
                 continue
             leave[before], enter[after] = count, count
             count += 1
-        return Cover(leave, enter, count)
+        return ArcBlocks(leave, enter, count)
 
     @made_once
     def _dense_arc(self) -> Longs:
@@ -420,24 +420,24 @@ class Topology:
         }
 
 
-class Cover(NamedTuple):
+class ArcBlocks(NamedTuple):
     """Complete blocks of arcs: each state with leave = k has an arc to every state with enter = k.
 
     Parameters
     ----------
     leave, enter : int32 [S]
         −1: no class.
-    blocks : int
+    n_blocks : int
         Number of classes.
     """
 
     leave: Ints
     enter: Ints
-    blocks: int
+    n_blocks: int
 
 
 @dataclass(frozen=True, eq=False)
-class Background:
+class DefaultArcs:
     """Arcs with separate potentials; all other pairs of states share one number.
 
     Parameters
@@ -447,7 +447,7 @@ class Background:
         Ends of the arcs, sorted by source, then target.
     place : int32 [E]
         Position of each arc's slot among the given slots; −1: it has the shared number.
-    cover : Cover, optional
+    arc_blocks : ArcBlocks, optional
         The other pairs are restricted to the pairs of its classes; all pairs if absent.
     """
 
@@ -455,14 +455,14 @@ class Background:
     source: Ints
     target: Ints
     place: Ints
-    cover: Cover | None = None
+    arc_blocks: ArcBlocks | None = None
 
     @made_once
     def classes(self) -> tuple[kernel.Classes, kernel.Classes] | None:
-        """The cover in the form of the kernel."""
-        if self.cover is None:
+        """The blocks in the form of the kernel."""
+        if self.arc_blocks is None:
             return None
-        leave, enter, count = self.cover
+        leave, enter, count = self.arc_blocks
         return kernel.Classes.made(leave, count), kernel.Classes.made(enter, count)
 
     def graph(
