@@ -1,7 +1,7 @@
 """Machines: compositions as axes, factors and a residual automaton, with or without a batch.
 
 Tables that depend on other tapes' labels have several rows; ``place`` maps an outer index to its
-row. A table that is None is *per token*: it comes with the batch, one table a token.
+row. A table that is `None` is *per token*: it comes with the batch, one table a token.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Axis:
         Ends of the arcs, sorted by source, then target. Without them every pair of states is an
         arc, number ``i * n_states + j`` from i to j.
     score : float64 [contexts, arcs], optional
-        Potential of each arc. None: per token, [N, contexts, arcs], row n for the arcs into token
+        Potential of each arc. `None`: per token, [N, contexts, arcs], row n for the arcs into token
         n.
     place : int32 [product of the earlier axes' states], optional
-        Context of an outer index; None: always the first.
+        Context of an outer index; `None`: always the first.
     contexts : int
         Tables of arc potentials.
     rest : float, optional
@@ -84,9 +84,9 @@ class Factor:
     width : int
         States of the last axis, or 1 if all of them have the same potential.
     place : int32 [outer], optional
-        Row of an outer index; None: always the first.
+        Row of an outer index; `None`: always the first.
     value : float64 [rows, width], optional
-        None: per token, [N, rows, width].
+        `None`: per token, [N, rows, width].
     """
 
     rows: int
@@ -189,7 +189,6 @@ def _axis_view(axis: Axis, outer: int, keep: list[Any]) -> dict[str, Any]:
 
 
 def _factor_view(factor: Factor, outer: int, keep: list[Any]) -> dict[str, Any]:
-    """Return the fields of a factor."""
     fields: dict[str, Any] = {
         "rows": factor.rows,
         "width": factor.width,
@@ -203,7 +202,6 @@ def _factor_view(factor: Factor, outer: int, keep: list[Any]) -> dict[str, Any]:
 
 
 def _residual_view(residual: Residual, outer: int, keep: list[Any]) -> Any:
-    """Return the C view of a residual automaton."""
     n = residual.n_states
     shape = (len(residual.source), residual.rows, residual.width)
     fields = {

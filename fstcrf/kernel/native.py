@@ -233,7 +233,7 @@ class Workers:
         return self._pools[process]
 
     def begun(self, function: Callable[..., R], *given: Any) -> Future[R] | None:
-        """Start a call on another thread; return None if there is no other thread."""
+        """Start a call on another thread; return `None` if there is no other thread."""
         pool = self._pool
         return None if pool is None else pool.submit(function, *given)
 

@@ -216,7 +216,7 @@ def _room(tokens: int, labels: SpanLabels, floor: float) -> int:
 
 
 def _block_size(batch: Bound, labels: SpanLabels, floor: float) -> int | None:
-    """Return the tokens of a block whose spans fit into memory; None: any number."""
+    """Return the tokens of a block whose spans fit into memory; `None`: any number."""
     most = max(1, _ROOM // _ending(labels, floor, batch.longest))
     usual = LongSentence(batch, 0).size
     return min(usual, most)
@@ -323,7 +323,7 @@ class _Search:
     ) -> tuple[Longs, Floats] | None:
         """Search all sentences; return the spans found up to the end of each, and log Z.
 
-        Return None if the arrays of spans are too small.
+        Return `None` if the arrays of spans are too small.
         """
         ends = np.zeros(self.batch.n_sentences, dtype=np.int64)
         log_z = np.empty(self.batch.n_sentences)

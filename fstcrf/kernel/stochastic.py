@@ -64,7 +64,7 @@ class StochasticLearner:
     width : int
         Padded number of slots, P; a multiple of 8.
     state_slots : int32 [S, K] or None
-        Slots that a state sums; None if states are slots.
+        Slots that a state sums; `None` if states are slots.
     offsets : int64 [B + 1]
     weight : float64 [B]
     attributes : ShardAttributes
@@ -246,7 +246,7 @@ class StochasticLearner:
 def _slot_bits(layout: Layout, rows: Ints, width: int) -> Bytes | None:
     """Return a bit for each slot of a row that has a weight, uint8 [R, P / 8].
 
-    None if all rows have all slots.
+    `None` if all rows have all slots.
     """
     count = layout.ptr[rows + 1] - layout.ptr[rows]
     n_slots = int(layout.slot.max(initial=0)) + 1 if len(layout.slot) else 0

@@ -129,9 +129,9 @@ def of_arrays(machine: openfst.FstArrays, tape: str | None) -> Transducer:
 
 
 def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints, tuple[str, ...]]:
-    """Return symbols without a number for none, and their names.
+    """Return symbol ids with −1 for epsilon, and their names.
 
-    Ids without a name are left out, and ids named like epsilon, which is id 0: no arc may have one.
+    An arc whose id has no name, or the name of epsilon, which is id 0, raises LabelError.
     """
     if table is None:
         if label.any():

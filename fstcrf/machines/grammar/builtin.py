@@ -1,4 +1,4 @@
-"""The constraints that ``.grm`` files know by name: what each takes, and what makes it of that."""
+"""The built-in constraints of ``.grm`` files: kinds of their arguments, and factories."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXAMPLES: dict[_Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A built-in constraint: what it takes, and what makes it of that, `options` among it."""
+    """A built-in constraint: kinds of its arguments, its factory, and its options."""
 
     make: Callable[..., Constraint]
     kinds: tuple[_Kind, ...]
@@ -58,7 +58,7 @@ def _machine(file: str, *, options: RuleOptions, folder: Path) -> Constraint:
 
 
 def _matches(pattern: Regular, *, options: RuleOptions, tapes: tuple[str, ...]) -> Constraint:
-    """Return what scores each token at which a match of a pattern ends."""
+    """Return the constraint that scores each token at which a match of a pattern ends."""
     weight = options.weight
     if weight is None:
         raise GrammarError("each needs a cost: each[x, <1.5>], or each[x, <?>] to learn it")

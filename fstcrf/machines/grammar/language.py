@@ -1,4 +1,4 @@
-"""The text of a ``.grm`` file → constraints, a transducer, or rules whose costs are learned."""
+"""From the text of a ``.grm`` file to constraints, a transducer, or rules with learned costs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fstcrf.machines.grammar.labels import LabelSets, listed, nearest
 from fstcrf.machines.grammar.regular import Constrained, writes
 
 Weights: TypeAlias = tuple[tuple[str, float], ...]
-"""The costs of names, ``<?name>``: in order of the names."""
+"""The costs of ``<?name>``, sorted by name."""
 
 
 def read_grammar(
@@ -33,10 +33,10 @@ def read_grammar(
 def parse_grammar(
     text: str, path: str | None = None, weights: Mapping[str, float] | None = None
 ) -> tuple[Constraint, ...]:
-    """Return the exports of a text, the same ones for the same text; `path` is for messages."""
+    """Return the exports of a text, cached by text; `path` is for messages."""
     _check_text(text)
     costs = tuple(sorted(named_costs(weights).items()))
-    # Machines and imports come from files, which may change.
+    # Machines and imports are read from files, which may change.
     other = "fst" in text or "import" in text
     return _parsed(text, path, costs) if other else _as_text(text, path, costs)
 
@@ -81,7 +81,7 @@ _kept = memoised(64)(_parsed)
 
 @memoised(64)
 def _as_text(text: str, path: str | None, weights: Weights) -> tuple[Constraint, ...]:
-    """Return the exports of a text that needs no other file: they are pickled as their text."""
+    """Return the exports of a text that needs no other file; they are pickled as the text."""
     return tuple(
         Constraint(
             export.name,
@@ -102,7 +102,7 @@ def _export_of(
 def parse_export(
     text: str, path: str | None, name: str | None, weights: Mapping[str, float]
 ) -> tuple[Export, Expansion]:
-    """Return the export of that name, or the only one."""
+    """Return the export of this name, or the only one."""
     _check_text(text)
     expansion = Expansion(syntax.parse(text, path), dict(weights))
     exports = {export.name: export for export in expansion.exports()}
@@ -119,15 +119,15 @@ def parse_export(
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An export of a file whose costs may be open, ``<?>``.
+    """An export of a file with open costs, ``<?>``.
 
     Parameters
     ----------
     name : str
     constraint : Constraint
-        With a score of 1 for each match or violation, where the cost is open.
+        With a score of 1 for each match or violation, if the cost is open.
     span : (int, int) or None
-        From where to where the open cost stands in the text.
+        Start and end of the open cost in the text.
     line : int
     """
 
@@ -138,7 +138,7 @@ class Rule:
 
 
 def parse_rules(text: str, path: str | None = None) -> tuple[Rule, ...]:
-    """Return the exports of a text in which costs may be open; `path` is for messages."""
+    """Return the exports of a text with open costs; `path` is for messages."""
     file = syntax.parse(text, path)
     short = "<text>" if path is None else Path(path).name
     expansion = Expansion(file, open_costs=True)
@@ -163,9 +163,9 @@ def parse_rules(text: str, path: str | None = None) -> tuple[Rule, ...]:
 
 
 def shipped_grammar(name: str) -> Path:
-    """Return the path of a grammar that comes with fstcrf."""
+    """Return the path of a grammar that is part of fstcrf."""
     package = Path(__file__).resolve().parents[2]
-    # Installed inside the package; in a checkout, beside it.
+    # The folder is in the installed package, or next to it in a checkout.
     folder = next(
         (f for f in (package / "grammars", package.parent / "grammars") if f.is_dir()), package
     )
