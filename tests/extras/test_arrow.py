@@ -258,7 +258,7 @@ def test_dask_and_processes_elsewhere(one: Any, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def calibration() -> Any:
     events = Events.of([0.9, 0.9, 0.9, 0.1], [True, False, True, False], ["PER"] * 4)
-    return Calibration.fit(events, "temperature")
+    return Calibration.fit(events, "log-odds")
 
 
 @pytest.mark.parametrize("calibrated", [False, True])

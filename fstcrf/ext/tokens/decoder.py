@@ -121,7 +121,8 @@ class TokenDecoder:
         overlap, those with the largest sum of probability − threshold. Spans below 0.01 are never
         found.
     temperature : float
-        Logits are divided by it.
+        Logits and biases are divided by it: above 1, probabilities are less sure. Best labels
+        stay, but for a soft grammar, which it does not divide.
     calibration : Calibration, optional
         Of probabilities of spans, before thresholds are applied.
     pieces : {"all", "first", "each"}
@@ -187,7 +188,7 @@ class TokenDecoder:
                 "Calibration.load(path) reads one"
             )
         self.grammar = grammar
-        self._steps = steps(self.labels, table, self.biases)
+        self._steps = steps(self.labels, table, self.biases, self.temperature)
         if without := spanless_types([label for label in self.labels if label != OUTSIDE], table):
             warnings.warn(
                 f"no span of {listed(without)} is ever found: under {table.name} the labels of the "
