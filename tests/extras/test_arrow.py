@@ -539,7 +539,8 @@ def wanted(decoder: TokenDecoder) -> list[Any]:
 @pytest.mark.parametrize("way", ["scores", "no words", "other lists", "texts", "a file", "slices"])
 def test_a_decoder_tags_tables(decoder: TokenDecoder, way: str, tmp_path: Path) -> None:
     model: Any = decoder
-    batch, options = scored(), {}
+    options: dict[str, Any] = {}
+    batch = scored()
     if way == "no words":
         batch = scored(word_ids=None)
     elif way == "other lists":
