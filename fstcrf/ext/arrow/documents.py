@@ -33,7 +33,7 @@ _OFFSETS = ("offsets", "offset_mapping")
 
 @dataclass(frozen=True, slots=True)
 class DocumentJob:
-    """A decoder, the columns that it reads, and the schema of what comes out."""
+    """The decoder, the columns it reads, and the output schema."""
 
     decoder: TokenDecoder
     columns: tuple[str, ...]

@@ -325,7 +325,7 @@ def _opened(batches: Any, schema: Any) -> tuple[Iterable[Any], Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A tagger, the columns that it reads, and the schema of what comes out."""
+    """The tagger, the columns it reads, and the output schema."""
 
     tagger: Tagger
     columns: tuple[str, ...]  # of the table: one, or those that the tagger reads
@@ -420,7 +420,7 @@ def _job(
 def _answers(
     job: _Job | DocumentJob, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield batches with the answers beside what they have."""
+    """Yield each batch with the columns of its answers."""
     first, arrow = 0, pyarrow()
     for batch in batches:
         for start in range(0, max(batch.num_rows, 1), _ROWS):

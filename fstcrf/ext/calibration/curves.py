@@ -298,7 +298,7 @@ class Calibration:
 
 
 def _as_now(value: Any) -> Any:
-    """Return what a file says by the names of today: log-odds were called a temperature once."""
+    """Rename the entries of older files, in which log-odds were called a temperature."""
     if not isinstance(value, Mapping) or value.get("method") != "temperature":
         return value
 

@@ -124,7 +124,7 @@ class GoldCheck:
         )
 
     def _spells(self, kind: str, size: int) -> bool:
-        """Tell whether the labels have spans of a type with so many words."""
+        """Return whether the labels can spell a span of this type and number of words."""
         table = named_scheme(self.scheme)
         letters = [x for x in table.letters[1:] if f"{x}-{kind}" in self.labels]
         now = [x for x in letters if ("O", x, False) in table.starts]
