@@ -165,25 +165,24 @@ def label_tuple(
     strings of JSON; label k is its value for k, in any order of keys. `place` is the beginning of
     messages, `error` the type of the error.
     """
-    given = _numbered(labels, place, error) if isinstance(labels, Mapping) else labels
-    if type(given) in (list, tuple) and set(map(type, given)) <= _STR:
-        found = tuple(given)
-    else:
-        try:
-            ordered = not isinstance(given, str | bytes | AbstractSet) and tuple(given)
-        except TypeError:
-            ordered = False
-        if ordered is False or not all(isinstance(label, str) for label in ordered):
-            raise error(
-                f"{place}labels are {_short(labels)}, expected a list of labels, or a dict of ids "
-                "and labels"
-            )
-        found = tuple(map(str, ordered))  # NumPy's strings are str, but have another repr
-    if len(set(found)) < len(found):
-        k = next(k for k, label in enumerate(found) if label in found[:k])
-        first = found.index(found[k])
-        raise error(f"{place}label {_short(found[k])} occurs twice, at {first} and {k}")
-    return found
+    values = _numbered(labels, place, error) if isinstance(labels, Mapping) else labels
+    try:
+        names = None if isinstance(values, str | bytes | AbstractSet) else tuple(values)
+    except TypeError:
+        names = None
+    kinds = set() if names is None else set(map(type, names))
+    if names is None or not all(issubclass(kind, str) for kind in kinds):
+        raise error(
+            f"{place}labels are {_short(labels)}, expected a list of labels, or a dict of ids and "
+            "labels"
+        )
+    if not kinds <= _STR:
+        names = tuple(map(str, names))  # NumPy's strings are str, and shown as something else
+    if len(set(names)) < len(names):
+        k = next(k for k, label in enumerate(names) if label in names[:k])
+        first = names.index(names[k])
+        raise error(f"{place}label {_short(names[k])} occurs twice, at {first} and {k}")
+    return names
 
 
 def is_by_tape(labels: object) -> bool:

@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -461,9 +462,9 @@ def _is_restored(nlp: Any) -> bool:
     names may be gone. spaCy tells its factories nothing about that, so its calls are looked at.
     """
     code = import_module("spacy.language").Language.from_config.__func__.__code__
-    frame = sys._getframe()  # noqa: SLF001 (inspect.stack reads sources)
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 (inspect.stack reads sources)
     while frame is not None and not (frame.f_code is code and frame.f_locals.get("nlp") is nlp):
-        frame = frame.f_back  # type: ignore[assignment]  # the outermost has none
+        frame = frame.f_back
     return frame is not None
 
 

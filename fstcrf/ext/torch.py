@@ -395,7 +395,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
 
 
 class _DifferentiatedOnce(torch.autograd.Function):
-    """A gradient that has none of its own."""
+    """A gradient without second derivatives."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, own: Tensor) -> Tensor:  # noqa: ARG004

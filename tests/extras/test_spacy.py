@@ -78,7 +78,7 @@ def test_many_docs_are_those_of_one_by_one(file: str) -> None:
 
 @pytest.mark.parametrize("way", ["disk", "bytes"])
 def test_a_pipeline_takes_its_model_along(file: str, tmp_path: Path, way: str) -> None:
-    Calibration.fit(Events.of([0.5, 0.6, 0.9], [False, True, True]), "temperature").save(
+    Calibration.fit(Events.of([0.5, 0.6, 0.9], [False, True, True]), "log-odds").save(
         tmp_path / "c.json"
     )
     nlp = blank(model=file, calibration=str(tmp_path / "c.json"))

@@ -388,7 +388,7 @@ def test_estimators_in_memory_are_renamed_and_composed(way: str, grammar: Any) -
 
 
 def test_what_cannot_be_composed_or_renamed() -> None:
-    ner = CRFTagger(l2=0.1).fit(X, Y)
+    ner: Any = CRFTagger(l2=0.1).fit(X, Y)
     with pytest.raises(OptionError, match=r"of an estimator, compose its \.tagger_"):
         fstcrf.compose(ner, ner)
     joint = ner.tagger_.renamed("ner") @ ner.tagger_.renamed("pos")

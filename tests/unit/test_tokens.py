@@ -212,7 +212,7 @@ def test_a_temperature_makes_a_decoder_reliable() -> None:
     right = decoder.replaced(temperature=2.0)
     after = reliability(right.events(documents, gold)).error
     assert after < 0.03 < before
-    for kind in ("isotonic", "temperature"):
+    for kind in ("isotonic", "log-odds"):
         put = decoder.calibrated(documents[:50], gold[:50], kind)
         assert reliability(put.events(documents[50:], gold[50:])).error < before
 
@@ -354,7 +354,7 @@ def test_a_file_holds_all_of_a_decoder(tmp_path: Path) -> None:
         pieces="first",
     )
     with pytest.warns(LabelWarning, match="of 20 documents break the grammar"):
-        decoder = decoder.calibrated(documents, gold, "temperature")
+        decoder = decoder.calibrated(documents, gold, "log-odds")
     decoder.save(tmp_path / "decoder.json")
     again = TokenDecoder.load(tmp_path / "decoder.json")
     assert again.decode_all(documents) == decoder.decode_all(documents)
