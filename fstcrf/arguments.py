@@ -357,8 +357,9 @@ def check_symbols(name: str, symbols: tuple[str, ...]) -> None:
         return
     if "<eps>" in symbols:
         raise LabelError(
-            f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is no symbol: "
-            "leave it out; an arc that reads or writes nothing has the number -1 there"
+            f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is "
+            "not a symbol: leave it out, and use the number -1 for an arc that reads "
+            "or writes epsilon"
         )
     twice = first_twice(symbols)
     raise LabelError(f"transducer: {name} holds {twice!r} twice, expected distinct symbols")

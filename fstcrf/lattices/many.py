@@ -623,7 +623,7 @@ def _of_said(
         raise ShapeError(f"labellings of {len(said)} sentences for {len(lattices)} lattices")
     for number, one in enumerate(said):
         if one is None:
-            raise LabelError(f"sentence {number}: the labels are None, expected a list of labels")
+            raise LabelError(f"sentence {number}: expected a list of labels, got None")
     if any(isinstance(one, Path | Mapping) for one in said):
         said = [said_by_tapes(one, x.tapes) for one, x in zip(said, lattices, strict=True)]
     batch = lattices if isinstance(lattices, Batch) else Batch(lattices)

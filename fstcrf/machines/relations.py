@@ -107,11 +107,9 @@ def _uses(
                 known[-1][there] = np.round((before[there] - after[there]) / step, 9) + 0.0
         if len(known) < 2 or not np.array_equal(known[0], known[1]):
             raise GrammarError(
-                (
-                    f"the value of the cost <?{name}> changes the structure of the machine, so "
-                    "the cost cannot stay open: move it out of the operands of & and :, and "
-                    "out of input[x] and output[x]"
-                ),
+                f"the value of the cost <?{name}> changes the structure of the machine, so "
+                "the cost cannot stay open: move it out of the operands of & and :, and "
+                "out of input[x] and output[x]",
                 path=path,
             )
         there = before > -np.inf

@@ -308,7 +308,7 @@ def _check(composition: JointModel) -> None:
 
 def _check_tapes(composition: JointModel) -> None:
     if not composition.taggers:
-        raise OptionError("nothing to compose: give at least one tagger")
+        raise OptionError("compose() needs at least one tagger")
     names = [*(t.tape for t in composition.taggers), *(m.tape for m in composition.maps)]
     if (twice := first_twice(names)) is not None:
         raise OptionError(

@@ -48,8 +48,8 @@ def in_columns(
             known = value == UNKNOWN or value in labels or labels.issuperset(value.split("|"))
             if not known and len(tokens := np.flatnonzero(column.ids == number)):
                 raise DataError(
-                    f"{value!r} in column {name!r} is no label of the model; the labels are "
-                    f"{' '.join(label_sets[tape])}, and {UNKNOWN} where none is known",
+                    f"{value!r} in column {name!r} is not a label of the model, expected one of "
+                    f"{' '.join(label_sets[tape])}, or {UNKNOWN} if the label is unknown",
                     **sentences.where(int(tokens[0])),
                 )
     each = {tape: sentences.column_lists(name) for tape, name in given.items()}

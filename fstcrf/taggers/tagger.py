@@ -405,7 +405,7 @@ class Composable(Tagger[LabelsT]):
         OptionError
             It has no file.
         """
-        raise OptionError(f"{self!r} cannot be saved: it has no file of its own")
+        raise OptionError(f"{self!r} cannot be saved: there is no file format for it")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it, with all that it is made of, to one file, whole or not at all.
@@ -636,7 +636,10 @@ class Composition(Composable[LabelsT]):
         OptionError
             A tagger of segments is among them: lattices of arcs are written out.
         """
-        raise OptionError("lattices of arcs are written out: lattice(sentence).plan() tells of one")
+        raise OptionError(
+            "this tagger has no plan, because its lattices are stored as arcs: "
+            "lattice(sentence).plan() describes the lattice of one sentence"
+        )
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
         """Return which features of which tagger pushed which label at a token, and by how much.

@@ -206,7 +206,7 @@ def test_every_message_prints_on_one_line(kind: type[FstcrfError]) -> None:
     [
         ({"seed": 2**64}, "seed is .* below 2⁶³"),
         ({"seed": 10**30}, "seed is .* below 2⁶³"),
-        ({"memory": 10**12}, "memory is .* more than memory holds"),
+        ({"memory": 10**12}, "memory is .* do not fit into memory"),
         ({"objective": "mce-f", "f_gamma": 1e300}, "gamma is 1e.300, .* up to 1e.100"),
         ({"l2": 10**400}, "l2 is"),
         ({"class_weights": {"O": 10**400}}, "class weight"),

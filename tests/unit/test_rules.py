@@ -232,7 +232,7 @@ def test_the_line_of_gold_labels_that_rules_forbid(tagger: CRF, tmp_path: Path) 
 
 def test_a_rule_that_never_matches(tagger: CRF, data: fstcrf.Corpus) -> None:
     rules = f'export Y = each["[B-NP]" any{{4}} "[O]", <?>];\n{RULE}'  # of longer sentences
-    with pytest.warns(LearningWarning, match=r"has a match of Y: nothing is learned") as told:
+    with pytest.warns(LearningWarning, match=r"has a match of Y, so its weight stays 0") as told:
         both = train_with_rules(tagger, data, rules)
     assert len(told) == 1
     assert both.weights["Y"] == 0.0
@@ -300,7 +300,7 @@ def test_wrong_usage(files: list[str]) -> None:
     assert "--resume needs --joint" in wrong("--resume")
     assert "--l1 is not for --joint" in wrong("--joint", "new", "--l1", "1")
     assert "--joint model would overwrite an input" in wrong("--joint", "model")
-    assert "needs a file of its own" in wrong("--joint", "learned.grm")
+    assert "give another file name" in wrong("--joint", "learned.grm")
     Path("rules.grm").write_text(f'{RULE}\nexport ONE = at_most[1, "NP"];', "utf-8")
     message = failure("rules", *files, "--joint", "new")
     assert message.startswith("gold.txt:8: the gold labels of 1 of 3 sentences are forbidden")

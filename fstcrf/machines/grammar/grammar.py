@@ -355,7 +355,8 @@ class Grammar:
 
     def __rmatmul__(self, other: Never) -> Never:
         raise OptionError(
-            f"a grammar cannot be composed with @: constrain the lattice, lattice & {self}"
+            "a grammar cannot be composed with @: use lattice & grammar to constrain a "
+            f"lattice with {self}"
         )
 
     def __repr__(self) -> str:

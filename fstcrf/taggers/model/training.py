@@ -248,7 +248,9 @@ def train_crf(
         warm_start=warm_start is not None,
     )
     if target is None:
-        raise OptionError("no target: give the column of the labels, or those of each sentence")
+        raise OptionError(
+            "no target: give the name of the label column, or one list of labels per sentence"
+        )
     if not isinstance(data, CorpusFiles):
         check_text(data)
     if dev is not None:

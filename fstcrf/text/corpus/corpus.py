@@ -157,7 +157,7 @@ class Column:
         try:
             ids = [index.setdefault(string, len(index)) for string in strings]
         except TypeError as error:  # Python's message names the type
-            raise DataError(f"a column holds what is no string: {error}") from None
+            raise DataError(f"a column holds a value that is not a string: {error}") from None
         if odd := [string for string in index if not isinstance(string, str)]:
             raise DataError(f"a column holds {odd[0]!r}, expected strings")
         # plain str, not numpy.str_

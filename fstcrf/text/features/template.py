@@ -154,7 +154,7 @@ class Template:
     def __post_init__(self) -> None:
         if self.kind in _FIXED:
             if self.parts:
-                raise TemplateError(f"{_FIXED[self.kind]} stands alone on its line")
+                raise TemplateError(f"{_FIXED[self.kind]} must be the only word on its line")
             return
         letter, text = _LETTER[self.kind], str(self)
         if "\n" in text or "\r" in text or text != text.strip(" \t"):
@@ -162,7 +162,9 @@ class Template:
         if not text.startswith(letter) or text in _FIXED.values():
             raise TemplateError(f"{text!r} should start with {letter}")
         if any(m.is_range for m in self.macros):
-            raise TemplateError(f"{text!r} stands for several templates: expand it first")
+            raise TemplateError(
+                f"{text!r} has a range, so it describes several templates: expand it first"
+            )
         if self.kind == "arc" and not self.macros:
             raise TemplateError(f"{text!r} has no macro: write B for label transitions")
         if self.members > MAX_MEMBERS:
@@ -559,7 +561,9 @@ class _Scanner:
         if self.lists is not None:
             raise TemplateError(f"the list {name!r} is not among those given")
         if "\0" in name:
-            raise TemplateError(f"the list {name!r} has a null character, so no file is called so")
+            raise TemplateError(
+                f"the list {name!r} contains a null character, which no file name can have"
+            )
         try:
             return read_list(self.folder / name)
         except OSError as error:
