@@ -323,10 +323,19 @@ def check_scores(what: str, name: str, array: Floats) -> None:
         raise NumericError(f"{what}: {name} has NaN or +inf at {place}; -inf forbids")
 
 
-def check_symbols(name: str, symbols: tuple[str, ...]) -> None:
-    """Refuse a symbol that is there twice, and one with epsilon's name."""
+def check_named(what: str, named: object, size: int) -> None:
+    """Check the arrays of costs with names."""
+    if not isinstance(named, Mapping):
+        raise OptionError(f"named is {_short(named)}, expected a mapping of names to arrays")
+    for name, uses in named.items():
+        check_array(what, f"named[{name!r}]", uses, np.float64, size)
+
+
+def symbol_tuple(name: str, symbols: LabelSet) -> tuple[str, ...]:
+    """Return the symbols of a machine: distinct names, none of which is epsilon's."""
+    symbols = label_tuple(symbols, place=f"{name}: ", error=LabelError)
     if len({*symbols, "<eps>"}) == len(symbols) + 1:
-        return
+        return symbols
     if "<eps>" in symbols:
         raise LabelError(
             f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is no symbol: "

@@ -82,6 +82,7 @@ class Grammar:
         labels: Labels | None = None,
         *,
         weights: Mapping[str, float] | None = None,
+        folders: Sequence[str | Path] = (),
     ) -> Grammar:
         """Read a ``.grm`` file; its exports must all be satisfied.
 
@@ -93,6 +94,10 @@ class Grammar:
             Label sets to bind it to at once.
         weights : mapping of str to float, optional
             The costs of names, ``<?name>``; 0 when absent.
+        folders : sequence of path
+            Folders in which, or below which, ``import`` and ``fst[...]`` may name files, beside
+            the folder of the file that is read (the working folder for a text). Links are
+            followed first.
 
         Raises
         ------
@@ -101,7 +106,7 @@ class Grammar:
         OSError
             A file that cannot be read.
         """
-        return cls(language.read_grammar(path, weights), labels)
+        return cls(language.read_grammar(path, weights, folders), labels)
 
     @classmethod
     def from_text(
@@ -110,6 +115,7 @@ class Grammar:
         labels: Labels | None = None,
         *,
         weights: Mapping[str, float] | None = None,
+        folders: Sequence[str | Path] = (),
     ) -> Grammar:
         """Return the grammar that a text in the syntax of ``.grm`` files describes.
 
@@ -126,7 +132,7 @@ class Grammar:
         >>> Grammar.from_text(text, ["O", "B-NP", "I-NP"]).accepts(["O", "I-NP"])
         False
         """
-        return cls(language.parse_grammar(text, weights=weights), labels)
+        return cls(language.parse_grammar(text, None, weights, folders), labels)
 
     @classmethod
     def shipped(cls, name: str, labels: Labels | None = None) -> Grammar:
