@@ -338,10 +338,10 @@ def check_scores(what: str, name: str, array: Floats) -> None:
         raise NumericError(f"{what}: {name} has NaN or +inf at {place}; -inf forbids")
 
 
-def check_named(what: str, named: Mapping[str, Floats], size: int) -> None:
+def check_named(what: str, named: object, size: int) -> None:
     """Check that each name has an array of so many finite numbers."""
     if not isinstance(named, Mapping):
-        raise OptionError(f"named is {named!r}, expected a mapping of names to arrays")
+        raise OptionError(f"named is {_short(named)}, expected a mapping of names to arrays")
     for key, array in named.items():
         name = f"named[{key!r}]"
         check_array(what, name, array, np.float64, size)
@@ -351,10 +351,11 @@ def check_named(what: str, named: Mapping[str, Floats], size: int) -> None:
             raise NumericError(f"{what}: {name} has {found} at {place}, expected finite numbers")
 
 
-def check_symbols(name: str, symbols: tuple[str, ...]) -> None:
-    """Refuse duplicate symbols, and a symbol with epsilon's name."""
+def symbol_tuple(name: str, symbols: LabelSet) -> tuple[str, ...]:
+    """Return the symbols of a machine: distinct names, none of which is epsilon's."""
+    symbols = label_tuple(symbols, place=f"{name}: ", error=LabelError)
     if len({*symbols, "<eps>"}) == len(symbols) + 1:
-        return
+        return symbols
     if "<eps>" in symbols:
         raise LabelError(
             f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is "
