@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 
 import fstcrf
+from fstcrf import constraints
 
 OPTIONAL = ("fstcrf.ext.jax", "fstcrf.ext.torch")  # need packages that need not be there
 MODULES = [
@@ -31,6 +32,15 @@ def offered(package: ModuleType) -> set[str]:
         and name not in IMPORTED
         and not isinstance(getattr(package, name), ModuleType)
     }
+
+
+@pytest.mark.parametrize("name", ["builtins", "fstcrf", *MODULES])
+def test_constraints_hide_nothing(name: str) -> None:
+    """Programs say ``from fstcrf.constraints import *``, which must not replace another name."""
+    module = importlib.import_module(name)
+    listed = dir(module) if name == "builtins" else getattr(module, "__all__", ())
+    for each in set(constraints.__all__) & set(listed):
+        assert getattr(module, each) is getattr(constraints, each), each
 
 
 @pytest.mark.parametrize("name", ["fstcrf", *MODULES])

@@ -11,16 +11,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import Array, Bools, Floats, Ints
 from fstcrf.errors import NoPathError, NumericError, OptionError, TooLargeError
 from fstcrf.kernel import EmissionRows, Emitter, Graph, Sums, forward_backward
+from fstcrf.lattices import Lattices, product
 from fstcrf.lattices.answer import Answer
+from fstcrf.lattices.emissions.batch import ArrayLattices
 from fstcrf.lattices.emissions.reading import Scores
 from fstcrf.lattices.emissions.structure import ChainParameters, LegalStates, joint_structure
+from fstcrf.lattices.engine import Tape
 from fstcrf.lazy import given_state, made_once
 from fstcrf.machines.grammar import Grammar
 
@@ -139,6 +142,23 @@ class Heads:
             allowed &= fits.reshape(*own.shape, *shape)
         return allowed.reshape(*tags[0].shape, -1)
 
+    def lattices(
+        self,
+        scores: Sequence[Scores],
+        chains: Sequence[ChainParameters],
+        couplings: Mapping[tuple[str, str], Floats],
+    ) -> Lattices[Any]:
+        """Return the lattices of sentences, which answer what the kernel's sums do not."""
+        tapes = [Tape(name, labels, segments=False) for name, labels in self.tapes]
+        if len(tapes) == 1:
+            return ArrayLattices(scores[0], tapes[0], chains[0], self.grammar)
+        names = [tape.name for tape in tapes]
+        tables = {(names.index(a), names.index(b)): t for (a, b), t in couplings.items()}
+        parts = map(ArrayLattices, scores, tapes, chains)
+        rows = [product(several, coupling=tables) for several in zip(*parts, strict=True)]
+        whole = Lattices(rows)
+        return whole if self.grammar is None else whole & self.grammar
+
 
 class _Found(NamedTuple):
     """Log Z, the scores of the labels, and expectations less those that they leave."""
@@ -201,7 +221,9 @@ def likelihood(
     if not skip:
         b = int(np.flatnonzero(skipped)[0])
         if found.log_z[b] > -np.inf:
-            raise NoPathError("the given labels are illegal", sentence=b)
+            single = [one.select(np.asarray([b])) for one in scores]
+            row = heads.lattices(single, chains, couplings)[0].row
+            raise row.illegal(_masks(tags, b, len(row), heads.sizes), b)
         if not joint.lengths[b]:
             reason = "it has no tokens, and the grammar does not accept the empty labelling"
             raise NoPathError(reason, sentence=b)
@@ -216,6 +238,16 @@ def likelihood(
         wide[kept, : node.shape[1]] = node
         node = wide
     return _result(heads, some, loss, skipped, node)
+
+
+def _masks(
+    tags: Sequence[Ints] | Bools, sentence: int, length: int, sizes: Sequence[int]
+) -> list[Bools]:
+    """Return the labels that each token of a sentence may have, bool [T, L] of each tape."""
+    if isinstance(tags, np.ndarray):
+        return [tags[sentence, :length]]
+    own = [(one[sentence, :length, None], size) for one, size in zip(tags, sizes, strict=True)]
+    return [(ids < 0) | (ids == np.arange(size)) for ids, size in own]
 
 
 def _given_labels(
@@ -314,6 +346,8 @@ def best_labels(
     joint, emitter = heads.joint_scores(scores, couplings), heads.emitter(chains)
     rows = EmissionRows(emitter, joint.rows, joint.sentences, joint.width, threads)
     path, best = rows.best()
+    kept = [ChainParameters(*(part.copy() for part in chain)) for chain in chains]
+    tables = {pair: table.copy() for pair, table in couplings.items()}
     parts = np.unravel_index(np.maximum(path, 0), heads.sizes)
     names = [name for name, _ in heads.tapes]
     flat = {
@@ -327,6 +361,7 @@ def best_labels(
         joint.offsets,
         scores=best,
         log_z=lambda: question.sums(rows, joint).log_z,
+        posterior=lambda: heads.lattices(scores, kept, tables).posterior(None, threads),
         width=joint.width,
     )
 

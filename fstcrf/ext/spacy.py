@@ -8,12 +8,14 @@ entry point; nothing here imports spaCy unless it is installed.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -72,7 +74,8 @@ class TaggerComponent:
     Parameters
     ----------
     model : Tagger, TokenDecoder, or path, optional
-        A path is read when the component is first used, unless it is loaded from a pipeline before.
+        A path is read by `read`, as ``nlp.add_pipe`` does at once, or when the component is first
+        used.
     spans_key : str
         ``doc.spans[spans_key]`` gets the spans, its ``attrs["scores"]`` their probabilities.
     ents : bool
@@ -163,6 +166,16 @@ class TaggerComponent:
         if not isinstance(self._calibration, Calibration | None):
             self._calibration = Calibration.load(self._calibration)
         return self._calibration
+
+    def read(self) -> None:
+        """Read the files of model and calibration now, so that errors come before documents.
+
+        Raises
+        ------
+        OSError, ModelFileError
+            A file is not there, or damaged.
+        """
+        _ = self._model is None or self._loaded(), self.calibration
 
     # --- Documents ----------------------------------------------------------------------------
 
@@ -422,10 +435,12 @@ def make_component(
     ------
     MissingDependencyError
         spaCy is not installed.
+    OSError, ModelFileError
+        The file of the model or of the calibration is not there, or damaged.
     """
     optional("spacy", _NEEDED)
-    del nlp, name
-    return TaggerComponent(
+    del name
+    made = TaggerComponent(
         model,
         spans_key=spans_key,
         ents=ents,
@@ -438,6 +453,22 @@ def make_component(
         calibration=calibration,
         threads=threads,
     )
+    if not _is_restored(nlp):
+        made.read()
+    return made
+
+
+def _is_restored(nlp: Any) -> bool:
+    """Tell whether spaCy is making a pipeline from its config, as `spacy.load` does.
+
+    Models are then in the pipeline's folder, read by `from_disk`, and the files that the config
+    names may be gone. spaCy tells its factories nothing about that, so its calls are looked at.
+    """
+    code = import_module("spacy.language").Language.from_config.__func__.__code__
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 (inspect.stack reads sources)
+    while frame is not None and not (frame.f_code is code and frame.f_locals.get("nlp") is nlp):
+        frame = frame.f_back
+    return frame is not None
 
 
 if find_spec("spacy") is not None:

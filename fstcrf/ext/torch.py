@@ -5,15 +5,17 @@ Losses and gradients are computed by the kernel on the CPU, whole batches at onc
 
 from __future__ import annotations
 
+import json
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, whole_number
+from fstcrf.arguments import LabelSet, is_by_tape, whole_number
 from fstcrf.arrays import Array, Bools, Ints, Longs
-from fstcrf.errors import LabelError, OptionError, ShapeError
+from fstcrf.errors import LabelError, LabelWarning, OptionError, ShapeError
 from fstcrf.ext.gradients import Heads, LabelLoss, best_labels, label_probabilities, likelihood
 from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.emissions.reading import (
@@ -44,8 +46,10 @@ Pairs: TypeAlias = Iterable[tuple[str, str]] | Mapping[tuple[str, str], ArrayLik
 ONLY = "label"
 """The tape of a layer of one head."""
 
-_UNKNOWN = (-1, -100)
-"""Labels that are not known: ours, and what PyTorch's losses ignore."""
+_PADDING = -100
+"""The label that PyTorch's losses ignore."""
+_UNKNOWN = (-1, _PADDING)
+"""Labels that are not known."""
 
 
 class CRFLayer(Module):
@@ -56,7 +60,7 @@ class CRFLayer(Module):
 
     Parameters
     ----------
-    labels : sequence of L str, mapping of int to str, or mapping of str to these
+    labels : sequence of L str, mapping of id to str, or mapping of str to these
         Of the only head, in the order of the emissions' last axis (``id2label``); or of each of
         several heads, by the name of its tape. Then emissions, tags and marginals are dicts, too.
     grammar : Grammar, optional
@@ -106,8 +110,8 @@ class CRFLayer(Module):
                 f"grammar is {type(grammar).__name__}, expected a Grammar, such as "
                 "fstcrf.constraints.bioes()"
             )
-        several = isinstance(labels, Mapping) and all(isinstance(key, str) for key in labels)
-        by_tape: Any = labels if several and labels else {ONLY: labels}
+        several = is_by_tape(labels) and bool(labels)
+        by_tape: Any = labels if several else {ONLY: labels}
         tapes = tuple((str(tape), usual_names(own, names)) for tape, own in by_tape.items())
         tables = couplings if isinstance(couplings, Mapping) else dict.fromkeys(couplings)
         self._several, self.threads = several, threads
@@ -161,6 +165,26 @@ class CRFLayer(Module):
         grammar = "" if self.heads.grammar is None else f", grammar={self.heads.grammar}"
         return f"{sizes} labels{grammar}"
 
+    # --- State ------------------------------------------------------------------------------------
+
+    def get_extra_state(self) -> Tensor:
+        """Return the labels for a `state_dict`: JSON as uint8, which safetensors can hold."""
+        return torch.tensor(list(json.dumps(dict(self.heads.tapes)).encode()), dtype=torch.uint8)
+
+    def set_extra_state(self, state: Any) -> None:
+        """Refuse the labels of a `state_dict` that are not those of the layer."""
+        _check_same(json.loads(bytes(state.tolist())), dict(self.heads.tapes))
+
+    def _load_from_state_dict(
+        self, state_dict: Mapping[str, Any], prefix: str, *more: Any, **options: Any
+    ) -> None:
+        given = state_dict.get(f"{prefix}_extra_state")
+        if given is None:  # of an array file, say, that has the parameters alone
+            given = self.get_extra_state()
+            state_dict = {**state_dict, f"{prefix}_extra_state": given}
+        self.set_extra_state(given)  # before parameters are read: a layer is never half loaded
+        super()._load_from_state_dict(state_dict, prefix, *more, **options)
+
     # --- Asked ------------------------------------------------------------------------------------
 
     @torch.compiler.disable
@@ -179,8 +203,9 @@ class CRFLayer(Module):
         emissions : Tensor [B, T, L], or mapping of str to these
             Scores of the labels at each token, on the CPU.
         tags : int [B, T], or mapping of str to these
-            Label ids; −1 (or −100) where a label is not known: it is summed over. Or, of one head,
-            bool [B, T, L]: the labels that there may be.
+            Label ids; −1 (or −100) where a label is not known: it is summed over. Tokens that are
+            to be left out are told by `lengths` or `mask`. Or, of one head, bool [B, T, L]: the
+            labels that there may be.
         lengths : int [B], optional
             Tokens of each sentence; all T when absent.
         mask : bool [B, T], optional
@@ -200,10 +225,17 @@ class CRFLayer(Module):
             A sentence without a path, or with illegal labels, unless ``on_no_path="skip"``.
         ShapeError, NumericError, LabelError, OptionError
             What does not fit; NaN or +inf; no such label; a tensor that is not on the CPU.
+
+        Warns
+        -----
+        LabelWarning
+            A sentence that ends with −100, as padding does, without lengths or mask.
         """
         own = self._tensors(emissions)
         scores = self._read(own, lengths, mask)
         gold = self._tags(tags, scores[0])
+        if lengths is None and mask is None:
+            self._tell_of_padding(tags)
         tensors = (*own, *self._parameters_in_order())
         found: Tensor = _NegativeLogLikelihood.apply(self, scores, gold, len(own), *tensors)
         return found
@@ -216,10 +248,11 @@ class CRFLayer(Module):
         *,
         mask: ArrayLike | Tensor | None = None,
     ) -> Answer:
-        """Return the best labels, as `fstcrf.decode` does: ``ids``, ``scores``, ``labels()``.
+        """Return the best labels, as `fstcrf.decode` does: all that an `Answer` says.
 
-        Of several heads ``answer[tape]`` has those of a tape. Parameters and errors as for the
-        loss.
+        Of several heads ``answer[tape]`` has the labels of a tape, ``answer.marginals(tape)`` and
+        ``answer.span_probabilities(tape)`` its probabilities. Parameters and errors as for the
+        loss. Emissions must not be changed before these are asked for.
         """
         scores = self._read(self._by_tape(emissions, "emissions"), lengths, mask)
         return best_labels(self.heads, scores, *self._values(), threads=self.threads)
@@ -296,6 +329,18 @@ class CRFLayer(Module):
             found.append(_known(ids, scores, tape, len(labels)))
         return found
 
+    def _tell_of_padding(self, tags: Any) -> None:
+        """Warn of −100 at the end of a sentence, which is padding that is taken for tokens."""
+        last = [host_array(one, "tags")[:, -1:] for one in self._by_tape(tags, "tags")]
+        if any((one == _PADDING).any() for one in last):
+            warnings.warn(
+                "a sentence ends with the label -100, without lengths or mask: these tokens are "
+                "summed over, as with -1, and not left out; say where sentences end by "
+                "mask=attention_mask or lengths=",
+                LabelWarning,
+                stacklevel=3,
+            )
+
     def _parameters_in_order(self) -> list[Tensor]:
         suffixes = [f"_{tape}" for tape, _ in self.heads.tapes] if self._several else [""]
         names = [f"{name}{s}" for s in suffixes for name in ("transitions", "initial", "final")]
@@ -353,7 +398,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
 
 
 class _DifferentiatedOnce(torch.autograd.Function):
-    """A gradient that has none of its own."""
+    """A gradient without second derivatives."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, own: Tensor) -> Tensor:  # noqa: ARG004
@@ -364,6 +409,23 @@ class _DifferentiatedOnce(torch.autograd.Function):
         raise OptionError(
             "the loss of a CRFLayer can be differentiated once: there are no second derivatives"
         )
+
+
+def _check_same(given: Mapping[str, Sequence[str]], own: Mapping[str, Sequence[str]]) -> None:
+    if list(given) != list(own):
+        heads = ", ".join(map(repr, given)), ", ".join(map(repr, own))
+        raise LabelError(f"the state_dict is of a layer with the heads {heads[0]}, not {heads[1]}")
+    for tape, labels in own.items():
+        if len(given[tape]) != len(labels):
+            counts = f"{len(given[tape])} labels of {tape}, and this layer {len(labels)}"
+            odd = sorted({*given[tape]} ^ {*labels})
+            raise LabelError(f"the state_dict has {counts}; only one of them has {', '.join(odd)}")
+        for k, (theirs, mine) in enumerate(zip(given[tape], labels, strict=True)):
+            if theirs != mine:
+                raise LabelError(
+                    f"the state_dict is of other labels: label {k} of {tape} is {theirs!r} there, "
+                    f"and {mine!r} in this layer; make the layer with the labels of the state_dict"
+                )
 
 
 def _known(ids: Longs, scores: Scores, tape: str, size: int) -> Ints:

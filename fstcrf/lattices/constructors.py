@@ -481,7 +481,7 @@ def _pairs_of(
 def _names(size: int, blank: int | str, labels: LabelSet | None) -> tuple[str, ...]:
     if labels is not None:
         names = label_tuple(labels)
-        if len(names) != size or len(set(names)) < size:
+        if len(names) != size:
             raise OptionError(f"{len(names)} labels for {size} columns: expected one each")
         return names
     if isinstance(blank, str):

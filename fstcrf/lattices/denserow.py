@@ -10,7 +10,6 @@ All answers are exact. Scores are natural logs; a path that is forbidden has −
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -19,12 +18,11 @@ from fstcrf.arguments import items_of, one_of
 from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import NoPathError, ShapeError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.dense import Dense, program_tapes
 from fstcrf.lattices.engine import Coupling, Over, Row, Runs, Said, Segment, Tape
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped, compiled, constrained, free_program, joined, scaled_program
 from fstcrf.lazy import LazyModule, made_once, memoised
-from fstcrf.machines import plans
 from fstcrf.machines.plans import Plan, Program, Search, plan_of, scaled
 from fstcrf.machines.plans.chain import silent_acceptor
 from fstcrf.machines.plans.program import searched
@@ -71,7 +69,7 @@ class DenseRow(Taped):
 
     @property
     def on(self) -> tuple[Tape, ...]:
-        return _tapes(self.program)
+        return program_tapes(self.program)
 
     @property
     def length(self) -> int:
@@ -99,10 +97,7 @@ class DenseRow(Taped):
         """Do nothing: the engine says where there is no path."""
 
     def no_path(self, runs: Runs | None = None) -> NoPathError:
-        if runs is not None and runs.bound is not None and runs.bound[0] > -np.inf:
-            given_up = 0 if runs.popped is None else int(runs.popped[0])
-            return plans.no_path_error(self.program, self.values, given_up=given_up)
-        return self.engine.no_path(0)
+        return self.engine.no_path(0, runs)
 
     def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Dense, Runs]:
         engine = self.engine if search is None else self.searching(search).engine
@@ -124,6 +119,10 @@ class DenseRow(Taped):
         return Questions(self).nbest(n)  # a label sequence has one path
 
     def saying(self, said: Said) -> Self:
+        return self.restrict(self.masks(said))
+
+    def masks(self, said: Said) -> list[Bools]:
+        """Return the masks that allow given labels alone, bool [T, L] for each tape."""
         expected = "those of each tape"
         parts: Any = (said,) if len(self.tapes) == 1 else items_of(said, "the labels are", expected)
         parts = list(parts)
@@ -139,7 +138,39 @@ class DenseRow(Taped):
             if len(ids) != len(self):
                 raise ShapeError(f"{len(ids)} labels for {len(self)} tokens")
             masks.append(ids[:, None] == np.arange(topology.n_labels))
-        return self.restrict(masks)
+        return masks
+
+    def illegal(self, masks: Sequence[Bools], sentence: int) -> NoPathError:
+        """Return the error about gold labels without a path: the token, its labels, and the rule.
+
+        Parameters
+        ----------
+        masks : sequence of bool [T, L]
+            The gold labels of each tape; several at a token, or all, where it is not known.
+        sentence : int
+            Its number, for the message.
+        """
+        why = self.restrict(masks).engine.no_path(0)
+        token, reason = why.position, why.reason
+        if token is None or not len(self):
+            return NoPathError(f"the gold labels are illegal: {reason}", sentence=sentence)
+        said = [self._shown([mask[t] for mask in masks]) for t in range(token + 1)]
+        after = f"after {said[token - 1]}" if token else "at the start"
+        last = ", the last one," if token == len(self) - 1 else ""
+        breaks = f"breaks {' and '.join(why.constraints)}"
+        if not why.constraints:
+            breaks = f"has the score -inf{' or breaks the grammar' * bool(self.program.conjuncts)}"
+        message = f"the gold label {said[token]} {after}{last} {breaks}"
+        return NoPathError(message, position=token, sentence=sentence, constraints=why.constraints)
+
+    def _shown(self, allowed: Sequence[Bools]) -> str:
+        """Return the labels that a token may have, in words; of several tapes by tape."""
+        words = []
+        for tape, mask in zip(self.on, allowed, strict=True):
+            names = [tape.labels[k] for k in np.flatnonzero(mask).tolist()]
+            known = " or ".join(map(repr, names)) if len(names) < len(mask) else "(any)"
+            words.append(f"{tape.name} {known}" if len(self.tapes) > 1 else known)
+        return ", ".join(words)
 
     def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
         chains = [self.program.chain[tape].topology for tape in self.tapes]
@@ -226,11 +257,6 @@ class DenseRow(Taped):
 
     def plan(self) -> Plan:
         return plan_of(self.program)
-
-
-@lru_cache(maxsize=64)
-def _tapes(program: Program) -> tuple[Tape, ...]:
-    return tuple(Tape(tape, program.labels(tape), segments=False) for tape in program.tapes)
 
 
 @memoised(64)

@@ -75,7 +75,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
 
         Parameters
         ----------
-        labels : sequence of L str, or mapping of int to str
+        labels : sequence of L str, or mapping of id to str
             In their order; of a mapping such as ``id2label`` that of its keys 0 to L − 1.
         emissions : [T, L]
             Potential of each label at each token.
@@ -106,7 +106,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         ----------
         fst : pynini.Fst
             An acyclic acceptor, of any arc type; its weights are costs, epsilon arcs are allowed.
-        labels : sequence of str, or mapping of int to str, optional
+        labels : sequence of str, or mapping of id to str, optional
             Label i is symbol i + 1, where the machine has no symbol table of its own.
 
         Raises
@@ -142,7 +142,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             One that is there twice is two paths.
         scores : [n]
             Natural logs; −inf forbids.
-        labels : sequence of str, or mapping of int to str, optional
+        labels : sequence of str, or mapping of id to str, optional
             The labels there may be; those of the paths when absent.
         tape : str
 
@@ -184,7 +184,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             Index into `labels`.
         score : [E]
             Natural logs; −inf forbids.
-        labels : sequence of L str, or mapping of int to str
+        labels : sequence of L str, or mapping of id to str
         transitions : [L, L], optional
             Score of each label behind another, from row to column; zeros when absent.
         initial, final : [L], optional
@@ -270,7 +270,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             log Z is 0.
         blank : int or str
             The column of the blank, or its label.
-        labels : sequence of V str, or mapping of int to str, optional
+        labels : sequence of V str, or mapping of id to str, optional
             Symbols; numbers from "0" on, and "<blank>", when absent.
         tape : str
             Its name.

@@ -274,9 +274,9 @@ def _source(before: JointModel, open_reads: Iterable[str]) -> str:
     named = [tape for tape in before.tapes if tape in open_reads]
     if len(named) != 1:
         raise OptionError(
-            "cannot tell which tape the map reads: the composition before it writes "
-            f"{', '.join(map(repr, before.tapes))}; put the tagger whose labels the map "
-            "reads directly before the map"
+            "it is ambiguous which tape the map reads: the composition before it "
+            f"writes {', '.join(map(repr, before.tapes))}; put the tagger whose labels "
+            "the map reads directly before the map"
         )
     return named[0]
 
@@ -291,7 +291,7 @@ def _read(after: JointModel, open_reads: Iterable[str], source: str, names: Iter
         return source
     what = f"reads {', '.join(map(repr, reads))}" if reads else "reads no tape"
     raise OptionError(
-        "cannot tell which tape the map writes: the next tagger, "
+        "it is ambiguous which tape the map writes: the next tagger, "
         f"{', '.join(map(repr, after.tapes))}, {what}; put the map directly before "
         "the tagger that reads its labels"
     )
@@ -315,8 +315,10 @@ def joined(
     taggers = [part for part in found if isinstance(part, Model | JointModel)]
     if len(taggers) < len(found):
         wrong = next(part for part in found if not isinstance(part, Model | JointModel))
+        advice = "; of an estimator, compose its .tagger_" if hasattr(wrong, "tagger_") else ""
         raise OptionError(
             f"cannot compose {wrong!r}: expected taggers (and maps between them), or lattices"
+            f"{advice}"
         )
     if weights is not None and len(weights) != len(taggers):
         raise OptionError(f"{len(weights)} weights for {len(taggers)} taggers")

@@ -144,6 +144,18 @@ class CRF(Model, Composable[list[str]]):
         """Return a tagger of a model."""
         return cls(*(getattr(model, field.name) for field in fields(Model)))
 
+    def renamed(self, tape: str) -> CRF:
+        """Return the same tagger with another name of its tape, so that it composes with others.
+
+        Raises
+        ------
+        OptionError
+            A name of a tape that it reads.
+        """
+        if any(tape == read.name for read in self.reads):
+            raise OptionError(f"the tagger reads a tape {tape!r}: give its own another name")
+        return replace(self, tape=tape)
+
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
         return models.KIND, *models.encoded(self)
@@ -176,7 +188,7 @@ class CRF(Model, Composable[list[str]]):
 
     def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
         """Return the lattice of each sentence, with what is known put in."""
-        return batches.lattices(self._composed, sentences, known)
+        return batches.TaggedLattices(self._composed, sentences, known)
 
     def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
@@ -332,6 +344,23 @@ class JointCRF(JointModel, Composition[LabelsT]):
         taggers = tuple(t if isinstance(t, CRF) else CRF.of(t) for t in model.taggers)
         return cls(**{**parts, "taggers": taggers})
 
+    def renamed(self, tape: str) -> JointCRF[LabelsT]:
+        """Return a tagger under a grammar with another name of its tape; as for `CRF.renamed`.
+
+        Raises
+        ------
+        OptionError
+            It has several tapes.
+        """
+        if len(self.tapes) > 1:
+            raise OptionError(f"tapes {', '.join(self.tapes)}: rename taggers, then compose them")
+        (only,), (old,) = self.taggers, self.tapes
+        conjuncts = tuple(
+            replace(one, tapes=tuple(tape if name == old else name for name in one.tapes))
+            for one in self.conjuncts
+        )
+        return replace(self, taggers=(only.renamed(tape),), conjuncts=conjuncts)
+
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
         return jointmodel.KIND, *jointmodel.encoded(self)
@@ -386,11 +415,11 @@ class JointCRF(JointModel, Composition[LabelsT]):
         known = asked.evidence(self.tapes)
         if self.conditional:
             return chain.decode(self, asked, known)
-        one = asked.tapes is None or len(self.tapes) == 1
-        found = (batches.decode if one else batches.decode_tapes)(self, asked, known)
-        return found.with_posterior(lambda: self.posterior(asked, known))
+        return batches.TaggedLattices(self, asked.sentences, known, streamed=True).answered(
+            asked, self.tapes
+        )
 
-    def transducers(self, sentences: Data, known: Known | None = None) -> list[Lattice]:
+    def transducers(self, sentences: Data, known: Known | None = None) -> batches.TaggedLattices:
         """Return the lattice of each sentence, with what is known put in.
 
         Raises
@@ -404,14 +433,11 @@ class JointCRF(JointModel, Composition[LabelsT]):
                 "n=50) for the best labellings, lattice(sentence, samples=1000) for "
                 "samples, or compose with normalize='product'"
             )
-        return batches.lattices(self, sentences, known)
+        return batches.TaggedLattices(self, sentences, known)
 
     def posterior(self, asked: Request, known: Known | None) -> Distributions:
         """Return the distributions over the labellings of sentences, with what is known put in."""
-        several = self.transducers(asked.sentences, known)
-        return distributions.Distributions(
-            dict.fromkeys(self.tapes, several), asked.budget, asked.threads
-        )
+        return self.transducers(asked.sentences, known).posterior(asked.budget, asked.threads)
 
     def decision(self) -> JointCRF[LabelsT]:
         """Return itself: it decides all tapes together."""
@@ -447,7 +473,11 @@ class JointCRF(JointModel, Composition[LabelsT]):
             asked: Any = {"forced": forced, "bias": bias, "threads": threads}
             return super().marginals_all(sentences, **asked, on_no_path=on_no_path)
         known = Request.of(sentences, self.label_sets, forced, bias).evidence(self.tapes)
-        return cast("list[Any]", batches.marginals(self, sentences, threads, known))
+        found = batches.TaggedLattices(self, sentences, known, streamed=True)
+        rows: list[Any] = found.marginals(threads=threads)
+        if not self.grammar_read[0]:
+            return rows
+        return [self.per_tape(dict(zip(self.tapes, row, strict=False)).__getitem__) for row in rows]
 
     def cascade(
         self,

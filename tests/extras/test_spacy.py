@@ -78,7 +78,7 @@ def test_many_docs_are_those_of_one_by_one(file: str) -> None:
 
 @pytest.mark.parametrize("way", ["disk", "bytes"])
 def test_a_pipeline_takes_its_model_along(file: str, tmp_path: Path, way: str) -> None:
-    Calibration.fit(Events.of([0.5, 0.6, 0.9], [False, True, True]), "temperature").save(
+    Calibration.fit(Events.of([0.5, 0.6, 0.9], [False, True, True]), "log-odds").save(
         tmp_path / "c.json"
     )
     nlp = blank(model=file, calibration=str(tmp_path / "c.json"))
@@ -114,11 +114,40 @@ def test_compositions_write_labels_to_tokens(tagger: CRF, tmp_path: Path) -> Non
 def test_spacy_may_ask_for_a_model_that_is_not_there(tmp_path: Path) -> None:
     """Whether it does depended on the hashes of strings: in some processes no pipe was added."""
     empty, missing = (blank().get_pipe("fstcrf") for _ in range(2))
+    assert repr(empty) == "<TaggerComponent: None into doc.spans['fstcrf']>"
     missing.model = tmp_path / "none"
     assert not hasattr(empty, "model")
     assert not hasattr(missing, "model")
     with pytest.raises(AttributeError, match="the component has no model"):
         _ = empty.model
+
+
+@pytest.mark.parametrize("option", ["model", "calibration"])
+@pytest.mark.parametrize("language", [spacy.blank, lambda _: spacy.lang.en.English()])
+def test_files_are_read_when_a_pipe_is_made(
+    language: Any, option: str, file: str, tmp_path: Path
+) -> None:
+    """So that what is missing is no surprise at the first document."""
+    (tmp_path / "odd.json").write_text(json.dumps({"format": "other"}))
+    for name, error in (("none", FileNotFoundError), ("odd.json", ModelFileError)):
+        config = {"model": file} | {option: str(tmp_path / name)}
+        with pytest.raises(error, match=name) as raised:
+            language("en").add_pipe("fstcrf", config=config)
+        assert "\n" not in str(raised.value)
+
+
+def test_a_pipeline_that_was_saved_needs_no_file_of_its_config(file: str, tmp_path: Path) -> None:
+    blank(model=file).to_disk(tmp_path / "nlp")
+    config, data = spacy.blank("en"), blank(model=file).to_bytes()
+    full = spacy.util.load_config(tmp_path / "nlp" / "config.cfg")
+    Path(file).unlink()
+    assert shown(spacy.load(tmp_path / "nlp")("Ann Lee")) == [(0, 2, "PER")]
+    restored = spacy.util.load_model_from_config(full).from_bytes(data)
+    assert shown(restored("Ann Lee")) == [(0, 2, "PER")]
+    with pytest.raises(FileNotFoundError, match=r"ner\.fstcrf"):
+        spacy.util.load_model_from_config(full)("Ann")
+    with pytest.raises(FileNotFoundError, match=r"ner\.fstcrf"):
+        config.add_pipe("fstcrf", config={"model": file})
 
 
 def test_what_a_model_reads_is_asked_of_tokens() -> None:
@@ -212,11 +241,6 @@ def test_what_goes_wrong(tagger: CRF, tmp_path: Path) -> None:
         blank()("Ann")
     with pytest.raises(OptionError, match="min_probability"):
         blank(min_probability=2.0)
-    with pytest.raises(FileNotFoundError):
-        blank(model=str(tmp_path / "none"))("Ann")
-    (tmp_path / "odd.json").write_text(json.dumps({"format": "other"}))
-    with pytest.raises(ModelFileError):
-        blank(model=str(tmp_path / "odd.json"))("Ann")
     other = blank(tape="chunk")
     other.get_pipe("fstcrf").model = tagger
     with pytest.raises(OptionError, match="no tape 'chunk': the tapes are ner"):

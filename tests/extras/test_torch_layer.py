@@ -11,16 +11,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors.torch as safetensors
 import torch
 from torch import Tensor
 from torchcrf import CRF
 
 from fstcrf import Lattices, TokenDecoder, decode
-from fstcrf.constraints import at_most, bioes, pairs, transitions
-from fstcrf.errors import LabelError, NoPathError, NumericError, OptionError, ShapeError
+from fstcrf.constraints import at_most, bio, bioes, neighbours, pairs
+from fstcrf.errors import (
+    FstcrfError,
+    LabelError,
+    LabelWarning,
+    NoPathError,
+    NumericError,
+    OptionError,
+    ShapeError,
+)
 from fstcrf.ext.torch import CRFLayer
+from fstcrf.text.corpus import spans as spans_of
 from tests.laws.doors import DOORS
 from tests.laws.test_doors import cells, check
+from tests.laws.test_illegal_gold import CASES, FREE
+from tests.laws.test_label_arguments import FORMS, REFUSED
+from tests.laws.test_label_arguments import LABELS as LABEL_SET
 
 LABELS = ("O", "B-X", "I-X", "E-X", "S-X")
 LENGTHS = [4, 1, 3, 0]
@@ -152,7 +165,8 @@ def test_dead_sentences() -> None:
         layer(scores, tags)
     legal = layer_of(grammar=bioes())
     tags[2] = torch.tensor([2, 2, 2, 2])
-    with pytest.raises(NoPathError, match=r"^sentence 2: the given labels are illegal$"):
+    says = r"^sentence 2, token 0: the gold label 'I-X' at the start breaks bioes\(\)$"
+    with pytest.raises(NoPathError, match=says):
         legal(scores[[0, 0, 2]], tags)
     skipping = layer_of(grammar=bioes(), on_no_path="skip")
     own = scores.clone().requires_grad_()
@@ -185,8 +199,149 @@ def test_it_is_a_module() -> None:
     assert other(scores, tags).item() == layer(scores, tags).item()
     fixed = CRFLayer(LABELS, transitions=np.ones((5, 5)), learned=False)
     assert list(fixed.parameters()) == []
-    assert set(fixed.state_dict()) == {"transitions", "initial", "final"}
+    assert set(fixed.state_dict()) == {"transitions", "initial", "final", "_extra_state"}
     assert "5 label labels" in repr(layer)
+
+
+# --- What a layer decodes -------------------------------------------------------------------------
+
+GRAMMARS = [None, bioes(), bioes() & at_most(1, "X")]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("grammar", GRAMMARS, ids=str)
+def test_a_layer_decodes_as_decode_does(grammar: Any, dtype: Any) -> None:
+    layer, scores = layer_of(grammar=grammar).to(dtype), drawn(4, 4, 5, dtype=dtype)
+    chain = {name: values.detach() for name, values in layer.named_parameters()}
+    want = decode(scores, LENGTHS, labels=LABELS, grammar=grammar, **chain)
+    found = layer.decode(scores, LENGTHS)
+    np.testing.assert_array_equal(found.ids, want.ids)
+    np.testing.assert_allclose(found.probabilities, want.probabilities, atol=1e-6)
+    for ask in ("marginals", "span_probabilities"):
+        for mine, its in zip(getattr(found, ask)(), getattr(want, ask)(), strict=True):
+            np.testing.assert_allclose(mine, its, atol=1e-6)
+    for sentence in range(4):
+        mine, its = found.confidence(sentence), want.confidence(sentence)
+        assert mine.probability.low == pytest.approx(its.probability.low, abs=1e-6)
+        assert mine.legal.low == pytest.approx(its.legal.low, abs=1e-6)
+
+
+def test_heads_decode_with_the_probabilities_of_all_their_paths() -> None:
+    heads = {"pos": ("N", "V"), "chunk": ("O", "B-X", "I-X")}
+    grammar = pairs({"V": ["O", "B-X"]}, ("pos", "chunk")) & bio(tape="chunk")
+    layer = layer_of(heads, grammar, [("chunk", "pos")])
+    scores = {"pos": drawn(3, 4, 2), "chunk": drawn(3, 4, 3, seed=1)}
+    scores["pos"][1, 0] = -torch.inf
+    answer, marginals = layer.decode(scores, [4, 4, 2]), layer.marginals(scores, [4, 4, 2])
+    assert answer.dead.tolist() == [False, True, False]
+    for tape in heads:
+        for size, mine, its in zip([4, 4, 2], answer.marginals(tape), marginals[tape], strict=True):
+            np.testing.assert_allclose(mine, its[:size], atol=1e-9)
+    for b in (0, 2):
+        paths = answer.posterior.lattices["chunk"][b].nbest(10_000)
+        assert answer.confidence(b).probability.low == pytest.approx(paths[0].probability)
+        assert answer.probabilities[b] == pytest.approx(paths[0].probability)
+        read = [(set(spans_of(path["chunk"], "iob2")), path.probability) for path in paths]
+        for span, p in zip(
+            answer["chunk"].spans()[b], answer.span_probabilities("chunk")[b], strict=True
+        ):
+            assert p == pytest.approx(sum(share for spans, share in read if span in spans))
+
+
+def test_answers_stay_when_parameters_move() -> None:
+    layer, scores = layer_of(grammar=bioes()), drawn(2, 4, 5)
+    answer, want = layer.decode(scores), layer.decode(scores).marginals()
+    with torch.no_grad():
+        layer.transitions += 5.0 * drawn(5, 5, seed=9)
+    np.testing.assert_array_equal(answer.marginals(), want)
+
+
+# --- Labels, gold labels, state -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_labels_in_every_form(form: str) -> None:
+    given = FORMS[form]
+    assert CRFLayer(given).labels == LABEL_SET
+    assert CRFLayer({"a": given, "b": given}).labels == {"a": LABEL_SET, "b": LABEL_SET}
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_labels_that_are_refused(form: str) -> None:
+    given, says = REFUSED[form]
+    with pytest.raises(FstcrfError, match=says):
+        CRFLayer(given)
+
+
+def test_padding_that_is_taken_for_tokens_is_warned_of() -> None:
+    layer, scores = layer_of(), drawn(2, 3, 5)
+    tags = torch.tensor([[0, 4, 0], [0, 0, -100]])
+    with pytest.warns(LabelWarning, match="ends with the label -100.*mask=attention_mask"):
+        loose = layer(scores, tags)
+    lengths, mask = [3, 2], torch.tensor([[1, 1, 1], [1, 1, 0]])
+    assert layer(scores, tags, lengths).item() == layer(scores, tags, mask=mask).item()
+    assert layer(scores, tags, lengths).item() != pytest.approx(loose.item())
+    for fine in ([[0, 4, 0], [0, 0, -1]], [[0, 4, 0], [-100, 0, 0]]):
+        layer(scores, torch.tensor(fine))
+    layer(scores, torch.ones(2, 3, 5, dtype=torch.bool))
+    two = {"a": LABELS, "b": LABELS}
+    with pytest.warns(LabelWarning, match="ends with the label -100"):
+        layer_of(two)(dict.fromkeys(two, scores), {"a": tags.abs() % 5, "b": tags})
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_illegal_gold_names_token_labels_and_rule(case: str) -> None:
+    """See `tests/laws/test_illegal_gold.py`."""
+    heads, grammar, tags, says = CASES[case]
+    several = len(heads) > 1
+    layer = CRFLayer(heads if several else next(iter(heads.values())), grammar)
+    size = len(next(iter(tags.values())))
+    scores = {tape: torch.zeros(2, size, len(labels)) for tape, labels in heads.items()}
+    gold = {tape: torch.tensor([FREE[case][tape], row]) for tape, row in tags.items()}
+    given = (scores, gold) if several else [next(iter(one.values())) for one in (scores, gold)]
+    with pytest.raises(NoPathError, match=rf"^sentence 1, {says}$"):
+        layer(*given)
+
+
+OTHERS: dict[str, tuple[Any, str]] = {
+    "another label": (
+        ("O", "B-Y", "I-X", "E-X", "S-X"),
+        "label 1 of label is 'B-X' there, and 'B-Y'",
+    ),
+    "another order": (
+        ("B-X", "O", "I-X", "E-X", "S-X"),
+        "label 0 of label is 'O' there, and 'B-X'",
+    ),
+    "fewer": (LABELS[:4], "has 5 labels of label, and this layer 4; only one of them has S-X"),
+    "heads": ({"x": LABELS, "y": LABELS}, "a layer with the heads 'label', not 'x', 'y'"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("within", [False, True])
+def test_a_state_of_other_labels_is_refused(other: str, within: bool, tmp_path: Any) -> None:
+    labels, says = OTHERS[other]
+    layer, odd = layer_of(), layer_of(labels)
+    before = copy.deepcopy(odd.state_dict())
+    one, two = (torch.nn.ModuleDict({"crf": x}) if within else x for x in (layer, odd))
+    torch.save(one.state_dict(), tmp_path / "state.pt")
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    for strict in (True, False):
+        with pytest.raises(LabelError, match=says):
+            two.load_state_dict(state, strict=strict)
+    assert all(torch.equal(before[name], now) for name, now in odd.state_dict().items())
+
+
+def test_states_of_the_same_labels_are_read(tmp_path: Any) -> None:
+    layer, other = layer_of(), CRFLayer(LABELS).double()
+    safetensors.save_file(layer.state_dict(), tmp_path / "layer.safetensors")
+    other.load_state_dict(safetensors.load_file(tmp_path / "layer.safetensors"))
+    torch.testing.assert_close(other.transitions, layer.transitions)
+    plain = {name: 2 * values.detach() for name, values in layer.named_parameters()}
+    other.load_state_dict(plain)  # without labels: only its shapes can be compared
+    torch.testing.assert_close(other.transitions, 2 * layer.transitions)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        other.load_state_dict({"transitions": plain["transitions"]})
 
 
 @pytest.mark.filterwarnings("ignore")  # those of torch.compile
@@ -458,7 +613,7 @@ def test_processes_that_are_spawned() -> None:
 
 def test_functions_without_a_name_go_with_cloudpickle() -> None:
     cloudpickle = pytest.importorskip("cloudpickle")
-    grammar = transitions(lambda a, b: (a, b) != ("B-X", "O"))
+    grammar = neighbours(lambda a, b: (a, b) != ("B-X", "O"))
     again = pickle.loads(cloudpickle.dumps(CRFLayer(LABELS, grammar)))
     scores = drawn(2, 3, 5)
     assert again.decode(scores).labels() == CRFLayer(LABELS, grammar).decode(scores).labels()

@@ -89,7 +89,7 @@ def random_names(rng: np.random.Generator, labels: tuple[str, ...]) -> Named:
             parts.append((c.ANY, "any", list(labels), []))
         else:
             name = str(rng.choice(types))
-            names = c.spans(name) if kind == "spans" else name
+            names = c.span(name) if kind == "spans" else name
             parts.append(
                 (names, f'spans["{name}"]' if kind == "spans" else f'"{name}"', [], [name])
             )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fstcrf import Lattices
-from fstcrf.constraints import at_most, bioes, never, requires, transitions
+from fstcrf.constraints import at_most, bioes, neighbours, never, requires
 from fstcrf.machines.grammar import Grammar
 
 LABELS = ("O", "B-X", "I-X", "E-X", "S-X")
@@ -19,7 +19,7 @@ GRAMMARS: dict[str, Grammar | None] = {
     "counted": at_most(1, "X") & bioes(),
     "far": requires("B-X", "S-X"),
     "single": never("B-X", weight=-1.5) & never("E-X"),
-    "neighbours": transitions(NEIGHBOURS),
+    "neighbours": neighbours(NEIGHBOURS),
 }
 
 

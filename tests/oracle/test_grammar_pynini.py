@@ -49,7 +49,7 @@ CASES: list[tuple[str, Grammar, Any]] = [
     ("order", c.before("B-NP", "B-VP"), without(STAR + B_VP + STAR + B_NP + STAR)),
     (
         "never behind",
-        c.transitions({"O": ["O", "B-NP", None]}),
+        c.neighbours({"O": ["O", "B-NP", None]}),
         without(joined(STAR, O, one_of(3, 4, 5), STAR)),
     ),
     (

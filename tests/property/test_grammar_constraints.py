@@ -132,9 +132,9 @@ def test_transitions(allowed: set[tuple[str | None, str | None]]) -> None:
 
     if all(broken(sentence) for sentence in sentences("ab") if sentence):
         with pytest.raises(GrammarError, match="accepts no sequence"):
-            c.transitions(allowed).bind(("a", "b"))
+            c.neighbours(allowed).bind(("a", "b"))
         return
-    check(lambda **how: c.transitions(allowed, **how), ("a", "b"), broken)
+    check(lambda **how: c.neighbours(allowed, **how), ("a", "b"), broken)
 
 
 @given(st.sets(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz")), min_size=1))

@@ -93,21 +93,23 @@ GRAMMARS: dict[str, Callable[[Path], Grammar]] = {
     "before": lambda _: constraints.before("B", "A"),
     "bilou": lambda _: constraints.bilou(weight=-1.0).bound(["O", "U-A"]),
     "bio": lambda _: bio(),
+    "bmes": lambda _: constraints.bmes(weight=-2.0).bound(["O", "S-A"]),
+    "bmewo": lambda _: constraints.bmewo(weight=-2.0).bound(["O", "W-A"]),
     "bioes": lambda _: bioes(weight=-2.0).bound(["O", "S-A"]),
     "contiguous": lambda _: constraints.contiguous(),
     "end_with": lambda _: constraints.end_with(constraints.label("O|B-.*")),
     "exactly": lambda _: constraints.exactly(2, ["A", "B"]),
     "if_present": lambda _: constraints.if_present("A", constraints.before("A", "B") & bio()),
     "iob1": lambda _: constraints.iob1(),
-    "never": lambda _: constraints.never(constraints.spans("B")),
+    "never": lambda _: constraints.never(constraints.span("B")),
     "pairs": lambda _: constraints.pairs({"V": ["O"]}, ("pos", "ner"), weight=-1.0).bound(TWO),
     "requires": lambda _: constraints.requires("A", "B"),
     "start_with": lambda _: constraints.start_with("A", scheme="iob2"),
     "tagging_scheme": lambda _: constraints.tagging_scheme("iob2"),
-    "transitions": lambda _: constraints.transitions([("O", "O"), ("O", "B-A"), (None, "O")]),
-    "transitions of a map": lambda _: constraints.transitions({"B-A": ["I-A", None]}),
-    "transitions of a function": lambda _: constraints.transitions(rising),
-    "transitions of a lambda": lambda _: constraints.transitions(lambda a, b: a != b),
+    "neighbours": lambda _: constraints.neighbours([("O", "O"), ("O", "B-A"), (None, "O")]),
+    "neighbours of a map": lambda _: constraints.neighbours({"B-A": ["I-A", None]}),
+    "neighbours of a function": lambda _: constraints.neighbours(rising),
+    "neighbours of a lambda": lambda _: constraints.neighbours(lambda a, b: a != b),
     "both": lambda _: bio() & at_most(1, "A") & Grammar.from_text(CONDITION),
     "bound": lambda _: (bio() & at_most(1, "A")).bound(LABELS),
     "of a tape": lambda _: (bio(tape="ner") & constraints.never("V", tape="pos")).bound(TWO),
@@ -137,7 +139,7 @@ def scores(grammar: Grammar) -> list[float]:
 
 
 def test_every_constructor_of_grammars_is_here() -> None:
-    classes_and_names = {"ANY", "label", "spans"}
+    classes_and_names = {"ANY", "label", "span"}
     assert set(constraints.__all__) - classes_and_names <= set(GRAMMARS)
     made = {name.removeprefix("from_") for name in vars(Grammar) if name.startswith("from_")}
     known = {"fst": "machine"}
@@ -170,7 +172,7 @@ def test_what_is_compiled_serves_copies() -> None:
 
 
 def test_constraints_of_no_content_are_equal_to_copies_alone() -> None:
-    one, other = (constraints.transitions(rising).constraints[0] for _ in range(2))
+    one, other = (constraints.neighbours(rising).constraints[0] for _ in range(2))
     assert one != other
     assert pickle.loads(pickle.dumps(one)) == one
     assert one != "a constraint"
@@ -178,7 +180,7 @@ def test_constraints_of_no_content_are_equal_to_copies_alone() -> None:
 
 
 def test_a_function_without_a_name_is_pickled_as_its_answers() -> None:
-    grammar = constraints.transitions(lambda a, b: a != b)
+    grammar = constraints.neighbours(lambda a, b: a != b)
     with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):  # none so far
         pickle.dumps(grammar)
     assert copy.deepcopy(grammar).bound(LABELS).accepts(["O"])
@@ -481,7 +483,7 @@ KINDS_OF_THINGS: dict[str, Kind] = {
             grammar=at_most(1, "A"),
             thresholds={"A": 0.2},
             biases=TransitionBiases(background_to_start=0.5),
-            calibration=Calibration.fit(events(), "temperature", least=1),
+            calibration=Calibration.fit(events(), "log-odds", least=1),
         ),
         of_decoder,
     ),

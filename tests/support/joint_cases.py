@@ -17,7 +17,7 @@ import numpy as np
 
 from fstcrf import CRF, Grammar
 from fstcrf.arrays import Floats
-from fstcrf.constraints import at_least, at_most, label, pairs, transitions
+from fstcrf.constraints import at_least, at_most, label, neighbours, pairs
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from tests.support.oracles import log_sum
@@ -111,15 +111,15 @@ CASES: dict[str, tuple[str, ...]] = {
 
 
 ONE_TAPE: dict[str, Callable[[], Grammar]] = {
-    "folded": lambda: transitions([("P0", "P1"), ("P1", "P0"), ("P1", "P2"), ("P2", "P0")]),
+    "folded": lambda: neighbours([("P0", "P1"), ("P1", "P0"), ("P1", "P2"), ("P2", "P0")]),
     "counted": lambda: at_most(1, label("P0")),
     "soft": lambda: Grammar.from_text('export E = (("[P0]" <0.7>) | ("[P1]" <-0.4>) | "[P2]")*;'),
 }
 GRAMMARS: dict[str, Callable[[], Grammar]] = {
     "first tape": lambda: at_most(1, label("P0"), tape="pos"),
     "later tape": lambda: at_most(1, label("O"), tape="chunk"),
-    "neighbours": lambda: transitions([("B", "I"), ("I", "B"), ("I", "O")], tape="chunk"),
-    "folded": lambda: transitions([("P0", "P1"), ("P1", "P0"), ("P0", "P0")], tape="pos"),
+    "neighbours": lambda: neighbours([("B", "I"), ("I", "B"), ("I", "O")], tape="chunk"),
+    "folded": lambda: neighbours([("P0", "P1"), ("P1", "P0"), ("P0", "P0")], tape="pos"),
     "pairs": lambda: pairs([("P0", "B"), ("P1", "I"), ("P2", "O"), ("P2", "B")], ["pos", "chunk"]),
     "rare pairs": lambda: pairs([("P0", "O"), ("P1", "B"), ("P2", "I")], ["pos", "chunk"]),
     "counted on both": lambda: (

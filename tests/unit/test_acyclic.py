@@ -98,7 +98,7 @@ def test_labels() -> None:
         Lattice.from_machine(named, ("x", "q", "z"))
     with pytest.raises(DataError, match="symbol 4 is missing in one and 'w' in the other"):
         Lattice.from_machine(named, (*LABELS, "w"))
-    with pytest.raises(LabelError, match="'x' is there twice"):
+    with pytest.raises(LabelError, match="'x' occurs twice"):
         Lattice.from_machine(plain, ("x", "x"))
     with pytest.raises(DataError, match="label id 9, which is not in the labels"):
         lattice("0 1 9 9\n1\n")

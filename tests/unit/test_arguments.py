@@ -1,81 +1,24 @@
-"""Labels and numbers as callers give them: what is taken, what is refused, at every door."""
+"""Numbers as callers give them: what is taken, what is refused, at every door."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+import fstcrf
 from fstcrf import CRF, Grammar, Lattice, compose, constraints
-from fstcrf.arguments import label_tuple, real_array, real_number
-from fstcrf.errors import FstcrfError, GrammarError, LabelError, OptionError, ShapeError
-from fstcrf.ext.feedback import untrained
+from fstcrf.arguments import closest, first_twice, label_tuple, real_array, real_number
+from fstcrf.errors import FstcrfError, LabelError, OptionError, ShapeError
 from fstcrf.lattices import product
-from fstcrf.machines.openfst import symbols
-from fstcrf.machines.topology import chain_topology
-from fstcrf.text.corpus import legal_transitions
 
-ID2LABEL: dict[int, str] = {2: "I-A", 0: "O", 1: "B-A"}
 LABELS = ("O", "B-A", "I-A")
-BIO = "export BIO = bio;"
 ZEROS = np.zeros((2, 3))
 STEP = [[0, 0, 0]]
 DATA = [{"word": ["a", "b"], "y": ["O", "B-A"]}]
 TEMPLATE = "U:%x[0,word]\nB"
-
-DOORS: dict[str, Callable[[Any], tuple[str, ...]]] = {
-    "Lattice.from_arrays": lambda labels: tuple(Lattice.from_arrays(labels, ZEROS).labels),
-    "Grammar.from_text": lambda labels: bound(Grammar.from_text(BIO, labels)),
-    "Grammar.bound": lambda labels: bound(constraints.bio().bound(labels)),
-    "Grammar.from_arrays": lambda labels: bound(Grammar.from_arrays(labels, STEP).bound(labels)),
-    "chain_topology": lambda labels: chain_topology(labels, 1).labels,
-    "untrained": lambda labels: untrained(DATA, labels, TEMPLATE, scheme="iob2").labels,
-    "symbols": lambda labels: symbols(labels)[1:],
-    "legal_transitions": lambda labels: LABELS if legal_transitions(labels).shape == (4, 4) else (),
-}
-
-
-def bound(grammar: Grammar) -> tuple[str, ...]:
-    assert grammar.labels is not None
-    return next(iter(grammar.labels.values()))
-
-
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("labels", [list(LABELS), np.array(LABELS), ID2LABEL], ids=str)
-def test_labels_in_order_or_by_number(door: str, labels: Any) -> None:
-    assert DOORS[door](labels) == LABELS
-
-
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize(
-    "labels",
-    [{1: "O", 2: "B-A"}, {0: "O", 2: "B-A"}, {"O": 0, "B-A": 1}, {"O"}, [1, 2], 3, {0: 0}],
-    ids=str,
-)
-def test_what_is_no_labels(door: str, labels: Any) -> None:
-    with pytest.raises((OptionError, GrammarError, LabelError), match="label"):
-        DOORS[door](labels)
-
-
-@pytest.mark.parametrize("door", [door for door in DOORS if door != "chain_topology"])
-def test_a_text_is_no_list_of_labels(door: str) -> None:
-    with pytest.raises(FstcrfError, match=r"labels are 'OBI', expected a list of labels"):
-        DOORS[door]("OBI")
-
-
-def test_the_order_is_that_of_the_numbers_in_the_scores_too() -> None:
-    scores = [[0.0, 0.0, 5.0]]
-    assert Lattice.from_arrays(ID2LABEL, scores).best().labels == ("I-A",)
-
-
-def test_a_grammar_of_tapes_takes_numbers_for_each() -> None:
-    sets: Any = {"a": ID2LABEL, "b": ["x"]}
-    grammar = constraints.bio(tape="a").bound(sets)
-    assert grammar.labels == {"a": LABELS, "b": ("x",)}
-    with pytest.raises(GrammarError, match="tape 'a': labels are"):
-        constraints.bio(tape="a").bound({**sets, "a": {1: "O"}})
 
 
 def test_what_numpy_gives_are_plain_strings() -> None:
@@ -130,3 +73,32 @@ def test_numbers_of_all_real_kinds() -> None:
         assert found.tolist() == [1.0]
     with pytest.raises(OptionError, match=r"x is \[2\], expected a number"):
         real_number([1, 2], "x")
+
+
+def test_names_are_compared_within_bounds() -> None:
+    """That takes the product of their lengths, for a message."""
+    asked = 0
+
+    def many(length: int) -> Iterator[str]:
+        nonlocal asked
+        for number in range(10_000_000):
+            asked += 1
+            yield f"{number:0{length}}"
+
+    assert closest("0" * 10, many(10), 3)[0] == "0000000000"
+    assert asked < 10_000
+    assert closest("x" * 201, many(10)) == closest(b"x", many(10)) == []  # type: ignore[comparison-overlap]
+    assert closest("x" * 200, ["x" * 201, "X" * 199]) == ["X" * 199]
+    assert asked < 10_000
+    assert closest("", [""] * 10_000_000) == [""]
+
+
+def test_the_first_that_was_there_before() -> None:
+    assert first_twice(["a", "b", "", "b", "a"]) == "b"
+    assert first_twice(["", ""]) == ""
+    assert first_twice("abc") is None
+    names = [f"w{k}" for k in range(200_000)]
+    with pytest.raises(LabelError, match="'w0' twice"):
+        fstcrf.Transducer.from_arrays(
+            [0], [0], [0], [0], input_symbols=names * 2, output_symbols=["a"]
+        )

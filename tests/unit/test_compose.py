@@ -9,7 +9,7 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Composition, Corpus, Grammar, Lattice, compose
-from fstcrf.constraints import at_most, label, never, pairs, transitions
+from fstcrf.constraints import at_most, label, neighbours, never, pairs
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError
 from fstcrf.taggers import JointCRF
 from tests.support.joint_cases import TEST, TRAIN, tagger, taggers, trained
@@ -136,7 +136,7 @@ def test_a_reader_alone_is_given_its_tape() -> None:
     """What no tagger of the composition writes is a column, as for the tagger itself."""
     pos, chunk = taggers("pair")
     data = [{**s, "pos": pos.tag(s)} for s in TEST]
-    under = chunk & transitions([("B", "I"), ("I", "O"), ("O", "B"), ("B", "B")])
+    under = chunk & neighbours([("B", "I"), ("I", "O"), ("O", "B"), ("B", "B")])
     assert compose(chunk).tag_all(data) == chunk.tag_all(data)
     assert under.tag_all(data) != chunk.tag_all(data)
     with_other = compose(chunk, tagger("alone").__class__.train(TRAIN, "ent", "U:%x[0,word]"))

@@ -84,7 +84,7 @@ def test_without_any_grammar() -> None:
 
 def test_what_would_take_too_many_states() -> None:
     # Nothing less than all runs of all labels explains that 30 tokens are one too many.
-    changing = c.transitions(lambda a, b: a is None or a != b)
+    changing = c.neighbours(lambda a, b: a is None or a != b)
     whole = under(sentence(30, MANY), c.contiguous() & changing)
     assert conflict(*whole) is None
     assert str(no_path_error(*whole, position=29)) == (
@@ -231,7 +231,7 @@ def test_large_counts_in_a_short_sentence() -> None:
 
 
 def test_a_search_that_gives_up_says_so() -> None:
-    changing = c.transitions(lambda a, b: a is None or a != b)
+    changing = c.neighbours(lambda a, b: a is None or a != b)
     with pytest.raises(NoPathError, match="500 states, nor proven not to exist") as caught:
         (sentence(30, MANY) & (c.contiguous() & changing)).best(FEW)
     assert caught.value.constraints == ()

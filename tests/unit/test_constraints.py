@@ -32,9 +32,9 @@ def test_labels_that_break_their_scheme_begin_spans_as_for_conlleval() -> None:
 def test_where_a_label_is_called_like_a_type() -> None:
     labels = ("O", "B-X", "I-X", "X")
     assert accepts(c.at_most(1, "X"), "B-X B-X X", labels)
-    assert accepts(c.at_most(1, c.spans("X")), "X X B-X I-X", labels)
-    assert not accepts(c.at_most(1, c.spans("X")), "B-X B-X", labels)
-    assert not accepts(c.at_most(1, ["X", c.spans("X")]), "X B-X", labels)
+    assert accepts(c.at_most(1, c.span("X")), "X X B-X I-X", labels)
+    assert not accepts(c.at_most(1, c.span("X")), "B-X B-X", labels)
+    assert not accepts(c.at_most(1, ["X", c.span("X")]), "X B-X", labels)
 
 
 def test_bare_letters_are_spans_only_among_their_kind() -> None:
@@ -50,7 +50,7 @@ def test_contiguous_takes_span_labels_for_types() -> None:
     assert [a.name for a in c.contiguous("VP").bind(BIO)] == ['contiguous("VP")']
     assert len(c.contiguous(scheme=None).bind(BIO)) == 4
     assert c.contiguous("O").bind(BIO) == ()
-    found = c.contiguous([c.spans("NP"), "X", c.label("X|Y")]).bind((*BIO, "X", "Y"))
+    found = c.contiguous([c.span("NP"), "X", c.label("X|Y")]).bind((*BIO, "X", "Y"))
     assert [a.name.partition("(")[2] for a in found] == ['"NP")', '"X")', '"Y")']
 
 
@@ -60,11 +60,11 @@ def test_contiguous_takes_span_labels_for_types() -> None:
         (c.at_most(1, "NPP"), "at_most(1, \"NPP\"): no label and no type 'NPP'; the nearest are"),
         (c.before("NP", "XYZ"), "no type 'XYZ'; there are 'NP', 'VP', 'O', 'B-NP'"),
         (c.at_most(1, "NP", scheme=None), "no label and no type 'NP'"),
-        (c.never(c.spans("O")), 'never(spans("O")): no label and no type'),
+        (c.never(c.span("O")), 'never(span("O")): no label and no type'),
         (c.contiguous(["B-PN"]), "no label and no type 'B-PN'; the nearest are 'B-NP'"),
-        (c.contiguous(c.spans("N")), "no label and no type 'N'"),
-        (c.transitions([("O", "B-N")]), "transitions(…): no label 'B-N'; the nearest are"),
-        (c.transitions({"o": ["O"]}), "no label 'o'; the nearest are 'O'"),
+        (c.contiguous(c.span("N")), "no label and no type 'N'"),
+        (c.neighbours([("O", "B-N")]), "neighbours(…): no label 'B-N'; the nearest are"),
+        (c.neighbours({"o": ["O"]}), "no label 'o'; the nearest are 'O'"),
         (c.bioes(), "bioes(): label"),
     ],
 )
@@ -220,9 +220,9 @@ def test_all_labels_of_a_large_set_stay_apart() -> None:
 
 
 def test_repr() -> None:
-    grammar = c.at_most(2, ["a", c.label("b.*"), c.spans("d")]) & c.contiguous() & c.bio()
+    grammar = c.at_most(2, ["a", c.label("b.*"), c.span("d")]) & c.contiguous() & c.bio()
     assert repr(grammar) == (
-        'Grammar(at_most(2, ["a", label("b.*"), spans("d")]) & contiguous() & bio())'
+        'Grammar(at_most(2, ["a", label("b.*"), span("d")]) & contiguous() & bio())'
     )
     many = c.contiguous(tuple("abcdefg"))
     assert repr(many) == 'Grammar(contiguous(["a", "b", "c", "d", …]))'

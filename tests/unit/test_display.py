@@ -11,7 +11,7 @@ import pytest
 import fstcrf
 from fstcrf import display
 from fstcrf.constraints import at_most, bio
-from fstcrf.evaluate import compare
+from fstcrf.evaluate import SpanScore, compare
 from fstcrf.lattices import Lattice, Path
 
 SENTENCES = [
@@ -151,7 +151,10 @@ def test_evaluations() -> None:
     )
     assert {"<Y>", "X", "all"} <= set(shown(report).texts)
     tokens = fstcrf.evaluate_tokens(gold, predicted)
-    assert repr(tokens) == "<TokenReport: accuracy 0.3333, 3 tokens, 4 labels>"
+    assert repr(tokens) == "<TokenReport: accuracy 0.3333, macro F 0.2500, 3 tokens, 4 labels>"
+    same = "F 0.6667, precision 0.5000, recall 1.0000"
+    assert repr(SpanScore(1, 2, 1)) == f"<SpanScore: {same}, 1 of 1 found>"
+    assert repr(SpanScore(1, 2, 1, beta=2)).startswith("<SpanScore: F2 0.8333, precision 0.5000")
     assert {"B-<Y>", "confusions"} & set(shown(tokens).texts)
     assert "F" in shown(compare(gold * 2, predicted * 2, predicted * 2)).texts
     labels = [f"B-T{i}" for i in range(80)]

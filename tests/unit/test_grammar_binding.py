@@ -65,7 +65,7 @@ def test_from_acceptor() -> None:
         ({}, "cannot bind the grammar: no tapes are given"),
         ({"pos": []}, "tape 'pos': cannot bind the grammar: the label set is empty"),
         ("abc", "labels are 'abc', expected a list of labels"),
-        ({"pos": "abc"}, "tape 'pos': labels are 'abc', expected a list"),
+        ({"pos": "abc"}, "a dict of labels has the keys 0 to 0"),
         ([1, 2], "expected a list of labels"),
         (["a", "b", "a"], "label 'a' occurs twice"),
         ({"pos": ["a", "a"]}, "tape 'pos': label 'a' occurs twice"),

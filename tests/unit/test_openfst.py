@@ -106,8 +106,8 @@ def test_what_a_machine_says_of_itself() -> None:
 def test_symbols() -> None:
     assert openfst.symbols(["O", "B-NP"]) == ("<eps>", "O", "B-NP")
     for labels, words in (
-        (["O", "O"], "'O' is there twice"),
-        (["<eps>"], "'<eps>' is there twice"),
+        (["O", "O"], "'O' occurs twice"),
+        (["<eps>"], "label 0 is <eps>"),
         (["O", ""], "label 1 is empty"),
     ):
         with pytest.raises(LabelError, match=words):
@@ -193,7 +193,7 @@ def test_ids_beyond_reason() -> None:
 
 def test_other_types() -> None:
     wrong: Any = "tropical"
-    with pytest.raises(OptionError, match="arc type is 'tropical', expected one of standard"):
+    with pytest.raises(OptionError, match="arc type is 'tropical', expected one of 'standard'"):
         openfst.to_bytes(machine(), wrong)
     with pytest.raises(OptionError, match="fst type is 'tropical'"):
         openfst.to_bytes(machine(), fst_type=wrong)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.constraints import at_most, before, bio, pairs, transitions
+from fstcrf.constraints import at_most, before, bio, neighbours, pairs
 from fstcrf.errors import LabelError, OptionError
 from fstcrf.lattices import Lattice, product
 from fstcrf.machines.grammar import Acceptor
@@ -77,7 +77,7 @@ def test_residuals_multiply() -> None:
 
 def test_sparse_axes() -> None:
     labels = tuple(f"x{i}" for i in range(12))
-    ring = transitions([(labels[i], labels[(i + 1) % 12]) for i in range(12)])
+    ring = neighbours([(labels[i], labels[(i + 1) % 12]) for i in range(12)])
     plan = (lattice(labels, "ring") & ring).plan()
     assert (plan.axes[0].kind, plan.axes[0].n_arcs, plan.n_residual) == ("sparse", 12, 1)
     assert plan.axes[0].operations == 12

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.constraints import at_most, bio
+from fstcrf.constraints import at_most, bio, pairs
 from fstcrf.errors import DataError, LabelWarning, NoPathError, OptionError
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
@@ -358,3 +358,47 @@ def test_tables_must_be_whole() -> None:
         CRFTagger().fit(X, Y).predict(x)
     with pytest.raises(DataError, match="fitted on a table, and X is a list of sentences"):
         CRFTagger().fit(x, y).predict(X)
+
+
+# --- Composed -------------------------------------------------------------------------------------
+
+POS = [[{"Anna": "N", "Lee": "N", "Bob": "N"}.get(word, "V") for word in words] for words in WORDS]
+
+
+@pytest.mark.parametrize("grammar", [None, bio() & at_most(1, "PER")])
+@pytest.mark.parametrize("way", ["named", "renamed"])
+def test_estimators_in_memory_are_renamed_and_composed(way: str, grammar: Any) -> None:
+    given = {"ner": "ner", "pos": "pos"} if way == "named" else {"ner": "label", "pos": "label"}
+    ner = CRFTagger(grammar=grammar, l2=0.1, tape=given["ner"]).fit(X, Y)
+    pos = CRFTagger(l2=0.1, tape=given["pos"]).fit(X, POS)
+    assert clone(ner).get_params()["tape"] == given["ner"]
+    parts = [ner.tagger_, pos.tagger_]
+    if way == "renamed":
+        with pytest.raises(OptionError, match=r"rename it, tagger\.renamed\('pos'\)"):
+            fstcrf.compose(*parts)
+        parts = [part.renamed(tape) for part, tape in zip(parts, ("ner", "pos"), strict=True)]
+    joint = fstcrf.compose(*parts)
+    assert joint.tapes == ("ner", "pos")
+    apart = zip(ner.predict(X), pos.predict(X), strict=True)
+    assert joint.tag_all(X) == list(apart)
+    rule = pairs({"V": ["O"]}, ("pos", "ner"))
+    for labels, tags in (joint & rule).tag_all(X):
+        assert all(label == "O" for label, tag in zip(labels, tags, strict=True) if tag == "V")
+    assert (pickle.loads(pickle.dumps(parts[0])) @ parts[1]).tag_all(X) == joint.tag_all(X)
+
+
+def test_what_cannot_be_composed_or_renamed() -> None:
+    ner: Any = CRFTagger(l2=0.1).fit(X, Y)
+    with pytest.raises(OptionError, match=r"of an estimator, compose its \.tagger_"):
+        fstcrf.compose(ner, ner)
+    joint = ner.tagger_.renamed("ner") @ ner.tagger_.renamed("pos")
+    with pytest.raises(OptionError, match="tapes ner, pos: rename taggers, then compose them"):
+        joint.renamed("x")
+    with pytest.raises(OptionError, match="options has 'tape', which has a parameter of its own"):
+        CRFTagger(options={"tape": "x"}).fit(X, Y)
+    words = [{"word": row, "pos": tags} for row, tags in zip(WORDS, POS, strict=True)]
+    pos = fstcrf.CRF.train(words, "pos", TEMPLATE)
+    reader = fstcrf.CRF.train(words, Y, "U:%x[0,word]\nU:%y[0,pos]\nB", reads=[pos], tape="ner")
+    with pytest.raises(OptionError, match="the tagger reads a tape 'pos'"):
+        reader.renamed("pos")
+    assert (pos @ reader.renamed("x")).tapes == ("pos", "x")

@@ -94,7 +94,7 @@ def test_forbidden_pairs_are_no_states() -> None:
     ("arguments", "words"),
     [
         ({"labels": ()}, "at least one"),
-        ({"labels": ("a", "a")}, "distinct"),
+        ({"labels": ("a", "a")}, "occurs twice"),
         ({"order": 3}, "order is 3, expected 0, 1 or 2"),
         ({"order": -1}, "order is -1"),
         ({"order": 2, "start_label": "z"}, "start label 'z' is not a label"),

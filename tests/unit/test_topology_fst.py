@@ -107,7 +107,7 @@ def test_errors() -> None:
         topology_machine(bio(1), final=np.zeros(2))
     with pytest.raises(NumericError, match="score has NaN"):
         topology_machine(bio(1), initial=np.full(3, np.nan))
-    with pytest.raises(LabelError, match="'<eps>' is there twice"):
+    with pytest.raises(LabelError, match="label 1 is <eps>"):
         topology_machine(chain_topology(("O", "<eps>"), 1))
 
 

@@ -37,10 +37,10 @@ from fstcrf.text.corpus.schemes import has_spans
 )
 @click.option(
     "--method",
-    type=click.Choice(["isotonic", "temperature"]),
+    type=click.Choice(["isotonic", "log-odds"]),
     default="isotonic",
     show_default=True,
-    help="A monotone curve for each type (needs scikit-learn), or one number for each.",
+    help="A monotone curve for each type (needs scikit-learn), or a divisor of its log-odds.",
 )
 @click.option(
     "--precision",

@@ -55,7 +55,7 @@ def untrained(
     ----------
     data : Corpus or sequence of sentences
         Where attributes come from; labels in it are not read.
-    labels : sequence of str, or mapping of int to str
+    labels : sequence of str, or mapping of id to str
     template : TemplateSet, text or path
         Feature templates; required for columns.
     order, scheme, start_label, ends, boundary, min_count, tape

@@ -18,8 +18,8 @@ from fstcrf.kernel import dot
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar, on_tapes
 from fstcrf.machines.grammar.acceptor import MAX_STATES
-from fstcrf.machines.grammar.expansion import read_text
 from fstcrf.machines.grammar.language import Rule, parse_rules
+from fstcrf.machines.grammar.syntax import read_text
 from fstcrf.taggers.component import GivenTape, bound, merged, observed
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.text.lines import unix_lines

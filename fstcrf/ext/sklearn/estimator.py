@@ -76,6 +76,7 @@ _OTHERWISE = (
     "grammar",
     "threads",
     "seed",
+    "tape",
 )
 
 
@@ -125,6 +126,8 @@ class CRFTagger(_Classifier, _Estimator):
         Threads; −1 for all processors. The answers do not depend on it.
     random_state : int, RandomState or None
         Seed of methods that draw; 0 where None.
+    tape : str
+        Name of the labels. Taggers with different names compose: ``ner.tagger_ @ pos.tagger_``.
 
     Attributes
     ----------
@@ -179,6 +182,7 @@ class CRFTagger(_Classifier, _Estimator):
         metric: Literal["auto", "f", "accuracy"] = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
+        tape: str = "label",
     ) -> None:
         self.template, self.columns, self.sentence = template, columns, sentence
         self.grammar, self.grammar_in, self.on_no_path = grammar, grammar_in, on_no_path
@@ -186,7 +190,7 @@ class CRFTagger(_Classifier, _Estimator):
         self.l1, self.l2, self.max_iterations = l1, l2, max_iterations
         self.features, self.min_count, self.class_weight = features, min_count, class_weight
         self.options, self.metric = options, metric
-        self.n_jobs, self.random_state = n_jobs, random_state
+        self.n_jobs, self.random_state, self.tape = n_jobs, random_state, tape
 
     # --- Training -----------------------------------------------------------------------------
 
@@ -238,6 +242,7 @@ class CRFTagger(_Classifier, _Estimator):
             threads=_threads(self.n_jobs),
             grammar=grammar if inside else None,
             seed=self._seed(),
+            tape=self.tape,
             **self._training(),
         )
         self.crf_ = crf

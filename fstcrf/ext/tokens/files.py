@@ -90,14 +90,3 @@ def grammar_of(given: tuple[StoredAcceptor, ...] | None, labels: tuple[str, ...]
         )
         constraints += Grammar.from_acceptor(acceptor).constraints
     return Grammar(constraints)
-
-
-def numbered(id2label: Any) -> Any:
-    """Return a map of labels with numbers for keys, also where a JSON file made them strings."""
-    if isinstance(id2label, Mapping) and all(
-        isinstance(key, str) and key.isascii() and key.isdigit() and len(key) < 10
-        for key in id2label
-    ):
-        numbers = {int(key): label for key, label in id2label.items()}
-        return numbers if len(numbers) == len(id2label) else id2label
-    return id2label

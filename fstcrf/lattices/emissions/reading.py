@@ -333,7 +333,7 @@ def usual_names(labels: LabelSet, names: LabelNames | None) -> tuple[str, ...]:
 
     Parameters
     ----------
-    labels : sequence of L str, or mapping of int to str
+    labels : sequence of L str, or mapping of id to str
         In the order of the scores' last axis; of a mapping such as ``id2label`` that of its keys 0
         to L − 1.
     names : str, mapping of str to str, or callable, optional
@@ -363,8 +363,8 @@ def usual_names(labels: LabelSet, names: LabelNames | None) -> tuple[str, ...]:
     if len(set(usual)) < len(usual):
         i = next(i for i, label in enumerate(usual) if label in usual[:i])
         first = usual.index(usual[i])
-        was = "" if usual == given else f" (of {given[first]!r} and {given[i]!r})"
-        raise OptionError(f"labels {first} and {i} have one name, {usual[i]!r}{was}")
+        both = f"{given[first]!r} and {given[i]!r}"
+        raise OptionError(f"labels {both} get one name, {usual[i]!r}, by names=")
     return usual
 
 

@@ -150,9 +150,8 @@ def symbols(labels: LabelSet) -> tuple[str, ...]:
     """
     table = (EPSILON, *label_tuple(labels, error=LabelError))
     check_strings(table, "a label")
-    if len(set(table)) != len(table):
-        twice = next(s for i, s in enumerate(table) if s in table[:i])
-        raise LabelError(f"symbol {twice!r} is there twice; labels must be distinct, not {EPSILON}")
+    if EPSILON in table[1:]:
+        raise LabelError(f"label {table.index(EPSILON, 1) - 1} is {EPSILON}, which is no label")
     if "" in table:
         raise LabelError(f"label {table.index('') - 1} is empty: symbol tables cannot hold that")
     return table
