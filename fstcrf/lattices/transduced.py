@@ -133,7 +133,10 @@ def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Ints:
     if symbols and max(numbers) < 0:
         near = closest(symbols[0], labels)
         nearest = f", the nearest is {near[0]!r}" if near else ""
-        raise LabelError(f"the transducer reads {symbols[0]!r} and no label of the tape{nearest}")
+        raise LabelError(
+            f"the transducer reads {symbols[0]!r} and no label of the tape{nearest}; "
+            f"there are {', '.join(map(repr, labels[:8]))}"
+        )
     return np.asarray([*numbers, -1], dtype=np.int32)
 
 

@@ -163,7 +163,9 @@ class Transducer:
         """Return what reads what this one reads, and writes what the other one writes then."""
         if isinstance(other, Transducer):
             return algebra.composed(self, other)
-        raise OptionError(f"{self!r} must be the right operand of @, after a lattice or a tagger")
+        raise OptionError(
+            f"{self!r} must be the right operand of @: lattice @ transducer, or tagger @ transducer"
+        )
 
     def __rand__(self, other: Never) -> Never:
         raise OptionError(f"{self!r} is not a grammar: compose it, lattice @ transducer")
