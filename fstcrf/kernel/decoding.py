@@ -273,88 +273,6 @@ def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:
     return node
 
 
-def axis_expectations(batch: Bound, *, weight: Floats | None = None) -> AxisPosterior:
-    """Return log Z, posteriors of states and expected numbers of arcs of all sentences together.
-
-    Parameters
-    ----------
-    batch : Bound
-    weight : float64 [B], optional
-        Factor of each sentence's posteriors; ones if absent.
-
-    Returns
-    -------
-    AxisPosterior
-        ``arc`` holds float64 [arcs] for every axis: posteriors summed over contexts, tokens and
-        sentences.
-
-    Raises
-    ------
-    ShapeError
-        Weights of another shape.
-    """
-    log_z, node = np.empty(batch.n_sentences), _per_axis(batch)
-    total = tuple(np.empty(axis.n_arcs) for axis in batch.machine.axes)
-    shape, where = (batch.n_sentences,), ffi.new("int64_t *")
-    status = lib.fc_machine_marginals(
-        *batch.inputs,
-        lib.FC_AUTO,
-        ffi.NULL if weight is None else array_in(weight, np.float64, shape, "weight"),
-        array_out(log_z),
-        [array_out(a) for a in node],
-        ffi.NULL,
-        [array_out(a) for a in total],
-        ffi.NULL,
-        batch.scratch(),
-        where,
-    )
-    check(status, "expectations: sentence", where[0])
-    return AxisPosterior(log_z, node, total)
-
-
-class AxisMaxima(NamedTuple):
-    """Best paths, and the best prefix and continuation of each joint state.
-
-    Parameters
-    ----------
-    path : int32 [N]
-    score : float64 [B]
-        Both as `best_paths` returns them.
-    node : tuple of float64 [N, S_c]
-        As `axis_max_marginals` returns them.
-    forward : float64 [N, Q, cells]
-        Score of the best prefix that ends in a joint state, including its potentials; Q: state of
-        the residual automaton before it reads the token.
-    ahead : float64 [N, Q, cells]
-        Score of a joint state and its best continuation.
-    """
-
-    path: Ints
-    score: Floats
-    node: tuple[Floats, ...]
-    forward: Floats
-    ahead: Floats
-
-
-def axis_maxima(batch: Bound) -> AxisMaxima:
-    """Return best paths and max-marginals with both halves of them."""
-    path, score = np.empty(batch.n_tokens, dtype=np.int32), np.empty(batch.n_sentences)
-    machine, node = batch.machine, _per_axis(batch)
-    shape = batch.n_tokens, machine.n_residual, machine.outer * machine.width
-    forward, ahead = np.empty(shape), np.empty(shape)
-    status = lib.fc_machine_max_marginals(
-        *batch.inputs,
-        [array_out(a) for a in node],
-        array_out(path),
-        array_out(score),
-        array_out(forward),
-        array_out(ahead),
-        batch.scratch(),
-    )
-    check(status, "maxima")
-    return AxisMaxima(path, score, node, forward, ahead)
-
-
 def sample_paths(batch: Bound, uniform: Floats) -> Ints:
     """Return independent samples from the distribution over paths.
 
@@ -418,7 +336,9 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
     total = np.empty(count)
     where = ffi.new("int64_t *")
     if len(variants.ptr) != count + 1 or int(variants.ptr[-1]) != changes:
-        raise ShapeError(f"ptr says {int(variants.ptr[-1])} changes, there are {changes}")
+        raise ShapeError(
+            f"ptr ends at {int(variants.ptr[-1])}, expected the number of changes, {changes}"
+        )
     array_in(variants.sentence, np.int64, (count,), "sentence")
     array_in(variants.token, np.int32, (changes,), "token")
     array_in(variants.node, np.float64, (changes, batch.machine.width), "node")

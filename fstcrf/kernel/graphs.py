@@ -249,27 +249,6 @@ def viterbi(graph: Graph, offsets: Longs, node: Floats) -> tuple[Ints, Floats]:
     return path, score
 
 
-def max_marginals(graph: Graph, offsets: Longs, node: Floats) -> Floats:
-    """Return the score of the best path through each (token, state), −inf if no path exists.
-
-    Returns
-    -------
-    float64 [N, S]
-
-    Raises
-    ------
-    ShapeError, NumericError
-        As for `log_partition`.
-    """
-    call = GraphCall(graph, offsets, node)
-    out = np.empty_like(node)
-    status = lib.fc_machine_max_marginals(
-        *call.inputs, [array_out(out)], *(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL), call.work
-    )
-    check(status, "max_marginals")
-    return out
-
-
 class BestPaths(NamedTuple):
     """Best paths, and the best prefix and continuation of each state.
 
@@ -279,7 +258,7 @@ class BestPaths(NamedTuple):
     score : float64 [B]
         Both as `viterbi` returns them.
     marginal : float64 [N, S]
-        As `max_marginals` returns it.
+        Score of the best path through each (token, state); −inf: there is none.
     forward : float64 [N, S]
         Score of the best prefix that ends in a state, including its potential.
     ahead : float64 [N, S]
@@ -370,7 +349,7 @@ def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tupl
     classes.
     """
     if graph.classes is not None and not classed:
-        raise ShapeError("a graph whose rest is that of classes is for sweeps and steps alone")
+        raise ShapeError("a graph with label classes supports only sweeps and steps")
     if (graph.source is None) != (graph.target is None):
         raise ShapeError("source and target go together: one of them is missing")
     states, arcs = graph.n_states, graph.n_arcs
@@ -392,7 +371,7 @@ def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tupl
         if arcs == 0:
             raise ShapeError("a sparse graph has no arcs; there must be an arc")
         if graph.source.min() < 0 or graph.source.max() >= states:
-            raise ShapeError(f"an arc leaves a state that is none of the {states}")
+            raise ShapeError(f"an arc leaves an unknown state, expected 0 to {states - 1}")
         row = Ragged.from_rows(graph.source, states).offsets
         axis["row"] = array_in(row, np.int64, row.shape, "row")
     if graph.rest is not None:

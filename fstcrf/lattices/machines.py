@@ -60,8 +60,8 @@ def _check_acceptor(machine: Machine, arcs: Longs) -> None:
             )
         )
         raise DataError(
-            f"no acceptor: an arc of state {machine.source[arc]} reads {read} and writes "
-            f"{written}; project the Fst on its output first"
+            f"the Fst is not an acceptor: an arc of state {machine.source[arc]} reads {read} "
+            f"and writes {written}; project the Fst on its output first"
         )
 
 
@@ -72,8 +72,9 @@ def _topological(source: Ints, target: Ints, free: Bools, states: int) -> Ints:
         _, loop = acyclic.topological(row, target[free])
         what = "a cycle" if loop < 0 else "an epsilon loop"
         raise DataError(
-            f"the Fst is cyclic, there is {what} through state {cycle if loop < 0 else loop} of "
-            f"those on a path; a lattice is acyclic: compose it with a sentence first"
+            f"the Fst is cyclic, there is {what} through state "
+            f"{cycle if loop < 0 else loop} (numbered after removing states that are on "
+            "no path); a lattice must be acyclic: compose the Fst with a sentence first"
         )
     return number
 

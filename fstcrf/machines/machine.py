@@ -14,12 +14,11 @@ from fstcrf.arguments import (
     check_named,
     check_range,
     check_scores,
-    check_symbols,
-    label_tuple,
     one_of,
+    symbol_tuple,
 )
 from fstcrf.arrays import Floats, Ints
-from fstcrf.errors import LabelError, OptionError, ShapeError
+from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel.native import settled
 
 Semiring = Literal["log", "tropical"]
@@ -62,9 +61,7 @@ class Machine:
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
         for name in ("input_symbols", "output_symbols"):
-            symbols = label_tuple(getattr(self, name), place=f"{name}: ", error=LabelError)
-            check_symbols(name, symbols)
-            object.__setattr__(self, name, symbols)
+            object.__setattr__(self, name, symbol_tuple(name, getattr(self, name)))
         for name in ("tape", "reads"):
             if not isinstance(getattr(self, name), str | None):
                 raise OptionError(f"{name} is {getattr(self, name)!r}, expected a string or None")
@@ -86,10 +83,7 @@ class Machine:
         check_named("transducer", self.named, len(self.source) + len(self.final))
         self._settle()
         if self.tape is None and not self.is_acceptor:
-            raise OptionError(
-                "this transducer writes other symbols than it reads, so it is not an "
-                "acceptor: name the tape that it writes with tape="
-            )
+            raise OptionError("the transducer is not an acceptor: name the tape that it writes")
 
     def _settle(self) -> None:
         """Replace arrays that somebody may write to by copies that nobody writes to."""

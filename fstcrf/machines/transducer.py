@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet, check_array, label_tuple, real_array
 from fstcrf.arrays import Floats
-from fstcrf.errors import LabelError, OptionError, ShapeError
+from fstcrf.errors import LabelError, OptionError
 from fstcrf.lazy import LazyModule, made_once
 from fstcrf.machines.machine import Machine, Semiring
 
@@ -81,7 +81,9 @@ class Transducer(Machine):
         """Return what reads what this one reads, and writes what the other one writes then."""
         if isinstance(other, Transducer):
             return algebra.composed(self, other)
-        raise OptionError(f"{self!r} must be the right operand of @, behind a lattice or a tagger")
+        raise OptionError(
+            f"{self!r} must be the right operand of @: lattice @ transducer, or tagger @ transducer"
+        )
 
     def __rand__(self, other: Never) -> Never:
         raise OptionError(f"{self!r} is not a grammar: compose it, lattice @ transducer")
@@ -487,6 +489,7 @@ class Transducer(Machine):
         weights: Mapping[str, float] | None = None,
         tape: str = "output",
         semiring: Semiring = "tropical",
+        folders: Sequence[str | Path] = (),
     ) -> Transducer:
         """Return a grammar, or an export of a ``.grm`` file, as a transducer.
 
@@ -508,6 +511,8 @@ class Transducer(Machine):
         semiring : {"tropical", "log"}
             As for the class: the costs of several alternatives for one string are the lowest of
             them, or add up as probabilities do.
+        folders : sequence of path
+            As for `Grammar.from_file`.
 
         Raises
         ------
@@ -526,7 +531,8 @@ class Transducer(Machine):
         >>> spans.output_symbols
         ('NP',)
         """
-        return cls._of(relations.from_grammar(source, labels, export, weights, tape, semiring))
+        args = source, labels, export, weights, tape, semiring, folders
+        return cls._of(relations.from_grammar(*args))
 
     def by_name(self, gradient: Floats) -> dict[str, float]:
         """Return what the derivative of the costs with names is, of one by arc and end.
@@ -541,9 +547,9 @@ class Transducer(Machine):
         ShapeError
             Another number of derivatives.
         """
-        size, gradient = len(self.score) + len(self.final), real_array(gradient, "gradient")
-        if gradient.shape != (size,):
-            raise ShapeError(f"gradient is {gradient.shape}, expected [{size}]: arcs, then states")
+        size = len(self.score) + len(self.final)
+        gradient = real_array(gradient, "gradient")
+        check_array("by_name, of arcs and states", "gradient", gradient, np.float64, size)
         return {name: -float(uses @ gradient) for name, uses in self.named.items()}
 
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:

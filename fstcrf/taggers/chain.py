@@ -30,8 +30,7 @@ from fstcrf.errors import NoPathError, OptionError, ShapeError, TooLargeError
 from fstcrf.lattices import Answer
 from fstcrf.machines.plans import warn_unproven
 from fstcrf.ragged import Ragged
-from fstcrf.taggers import batches
-from fstcrf.taggers.batches import as_corpus, check_empty
+from fstcrf.taggers.batches import TaggedLattices, as_corpus, check_empty
 from fstcrf.taggers.incumbents import Incumbents
 from fstcrf.taggers.jointmodel import BUDGET, JointModel
 from fstcrf.taggers.known import Known, Request
@@ -183,8 +182,8 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
     found.bound[:] = bound
     whole = replace(rule.composition, normalize="product")
     try:
-        request = Request(corpus, strict=False)
-        answer = batches.decode(whole, request, rule.evidence.read(corpus))
+        product = TaggedLattices(whole, corpus, rule.evidence.read(corpus), streamed=True)
+        answer = product.answer(1, product.on[: len(whole.tapes)], None, 1)
     except TooLargeError:
         return found
     legal = np.flatnonzero(~answer.dead)
@@ -300,9 +299,10 @@ class ChainSentence:
         whole = self.composition
         if self.known is not None or whole.conjuncts or any(w != 1.0 for w in whole.weights):
             raise OptionError(
-                "samples of normalize='chain' need weights of 1 and no grammar (nor known labels "
-                "or biases): labellings do not sum to one otherwise. normalize='product' has them, "
-                "lattice(sentence, n=50) is of the n best"
+                "samples with normalize='chain' need weights of 1, no grammar, no known "
+                "labels and no biases, since otherwise the probabilities of labellings do "
+                "not sum to one: use normalize='product', or the n best labellings, "
+                "lattice(sentence, n=50)"
             )
         corpus, ids = as_corpus(whole, [self.sentence]), {}
         size, rng = corpus.n_tokens, np.random.default_rng(seed)

@@ -56,7 +56,9 @@ def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acce
         raise LabelError(f"the {name}: {error}") from None
     machine = trimmed(whole)
     if not np.isfinite(machine.final).any():
-        raise DataError(f"the {name} accepts nothing: it has no path from its start to an end")
+        raise DataError(
+            f"the {name} accepts no string: no path leads from its start to a final state"
+        )
     _check_lengths(machine, name)
     taken = (_numbers(machine.input_symbols, read[1])[machine.input] >= 0) | (machine.input < 0)
     machine = trimmed(replace(machine, score=np.where(taken, machine.score, -np.inf)))
@@ -111,8 +113,8 @@ def _check_lengths(machine: Machine, name: str) -> None:
         symbol, names, does, does_not = machine.output, machine.output_symbols, "writes", "reads"
     raise DataError(
         f"the {name} is not length-preserving: an arc {does} {names[symbol[half[0]]]!r} and "
-        f"{does_not} nothing; a map reads and writes one label an arc; tagger @ transducer takes "
-        "any other"
+        f"{does_not} epsilon; every arc of a map must read and write one label; for other "
+        "transducers use tagger @ transducer"
     )
 
 
@@ -154,8 +156,8 @@ def _deterministic(machine: Machine, read: Tape, written: Tape, name: str) -> Ac
         target, score, final = determinise(automaton, MAX_STATES)
     except TooLargeError as error:
         raise GrammarError(
-            f"the {name} does not become deterministic: {error}; two paths over the same labels "
-            "must not drift apart in weight for ever"
+            f"the {name} cannot be determinized: {error}; the weights of two paths over "
+            "the same labels must not differ without bound"
         ) from None
     shape = (len(final), *sizes)
     return minimise(
@@ -191,11 +193,11 @@ def split(parts: Sequence[object]) -> tuple[list[object], dict[int, pynini.Fst]]
         if not is_fst(part):
             taggers.append(part)
         elif not taggers or len(taggers) in maps:
-            raise OptionError("a map stands between two taggers: compose(pos, map, later)")
+            raise OptionError("a map must be placed between two taggers: compose(pos, map, later)")
         else:
             maps[len(taggers)] = part
     if len(taggers) in maps:
-        raise OptionError("a map stands between two taggers: none follows it")
+        raise OptionError("a map must be placed between two taggers, but no tagger follows it")
     return taggers, maps
 
 
@@ -246,8 +248,9 @@ def _source(before: JointModel, open_reads: Iterable[str]) -> str:
     named = [tape for tape in before.tapes if tape in open_reads]
     if len(named) != 1:
         raise OptionError(
-            f"the part before a map writes {', '.join(map(repr, before.tapes))}: put the tagger "
-            "whose labels it reads directly before it"
+            "it is ambiguous which tape the map reads: the composition before it "
+            f"writes {', '.join(map(repr, before.tapes))}; put the tagger whose labels "
+            "the map reads directly before the map"
         )
     return named[0]
 
@@ -262,9 +265,9 @@ def _read(after: JointModel, open_reads: Iterable[str], source: str, names: Iter
         return source
     what = f"reads {', '.join(map(repr, reads))}" if reads else "reads no tape"
     raise OptionError(
-        f"it is not clear what a map writes: the part behind it, "
-        f"{', '.join(map(repr, after.tapes))}, {what}; put the map directly before the tagger that "
-        "reads its labels"
+        "it is ambiguous which tape the map writes: the next tagger, "
+        f"{', '.join(map(repr, after.tapes))}, {what}; put the map directly before "
+        "the tagger that reads its labels"
     )
 
 
@@ -301,7 +304,10 @@ def joined(
     ]
     kinds = {whole.normalize for whole in wholes if _is_of_a_kind(whole)}
     if normalize is None and len(kinds) > 1:
-        raise OptionError("compositions of both kinds: say normalize='product' or 'chain'")
+        raise OptionError(
+            "some taggers are composed by product, others by the chain rule: choose "
+            "normalize='product' or normalize='chain'"
+        )
     between = mapped(wholes, transducers)
     whole = JointModel(
         taggers=tuple(tagger for whole in wholes for tagger in whole.taggers),

@@ -130,7 +130,7 @@ def test_paths_of_several_lengths() -> None:
 
 
 def test_options() -> None:
-    with pytest.raises(OptionError, match="no tape 'words': there is label"):
+    with pytest.raises(OptionError, match="no tape 'words': the tapes are label"):
         lattice().nbest(1, tapes=["words"])
     for wrong in ("label", [], ["label", "label"]):
         with pytest.raises(OptionError, match="expected names of tapes, each once"):

@@ -397,7 +397,6 @@ def _without(data: bytes, places: Sequence[tuple[int, int]]) -> bytes:
 
 
 def _later(strings: Strings, known: int) -> list[str]:
-    """Return the strings from a number on."""
     bounds = strings.offsets[known:].tolist()
     data = strings.text[bounds[0] :].tobytes()
     return [data[a - bounds[0] : b - bounds[0]].decode() for a, b in pairwise(bounds)]
