@@ -23,7 +23,7 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.machines import algebra, ways
-from fstcrf.machines.transducer import Semiring
+from fstcrf.machines.machine import Semiring
 
 Pair: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 Table: TypeAlias = dict[Pair, float]
