@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FC_LANES sentences side by side, over a single axis most of whose pairs have one weight (rest.h). Rows
- * are [P][FC_LANES], a lane each; sentences of a group have about the same length. The recursion is that
- * of recursion.h, and a sentence is answered as it would be alone. What linear sums cannot hold is left
- * to recursion.h. Best paths, their scores and max-marginals are those of a dense axis to the bit. */
+ * FC_LANES sentences side by side, over a single axis most of whose pairs have one weight (rest.h).
+ * Rows are [P][FC_LANES], a lane each; sentences of a group have about the same length. The recursion
+ * and its results are the same as in recursion.h, for each sentence. Sentences that linear sums cannot
+ * represent are left to recursion.h. Best paths, their scores and max-marginals equal the results of a
+ * dense axis to the bit. */
 #ifndef FSTCRF_ABREAST_H
 #define FSTCRF_ABREAST_H
 
 #include "recursion.h"
 
 typedef struct {
-    int64_t most;         /* tokens of the longest that goes beside others */
+    int64_t most;         /* tokens of the longest sentence that is processed in a group */
     double *suffix;       /* [most][P][FC_LANES] */
-    double *node, *begun; /* the same: potentials, and F behind them, scaled */
+    double *node, *begun; /* same shape: potentials, and scaled F after them */
     double *top;          /* [most][FC_LANES] the largest of each row, */
-    int64_t *best;        /* ... and where it is first */
+    int64_t *best;        /* ... and its first position */
     double *x, *y;        /* [P][FC_LANES] */
     double *rows;         /* [FC_LANES][P] */
     double *sum;          /* [E][FC_LANES] sums of outer products along arcs */
     int64_t *order;       /* [B + longest + 2] */
 } side_by_side;
 
-/* Lane l has sentence b[l]. */
+/* Lane l holds sentence b[l]. */
 typedef struct {
-    int64_t n, longest; /* lanes in use, tokens of the first */
+    int64_t n, longest; /* lanes in use, tokens of the first sentence */
     int64_t b[FC_LANES], first[FC_LANES], T[FC_LANES];
     fc_total total[FC_LANES]; /* log Z, or the best score */
     double weight[FC_LANES];
-    int lost[FC_LANES]; /* the linear domain cannot hold it */
+    int lost[FC_LANES]; /* the linear domain cannot represent it */
 } group;
 
 /* --- Groups ------------------------------------------------------------------------------------ */
 
-/* Can sentences go side by side? */
+/* Whether sentences of a machine can be processed side by side. */
 static inline int full_chain(const fc_machine *machine) {
     const fc_factor *f = machine->factor;
     return is_chain(machine) && machine->axis->rest != NULL && machine->factors == 1 &&
@@ -58,16 +59,15 @@ static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int
     return work - start;
 }
 
-/* Sentences by falling length, and in their order where it is the same. */
 static inline void by_length(int64_t B, const int64_t *offsets, int64_t longest, int64_t *order) {
-    int64_t *start = order + B; /* [longest + 2] of each length */
+    int64_t *start = order + B; /* [longest + 2] per length */
     memset(start, 0, (size_t)(longest + 2) * sizeof *start);
     for (int64_t b = 0; b < B; b++) start[longest - (offsets[b + 1] - offsets[b]) + 1]++;
     for (int64_t k = 0; k <= longest; k++) start[k + 1] += start[k];
     for (int64_t b = 0; b < B; b++) order[start[longest - (offsets[b + 1] - offsets[b])]++] = b;
 }
 
-/* The group that begins at place `at` of the order; 0: a sentence that is too long for one. */
+/* The group that begins at place `at` of the order; 0: that sentence is too long for a group. */
 static inline int make_group(const side_by_side *w, int64_t B, const int64_t *offsets, int64_t at,
                              group *g) {
     g->n = B - at < FC_LANES ? B - at : FC_LANES;
@@ -83,7 +83,6 @@ static inline int make_group(const side_by_side *w, int64_t B, const int64_t *of
     return 0;
 }
 
-/* One lane of a group by itself. */
 static inline group lane_alone(const group *g, int64_t l) {
     group one = {.n = 1, .longest = g->T[l]};
     one.b[0] = g->b[l];
@@ -96,8 +95,8 @@ static inline group lane_alone(const group *g, int64_t l) {
 
 /* --- Backward ---------------------------------------------------------------------------------- */
 
-/* Sums of lanes over P rows, in the order of fc_sum: what is scaled by them is, to the bit, what
- * recursion.h has. */
+/* Sums of lanes over P rows, in the order of fc_sum, so that scaled rows equal the rows of recursion.h
+ * to the bit. */
 static inline void sum_lanes(int64_t P, const double *x, double *total) {
     for (int g = 0; g < LANE_REGS; g++) {
         reg eighth[FC_LANES];
@@ -110,7 +109,7 @@ static inline void sum_lanes(int64_t P, const double *x, double *total) {
     }
 }
 
-/* Node potentials of token t of each lane as the semiring wants them, and their shifts. */
+/* Node potentials of token t of each lane in the form of the semiring, and their shifts. */
 static inline void node_lanes(const side_by_side *w, tensor *m, semiring K, group *g, int64_t t,
                               double *lanes, double *shifts) {
     const int64_t S = m->S, P = m->P;
@@ -129,17 +128,17 @@ static inline void node_lanes(const side_by_side *w, tensor *m, semiring K, grou
     rows_into_lanes(n, P, none(K), w->rows, lanes);
 }
 
-/* Is a sum a number, or is its lane done again, because something underflowed? */
+/* Whether a sum is a number. If not, something underflowed and the lane is repeated. */
 static inline int sound(const group *g, int64_t l, double sum) {
     SETTLE();
     return !isnan(sum) || g->lost[l] || underflown();
 }
 
-/* G = x (x) node, where sums are taken scaled to one. */
+/* G = x (x) node, scaled to a sum of one in sum semirings. */
 static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t, const double *x,
                                 const double *node, const double *shifts, double *G) {
     const int64_t cells = m->P * FC_LANES;
-    const double step = m->axis[0].shift; /* behind the token */
+    const double step = m->axis[0].shift; /* of the arcs into the next token */
     double sum[FC_LANES], by[FC_LANES];
     if (K == MAX_PLUS) {
         for (int64_t k = 0; k < cells; k++) G[k] = x[k] + node[k];
@@ -157,7 +156,7 @@ static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t
         for (int64_t l = 0; l < FC_LANES; l++) G[j * FC_LANES + l] *= by[l];
 }
 
-/* One step along the axis: x -> y; of maxima, what is largest in x and where. */
+/* One step along the axis: x -> y; for maxima also the largest x and its position. */
 static inline void step_lanes(const tensor *m, semiring K, direction d, const double *x, double *y,
                               double *top, int64_t *best) {
     const loaded_axis *a = &m->axis[0];
@@ -186,7 +185,7 @@ static inline void end_sums(const side_by_side *w, const tensor *m, group *g) {
     }
 }
 
-/* Backward rows of a group; where sums are taken, log Z of each lane, or that it is lost. `kept`: node
+/* Backward rows of a group; for sums also log Z of each lane, or that the lane is lost. `kept`: node
  * potentials of all tokens are kept. Scores are loaded. */
 static inline void backward_lanes(const side_by_side *w, tensor *m, semiring K, group *g,
                                   int kept) {
@@ -218,16 +217,16 @@ static inline void backward_lanes(const side_by_side *w, tensor *m, semiring K, 
         g->lost[0] = 1;
         return;
     }
-    for (int64_t l = 0; l < g->n; l++) { /* whose was it? */
+    for (int64_t l = 0; l < g->n; l++) { /* find the lanes that underflow */
         group one = lane_alone(g, l);
         backward_lanes(w, m, K, &one, kept);
         g->total[l] = one.total[0];
         g->lost[l] = one.lost[0];
     }
-    g->longest = 0; /* the rows are those of the last lane */
+    g->longest = 0; /* the suffix rows belong to the last lane */
 }
 
-/* Backward rows of a lane as a tensor has them. */
+/* Copies the backward rows of a lane to the layout of a tensor. */
 static inline void suffix_of(const side_by_side *w, tensor *m, semiring K, int64_t l, int64_t T) {
     for (int64_t t = 0; t < T; t++) {
         const double *G = w->suffix + t * m->P * FC_LANES + l;
@@ -239,7 +238,7 @@ static inline void suffix_of(const side_by_side *w, tensor *m, semiring K, int64
 
 /* --- Best paths -------------------------------------------------------------------------------- */
 
-/* First best state behind state i, or at the beginning (i < 0), of a lane. */
+/* The first best state after state i, or at the beginning (i < 0), of a lane. */
 static inline int64_t best_after(const side_by_side *w, const tensor *m, int64_t i, int64_t t,
                                  int64_t l, double *value) {
     const spokes s = spokes_into(&m->axis[0], 0);
@@ -313,7 +312,7 @@ static inline void posterior_lanes(const side_by_side *w, const tensor *m, semir
         memcpy(node + (g->first[l] + t) * m->S, w->rows + l * m->P, (size_t)m->S * sizeof *node);
 }
 
-/* F of the next token, up to the step: sums are scaled to one; lanes that are over become empty. */
+/* F of the next token, before the step: sums are scaled to one; finished lanes become empty. */
 static inline void read_lanes_on(const side_by_side *w, const tensor *m, semiring K, const group *g,
                                  int64_t t) {
     const double *node = w->node + t * m->P * FC_LANES;
@@ -350,8 +349,8 @@ static inline void add_lanes(const side_by_side *w, const tensor *m, int64_t t,
     }
 }
 
-/* The forward recursion of a group whose suffixes are there. With `arcs`, w->sum becomes the sums of outer
- * products of the group. */
+/* The forward recursion of a group whose suffixes are known. With `arcs`, w->sum becomes the sums of
+ * outer products of the group. */
 static inline void forward_lanes(const side_by_side *w, tensor *m, semiring K, group *g, int arcs,
                                  double *node) {
     const int64_t cells = m->P * FC_LANES;
@@ -365,7 +364,7 @@ static inline void forward_lanes(const side_by_side *w, tensor *m, semiring K, g
         posterior_lanes(w, m, K, g, t, node, scale);
         if (arcs && t > 0) add_lanes(w, m, t, scale);
         if (t + 1 == g->longest) break;
-        if (K == SUM_TIMES) forget_underflow(); /* what a posterior loses is harmless */
+        if (K == SUM_TIMES) forget_underflow(); /* an underflow in a posterior is harmless */
         read_lanes_on(w, m, K, g, t);
         if (arcs) memcpy(w->begun + t * cells, w->x, (size_t)cells * sizeof *w->x);
         step_lanes(m, K, FORWARD, w->x, w->y, top, best);
@@ -386,8 +385,8 @@ static inline void collect_lanes(const side_by_side *w, const tensor *m, double 
     }
 }
 
-/* Posteriors of a group, of each lane by itself where something underflows; what is then lost is left to
- * the caller. log Z is there. */
+/* Posteriors of a group. If something underflows, each lane is repeated alone, and lanes that are still
+ * lost are left to the caller. log Z is known. */
 static inline void posteriors_of_group(const side_by_side *w, tensor *m, group *g, double *node,
                                        double *sum) {
     backward_lanes(w, m, SUM_TIMES, g, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Acyclic machines: any acyclic acceptor as flat arrays. States are numbered in topological order, so
- * one pass from the last state to the first gives the score of the best (or the log of the sum of all)
- * ways to go on from each of them: its *suffix*. Everything else reads the suffixes. A choice at a
+ * one pass from the last state to the first computes the score of the best continuation of each state
+ * (or the log of the sum over all): its *suffix*. Everything else reads the suffixes. A choice at a
  * state is one of its arcs, or to end there. */
 
 #include <limits.h>
@@ -31,7 +31,7 @@ static fc_status check_arcs(int64_t S, const int64_t *row, const int32_t *target
     return FC_OK;
 }
 
-/* Marks with `bit` what can be reached from the `size` states in `stack`, which carry it already. */
+/* Marks with `bit` the states reachable from the `size` states in `stack`, which are marked already. */
 static void spread(const int64_t *row, const int32_t *next, uint8_t bit, int32_t *stack,
                    int64_t size, uint8_t *mark) {
     while (size > 0) {
@@ -44,7 +44,8 @@ static void spread(const int64_t *row, const int32_t *next, uint8_t bit, int32_t
     }
 }
 
-/* The same arcs, by target: those that enter t come from source[row[t]] .. source[row[t + 1] - 1]. */
+/* The same arcs, by target: the arcs into t have the sources source[row[t]] .. source[row[t + 1] -
+   1]. */
 static void turn_round(int64_t S, const int64_t *row, const int32_t *target, int64_t *turned,
                        int32_t *source) {
     memset(turned, 0, (size_t)(S + 1) * sizeof *turned);
@@ -79,7 +80,7 @@ fc_status fc_connected(int64_t S, const int64_t *row, const int32_t *target, int
     return FC_OK;
 }
 
-/* A state on a cycle, among those that got no number: each of them is entered by another one. */
+/* A state on a cycle, among the states without a number: each of them has a predecessor among them. */
 static int64_t on_cycle(int64_t S, const int64_t *row, const int32_t *target, const int32_t *number,
                         int32_t *before) {
     int64_t s = -1;
@@ -166,14 +167,14 @@ fc_status fc_acyclic_best_suffix(const fc_acyclic *m, double *suffix) {
     return FC_OK;
 }
 
-/* What arc a is worth with all that may follow it, less `top`. */
+/* Score of arc a and all its continuations, minus `top`. */
 FC_INLINE double worth(const fc_acyclic *m, const double *suffix, const double *lost, int64_t a,
                        double top) {
     const int32_t t = m->target[a];
     return fc_plus(m->score[a], suffix[t], lost[t], top);
 }
 
-/* The largest log of a choice at s, less `top`. */
+/* The largest log of a choice at s, minus `top`. */
 static double largest_choice(const fc_acyclic *m, const double *suffix, const double *lost,
                              int64_t s, double top) {
     double most = m->final[s] - top;
@@ -182,9 +183,10 @@ static double largest_choice(const fc_acyclic *m, const double *suffix, const do
     return most;
 }
 
-#define FEW 4 /* arcs: vectors of exponentials do not pay below */
+#define FEW 4 /* arcs: below this, vectors of exponentials are slower */
 
-/* exp(worth - top - shift) of the arcs that leave s, in `share`, and *stop, that of ending; their sum. */
+/* exp(worth - top - shift) of the arcs that leave s, in `share`, and of ending, in *stop; returns their
+   sum. */
 FC_INLINE double weigh(const fc_acyclic *m, const double *suffix, const double *lost, int64_t s,
                        double top, double shift, double *restrict share, double *stop) {
     const int64_t begin = m->row[s], end = m->row[s + 1];
@@ -204,9 +206,9 @@ FC_INLINE double weigh(const fc_acyclic *m, const double *suffix, const double *
     return sum + *stop;
 }
 
-/* A suffix has what was rounded off it beside it: that of the first state is as exact as one addition.
- * Shares are divided by their sum: what they differ from one by would go the same way at each of many
- * states that are alike. */
+/* Each suffix is stored with its rounding error: the suffix of the first state is as exact as one
+ * addition. Shares are divided by their sum: at many similar states, its distance from one would have
+ * the same sign. */
 fc_status fc_acyclic_sums(const fc_acyclic *m, double *suffix, double *lost, double *stop,
                           double *share) {
     int coarse = 0;
@@ -274,8 +276,8 @@ typedef struct {
     int64_t choice;
 } option;
 
-/* The choice at s that comes next after another one, better ones first, then smaller ones. One worth
- * -inf: there is none. */
+/* The next-best choice at s after another one; ties: the smaller choice. A value of -inf means that
+ * there is no further choice. */
 static option next_option(const fc_acyclic *m, const double *suffix, int64_t s, option last) {
     option found = {FC_NEVER, STOP};
     const int64_t begin = m->row[s] - 1;
@@ -292,8 +294,8 @@ static option first_option(const fc_acyclic *m, const double *suffix, int64_t s)
     return next_option(m, suffix, s, (option){INFINITY, STOP});
 }
 
-/* A step is a prefix of a path that was found: its last arc, and the prefix before that, -1 for the
- * empty one. A prefix that several paths share is one step. */
+/* A step is a prefix of a known path: its last arc, and the prefix before that, -1 for the empty one. A
+ * prefix that several paths share is one step. */
 typedef struct {
     fc_step *step;
     int64_t steps, step_room;
@@ -305,7 +307,8 @@ FC_INLINE int64_t depth_of(const search *h, int64_t prefix) {
     return prefix < 0 ? 0 : h->step[prefix].depth;
 }
 
-/* Which of two paths, neither a part of the other, takes the smaller choice where they part. */
+/* Whether path a takes the smaller choice at the point where the two paths separate; neither is a
+   prefix of the other. */
 static int smaller(const search *h, const fc_deviation *a, const fc_deviation *b) {
     int64_t p = a->prefix, q = b->prefix, left = a->choice, right = b->choice;
     while (p != q) {
@@ -346,8 +349,8 @@ static fc_status queue(search *h, int64_t prefix, option o) {
     return push(h, (fc_deviation){priority, o.value, o.choice, prefix});
 }
 
-/* Goes from a prefix by one choice and then the best ones to the end; queues the second best choice
- * of every state that is new. The complete path is *prefix. */
+/* Extends a prefix by one choice and then by the best choices to the end; queues the second-best choice
+ * of every new state. The complete path is *prefix. */
 static fc_status walk(const fc_acyclic *m, const double *suffix, search *h, int64_t *prefix,
                       option o) {
     while (o.choice != STOP) {
@@ -365,7 +368,7 @@ static fc_status walk(const fc_acyclic *m, const double *suffix, search *h, int6
     return FC_OK;
 }
 
-/* Writes a path from `begin` down; its score is summed from its end, as the suffixes are. */
+/* Writes a path from `begin` on; its score is summed from its end, like the suffixes. */
 static double spell(const fc_acyclic *m, const search *h, int64_t begin, int64_t prefix,
                     int64_t width, int32_t *path) {
     int64_t t = depth_of(h, prefix);
@@ -428,7 +431,7 @@ fc_status fc_acyclic_best(const fc_acyclic *m, const double *suffix, int64_t roo
 
 /* --- Samples ----------------------------------------------------------------------------------- */
 
-/* The choice at s on which u falls; the last one that is possible, where rounding leaves a gap. */
+/* The choice at s selected by u; the last possible one, if rounding leaves a gap. */
 static int64_t drawn(const fc_acyclic *m, const double *stop, const double *share, int64_t s,
                      double u) {
     double sum = stop[s];

@@ -9,13 +9,12 @@
  *
  * In FST terms the tapes are interleaved, and only one of them moves at each step.
  *
- * Rows that cannot win. In the maxima of two tapes, a label of the first tape may be so far behind
- * another, whatever the second tape does, that no arc can make up for it: the smallest lead of
- * one's arcs over the other's is a table made once, the largest lead of one row over the other a
- * few subtractions. Rows that are out take part in neither axis' step (`csrc/advance.h`); the
- * maxima, and hence all answers, are the same. It leaves sums alone. A bound for whole paths, from
- * the taggers' own max-marginals and a known path, was not built: its optimism adds up over the
- * sentence.
+ * Rows that cannot win. In the maxima of two tapes, one label of the first tape may lead another by
+ * more than any arc can recover, whatever the second tape does. The smallest lead of one label's arcs
+ * over the other's is a table, computed once; the largest lead of one row over the other costs a few
+ * subtractions. Pruned rows take part in neither axis' step; the maxima, and hence all results, are the
+ * same. Sums are not pruned. We did not build a bound for whole paths from the taggers' max-marginals
+ * and a known path: its slack adds up over the sentence.
  */
 #ifndef FSTCRF_ADVANCE_H
 #define FSTCRF_ADVANCE_H
@@ -36,9 +35,9 @@ static __attribute__((noinline)) void row_sum(int64_t n, int64_t lanes, const do
     row_product(SUM_TIMES, n, lanes, s, 1, V, lanes, C);
 }
 
-typedef enum { WHOLE, SHIFTED } part; /* LOG_PLUS: SHIFTED adds exp(. - best) to what is there */
+typedef enum { WHOLE, SHIFTED } part; /* LOG_PLUS: SHIFTED adds exp(. - best) to the output. */
 
-/* ... where a state is one cell. */
+/* Steps for tensors in which a state is one cell. */
 static inline void sparse_row(semiring K, part p, const loaded_axis *a, const int32_t *from,
                               const int32_t *to, const double *weight, const double *restrict x,
                               double *restrict y, const double *best) {
@@ -54,7 +53,8 @@ static inline void sparse_row(semiring K, part p, const loaded_axis *a, const in
     }
 }
 
-/* An axis most of whose pairs have one weight: [S][W] cells from x to y, W a multiple of FC_LANES. */
+/* One axis with a rest (most pairs have one weight): [S][W] cells from x to y, W a multiple of
+   FC_LANES. */
 static inline void rest_step(semiring K, part p, const loaded_axis *a, direction d, int64_t W,
                              const double *x, double *y, const double *best) {
     const spokes s = spokes_into(a, d == FORWARD);
@@ -68,7 +68,7 @@ static inline void rest_step(semiring K, part p, const loaded_axis *a, direction
     }
 }
 
-/* The same for the rows of a last axis, whose states lie side by side. */
+/* The same for the rows of a last axis, whose states are contiguous. */
 static inline void rest_rows(semiring K, part p, const loaded_axis *a, direction d, int64_t P,
                              int64_t rows, const double *x, double *y, const double *best) {
     double *in = a->lanes[0], *out = a->lanes[1], *less = a->lanes[2];
@@ -203,7 +203,7 @@ static inline void any_step(semiring K, part p, const tensor *m, const loaded_ax
     }
 }
 
-/* A maximum to subtract before exp: 0 where everything is forbidden. */
+/* A maximum to subtract before exp: 0 if everything is forbidden. */
 static inline void clear_never(int64_t n, double *best) {
     for (int64_t j = 0; j < n; j++) best[j] = best[j] > FC_NEVER ? best[j] : 0.0;
 }
@@ -216,7 +216,6 @@ static inline void finish_log(int64_t n, const double *best, double *y) {
     }
 }
 
-/* One axis, one step. */
 static inline void axis_step(tensor *m, semiring K, int64_t c, direction d, const double *x,
                              double *y) {
     const loaded_axis *a = &m->axis[c];
@@ -238,9 +237,9 @@ static inline void axis_step(tensor *m, semiring K, int64_t c, direction d, cons
 
 static inline void pruned_axes(tensor *m, const double *x);
 
-/* Steps all axes; the result lies in m->x, which `x` may be. */
+/* Steps all axes; the result is in m->x, which `x` may be. */
 static inline void all_axes(tensor *m, semiring K, direction d, const double *x) {
-    /* Where few rows fall out, looking for them does not pay. */
+    /* If few rows are pruned, the test costs more than it saves. */
     const int pays = m->pruned && (m->asked < 8 * m->axis[0].S || 2 * m->out > m->asked);
     if (pays && K == MAX_PLUS && d == BACKWARD && x != m->x) {
         pruned_axes(m, x);
@@ -255,16 +254,16 @@ static inline void all_axes(tensor *m, semiring K, direction d, const double *x)
 
 /* --- Two axes, backward, maxima only -----------------------------------------------------------
  *
- * Most labels of a token are far behind the best one, farther than any arc can make up for. Row j of
- * the tensor (a state of the first axis) can be left out, with the same result, where some row i
- * beats it whatever the state before and whatever the second axis does:
+ * Most labels of a token trail the best one by more than any arc can recover. Row j of the tensor (a
+ * state of the first axis) can be skipped without changing the result if some row i beats it whatever
+ * the previous state and whatever the second axis does:
  *
  *   max_l (x[j][l] - x[i][l])  <=  min_h (arc[h -> i] - arc[h -> j])
  *
- * The left side bounds the difference after the step of the second axis, too, so rows that are out take
- * part in neither step. */
+ * The left side also bounds the difference after the step of the second axis, so pruned rows take part
+ * in neither step. */
 
-/* Largest lead of row x over row y; both forbidden: no matter. */
+/* Largest lead of row x over row y; cells that are forbidden in both do not count. */
 static inline double largest_lead(int64_t P, const double *restrict x, const double *restrict y) {
     double lane[FC_LANES];
     for (int l = 0; l < FC_LANES; l++) lane[l] = FC_NEVER;
@@ -292,7 +291,7 @@ static inline int64_t keep_rows(tensor *m, const double *x, double *y) {
         }
     }
     if (most == FC_NEVER) return 0;
-    const double slack = 1e-9 + 1e-12 * fabs(most); /* sums are rounded */
+    const double slack = 1e-9 + 1e-12 * fabs(most); /* sums have rounding errors */
     for (int64_t j = 0; j < S; j++) {
         const double *row = x + j * P;
         if (j != top && largest_lead(P, row, x + top * P) + slack <= m->lead_by[top * S + j])
@@ -378,7 +377,7 @@ static inline void all_edges(semiring K, part p, const tensor *m, direction d, c
     }
 }
 
-/* The residual automaton reads the labels of a token: x -> y. There must be one. */
+/* The residual automaton reads the labels of a token: x -> y. The machine must have one. */
 static inline void residual_step(tensor *m, semiring K, direction d, const double *x, double *y) {
     if (K != LOG_PLUS) {
         all_edges(K, WHOLE, m, d, x, y, x);
@@ -390,7 +389,7 @@ static inline void residual_step(tensor *m, semiring K, direction d, const doubl
     finish_log(m->full, m->best, y);
 }
 
-/* Moves m->x past the token that its cells have read; without an automaton there is nothing to do. */
+/* Moves m->x past the token that its cells have read; without an automaton this is a no-op. */
 static inline void move_residual(tensor *m, semiring K) {
     if (m->machine->residual == NULL) return;
     residual_step(m, K, FORWARD, m->x, m->y);

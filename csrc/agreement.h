@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Penalties of spans that disagree across the sentences of a document. Spans are counted by what they
- * say, so that the penalties of one more span cost a look at its own tokens, whatever the document has.
+ * Penalties of spans that disagree across the sentences of a document. Spans are counted by their
+ * tokens, so the penalties of one more span cost a look at its own tokens only, whatever the size of
+ * the document.
  *
- * Counts. Penalties are sums over pairs of spans, and a document may have thousands. The kernel
- * (`csrc/agreement.h`) never looks at pairs. Token sequences that occur twice or more are numbered
- * once (`ext/documents/document.py`), as are values of fields and words; for each number and type
- * it keeps how many spans are it or have it inside. What one more span costs is read off the
- * counts of its own tokens. To try a label (`csrc/single_site.h`), the spans around the token
- * leave the counts and those it would make enter; how long that takes does not depend on the
- * document. `Consistency` and `Fields` count in Python too, for use beside models in Python; tests
- * hold the two together, and the frequencies of long runs to probabilities computed from all
+ * Counts. Penalties are sums over pairs of spans, and a document may have thousands. The kernel never
+ * enumerates pairs. Token sequences that occur twice or more are numbered once
+ * (`ext/documents/document.py`), as are values of fields and words. For each number and type the kernel
+ * counts the spans with this sequence and the longer spans that contain it. The cost of one more span
+ * follows from the counts of its own tokens. To try a label (`csrc/single_site.h`), the spans around
+ * the token are subtracted from the counts and the new ones added; the time does not depend on the
+ * document. `Consistency` and `Fields` also count in Python, for use with models in Python. Tests check
+ * that both agree, and that the frequencies of long runs match probabilities computed from all
  * labellings.
  */
 #ifndef FSTCRF_AGREEMENT_H
@@ -28,7 +29,7 @@ static inline int32_t sequence_of(const fc_agreement *a, int64_t start, int64_t 
     return length <= a->first[start + 1] - first ? a->sequence[first + length - 1] : -1;
 }
 
-/* Spans of the same sequence, and longer ones that have it inside. */
+/* Spans of the same sequence, and longer ones that contain it. */
 static inline double outer_cost(const fc_agreement *a, int64_t start, int64_t length,
                                 int32_t type) {
     const int64_t Y = a->Y;
@@ -41,20 +42,21 @@ static inline double outer_cost(const fc_agreement *a, int64_t start, int64_t le
     return (double)length * sum;
 }
 
-/* The first token from which on a sequence is repeated that ends where the span does, or behind. */
+/* The first token at which a repeated sequence begins that ends with the span, or after it. */
 static inline int64_t first_around(const fc_agreement *a, int64_t start, int64_t end) {
     int64_t s = start;
     while (s > 0 && a->first[s] - a->first[s - 1] >= end - s + 1) s--;
     return s;
 }
 
-/* Spans of longer sequences that are here, too; and spans that are too short for this sequence. */
+/* Cost of spans of longer sequences that occur around this one, and of spans that are shorter than this
+   sequence. */
 static inline double incomplete_cost(const fc_agreement *a, int64_t start, int64_t length,
                                      int32_t type) {
     const int64_t Y = a->Y, end = start + length;
     const int32_t own = sequence_of(a, start, length);
     double total = 0.0;
-    if (own < 0) return total; /* then what is around it is there once, too */
+    if (own < 0) return total; /* then longer sequences around it occur only once as well */
     for (int64_t y = 0; y < Y; y++)
         total += (double)a->short_of[own * Y + y] * a->incomplete[type * Y + y];
     for (int64_t s = first_around(a, start, end); s <= start; s++) {
@@ -111,7 +113,7 @@ static inline void count_sequences(const fc_agreement *a, int64_t start, int64_t
 
 /* --- Values of fields ------------------------------------------------------------------------ */
 
-/* The value of a span, -1: it has none and agrees with all. */
+/* The value of a span, -1: it has no value and agrees with all spans. */
 static inline int32_t value_of(const fc_agreement *a, int64_t N, int64_t start, int64_t length,
                                int32_t type) {
     if (a->F == 0 || a->table[type] < 0 || length > a->M) return -1;
@@ -125,7 +127,7 @@ static inline double value_cost(const fc_agreement *a, int32_t value, int64_t le
     const int64_t spans = a->spans[all] - a->spans[own], tokens = a->tokens[all] - a->tokens[own];
     if (a->apart[type]) {
         const int64_t others = a->distinct[type] - (a->spans[own] > 0);
-        /* A new value is one more for all spans that there are. */
+        /* A new value counts as one more value for each existing span. */
         const int64_t more = a->spans[own] > 0 ? 0 : a->tokens[all];
         return a->differ[type] * (double)(length * others + more);
     }
@@ -147,7 +149,7 @@ static inline void count_value(const fc_agreement *a, int32_t value, int64_t len
 
 /* --- Places of last words -------------------------------------------------------------------- */
 
-/* The number of the last word of a span; -1 where it is there once, or the span has none. */
+/* The number of the last word of a span; -1 if it occurs once, or the span has no word. */
 static inline int32_t last_word(const fc_agreement *a, int64_t start, int64_t length) {
     for (int64_t t = start + length - 1; t >= start; t--)
         if (a->word[t] > -2) return a->word[t];
@@ -174,7 +176,7 @@ static inline void count_words(const fc_agreement *a, int64_t start, int64_t len
         if (a->word[t] >= 0) a->labelled[a->word[t] * a->Y + type] += by;
 }
 
-/* The most that spans in a stretch can gain: places of last words that get the wanted label. */
+/* The largest gain of spans in a stretch: places of last words that get the wanted label. */
 static inline double most_gain(const fc_agreement *a, int64_t first, int64_t end) {
     double total = 0.0;
     for (int64_t t = first; a->W > 0 && t < end; t++) {
@@ -190,7 +192,6 @@ static inline double most_gain(const fc_agreement *a, int64_t first, int64_t end
 
 /* --- All of them ----------------------------------------------------------------------------- */
 
-/* What one more span would cost, beside those that are counted. */
 static inline double span_cost(const fc_agreement *a, int64_t N, int64_t start, int64_t length,
                                int32_t type) {
     double total = a->K ? sequence_cost(a, start, length, type) : 0.0;
@@ -198,7 +199,7 @@ static inline double span_cost(const fc_agreement *a, int64_t N, int64_t start, 
     return total + word_cost(a, start, length, type);
 }
 
-/* Not inline: beside span_cost it would change how the compiler rounds a cost. */
+/* Not inline: next to span_cost, inlining would change how the compiler rounds a cost. */
 static void count_span(const fc_agreement *a, int64_t N, int64_t start, int64_t length,
                        int32_t type, int32_t by) {
     count_value(a, value_of(a, N, start, length, type), length, type, by);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A row of logs times a table of logs, in the linear domain where that says something. */
+ * A row of logs times a table of logs, in the linear domain unless the sum is too small there. */
 #ifndef FSTCRF_ALONG_H
 #define FSTCRF_ALONG_H
 
@@ -8,15 +8,15 @@
 
 #define FAINT_SUM 1e-200
 
-/* y[j] = log sum over i < S of exp(x[i] + pair[i][j]), j < P; `linear` has exp(pair - top). What of P
- * stands behind S is -inf in x, and 0 in `linear`.
+/* y[j] = log sum over i < S of exp(x[i] + pair[i][j]), j < P; `linear` has exp(pair - top). Columns
+ * from S to P are -inf in x, and 0 in `linear`.
  *   row, sum [P]  scratch */
 static inline void fc_along(int64_t S, int64_t P, double top, const double *pair,
                             const double *linear, const double *x, double *restrict row,
                             double *restrict sum, double *restrict y) {
     const double c = fc_max(P, x);
     if (c == FC_NEVER) {
-        fc_fill(P, fc_sum(P, x), y); /* -inf, but for NaN among them */
+        fc_fill(P, fc_sum(P, x), y); /* -inf, or NaN if x has one */
         return;
     }
     fc_fill(P, 0.0, sum);

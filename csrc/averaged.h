@@ -6,19 +6,19 @@
  *
  *   sum_t s_t u_t = c_n u_n + v,    v = sum_r c_{r-1} d_r,    u_r = u_{r-1} - d_r
  *
- * so a step changes u and v of its own rows alone, which lie side by side: a row has 2 P numbers. Where s
- * has become small, both are made anew.
+ * so a step changes u and v of the rows of its sentence only. A row stores both, 2 P numbers. When s
+ * has become small, both are rebuilt.
  *
- * A change below half an ulp of u leaves no trace in float32. Those of small posteriors are the rule, and
- * what occurs c times loses up to c 2^-25 of itself. So the frequent rows and single entries keep what was
- * rounded off, until it counts (Kahan 1965): u less it is the weight, v and it the sum. */
+ * A change below half an ulp of u leaves no trace in float32. For small posteriors such changes are the
+ * rule, and the weight of an attribute that occurs c times loses up to c 2^-25 of itself. So the
+ * frequent rows and single entries accumulate the rounding errors until they matter (Kahan 1965): the
+ * weight is u minus its error, the sum is v plus its error. */
 #ifndef FSTCRF_AVERAGED_H
 #define FSTCRF_AVERAGED_H
 
 #include "shard.h"
 
-#define ASKED \
-    256 /* numbers of a row that are asked for; the rest of a long one follows by itself */
+#define ASKED 256 /* numbers of a row to prefetch; the hardware prefetches the rest of a long row */
 
 /* u = sum of the rows of one token, over V vectors. */
 FC_INLINE void sum_pairs(const int V, const fc_shard *s, int64_t begin, int64_t end,
@@ -35,7 +35,6 @@ FC_INLINE void sum_pairs(const int V, const fc_shard *s, int64_t begin, int64_t 
     for (int v = 0; v < V; v++) ((narrow *)u)[v] = acc[v];
 }
 
-/* Potentials of the slots of token n. */
 static void slot_sums(const fc_shard *s, int64_t n, const fc_averaged *x, float *u) {
     const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
 #define BODY(V) sum_pairs(V, s, begin, end, x->table + at * NARROW, u + at * NARROW)
@@ -49,7 +48,6 @@ static void slot_sums(const fc_shard *s, int64_t n, const fc_averaged *x, float 
     for (int64_t j = 0; j < s->P; j++) u[j] *= scale;
 }
 
-/* Asks for the weights of token n, which are scattered over the table. */
 FC_INLINE void prefetch_token(const fc_shard *s, int64_t n, const float *table) {
     const int64_t most = 2 * s->P < ASKED ? 2 * s->P : ASKED;
     for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++)
@@ -66,7 +64,7 @@ FC_INLINE narrow_mask lanes_of(uint8_t bits, int first) {
     return (((narrow_mask){0} + (int32_t)bits) & bit) != 0;
 }
 
-/* Where the rounding errors of row r, and of a single entry, are: as u and v are in the table. */
+/* Rounding errors of row r, or of a single entry, laid out like u and v in the table. */
 FC_INLINE float *lost_of_row(const fc_shard *s, const fc_averaged *x, int64_t r) {
     return x->table + 2 * (s->R * s->P + s->M) + 2 * r * s->P;
 }
@@ -75,7 +73,7 @@ FC_INLINE float *lost_of_single(const fc_shard *s, const fc_averaged *x, int64_t
     return x->table + 2 * ((s->R + s->frequent_rows) * s->P + s->M + i);
 }
 
-/* u -= d + lost, v += mass d + lost; what is rounded off is lost again. */
+/* u -= d + lost, v += mass d + lost; the new rounding errors are stored in lost. */
 FC_INLINE void move_exactly(const int V, float mass, const narrow *d, narrow *u, narrow *v,
                             narrow *lost_u, narrow *lost_v) {
     for (int i = 0; i < V; i++) {
@@ -97,7 +95,7 @@ FC_INLINE void move_vectors(const int V, float mass, const narrow *d, narrow *u,
         for (int i = 0; i < V; i++) v[i] += mass * d[i];
 }
 
-/* u -= value g, v += mass value g of the rows of one token where they have weights, over V vectors. */
+/* u -= value g, v += mass value g for the rows of one token, at slots with weights, over V vectors. */
 FC_INLINE void move_rows(const int V, const fc_shard *s, const uint8_t *mask, int64_t at,
                          int64_t begin, int64_t end, const float *g, const fc_averaged *x) {
     const int64_t P = s->P;
@@ -115,7 +113,7 @@ FC_INLINE void move_rows(const int V, const fc_shard *s, const uint8_t *mask, in
         if (mask != NULL) {
             bits = 0;
             memcpy(&bits, mask + r * (P / 8) + at * NARROW / 8, (size_t)bytes);
-            if (bits == 0) continue; /* few labels, and none of these */
+            if (bits == 0) continue; /* few labels, and no weight for them */
         }
         narrow d[8];
         for (int v = 0; v < V; v++) d[v] = value * own[v];
@@ -167,7 +165,7 @@ static void move_token(const fc_shard *s, const uint8_t *mask, const fc_averaged
     }
 }
 
-/* Puts the scale into n numbers u, and the sum so far into v. */
+/* Multiplies the scale into n numbers u, and adds the sum so far to v. */
 FC_INLINE void settle_numbers(int64_t n, int64_t step, const fc_averaged *x, float *restrict u,
                               float *restrict v, float *restrict lost_u, float *restrict lost_v) {
     for (int64_t j = 0; j < n * step; j += step) {
@@ -180,7 +178,7 @@ FC_INLINE void settle_numbers(int64_t n, int64_t step, const fc_averaged *x, flo
     }
 }
 
-/* Puts the scale into u, and the sum so far into v. */
+/* Multiplies the scale into u, and adds the sum so far to v. */
 static void settle(const fc_shard *s, int64_t D, fc_averaged *x) {
     const float scale = (float)x->scale, mass = (float)x->mass;
     const int64_t P = s->P, rows = s->frequent_rows, singles = s->frequent_singles;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sweep of sweep.h where most pairs of states have one weight, the *rest*, and few an arc of their
- * own. A row of transitions is a constant but for its exceptions:
+ * The sweep of sweep.h for axes in which most pairs of states have one weight, the *rest*, and few have
+ * their own arc. A row of transitions is constant except for its exceptions:
  *
  *   y_j = r sum_i x_i  +  sum over arcs i -> j of (w_ij - r) x_i
  *
- * ABREAST sentences go side by side, a lane each: x is [S][ABREAST], and an arc costs a multiplication
- * of whole registers, where gathering the x_i of one sentence would cost more than the dense product.
- * Sentences of a group have about the same length: they are taken longest first, and those that are
- * over have zeros in their lane.
+ * ABREAST sentences are processed side by side, a lane each: x is [S][ABREAST]. An arc then costs a
+ * multiplication of whole registers, whereas gathering the x_i of one sentence would cost more than the
+ * dense product. Sentences of a group have about the same length: longest first. A finished sentence
+ * has zeros in its lane.
  *
- * The rest may be that of some pairs alone, and the others do not exist: those whose states are of one
- * class. A tagging scheme has one class, of labels that may end a span and of those that may begin one;
- * where states are pairs of labels, a class has those that share one. Then sums are taken by class.
+ * The rest may apply to some pairs only, whose states are of one class; the other pairs do not exist. A
+ * tagging scheme has one class: labels that may end a span, and labels that may begin one. If states
+ * are pairs of labels, the states of a class share a label. Sums are then computed per class.
  *
- * Where w_ij < r, the two sums may cancel. They are sums of float64 over numbers of float32: down to
- * CANCELS of the first sum they are exact to the last bit of a float. A cell below is summed anew,
- * without a subtraction. */
+ * Where w_ij < r, the two sums may cancel. They are float64 sums of float32 numbers: down to CANCELS of
+ * the first sum they are exact to the last bit of a float. A cell below that is summed again, without a
+ * subtraction. */
 #ifndef FSTCRF_BACKGROUND_H
 #define FSTCRF_BACKGROUND_H
 
@@ -35,7 +35,7 @@ typedef float half __attribute__((vector_size(4 * HALF), aligned(4), may_alias))
 typedef struct {
     exceptions into, out;
     double rest;
-    int64_t classes;   /* 1: the rest is that of all pairs */
+    int64_t classes;   /* 1: the rest applies to all pairs */
     int always;        /* every state can be reached at every token */
     int64_t *order;    /* [B] sentences, longest first */
     float *initial;    /* [Q] */
@@ -45,16 +45,17 @@ typedef struct {
     float *beta, *row; /* [S][ABREAST] */
     float *scale;      /* [T][ABREAST] */
     float *token;      /* [ABREAST][Q] states of a token of each sentence */
-    float *slots;      /* [ABREAST][P] its slots */
-    double *x;         /* [S][ABREAST] what is summed, */
-    double
-        *share;  /* [classes + 2][ABREAST] by class: then 0 of no class, and what counts for none */
-    float *lift; /* [S] what hides the states that no sentence can be in */
+    float *slots;      /* [ABREAST][P] slots of these tokens */
+    double *x;         /* [S][ABREAST] the numbers to be summed, */
+    double *
+        share; /* [classes + 2][ABREAST] ... per class; then 0 for states without a class, and the sum
+                    of states that no class counts */
+    float *lift;    /* [S] masks the states that no sentence can reach */
     uint8_t *reach; /* [2][S] */
-    double *alone;  /* [S] a lane of it */
+    double *alone;  /* [S] a lane of x */
     float *sum;     /* [A][ABREAST] sums of outer products of a group */
-    float *square;  /* ... of their squares, or NULL */
-    double *total;  /* [A] the same of all groups */
+    float *square;  /* ... sums of their squares, or NULL */
+    double *total;  /* [A] the same for all groups */
     double *squares;
 } abreast;
 
@@ -64,13 +65,13 @@ typedef struct {
     int64_t b[ABREAST], first[ABREAST], T[ABREAST];
     double weight[ABREAST];
     fc_total log_z[ABREAST], gold[ABREAST];
-    int lost[ABREAST]; /* float32 cannot hold it */
+    int lost[ABREAST]; /* float32 cannot represent it */
 } group;
 
 /* --- Layout ----------------------------------------------------------------------------------- */
 
-/* Tokens of the longest group: what is longer would take too much memory side by side. Sentences of an
- * ordinary length go side by side with any number of states. */
+/* Tokens of the longest group: longer sentences would take too much memory side by side. Sentences of
+ * ordinary length are always grouped, whatever the number of states. */
 static int64_t longest_abreast(const fc_machine *g, const fc_shard *s) {
     const int64_t most = (int64_t)64 << 20, row = g->S * ABREAST * (int64_t)sizeof(float);
     const int64_t T = most / row > 100 ? most / row : 100;
@@ -113,7 +114,7 @@ static int64_t lay_out_abreast(abreast *w, const fc_machine *g, const fc_shard *
     return (a.used + 64) / (int64_t)sizeof(double);
 }
 
-/* That of an arc that is there is never zero: the guard is to see it. */
+/* Weight of an arc; never zero if the arc exists, because the guard must see it. */
 static double arc_weight(double score, double shift) {
     const double weight = fc_exp(score - shift);
     return weight < DBL_MIN && score > FC_NEVER ? DBL_MIN : weight;
@@ -122,7 +123,7 @@ static double arc_weight(double score, double shift) {
 static void load_abreast(abreast *w, const sweep *v) {
     const fc_axis *g = v->machine->axis;
     const int64_t S = v->S, A = g->A;
-    double *const at = w->alone; /* places of the next arc into each state */
+    double *const at = w->alone; /* next position among the arcs into each state */
     w->rest = fc_exp(*g->rest - v->shift);
     memset(w->into.row, 0, (size_t)(S + 1) * sizeof *w->into.row);
     for (int64_t k = 0; k < A; k++) w->into.row[g->target[k] + 1]++;
@@ -148,9 +149,8 @@ static void load_abreast(abreast *w, const sweep *v) {
     if (w->squares != NULL) memset(w->squares, 0, (size_t)A * sizeof *w->squares);
 }
 
-/* Sentences by falling length, in their order where it is the same. */
 static void sort_sentences(const fc_shard *s, int64_t *order) {
-    int64_t *start = order + s->B; /* [longest + 2] of each length */
+    int64_t *start = order + s->B; /* [longest + 2] per length */
     memset(start, 0, (size_t)(s->longest + 2) * sizeof *start);
     for (int64_t b = 0; b < s->B; b++)
         start[s->longest - (s->offsets[b + 1] - s->offsets[b]) + 1]++;
@@ -163,7 +163,6 @@ static void sort_sentences(const fc_shard *s, int64_t *order) {
 
 typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* Four rows of four numbers, turned. */
 FC_INLINE void turn(const float *from, int64_t step, float *to, int64_t stride) {
     const quad a = *(const quad *)from, b = *(const quad *)(from + step),
                c = *(const quad *)(from + 2 * step), d = *(const quad *)(from + 3 * step);
@@ -190,14 +189,13 @@ static void from_lanes(int64_t n, int64_t stride, const float *restrict x, float
             turn(x + j * ABREAST + l, ABREAST, y + l * stride + j, stride);
 }
 
-/* The same of any number of states. */
 static void rows_to_lanes(int64_t S, int64_t stride, const float *restrict y, float *restrict x) {
     to_lanes(S / 4 * 4, stride, y, x);
     for (int64_t j = S / 4 * 4; j < S; j++)
         for (int64_t l = 0; l < ABREAST; l++) x[j * ABREAST + l] = y[l * stride + j];
 }
 
-/* Sums of a class, of those that a row of state j takes, or that j is summed in. */
+/* The sums of a class: the class that row j reads, or the class that j is added to. */
 FC_INLINE double *share_of(const abreast *w, const fc_classes *c, int64_t j, int64_t none) {
     const int64_t own = c == NULL ? 0 : c->of[j];
     return w->share + (own < 0 ? w->classes + none : own) * ABREAST;
@@ -209,7 +207,7 @@ static void widen(abreast *w, const fc_classes *class, int64_t S, const float *r
     memset(w->share, 0, (size_t)((w->classes + 2) * ABREAST) * sizeof *w->share);
     for (int64_t j = 0; j < S;) {
         wide_double sum[PARTS], *own = (wide_double *)share_of(w, class, j, 1);
-        int64_t end = class == NULL ? S : j + 1; /* those of a class often lie side by side */
+        int64_t end = class == NULL ? S : j + 1; /* states of a class are often adjacent */
         while (end < S && class->of[end] == class->of[j]) end++;
         for (int p = 0; p < PARTS; p++) sum[p] = own[p];
         for (; j < end; j++)
@@ -223,7 +221,7 @@ static void widen(abreast *w, const fc_classes *class, int64_t S, const float *r
     }
 }
 
-/* One cell without a subtraction. The lane is copied where it is asked for first. */
+/* One cell without a subtraction. A lane is copied when its first cell is needed. */
 static __attribute__((noinline)) double plain_sum(const abreast *w, const exceptions *e, int64_t S,
                                                   int64_t j, int64_t lane, int64_t *copied) {
     double *x = w->alone, listed = 0.0, others = 0.0;
@@ -245,7 +243,7 @@ static __attribute__((noinline)) double plain_sum(const abreast *w, const except
     return listed + w->rest * others;
 }
 
-/* Cells of row j that have cancelled. */
+/* Sums the cancelled cells of row j again. */
 static __attribute__((noinline)) void sum_anew(const abreast *w, const exceptions *e, int64_t S,
                                                int64_t j, const double *total, double *cell) {
     int64_t copied = -1;
@@ -253,7 +251,7 @@ static __attribute__((noinline)) void sum_anew(const abreast *w, const exception
         if (cell[l] < CANCELS * total[l]) cell[l] = plain_sum(w, e, S, j, l, &copied);
 }
 
-/* y_j = r total + sum of (w - r) x over the arcs of j; x and its sums are of `widen`. */
+/* y_j = r total + sum of (w - r) x over the arcs of j; x and its sums are set by `widen`. */
 static void step_abreast(abreast *w, const exceptions *e, int64_t S, float *y) {
     for (int64_t k = 0; k < w->classes * ABREAST; k++) w->share[k] *= w->rest;
     for (int64_t j = 0; j < S; j++) {
@@ -316,13 +314,13 @@ static void read_abreast(const sweep *v, abreast *w, group *g, int64_t t, const 
     rows_to_lanes(S, Q, w->token, e);
 }
 
-/* Sets what hides the states that cannot be reached at token t. Returns 1 once they are the same as
- * before and hence for good. */
+/* Masks the states that cannot be reached at token t. Returns 1 once the mask is the same as before,
+ * and so will not change again. */
 static __attribute__((noinline)) int guard_abreast(const sweep *v, abreast *w, int64_t t) {
     const int64_t S = v->S;
     const fc_classes *from = w->into.from, *at = w->into.at;
     uint8_t *now = w->reach, *then = w->reach + S;
-    double *open = w->share; /* how many of each class */
+    double *open = w->share; /* number of reachable states per class */
     memset(open, 0, (size_t)(w->classes + 2) * sizeof *open);
     for (int64_t i = 0; i < S && t > 0; i++)
         if (now[i]) open[from == NULL ? 0 : from->of[i] < 0 ? w->classes + 1 : from->of[i]] += 1.0;
@@ -343,7 +341,7 @@ static __attribute__((noinline)) int guard_abreast(const sweep *v, abreast *w, i
     return same;
 }
 
-/* a *= e; sums over states, and the smallest of those that can be reached: lift, or NULL, hides others. */
+/* a *= e; sums over states, and the smallest reachable cell: lift, or NULL, masks the others. */
 FC_INLINE void times_emission(int64_t S, const float *restrict e, const float *lift,
                               float *restrict a, double *sum, float *least) {
     wide low[SINGLES];
@@ -410,7 +408,7 @@ static void forward_abreast(const sweep *v, abreast *w, group *g, const float *w
     }
 }
 
-/* Where a sentence ends: b = final / sum of a final. */
+/* At the end of a sentence: b = final / sum of a final. */
 static void end_lane(const sweep *v, abreast *w, group *g, int64_t l, int64_t t) {
     const float *a = w->alpha + t * v->S * ABREAST + l;
     double last = 0.0;
@@ -422,7 +420,7 @@ static void end_lane(const sweep *v, abreast *w, group *g, int64_t l, int64_t t)
         w->beta[j * ABREAST + l] = w->always || a[j * ABREAST] > 0.0f ? by * w->final[j] : 0.0f;
 }
 
-/* b /= sum of a b; lanes without a sentence are left alone. */
+/* b /= sum of a b; lanes without a sentence are unchanged. */
 static void even_lanes(int64_t S, const float *restrict a, float *restrict b) {
     double sum[ABREAST] = {0};
     float by[ABREAST];
@@ -447,7 +445,7 @@ static void scatter_abreast(sweep *v, abreast *w, const group *g, int64_t t, int
     for (int64_t l = 0; l < g->n; l++) {
         const float *row = w->token + l * Q;
         if (t >= g->T[l]) continue;
-        if (g->lost[l]) { /* alone_in_double adds it */
+        if (g->lost[l]) { /* alone_in_double adds it instead */
             count_token(values, &v->sums);
             continue;
         }
@@ -461,7 +459,6 @@ static void scatter_abreast(sweep *v, abreast *w, const group *g, int64_t t, int
     }
 }
 
-/* A lane that float32 cannot hold counts as empty. */
 static void empty_lane(const sweep *v, const abreast *w, const group *g, int64_t l) {
     const int64_t cells = g->longest * v->S * ABREAST;
     for (int64_t j = l; j < cells; j += ABREAST) w->alpha[j] = w->emission[j] = 0.0f;
@@ -484,7 +481,7 @@ static void backward_abreast(sweep *v, abreast *w, group *g, int curved, const f
             for (int l = 0; l < ABREAST; l++) n[j + l] *= c[l] * b[j + l];
         widen(w, w->out.from, S, n);
         step_abreast(w, &w->out, S, w->beta);
-        if (!w->always) { /* nothing bounds b where a is 0, and 0 * inf is no posterior */
+        if (!w->always) { /* if a is 0, b may overflow, and 0 * inf is not a posterior */
             const float *restrict a = w->alpha + (t - 1) * cells;
             float *restrict back = w->beta;
             for (int64_t j = 0; j < cells; j++) back[j] = a[j] > 0.0f ? back[j] : 0.0f;
@@ -495,12 +492,12 @@ static void backward_abreast(sweep *v, abreast *w, group *g, int curved, const f
 /* --- Arcs ------------------------------------------------------------------------------------- */
 
 #if WIDE == 16
-#define TOGETHER 8 /* tokens whose a stay in registers */
+#define TOGETHER 8 /* tokens whose a remain in registers */
 #else
 #define TOGETHER 2
 #endif
 
-/* sum += weight a n over some tokens, and weight (a n)^2 where it is asked for. */
+/* sum += weight a n over some tokens, and weight (a n)^2 if requested. */
 FC_INLINE void outer_abreast(const int R, const int curved, const sweep *v, abreast *w, int64_t t,
                              const float *weight) {
     const int64_t S = v->S, cells = S * ABREAST;
@@ -532,7 +529,7 @@ FC_INLINE void outer_abreast(const int R, const int curved, const sweep *v, abre
         }
 }
 
-/* Adds the lanes that are held to the totals; the others are done again in float64. */
+/* Adds the valid lanes to the totals; the others are repeated in float64. */
 static void add_lanes(int64_t n, const wide_mask *held, const float *restrict x,
                       double *restrict total) {
     for (int64_t k = 0; k < n; k++, x += ABREAST) {
@@ -565,7 +562,6 @@ static void add_arcs_abreast(const sweep *v, abreast *w, int64_t t, int64_t end,
     add_lanes(A, held, w->sum, w->total);
 }
 
-/* The outer products of a group into the totals. */
 static void arcs_abreast(const sweep *v, abreast *w, const group *g) {
     float weight[ABREAST];
     int32_t held[ABREAST];
@@ -593,7 +589,6 @@ static void load_ends_abreast(sweep *v, abreast *w) {
     }
 }
 
-/* The next sentences of the order, as many as fit. */
 static int64_t next_group(const fc_shard *s, const abreast *w, int64_t from, int64_t most,
                           group *g) {
     memset(g, 0, sizeof *g);
@@ -606,12 +601,12 @@ static int64_t next_group(const fc_shard *s, const abreast *w, int64_t from, int
         g->weight[l] = s->weight[b];
         g->n++;
         if (l == 0) g->longest = T;
-        if (T > most) return from + 1; /* alone, in float64 */
+        if (T > most) return from + 1; /* processed singly, in float64 */
     }
     return from;
 }
 
-/* A sentence that float32 or the room cannot hold; its posteriors as of scatter_abreast. */
+/* A sentence that float32 or the memory cannot hold; its posteriors as in scatter_abreast. */
 static fc_status alone_in_double(sweep *v, const group *g, int64_t l, int curved,
                                  const fc_shard *values, const float *weight, double *log_z,
                                  double *gold, double *arc) {
@@ -640,7 +635,7 @@ static fc_status alone_in_double(sweep *v, const group *g, int64_t l, int curved
     return FC_OK;
 }
 
-/* fc_sweep, and where `squares` are asked for, fc_curvature with `values` squared. */
+/* fc_sweep; with `squares`, fc_curvature, with the squared `values`. */
 static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, const fc_shard *values,
                                int curved, const float *weight, float *gradient, double *frequent,
                                double *loss, double *arc, double *begin, double *end,

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One sentence at a time: blocked Gibbs sampling. The graph alone proposes a path, by forward filtering
- * and backward sampling; a Metropolis-Hastings step lets the penalties say whether it is taken.
+ * One sentence at a time: blocked Gibbs sampling. The graph proposes a path, by forward filtering and
+ * backward sampling; a Metropolis-Hastings step accepts or rejects it by the penalties.
  *
- * Whole sentences (`csrc/blocked.h`) are proposed by the tagger alone, by forward filtering and
- * backward sampling, and taken with the probability min(1, ratio of penalties):
- * Metropolis-Hastings, in which the tagger's scores cancel. At temperature c both sides are
- * divided by c; at 0 the tagger's best sentence is taken if it raises the score of the document. A
- * sweep of sentences leaves what token sweeps cannot leave under schemes where no label can change
- * alone.
+ * Whole sentences are proposed by the tagger without penalties, and accepted with the probability
+ * min(1, ratio of penalties): Metropolis-Hastings, in which the tagger's scores cancel. At temperature
+ * c both sides are divided by c; at 0 the tagger's best sentence is taken if it raises the score of the
+ * document. Sweeps over sentences reach labellings that token sweeps cannot reach, under schemes in
+ * which no label can change without its neighbours.
  */
 #ifndef FSTCRF_BLOCKED_H
 #define FSTCRF_BLOCKED_H
@@ -100,7 +99,7 @@ static inline void trace(sampler *g, int64_t first, int64_t end, double by, int 
 
 /* --- Metropolis-Hastings --------------------------------------------------------------------- */
 
-/* Resamples a sentence; returns by how much the score of the document has changed. */
+/* Resamples a sentence; returns the change of the document's score. */
 static inline double resample_sentence(sampler *g, int64_t first, int64_t end, double temperature,
                                        const double *uniform, double u) {
     const int best = temperature == 0.0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Long sentences, block by block: what machines.c answers with all rows at hand. */
+ * Long sentences, block by block: the functions of machines.c for sentences whose rows do not fit in
+ * memory. */
 
 #include "blocks.h"
 #include "checks.h"
@@ -35,7 +36,7 @@ fc_status fc_block_suffix(const fc_machine *machine, const fc_block *b, double *
     return FC_OK;
 }
 
-/* Cells of the row into token i of the block, and the residual state they are seen from. */
+/* Cells of the row into token i of the block, and the residual state before it. */
 static int64_t row_of(tensor *m, semiring K, const fc_block *b, int64_t i, int32_t before,
                       int32_t q) {
     if (b->t + i == 0) {
@@ -46,14 +47,14 @@ static int64_t row_of(tensor *m, semiring K, const fc_block *b, int64_t i, int32
     return m->plane;
 }
 
-/* Goes to a cell of that row. */
+/* Moves to a cell of that row. */
 static void go_to(const tensor *m, const fc_block *b, int64_t i, int64_t cell, int32_t *path,
                   int32_t *q) {
     const int64_t from = b->t + i > 0 ? *q : cell / m->plane;
     const int64_t place = b->t + i > 0 ? cell : cell - from * m->plane;
     path[i] = joint_state(m, place);
     const int64_t to = next_state(m, from, place);
-    *q = to < 0 ? 0 : (int32_t)to; /* refused only where scores have changed meanwhile */
+    *q = to < 0 ? 0 : (int32_t)to; /* rejected only if scores have changed meanwhile */
 }
 
 fc_status fc_block_best(const fc_machine *machine, const fc_block *b, int32_t *path,
@@ -101,7 +102,7 @@ fc_status fc_block_sample(const fc_machine *machine, const fc_block *b, int64_t 
     return FC_OK;
 }
 
-/* Posteriors of the block's tokens; F of the token behind goes to b->before. */
+/* Posteriors of the block's tokens; F of the token after the block is written to b->before. */
 static outcome block_forward(tensor *m, semiring K, const fc_block *b, const answers *out) {
     block_enter(m, K, b);
     if (out->entropy != NULL && b->t == 0) {
@@ -114,7 +115,7 @@ static outcome block_forward(tensor *m, semiring K, const fc_block *b, const ans
         project(m, K, i, out);
         if (out->entropy != NULL && !last) *out->entropy += next_entropy(m, K, b->first, i);
         if (last) break;
-        forget_underflow(); /* what a posterior loses is harmless */
+        forget_underflow(); /* an underflow in a posterior is harmless */
         times_plane(m, K, m->x, m->node + i * m->plane, m->x);
         move_residual(m, K);
         normalise(m, K, m->x);

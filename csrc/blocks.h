@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recursion of recursion.h over a part of a sentence. What passes from block to block is one row: G of
- * the token behind, F of the first token. Both are carried as they are, so the rows of a block are, bit
- * for bit, those of the whole sentence; memory is that of the rows kept between blocks and of one block. */
+ * The recursion of recursion.h over a part of a sentence. Two rows pass from block to block: G of the
+ * token after the block, and F of the first token. Both are passed unchanged, so the rows of a block
+ * are, bit for bit, the rows of the whole sentence. Memory holds the rows between blocks and the rows
+ * of one block. */
 #ifndef FSTCRF_BLOCKS_H
 #define FSTCRF_BLOCKS_H
 
 #include "recursion.h"
 
-/* Lays a machine out for a block of n tokens and the row behind it. */
 static inline int64_t lay_out_block(tensor *m, const fc_machine *machine, int64_t n, double *work) {
     return lay_out_tensor(m, machine, n + 1, work);
 }
 
 static inline int sentence_ends(const fc_block *b) { return b->after == NULL; }
 
-/* suffix[i] = G of the block's token i, and of the one behind it; adds what was divided out to *total,
- * which at the first token of a sentence becomes log Z (MAX_PLUS: the best score). */
+/* suffix[i] = G of the block's token i, up to the token after the block. Adds the logs of the scales to
+ * *total, which at the first token of a sentence becomes log Z (MAX_PLUS: the best score). */
 static inline outcome block_backward(tensor *m, semiring K, const fc_block *b, fc_total *total) {
     load_static(m, K);
     m->lost = m->static_lost;
     forget_underflow();
-    double step = 0.0; /* behind the token */
+    double step = 0.0; /* of the arcs into the next token */
     if (sentence_ends(b)) {
         *total = (fc_total){m->shift, 0.0};
         spread_ends(m, K, m->final, m->ends[1], m->x);

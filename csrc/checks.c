@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Checks of what comes in: sizes, order, indices, numbers. Compiled once. */
+ * Checks of the input: sizes, order, indices, numbers. Compiled once. */
 
 #include "checks.h"
 #include "vec.h"
 
-/* Beyond, a sum over a sentence could be infinite. */
+/* Beyond this, a sum over a sentence could become infinite. */
 #define LARGEST 1e300
 
 static inline int allowed(double x) { return (x <= LARGEST) & ((x >= -LARGEST) | (x == FC_NEVER)); }
 
-/* Index of the first that is no potential, or -1. Blocks, so that the usual answer is found
- * vectorised. */
+/* Index of the first invalid potential, or -1. Works in blocks, so that valid input is checked with
+ * vector instructions. */
 int64_t fc_first_invalid(int64_t n, const double *x) {
     for (int64_t start = 0; start < n; start += 256) {
         const int64_t end = start + 256 < n ? start + 256 : n;
@@ -50,14 +50,13 @@ fc_status fc_check_path(const fc_machine *g, const fc_batch *batch, const int32_
 
 /* --- Compositions -------------------------------------------------------------------------- */
 
-/* Every place is a row. */
 static int places_ok(int64_t n, int64_t rows, const int32_t *place) {
     int bad = rows < 1 || rows > INT32_MAX;
     for (int64_t i = 0; place != NULL && i < n; i++) bad |= place[i] < 0 || place[i] >= rows;
     return !bad;
 }
 
-/* Lists of arcs, sorted by source (and rising targets, if wanted), whose ends are below the sizes. */
+/* Lists of arcs, sorted by source (and ascending targets, if required), with both ends in range. */
 static int arcs_ok(int64_t S, int64_t A, const int64_t *row, const int32_t *source,
                    const int32_t *target, int rising) {
     if (row == NULL || source == NULL || target == NULL || row[0] != 0 || row[S] != A) return 0;
@@ -71,7 +70,7 @@ static int arcs_ok(int64_t S, int64_t A, const int64_t *row, const int32_t *sour
     return 1;
 }
 
-/* Rising targets of each source, below S. */
+/* Ascending targets of each source, below S. */
 static int lists_ok(int64_t S, const int64_t *row, const int32_t *target) {
     if (row == NULL || target == NULL || row[0] != 0) return 0;
     for (int64_t i = 0; i < S; i++) {
@@ -83,7 +82,8 @@ static int lists_ok(int64_t S, const int64_t *row, const int32_t *target) {
     return 1;
 }
 
-/* At most one state begins, and no labels have two edges: searches follow the first, sums would take both. */
+/* Whether at most one state begins, and no labels have two edges: searches would follow the first, sums
+   both. */
 static int deterministic(const fc_residual *r) {
     int64_t begins = 0;
     for (int64_t q = 0; q < r->Q; q++) begins += r->initial[q] > FC_NEVER;
@@ -182,7 +182,7 @@ fc_status fc_check_machine(const fc_machine *m, int64_t *where) {
     return numeric ? FC_OK : fail(FC_ENUMERIC, 300, where);
 }
 
-/* Every state that a step may lead to exists, and fits into its bits. */
+/* Whether every target state of a step exists, and fits into its bits. */
 static fc_status check_acceptor(const fc_acceptor *a, int64_t words, int64_t cells) {
     if (a->Q < 1 || a->classes < 1 || a->rows < 1 || !places_ok(cells, a->classes, a->place))
         return FC_EINVAL;
@@ -206,7 +206,7 @@ fc_status fc_check_conjunction(const fc_conjunction *grammar, const fc_machine *
         const fc_acceptor *a = &grammar->acceptor[i];
         const fc_status status = check_acceptor(a, grammar->words, machine->outer * machine->S);
         if (status != FC_OK) return fail(status, i, where);
-        /* Bits are given out in order, so none is given twice. */
+        /* Bit ranges are in order, so they cannot overlap. */
         const int64_t end = last == NULL ? 0 : last->word * 64 + last->shift + last->bits;
         if (a->word * 64 + a->shift < end) return fail(FC_EINVAL, i, where);
         last = a;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the entry points share of the checks. */
+ * Checks that the entry points share. */
 #ifndef FSTCRF_CHECKS_H
 #define FSTCRF_CHECKS_H
 
@@ -39,7 +39,6 @@ static inline fc_status check_offsets(const fc_batch *batch, int64_t *where) {
     return check_bounds(batch->B, batch->offsets, where);
 }
 
-/* Tokens of the longest sentence. */
 static inline int64_t longest_of(int64_t B, const int64_t *offsets) {
     int64_t longest = 0;
     for (int64_t b = 0; b < B; b++) {
@@ -49,16 +48,15 @@ static inline int64_t longest_of(int64_t B, const int64_t *offsets) {
     return longest;
 }
 
-/* A machine of one axis: what learners, samplers and the sweep run on. Its node potentials, where they
- * are read, are one row a token. */
+/* Whether a machine has one axis: learners, samplers and the sweep need this. If its node potentials
+ * are read, they are one row a token. */
 static inline int is_line(const fc_machine *m) {
     return m->axes == 1 && m->residual == NULL && m->axis->contexts == 1;
 }
 
-/* The same where a rest is that of all pairs. */
+/* The same, and a rest applies to all pairs. */
 static inline int is_chain(const fc_machine *m) { return is_line(m) && m->axis->leave == NULL; }
 
-/* Whether a step from state i to j is one of the axis. */
 static inline int has_arc(const fc_axis *g, int32_t i, int32_t j) {
     if (g->A == 0 || g->rest != NULL) return 1;
     for (int64_t a = g->row[i]; a < g->row[i + 1]; a++)
@@ -66,7 +64,6 @@ static inline int has_arc(const fc_axis *g, int32_t i, int32_t j) {
     return 0;
 }
 
-/* Whether states i and j, where they have no arc, have the rest. */
 static inline int has_rest(const fc_axis *g, int64_t i, int64_t j) {
     return g->leave == NULL || (g->leave->of[i] >= 0 && g->leave->of[i] == g->enter->of[j]);
 }

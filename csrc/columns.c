@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Column files: bytes to numbers of strings, and back.
+ * Column files: bytes to string ids, and back.
  *
  * Strings are numbered in a hash table with linear probing. A slot holds 32 bits of the hash above
- * number + 1, so that nearly every comparison of bytes is one that succeeds:
+ * number + 1, so that nearly every comparison of bytes finds equal strings:
  *
- *   slot[i] = (hash & ~(2^32 - 1)) | (number + 1),   i = hash mod 2^k, and on from there
+ *   slot[i] = (hash & ~(2^32 - 1)) | (number + 1),   i = hash mod 2^k, then the next slots
  *
- * Every table has more slots than strings, so a search always meets a free one. */
+ * Every table has more slots than strings, so a search always reaches a free one. */
 
 #include <string.h>
 
@@ -91,7 +91,7 @@ fc_status fc_find_strings(const fc_strings *s, int64_t n, const int64_t *offset,
     return FC_OK;
 }
 
-/* The number of a string, which is added if it is new; -1 where there is no room. */
+/* The number of a string, which is added if it is new; -1 if there is no room. */
 static int64_t intern(fc_strings *s, const uint8_t *text, int64_t size) {
     const uint64_t hash = hash_of(text, size);
     const int64_t place = search(s, hash, text, size);
@@ -112,7 +112,6 @@ static int starts_with(const uint8_t *p, const uint8_t *end, const uint8_t *text
     return end - p >= size && memcmp(p, text, (size_t)size) == 0;
 }
 
-/* The mark stands alone as the first field. */
 static int opens_document(const fc_lines *l, const uint8_t *p, const uint8_t *end) {
     if (l->n_mark == 0 || !starts_with(p, end, l->mark, l->n_mark)) return 0;
     const uint8_t *rest = p + l->n_mark;
@@ -120,7 +119,6 @@ static int opens_document(const fc_lines *l, const uint8_t *p, const uint8_t *en
            (l->n_separator > 0 && starts_with(rest, end, l->separator, l->n_separator));
 }
 
-/* The end of the field that begins at p. */
 static const uint8_t *field_end(const fc_lines *l, const uint8_t *p, const uint8_t *end) {
     if (l->n_separator == 0) {
         while (p < end && !is_blank(*p)) p++;
@@ -135,7 +133,7 @@ static const uint8_t *skip_blanks(const uint8_t *p, const uint8_t *end) {
     return p;
 }
 
-/* Numbers the fields of one row; the id of the row's field c goes to ids[c * lines + token]. */
+/* Looks up the fields of one row; the id of the row's field c is written to ids[c * lines + token]. */
 static fc_status read_row(fc_lines *l, const uint8_t *p, const uint8_t *end) {
     const int64_t blanks = l->n_separator == 0;
     int64_t fields = 0, empty = -1;
@@ -194,7 +192,7 @@ fc_status fc_read_lines(fc_lines *l) {
 
 /* --- Forms in their text ----------------------------------------------------------------------- */
 
-/* Bytes of the white space that begins at p, as Unicode has it; 0: there is none. */
+/* Bytes of the white space (by Unicode) that begins at p; 0: no white space. */
 static int64_t space_at(const uint8_t *p, const uint8_t *end) {
     const int64_t left = end - p;
     if (left >= 1 && ((p[0] >= 0x09 && p[0] <= 0x0d) || (p[0] >= 0x1c && p[0] <= 0x20))) return 1;
@@ -213,7 +211,7 @@ static int64_t characters(const uint8_t *p, int64_t size) {
     return n;
 }
 
-/* The text that the forms of sentence s make; its size. */
+/* Writes the text of the forms of sentence s; returns its size. */
 static int64_t written(const fc_surface *f, int64_t s) {
     uint8_t *out = f->scratch;
     for (int64_t m = f->surface[s]; m < f->surface[s + 1]; m++) {
@@ -229,7 +227,7 @@ static int64_t written(const fc_surface *f, int64_t s) {
     return out - f->scratch;
 }
 
-/* Whether the forms of sentence s are where they should be; writes the places of its tokens. */
+/* Whether the text has the forms of sentence s in order; writes the positions of its tokens. */
 static int located(const fc_surface *f, int64_t s, const uint8_t *text, int64_t size) {
     const uint8_t *p = text, *end = text + size;
     int64_t at = f->position, token = f->start[s];
@@ -253,7 +251,7 @@ static int located(const fc_surface *f, int64_t s, const uint8_t *text, int64_t 
     return token == f->start[s + 1];
 }
 
-/* Offsets, and the bytes of text and forms of sentence s, are inside what was given. */
+/* Whether the offsets, and the bytes of text and forms of sentence s, are in bounds. */
 static int inside(const fc_surface *f, int64_t s) {
     int64_t bytes = 0;
     if (f->start[s] < 0 || f->start[s] > f->start[s + 1] || f->start[s + 1] > f->N) return 0;
@@ -295,10 +293,10 @@ fc_status fc_locate_forms(fc_surface *f, int64_t *where) {
 /* --- Numbers to lines -------------------------------------------------------------------------- */
 
 typedef struct {
-    int64_t begin, size; /* size < 0: there is no such string, or it is not in the text */
+    int64_t begin, size; /* size < 0: the id is invalid, or the string is outside the text */
 } extent;
 
-/* The string of token n. Its numbers are looked at once: they may change between two calls. */
+/* The string of token n. Its numbers are read once: they may change between two reads. */
 static extent string_at(const fc_column *column, int64_t n) {
     const int32_t id = column->ids[n];
     if (id < 0 || id >= column->count) return (extent){0, -1};

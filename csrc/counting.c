@@ -2,11 +2,11 @@
  *
  * Expected steps of an automaton that reads the labels of a chain. With q its states and s the chain's,
  *
- *   F_t[q, s]  of what ends in s at token t, the automaton in q before it reads it
- *   X_t[q, s]  the same when it has read it         F_{t+1} = X_t along the arcs
- *   B_t[q, s]  of what follows X_t                  G_t[q, s] = of what follows F_t, token t included
+ *   F_t[q, s]  paths that end in s at token t, with the automaton in q before it reads the token
+ *   X_t[q, s]  the same after it has read it        F_{t+1} = X_t along the arcs
+ *   B_t[q, s]  continuations after X_t              G_t[q, s] = continuations of F_t, token t included
  *
- * All values are logs; arcs are summed up in the linear domain where that loses nothing. */
+ * All values are logs of sums; arcs are summed in the linear domain if no precision is lost. */
 
 #include <limits.h>
 #include <math.h>
@@ -26,7 +26,7 @@ typedef struct {
     double *B, *G, *top, *sum;   /* [Q][P] */
     double *arc, *linear;        /* [S][P] logs, and exp(arc - highest) */
     double *row, *column, *lane; /* [P] */
-    double *w;                   /* [T] taken off at a token, so that rows stay small */
+    double *w;                   /* [T] amount subtracted at a token, which keeps rows small */
     double highest;
 } counting;
 
@@ -70,8 +70,8 @@ static void load_arcs(counting *v, int64_t token) {
     for (int64_t k = 0; k < S * P; k++) v->linear[k] = fc_exp(v->arc[k] - v->highest);
 }
 
-/* y[j] = log sum over i of exp(x[i] + arc[i][j]). The automaton mostly knows the label that it read last:
- * then one i is alive, and there is nothing to sum. */
+/* y[j] = log sum over i of exp(x[i] + arc[i][j]). The automaton usually knows the previous label: then
+ * one i is alive, and no sum is needed. */
 static void along(counting *v, const double *x, double *restrict y) {
     const int64_t P = v->P;
     int64_t alive = 0, i = 0;
@@ -120,7 +120,7 @@ static void read_token(counting *v, const double *F, const double *node, int64_t
         X[k] = v->sum[k] != 0.0 ? v->top[k] + fc_log(v->sum[k]) : FC_NEVER;
 }
 
-/* Takes the largest of a token's X off it. */
+/* Subtracts the largest of a token's X. */
 static void lower(counting *v, int64_t t) {
     double *X = v->X + t * v->plane;
     const double top = fc_max(v->plane, X);
@@ -128,7 +128,7 @@ static void lower(counting *v, int64_t t) {
     for (int64_t k = 0; k < v->plane; k++) X[k] -= v->w[t];
 }
 
-/* log Z without what was taken off. */
+/* log Z without the subtracted amounts. */
 static double forward(counting *v, int64_t first, int64_t T, const double *node,
                       const int32_t *kind) {
     const int64_t S = v->S, P = v->P;
@@ -171,8 +171,8 @@ static double log_sum(int64_t n, const double *x, const double *y) {
     return best + fc_log(sum);
 }
 
-/* B of a token from G of the next, in one state of the automaton, where X is alive: nothing else asks for
- * it. pair += what is expected of the arcs between them, unless NULL. */
+/* B of a token from G of the next, in one state of the automaton, only at states in which X is alive.
+ * Unless NULL, pair += expected arcs between them. */
 static void follow(counting *v, const double *X, const double *G, double log_z, double *restrict B,
                    double *restrict pair) {
     const int64_t S = v->S, P = v->P;
@@ -202,7 +202,7 @@ typedef struct {
     double *read, *ended, *state, *pair;
 } expected;
 
-/* G of a token from B behind it; on the way, what is expected of its steps. */
+/* G of a token from its B; adds its expected steps on the way. */
 static void expect_token(counting *v, const double *F, const double *node, double w, int64_t kind,
                          int last, double log_z, const expected *out, double *restrict state) {
     const fc_counter *m = v->m;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which places of the kernel were reached, for fuzzing: gcc calls `__sanitizer_cov_trace_pc` at
- * every edge, libFuzzer reads counters of 8 bits. Only in builds that are to be fuzzed. */
+ * Coverage of the kernel, for fuzzing: gcc calls `__sanitizer_cov_trace_pc` at every edge, libFuzzer
+ * reads counters of 8 bits. Only in builds that are to be fuzzed. */
 
 #include <stdint.h>
 
@@ -12,7 +12,7 @@ void __sanitizer_cov_trace_pc(void);
 
 EXPORTED uint8_t fc_places[PLACES];
 EXPORTED uintptr_t
-    fc_place_names[2 * PLACES]; /* address and flags of each, as libFuzzer wants them */
+    fc_place_names[2 * PLACES]; /* address and flags of each, in the format of libFuzzer */
 
 void __sanitizer_cov_trace_pc(void) {
     static const char base = 0; /* addresses differ from run to run, distances do not */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The diagonal of the Hessian of log Z, by the recursions of sweep.h: a weight's is the sum over tokens
- * of x^2 p (1 - p), p the posterior of its slot. Of arcs, p is a product of a row behind and a row
- * ahead, so the sum of its squares is one outer product of squared rows:
+ * The diagonal of the Hessian of log Z, by the recursions of sweep.h: the entry of a weight is the sum
+ * over tokens of x^2 p (1 - p), p the posterior of its slot. For arcs, p is a product of a forward and
+ * a backward row, so the sum of its squares is one outer product of squared rows:
  *
  *   sum_t p_t (1 - p_t) = A(i, j) sum_t a(i) n(j)  -  A(i, j)^2 sum_t a(i)^2 n(j)^2 */
 #ifndef FSTCRF_CURVATURE_H
@@ -18,7 +18,8 @@ int64_t fc_curvature_work(const fc_machine *g, const fc_shard *s) {
                                    : lay_out_abreast(&w, g, s, 1, NULL));
 }
 
-/* total += weight a n, squares += weight a^2 n^2, of the rows of a sentence, which are lost. */
+/* total += weight a n, squares += weight a^2 n^2, from the rows of a sentence, which are
+   overwritten. */
 static void add_arcs(sweep *w, int64_t T, double weight, double *total, double *squares) {
     const int64_t Q = w->Q;
     const float c = (float)weight, less = c < FLT_MIN ? 0.0f : 1.0f / c;
@@ -66,7 +67,7 @@ fc_status fc_curvature(const fc_machine *machine, const fc_shard *s, const float
         slot_potentials(s, first, T, weight, w.slots);
         if (forward_rows(&w, T, always, &log_z) && backward_rows(&w, T, always, 1.0, &log_z)) {
             add_arcs(&w, T, s->weight[b], total, squares);
-        } else { /* arcs: at most what is expected */
+        } else { /* arcs: the expectation, an upper bound */
             memset(w.begin, 0, (size_t)Q * sizeof *w.begin);
             memset(w.end, 0, (size_t)Q * sizeof *w.end);
             slot_potentials(s, first, T, weight, w.slots);

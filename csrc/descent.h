@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One sparse step along the features of a sentence: constant rate, momentum or ADADELTA, each with L2
- * as decay. True parameters are scale * theta, so that decay costs nothing. What a dense method would
- * do to a row between two visits is done at the next one, exactly:
+ * as decay. True parameters are scale * theta, so that decay is free. A row is updated lazily: the
+ * changes that a dense method would make between two visits are made at the next visit, exactly:
  *
  *   momentum   v_{t+n} = r^n v_t        theta_{t+n} = theta_t + v_t (r + r^2 + ... + r^n)
- *   ADADELTA   both means decay by rho^n; a gradient of zero moves nothing */
+ *   ADADELTA   both means decay by rho^n; a gradient of zero has no other effect */
 #ifndef FSTCRF_DESCENT_H
 #define FSTCRF_DESCENT_H
 
 #include "learner.h"
 
-#define FC_BLOCK 64 /* rows whose decay is found at a time */
+#define FC_BLOCK 64 /* rows whose decay is computed at a time */
 
-/* What a step leaves of the weights. A gradient moves them by rate / (1 - momentum) in all, so decay
- * does, too: the penalty is the same for every momentum. */
+/* The factor by which a step shrinks the weights. A gradient moves them by rate / (1 - momentum) in
+ * total, and so does decay: the penalty is the same for every momentum. */
 static inline double kept(const fc_descent *d) {
     return 1.0 - d->rate * d->decay / (d->rule == FC_MOMENTUM ? 1.0 - d->momentum : 1.0);
 }
 
-/* In units of theta, velocities decay by less than the momentum where theta itself decays. */
+/* In units of theta, velocities decay by less than the momentum if theta itself decays. */
 static inline double velocity_ratio(const fc_descent *d) { return d->momentum / kept(d); }
 
-/* What is left of a row's means or velocities at a step: ratio^(steps without it), by its log. */
+/* Remaining share of a row's means or velocities at a step: ratio^(steps without it), from its log. */
 static inline void faded(int64_t n, double log_ratio, int64_t step, const int64_t *touched,
                          const int32_t *rows, double *restrict left) {
     for (int64_t k = 0; k < n; k++) left[k] = (double)(step - touched[rows[k]]);
@@ -67,7 +67,8 @@ FC_INLINE void catch_up_rows(int64_t W, const fc_learner *l, fc_descent *d, int6
     }
 }
 
-/* Before the weights of a sentence are read. Loops over most widths are compiled for them alone. */
+/* Must be called before the weights of a sentence are read. Loops over common widths are compiled
+   separately. */
 static inline void catch_up_tokens(const fc_learner *l, fc_descent *d, int64_t first, int64_t T) {
     if (d->rule != FC_MOMENTUM) return;
     if (l->W == 8)
@@ -78,7 +79,7 @@ static inline void catch_up_tokens(const fc_learner *l, fc_descent *d, int64_t f
         catch_up_rows(l->W, l, d, first, T);
 }
 
-/* One step of n parameters with gradient g; `fallen`: what is left of the means of their last one. */
+/* One step of n parameters with gradient g; `fallen`: the remaining share of their means. */
 FC_INLINE void step_momentum(int64_t n, double r, double rate, const double *restrict g,
                              double *restrict x, double *restrict v) {
     for (int64_t j = 0; j < n; j++) {
@@ -100,7 +101,6 @@ FC_INLINE void step_adadelta(int64_t n, const fc_descent *d, double rate, double
     }
 }
 
-/* Parameters that take part in every step: arcs and ends. */
 static inline void step_dense(const fc_descent *d, int64_t n, double rate, const double *g,
                               double *x, double *first, double *second) {
     if (d->rule == FC_MOMENTUM) {
@@ -112,7 +112,6 @@ static inline void step_dense(const fc_descent *d, int64_t n, double rate, const
     }
 }
 
-/* Gradient of the slots of one token. */
 static inline void slot_gradient(int64_t S, const fc_learner *l, double c,
                                  const double *restrict node, double *restrict g) {
     fc_fill(l->W, 0.0, g);
@@ -120,7 +119,7 @@ static inline void slot_gradient(int64_t S, const fc_learner *l, double c,
         for (int64_t k = 0; k < l->K; k++) g[l->slot[s * l->K + k]] += c * node[s];
 }
 
-/* x += v * g, where a weight is trained. */
+/* x += v * g, at trained weights. */
 FC_INLINE void add_row(int64_t W, const fc_learner *l, int64_t row, double v,
                        const double *restrict g, double *restrict x) {
     if (l->mask == NULL) {
@@ -142,9 +141,9 @@ FC_INLINE void step_rows(int64_t W, int64_t S, const fc_learner *l, fc_descent *
     }
 }
 
-/* The gradient of each row of a sentence, in d->sums; returns how many rows there are. d->place [R]
- * and d->rows list them: row x is the k-th when place[x] = k and rows[k] = x, whatever else place
- * holds. */
+/* Sums the gradient of each row of a sentence in d->sums; returns the number of rows. d->place [R] and
+ * d->rows list them: row x is the k-th when place[x] = k and rows[k] = x, whatever else place
+ * contains. */
 FC_INLINE int64_t sum_rows(int64_t W, int64_t S, const fc_learner *l, const fc_descent *d,
                            int64_t first, int64_t T, double c, const double *node, double *g) {
     int64_t used = 0;
@@ -166,7 +165,7 @@ FC_INLINE int64_t sum_rows(int64_t W, int64_t S, const fc_learner *l, const fc_d
     return used;
 }
 
-/* Slots of a row that are more than padding, half a register at a time: roots are what takes the time. */
+/* Slots of a row without padding, in half registers: the square roots dominate the time. */
 static inline int64_t slots_of(int64_t S, const fc_learner *l) {
     int32_t most = 0;
     for (int64_t k = 0; k < S * l->K; k++) most = l->slot[k] > most ? l->slot[k] : most;
@@ -206,9 +205,9 @@ FC_INLINE void step_tokens(int64_t W, int64_t slots, int64_t S, const fc_learner
         step_summed_rows(W, slots, d, sum_rows(W, S, l, d, first, T, c, node, g), rate);
 }
 
-#define FC_LONGEST 1e100 /* a step beyond it has diverged: nothing adds up any more */
+#define FC_LONGEST 1e100 /* a longer step has diverged, and sums lose all precision */
 
-/* Whether a step can be made for a signal, less any control that came from finite signals. */
+/* Whether a step is possible for a signal, minus any control that came from finite signals. */
 static inline int step_is_finite(const fc_descent *d, double signal) {
     const double scale = *d->scale * kept(d);
     return scale > 1e-200 && fabs(signal) < 1e290 && fabs(d->rate / scale * signal) < FC_LONGEST;

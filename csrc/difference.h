@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The difference of the features of two paths: a sparse vector over the parameters, of which a sentence
- * touches few. Open addressing; what was touched is listed, so that clearing costs no more. */
+ * touches few. Open addressing; touched slots are listed, so that clearing them is as cheap as
+ * filling. */
 #ifndef FSTCRF_DIFFERENCE_H
 #define FSTCRF_DIFFERENCE_H
 
@@ -15,7 +16,7 @@ typedef struct {
     int64_t used;
     int64_t *cell;   /* [slots] */
     double *value;   /* [slots] */
-    int64_t *listed; /* [slots / 2] places of the cells, in the order of their coming */
+    int64_t *listed; /* [slots / 2] places of the cells, in order of insertion */
 } difference;
 
 /* The most cells that a sentence of the batch can touch: attributes, arcs and ends of two paths. */
@@ -35,7 +36,7 @@ static inline int64_t difference_slots(int64_t cells) {
     return slots;
 }
 
-/* Doubles that a difference of up to so many cells needs. */
+/* Doubles that a difference of up to `cells` cells needs. */
 static inline int64_t difference_room(int64_t cells) {
     const int64_t slots = difference_slots(cells);
     return 2 * slots + slots / 2;

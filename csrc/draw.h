@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Draws of one of L labels by its score over the temperature. The label that is there takes the lowest
- * uniform numbers, so that it is often seen to stay before all scores are known. */
+ * Draws of one of L labels by its score over the temperature. The current label takes the lowest
+ * uniform numbers, so that draws often keep it before all scores are known. */
 #ifndef FSTCRF_DRAW_H
 #define FSTCRF_DRAW_H
 
 #include "fstcrf.h"
 #include "vec.h"
 
-/* At temperature 0 the best, what is there before others. Scores are spent. */
+/* At temperature 0 the best label, and the current one if it is a best one. Overwrites the scores. */
 static inline int32_t draw(int64_t L, double *score, int32_t now, double temperature, double u) {
     int32_t best = now;
     for (int64_t c = 0; c < L; c++)
@@ -32,8 +32,8 @@ static inline int32_t draw(int64_t L, double *score, int32_t now, double tempera
     return last;
 }
 
-/* Whether a draw is what is there already, as can be told from the graph's scores alone: penalties
- * give `penalty` to what is there, and raise the others by no more than `gain`. */
+/* Whether a draw keeps the current label, judged by the graph's scores without penalties: these add
+ * `penalty` to the current label, and raise the others by at most `gain`. */
 static inline int stays(int64_t L, const double *restrict local, double *restrict score,
                         int32_t now, double penalty, double gain, double temperature, double u) {
     if (temperature == 0.0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batches of scores from anywhere: best labels, sums and spans, in float32 where that suffices. */
+ * Batches of score arrays: best labels, sums and spans, in float32 if that suffices. */
 
 #include "checks.h"
 
@@ -30,7 +30,7 @@
 #define OTHER_OF(r) (r)->wide
 #define EXP(x) expf_fast(x)
 #define LARGEST INFINITY
-#define COARSE 512.0f /* from here on the rounding of float32 would show */
+#define COARSE 512.0f /* from here on rounding errors of float32 would be visible */
 #define FAINT 1e-12f
 #define LEAST 1e-37f
 #define MOST 1e15f
@@ -148,7 +148,6 @@ fc_status fc_emission_best(const fc_emitter *m, const fc_rows *r, int64_t first,
     return FC_OK;
 }
 
-/* Zeros in the caller's rows of a sentence. */
 static void clear_rows(const fc_rows *r, int64_t b, const fc_emission_sums *sums) {
     for (int64_t t = 0; t < r->length[b]; t++) {
         if (sums->narrow != NULL)
@@ -209,7 +208,7 @@ fc_status fc_emission_total(const fc_emitter *m, const fc_rows *r, int64_t first
     return FC_OK;
 }
 
-/* Lists the spans of T labels: start, end, type. Returns how many. */
+/* Lists the spans of T labels: start, end, type. Returns their number. */
 static int64_t spans_of(const fc_span_reading *g, const int32_t *y, int64_t T, int32_t *span) {
     int64_t n = 0, open = g->first[y[0]] && g->type[y[0]] >= 0 ? 0 : -1;
     for (int64_t t = 1; t <= T; t++) {
@@ -227,7 +226,7 @@ static int64_t spans_of(const fc_span_reading *g, const int32_t *y, int64_t T, i
     return n;
 }
 
-/* The states of each type, one type behind the other: bounds[k] .. bounds[k + 1] - 1. */
+/* The states of each type, concatenated: bounds[k] .. bounds[k + 1] - 1. */
 static void states_by_type(const fc_emitter *m, const fc_span_reading *g, int64_t *bounds,
                            int32_t *mine) {
     int64_t n = 0;
@@ -298,7 +297,7 @@ static double number_at(const fc_rows *r, int64_t at) {
     return r->narrow != NULL ? (double)r->narrow[at] : r->wide[at];
 }
 
-/* The best states that have given labels: state[t], of which before[t][j] comes before state j. */
+/* The best states with given labels: state[t], with predecessors before[t][j]. */
 static double given_states(const fc_emitter *m, const fc_rows *r, int64_t b, const int32_t *tag,
                            int32_t *state, int32_t *before) {
     const int64_t S = m->S, T = r->length[b], start = r->start[b];
@@ -331,7 +330,7 @@ static double given_states(const fc_emitter *m, const fc_rows *r, int64_t b, con
     return score;
 }
 
-/* The same where states are labels. */
+/* The same if states are labels. */
 static double given_labels(const fc_emitter *m, const fc_rows *r, int64_t b, const int32_t *tag) {
     const int64_t T = r->length[b], start = r->start[b];
     double score = m->initial[tag[0]];

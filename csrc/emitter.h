@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recursions of emissions.c in float32 or float64: it is included once for each, with REAL, W
- * (numbers of a register), NAMED(x) and what else emissions.c sets. Rows of states are padded to Q, a
+ * The recursions of emissions.c in float32 or float64. emissions.c includes it once for each, with
+ * REAL, W (numbers of a register), NAMED(x) and other macros. Rows of states are padded to Q, a
  * multiple of W. */
 
 typedef REAL NAMED(vec)
@@ -73,7 +73,7 @@ typedef struct {
     int64_t S, Q;
     int identity;  /* states are labels */
     REAL *into;    /* [S][Q] scores of the arcs into each state, by source */
-    REAL *from;    /* [S][Q] those from each state */
+    REAL *from;    /* [S][Q] the scores of arcs from each state */
     REAL *initial; /* [Q] */
     REAL *final;   /* [Q] */
     REAL *row;     /* [Q] scratch */
@@ -81,10 +81,10 @@ typedef struct {
     /* For sums: exponentials, of arcs, ends and rows less their largest. */
     double shift; /* of arcs and ends of a sentence, T - 1 times and once */
     double ends;
-    REAL *open;             /* [S][Q] 1 where there is an arc, from each state */
+    REAL *open;             /* [S][Q] 1 if the arc exists, from each state */
     REAL *opening;          /* [S][Q] arcs into each state that begin a span */
-    REAL *closing;          /* [S][Q] arcs from each state that do not carry one on */
-    REAL *reach, *next;     /* [Q] 1 where a state can be reached */
+    REAL *closing;          /* [S][Q] arcs from each state that do not continue a span */
+    REAL *reach, *next;     /* [Q] 1 if a state can be reached */
     REAL *b, *other, *most; /* [Q] */
     REAL *begun, *ended;    /* [Q] posteriors of first and last states */
     REAL *ending;           /* [Q] b of the last token */
@@ -106,7 +106,7 @@ static int64_t NAMED(work)(const fc_emitter *m, int64_t longest) {
 
 /* --- Rows as they come in -------------------------------------------------------------------- */
 
-/* x = the scores of states at a token, `rest` in the padding. Returns 0 where one is no number. */
+/* x = the scores of states at a token, `rest` in the padding. Returns 0 if a score is not a number. */
 FC_INLINE MASK NAMED(read)(const NAMED(emitter) * w, int64_t place, REAL rest, REAL *x) {
     const REAL *source = SOURCE_OF(w->rows);
     const int64_t S = w->S, Q = w->Q;
@@ -116,7 +116,7 @@ FC_INLINE MASK NAMED(read)(const NAMED(emitter) * w, int64_t place, REAL rest, R
             x[j] = source != NULL ? (REAL)source[at] : (REAL)OTHER_OF(w->rows)[at];
         }
         for (int64_t j = S; j < Q; j++) x[j] = rest;
-    } else if (place + Q <= w->rows->size) { /* what lies behind the row is there, too */
+    } else if (place + Q <= w->rows->size) { /* the memory after the row is readable as well */
         const int64_t whole = S / W * W;
         for (int64_t j = 0; j < whole; j += W) *(VEC *)(x + j) = *(const VEC *)(source + place + j);
         if (whole < S) {
@@ -148,7 +148,7 @@ FC_INLINE REAL NAMED(sum)(int64_t Q, const REAL *x) {
 
 /* --- Best labels ----------------------------------------------------------------------------- */
 
-/* y[i] = max_j x[j] + M[j][i] over V vectors: two chains hide the latency of one. */
+/* y[i] = max_j x[j] + M[j][i] over V vectors: two independent chains hide latency. */
 FC_INLINE void NAMED(best_group)(const int V, int64_t S, int64_t Q, const REAL *M, const REAL *x,
                                  REAL *y) {
     VEC even[GROUP], odd[GROUP];
@@ -198,9 +198,9 @@ static void NAMED(load_scores)(NAMED(emitter) * w) {
     }
 }
 
-/* a_t[i] = row_t[i] + what the best continuation adds, less the largest a_{t+1}. Backward, so that
- * the way forward meets the earliest tie first. Rows of the tokens first .. end - 1; `after` is that of
- * `end`, NULL at the sentence's end. Returns 0 where a score is no number. */
+/* a_t[i] = row_t[i] + score of the best continuation, minus the largest a_{t+1}. Backward, so that the
+ * forward walk meets the earliest tie first. Rows of the tokens first .. end - 1; `after` is the row of
+ * `end`, NULL at the sentence's end. Returns 0 if a score is not a number. */
 static int NAMED(best_rows)(NAMED(emitter) * w, int64_t start, int64_t first, int64_t end,
                             const REAL *after) {
     const int64_t S = w->S, Q = w->Q, stride = w->rows->stride;
@@ -224,10 +224,9 @@ static int NAMED(best_rows)(NAMED(emitter) * w, int64_t start, int64_t first, in
 typedef struct {
     int64_t state; /* of the last token, -1 before the first */
     double score;
-    int exact; /* no rounding counts */
+    int exact; /* 1: no rounding error affects the result */
 } NAMED(trace);
 
-/* Follows the best arcs from first to end - 1. */
 static void NAMED(best_path)(const NAMED(emitter) * w, int64_t start, int64_t first, int64_t end,
                              int32_t *path, NAMED(trace) * f) {
     const fc_emitter *m = w->m;
@@ -246,8 +245,9 @@ static void NAMED(best_path)(const NAMED(emitter) * w, int64_t start, int64_t fi
     }
 }
 
-/* One sentence. Returns 0 where float32 does not suffice, or there is no path. Of a long one, only the
- * first row of each block is kept, and blocks are done again on the way forward: rows stay in cache. */
+/* One sentence. Returns 0 if float32 does not suffice, or no path exists. For a long sentence, only the
+ * first row of each block is kept, and blocks are recomputed on the forward walk: rows remain in
+ * cache. */
 static int NAMED(best)(NAMED(emitter) * w, int64_t b, int32_t *path, double *score, int *fine) {
     const int64_t start = w->rows->start[b], T = w->rows->length[b], Q = w->Q;
     const int64_t blocks = (T + BLOCK - 1) / BLOCK;
@@ -275,16 +275,16 @@ static int NAMED(best)(NAMED(emitter) * w, int64_t b, int32_t *path, double *sco
 
 /* --- Sums ------------------------------------------------------------------------------------
  *
- * Rabiner's scaling, as in sweep.h, a token late: e_t exponentials of the row less its largest,
+ * Rabiner's scaling, as in sweep.h, one token late: e_t exponentials of the row minus its largest,
  *
  *   a_t = c_t (A' a_{t-1}) * e_t        c_t = 1 / sum_j a_{t-1}(j)
  *   n_t = c_t  e_t * b_t                b_{t-1} = A n_t
  *   P(s_t = j) = a_t(j) b_t(j)          P(s_{t-1} = i, s_t = j) = a_{t-1}(i) A(i, j) n_t(j)
  *
- * What underflows in A, in e_t and on the way forward is less than LEAST, its share of Z less than
- * LEAST c_t b_t(j): no b_t(j) of a state that can be reached may exceed MOST, and no c_t 1 / FAINT,
- * or the sentence is done in float64, or left. So that these states are told from those that cannot
- * be reached, their a_t(j) is at least LEAST. */
+ * Terms that underflow in A, in e_t and in the forward pass are less than LEAST, their share of Z less
+ * than LEAST c_t b_t(j). So no b_t(j) of a reachable state may exceed MOST, and no c_t 1 / FAINT;
+ * otherwise the sentence is done in float64, or left to the caller. The a_t(j) of reachable states is
+ * at least LEAST, which distinguishes them from unreachable ones. */
 
 /* y = sum_i x[i] M[i] over V vectors. */
 FC_INLINE void NAMED(sum_group)(const int V, int64_t S, int64_t Q, const REAL *M, const REAL *x,
@@ -344,8 +344,8 @@ static void NAMED(load_sums)(NAMED(emitter) * w) {
     w->used = 1;
 }
 
-/* States that can be reached at token t, whose row is w->row. Returns 1 where they will stay the same
- * for as long as no row forbids a label. */
+/* States that can be reached at token t, whose row is w->row. Returns 1 if they will remain the same
+ * until a row forbids a label. */
 static __attribute__((noinline)) int NAMED(reached)(NAMED(emitter) * w, int64_t t, int never) {
     const int64_t S = w->S, Q = w->Q;
     int same = t > 0 && !never;
@@ -360,7 +360,7 @@ static __attribute__((noinline)) int NAMED(reached)(NAMED(emitter) * w, int64_t 
     return same;
 }
 
-/* Forward rows; 0 where they cannot be held. `fine`: the scores are numbers. */
+/* Forward rows; 0 if they cannot be represented. `fine`: the scores are numbers. */
 static int NAMED(forward)(NAMED(emitter) * w, int64_t start, int64_t T, double *log_z, int *fine) {
     const int64_t S = w->S, Q = w->Q, stride = w->rows->stride;
     fc_total total = {0};
@@ -379,7 +379,7 @@ static int NAMED(forward)(NAMED(emitter) * w, int64_t start, int64_t T, double *
         for (int64_t j = 0; j < Q; j++) e[j] = EXP(w->row[j] - top);
         const int forbids = NAMED(any)(never);
         if (!settled || forbids) settled = NAMED(reached)(w, t, forbids);
-        /* Scaled by the sum before: nothing waits for the sum of this token. */
+        /* Scaled by the previous sum, so that no operation waits for the sum of this token. */
         const REAL c = t > 0 ? 1 / sum : 1;
         if (t == 0)
             memcpy(a, w->initial, (size_t)Q * sizeof *a);
@@ -436,7 +436,7 @@ FC_INLINE void NAMED(write)(const NAMED(emitter) * w, const fc_emission_sums *su
     }
 }
 
-/* Backward rows and posteriors; 0 where they cannot be held. */
+/* Backward rows and posteriors; 0 if they cannot be represented. */
 static int NAMED(backward)(NAMED(emitter) * w, int64_t T, const fc_emission_sums *sums,
                            int64_t place) {
     const int64_t S = w->S, Q = w->Q;
@@ -489,7 +489,6 @@ FC_INLINE void NAMED(outer_group)(const int V, int64_t T, int64_t Q, const REAL 
 
 #define RUN 32 /* tokens whose posteriors are added in REAL; see wide.h */
 
-/* Adds the arcs and ends of a sentence. */
 static void NAMED(count)(NAMED(emitter) * w, int64_t T) {
     const int64_t Q = w->Q;
     for (int64_t first = 0; first < T - 1; first += RUN) {
@@ -508,7 +507,6 @@ static void NAMED(count)(NAMED(emitter) * w, int64_t T) {
     }
 }
 
-/* Adds what has been counted to the caller's sums. */
 static void NAMED(hand_over)(const NAMED(emitter) * w, const fc_emission_sums *sums) {
     if (!w->used) return;
     const int64_t S = w->S, Q = w->Q;
@@ -521,7 +519,8 @@ static void NAMED(hand_over)(const NAMED(emitter) * w, const fc_emission_sums *s
     }
 }
 
-/* One sentence, forward and backward: that nothing of weight has underflowed shows on the way back. */
+/* One sentence, forward and backward; the backward pass checks that no significant term has
+   underflowed. */
 static int NAMED(sums)(NAMED(emitter) * w, int64_t b, const fc_emission_sums *sums, int *fine) {
     const int64_t T = w->rows->length[b], place = sums->start != NULL ? sums->start[b] : 0;
     if (!NAMED(forward)(w, w->rows->start[b], T, sums->log_z + b, fine)) return 0;

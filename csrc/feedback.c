@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning from rewards: sample a labelling, hear how good it was, step. Exact samples come from
- * forward filtering and backward sampling. */
+ * Learning from rewards: samples a labelling, receives its reward, makes a step. Exact samples are
+ * drawn by forward filtering and backward sampling. */
 
 #include "descent.h"
 #include "learner.h"
@@ -35,7 +35,7 @@ static void predecessors(tensor *m, int64_t t, int32_t j) {
     for (int64_t i = 0; i < m->P; i++) p[i] = fc_exp(p[i] - top);
 }
 
-/* An exact sample of a sentence whose forward rows and posteriors are there. */
+/* An exact sample of a sentence whose forward rows and posteriors are known. */
 static int draw_path(tensor *m, int64_t T, const double *posterior, const double *uniform,
                      int32_t *path) {
     const int64_t S = m->S;
@@ -50,7 +50,7 @@ static int draw_path(tensor *m, int64_t T, const double *posterior, const double
 
 /* --- Proposals ------------------------------------------------------------------------------- */
 
-/* The potentials of p_{-w}: what is forbidden stays forbidden. */
+/* The potentials of p_{-w}; a forbidden label or arc remains forbidden. */
 static void negate(online *o, int64_t T) {
     for (int64_t k = 0; k < T * o->S; k++) o->node[k] = -o->node[k];
     for (int64_t a = 0; a < o->arcs; a++) o->arc[a] = o->arc[a] > FC_NEVER ? -o->arc[a] : FC_NEVER;
@@ -59,8 +59,8 @@ static void negate(online *o, int64_t T) {
     o->m.loaded = 0;
 }
 
-/* Draws a path, or takes the one that is there where no numbers are given, and adds
- * sign * (its features - their expectation) to the direction. */
+/* Draws a path, or takes the given one if uniform is NULL, and adds sign * (its features - their
+ * expectation) to the direction. */
 static int sample(online *o, int64_t T, double sign, const double *uniform, int32_t *path,
                   double *node, double *arc, double *log_p) {
     const int64_t S = o->S;
@@ -98,7 +98,6 @@ static int propose(online *o, const fc_bandit *bandit, fc_descent *descent, int6
     return 1;
 }
 
-/* Whether a path of a log is one of this machine. */
 static int legal(const online *o, int64_t T, const int32_t *path) {
     for (int64_t t = 0; t < T; t++) {
         if (path[t] < 0 || path[t] >= o->S) return 0;
@@ -177,7 +176,7 @@ fc_status fc_propose(const fc_machine *machine, const fc_batch *batch, const fc_
 
 /* --- Rewards --------------------------------------------------------------------------------- */
 
-/* F of the spans of a path; 1 where neither has a span. */
+/* F1 of the spans of a path; 1 if neither side has a span. */
 static double span_reward(const fc_judge *judge, const fc_learner *r, int64_t T,
                           const int32_t *path, const int32_t *gold) {
     const int64_t L = judge->L;
@@ -212,13 +211,13 @@ static double path_reward(const fc_judge *judge, const fc_learner *r, int64_t T,
                                : label_reward(r, T, path, gold);
 }
 
-/* What a rater takes a path to be worth. */
+/* A rater's value of a path, including the rater's error. */
 static double rating(const fc_judge *judge, const fc_learner *r, int64_t first, int64_t T,
                      const int32_t *path, double error) {
     return path_reward(judge, r, T, path, judge->gold + first) + error;
 }
 
-/* What is said of a pair of which the first is so far ahead. */
+/* The reward of a pair whose first path is ahead by `ahead`. */
 static double preferred(const fc_judge *judge, const fc_bandit *bandit, double ahead) {
     if (bandit->objective == FC_LOGISTIC) {
         const double share =
@@ -229,14 +228,14 @@ static double preferred(const fc_judge *judge, const fc_bandit *bandit, double a
     return judge->graded && ahead < 1.0 ? ahead : 1.0;
 }
 
-/* What is said of a single path: on a scale, where there is one. */
+/* The reward of a single path, rounded if rewards are graded. */
 static double scaled(const fc_judge *judge, double worth) {
     const double inside = worth < 0.0 ? 0.0 : worth > 1.0 ? 1.0 : worth;
     if (judge->steps == 0) return inside;
     return floor(inside * (double)judge->steps + 0.5) / (double)judge->steps;
 }
 
-/* The reward of the k-th proposal: of a pair, how far the first is ahead. */
+/* The reward of the k-th proposal; for a pair, how far the first is ahead. */
 static double reward_of(const fc_judge *judge, const fc_bandit *bandit, const fc_learner *r,
                         int64_t k, int64_t first, int64_t T, const int32_t *path,
                         const int32_t *other) {
@@ -269,17 +268,17 @@ fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64
 
 /* --- Steps ----------------------------------------------------------------------------------- */
 
-/* What is known of proposals: arrays [n_order]; drawn NULL: log_p are of the weights that drew. */
+/* Data of proposals: arrays [n_order]; drawn NULL: log_p is from the weights that drew the samples. */
 typedef struct {
     const double *reward, *log_p, *drawn;
 } heard;
 
-/* What the direction is multiplied by, before anything is subtracted from it. */
+/* The factor of the direction, before the control variate is subtracted. */
 static double signal_of(const fc_bandit *bandit, const heard *h, int64_t k) {
     const double reward = h->reward[k], log_p = h->log_p[k];
     const double drawn = h->drawn == NULL ? log_p : h->drawn[k];
     if (bandit->objective == FC_CROSS_ENTROPY) {
-        const double floor = log(bandit->clip); /* -inf: nothing is clipped */
+        const double floor = log(bandit->clip); /* -inf: no clipping */
         return -reward * exp(-(drawn > floor ? drawn : floor));
     }
     if (bandit->objective == FC_LOGISTIC)
@@ -301,7 +300,7 @@ static double others_of(const fc_bandit *bandit, const heard *h, int64_t k) {
 static double baseline_of(const fc_bandit *bandit, fc_baseline *base, int64_t b, double signal) {
     if (bandit->control == FC_NO_CONTROL) return 0.0;
     double *all = base->mean, *own = base->mean + 1 + b;
-    const double common = base->count[0] > 0.0 ? *all : signal; /* the first one moves nothing */
+    const double common = base->count[0] > 0.0 ? *all : signal; /* the first step is zero */
     const double before =
         bandit->control == FC_RUNNING_MEAN || base->count[1 + b] == 0.0 ? common : *own;
     base->count[0] += 1.0;
@@ -314,7 +313,7 @@ static double baseline_of(const fc_bandit *bandit, fc_baseline *base, int64_t b,
     return before;
 }
 
-/* Moves theta along -coefficient * direction. 0: that is not finite, and nothing has changed. */
+/* Moves theta along -coefficient * direction. 0: the step is not finite, and theta is unchanged. */
 static int learn(online *o, const fc_bandit *bandit, fc_baseline *baseline, fc_descent *descent,
                  const heard *h, int64_t k, int64_t b, int64_t first, int64_t T, const double *node,
                  const double *arc, double *coefficient) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When a sweep flushes the sums of what occurs often in a shard (shard.h). It is found once, since
- * counting on the way would cost a sweep a tenth of its time. A sum of n numbers in float32 has lost up
- * to n 2^-24 of itself; what occurs c times is flushed after 4 N / c of them, so that what it loses in all
- * does not grow with c, but no more often than every eighth time. */
+ * The schedule by which a sweep flushes the sums of frequent attributes of a shard (shard.h). It is
+ * computed once: counting during a sweep would cost a tenth of its time. A sum of n numbers in float32
+ * loses up to n 2^-24 of itself. The sum of an attribute that occurs c times is flushed after 4 N / c
+ * additions, so that its total loss does not grow with c, but at most at every eighth one. */
 #ifndef FSTCRF_FLUSHES_H
 #define FSTCRF_FLUSHES_H
 
@@ -43,7 +43,6 @@ static void choose_runs(flushes *v) {
     }
 }
 
-/* One more occurrence of what has a place among the frequent ones. */
 FC_INLINE void occur(flushes *v, int64_t place, int64_t what) {
     if (--v->left[place] > 0) return;
     v->left[place] = v->run[place];
@@ -64,7 +63,7 @@ static void take_token(flushes *v, int64_t n) {
             occur(v, s->frequent_rows + s->single[k], s->R + s->single[k]);
 }
 
-/* The tokens as sweep_abreast takes them. */
+/* Visits the tokens in the order of sweep_abreast. */
 static void take_abreast(flushes *v, const fc_machine *machine) {
     const fc_shard *s = v->s;
     const abreast w = {.order = v->order};

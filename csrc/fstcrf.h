@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernel's contract, a file for each topic. contract.py joins them, in this order, for cffi. */
+ * The kernel's contract, one file for each topic. contract.py joins them, in this order, for cffi. */
 #ifndef FSTCRF_H
 #define FSTCRF_H
 
 #include <stdint.h>
 
-#ifdef FC_TARGET /* base, v3 or v4: one source, compiled for several instruction sets */
+#ifdef FC_TARGET /* base, v3 or v4: the source is compiled for several instruction sets */
 #define FC_JOIN2(a, b) a##_##b
 #define FC_JOIN(a, b) FC_JOIN2(a, b)
 #define FC_NAME(name) FC_JOIN(name, FC_TARGET)

@@ -20,7 +20,7 @@ static double score_all(const sampler *g) {
     return total;
 }
 
-/* Keeps the labels if they are the best so far; the tolerance is that of sums kept up to date. */
+/* Keeps the labels if they are the best so far; the tolerance covers rounding in running sums. */
 static void remember(const sampler *g, double total, int32_t *best, double *best_score) {
     if (!(total > *best_score + 1e-9)) return;
     *best_score = total;
@@ -72,7 +72,7 @@ static fc_status check_agreement(const fc_batch *batch, const fc_labelling *lab,
     if (a->Y == 0) return FC_OK;
     for (int64_t c = 0; c < lab->L; c++)
         if (a->type[c] < -1 || a->type[c] >= a->Y) return fail(FC_EINVAL, c, where);
-    for (int64_t c = 0; c < (lab->L + 1) * lab->L; c++) /* what starts has a type */
+    for (int64_t c = 0; c < (lab->L + 1) * lab->L; c++) /* a label that starts a span has a type */
         if (a->starts[c] && a->type[c % lab->L] < 0) return fail(FC_EINVAL, c, where);
     if (a->first[0] != 0) return fail(FC_EINVAL, 0, where);
     for (int64_t n = 0; n < N; n++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binary heaps. The caller owns the memory and says by before(context, &a, &b) which of two items
- * comes out first. */
+ * Binary heaps. The caller owns the memory. before(context, &a, &b) decides which of two items is
+ * popped first. */
 #ifndef FSTCRF_HEAP_H
 #define FSTCRF_HEAP_H
 

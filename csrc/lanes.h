@@ -1,50 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Open spans, as segments.c follows them. An open span has weights in the cells of its type alone. They
- * lie side by side, a *lane* each: cells x lanes, so that a step is a few rows of multiplications however
- * many are open. Rows are scaled with F, of which they are parts: what underflows in them is no share of
- * Z. */
+ * Open spans, as segments.c follows them. An open span has weights only in the cells of its type. Spans
+ * are stored side by side, a *lane* each: cells x lanes. A step is then a few rows of multiplications,
+ * for any number of open spans. Rows are scaled with F, of which they are parts: a term that underflows
+ * in them has no share of Z. */
 #ifndef FSTCRF_LANES_H
 #define FSTCRF_LANES_H
 
 #include "blocks.h"
 
-/* Sums are rounded: a span is given up a little below the floor. */
+/* Sums have rounding errors: a span is dropped a little below the floor. */
 #define SLACK (1.0 - 1e-9)
 
 typedef struct {
     const fc_segments *labels;
-    int64_t W;              /* lanes of a type */
-    int64_t cells;          /* of all types */
-    int64_t *count, *base;  /* [types] cells of a type, and the first of them */
-    int64_t *cell, *spot;   /* [cells] their places in a tensor, and in a plane */
-    uint8_t *ends;          /* [cells] a span may end there */
-    int64_t *states;        /* [types + 1] the states of a type: mine[states[k]] ... */
-    int64_t *mine;          /* [S] */
-    int64_t *into;          /* [S + 1] arcs that carry to the states of `mine` */
-    int64_t *from, *to;     /* [arcs that carry] ends among the states of the type */
-    int64_t *arc, *back;    /* [arcs that carry] places of their weights, and turned */
+    int64_t W;             /* lanes of a type */
+    int64_t cells;         /* of all types */
+    int64_t *count, *base; /* [types] cells of a type, and the first of them */
+    int64_t *cell, *spot;  /* [cells] their places in a tensor, and in a plane */
+    uint8_t *ends;         /* [cells] a span may end there */
+    int64_t *states;       /* [types + 1] the states of a type: mine[states[k]] ... */
+    int64_t *mine;         /* [S] */
+    int64_t *into;         /* [S + 1] continuing arcs into the states of `mine` */
+    int64_t *from, *to; /* [arcs that carry] their source and target among the states of the type */
+    int64_t *arc, *back; /* [arcs that carry] positions of their weights, and of the transposed ones
+                               */
     int64_t *leave, *order; /* [S + 1], [arcs that carry] the same by their sources */
     double *along;          /* [arcs that carry] their weights at a token, one axis */
-    double *shut, *on;      /* [S] shares of what ends in a state, and of what goes on from it */
+    double *shut, *on;      /* [S] shares of spans that end in a state, and that continue from it */
     double *x, *y;          /* [cells][W] lanes, and scratch */
-    double *kept;           /* [cells][W] where lanes are kept from block to block */
+    double *kept;           /* [cells][W] or in memory, if lanes persist from block to block */
     int64_t *open, *likely; /* [types] lanes in use; whether spans may begin at a token */
     int64_t *start;         /* [types][W] first tokens */
-    int64_t *next, *stop;   /* [types][W] spans asked for that begin there */
+    int64_t *next, *stop;   /* [types][W] given spans that begin there */
     double *before, *begun; /* [full] F and U of new spans */
-    double *value, *mass;   /* [W] shares of lanes: that end, that go on */
-    double *token;          /* [full] what closes at a token */
+    double *value, *mass;   /* [W] shares of lanes: that end, that continue */
+    double *token;          /* [full] the spans that close at a token */
     double *read, *ahead;   /* [full] F' and the next F */
     double *begin, *close,
-        *turned;    /* weights of the arcs that open, and of those that do not carry */
+        *turned;    /* weights of the opening arcs, and of the arcs that do not carry */
     uint8_t *only;  /* [S] all arcs into a state of `mine` open a span or carry one */
     int64_t cursor; /* of the spans asked for */
 } follower;
 
 static int64_t *take_longs(double **work, int64_t n) { return (int64_t *)take(work, n); }
 
-/* What is kept from block to block. */
+/* Lays out the memory that persists from block to block. */
 static int64_t lay_out_lanes(follower *s, const tensor *m, const fc_segments *labels, int64_t lanes,
                              double *memory) {
     double *const start = memory;
@@ -102,24 +103,23 @@ static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     return work - start;
 }
 
-/* The place among `mine` of a state that belongs to spans. */
 FC_INLINE int64_t place_of(const follower *s, const int64_t *local, int64_t state) {
     return s->states[s->labels->type[state]] + local[state];
 }
 
-/* The next arc from k on that carries; the number of arcs where there is none. */
+/* The next carrying arc from k on; the number of arcs if no such arc follows. */
 FC_INLINE int64_t next_carrying(const follower *s, const loaded_axis *a, int64_t k) {
     const uint8_t *kind = s->labels->arc;
     const uint8_t *found = memchr(kind + k, FC_CARRIES, (size_t)(a->arcs - k));
     return found == NULL ? a->arcs : found - kind;
 }
 
-/* Bounds of groups from the number in each: ends first, which become starts as they are filled. */
+/* Bounds of groups from the size of each: ends first, which become starts as the groups are filled. */
 FC_INLINE void add_up(int64_t n, int64_t *bounds) {
     for (int64_t i = 0, sum = 0; i <= n; i++) bounds[i] = sum += bounds[i];
 }
 
-/* Sorts the arcs that carry by their targets, in the order of `mine`: into[i] ... into[i + 1] - 1; and
+/* Sorts the carrying arcs by their targets, in the order of `mine`: into[i] ... into[i + 1] - 1; and
  * their numbers by their sources. */
 static void sort_arcs(follower *s, const loaded_axis *a, int64_t P, const int64_t *local) {
     const int64_t n = s->states[s->labels->types], S = a->S;
@@ -161,7 +161,7 @@ static void find_only(follower *s, const loaded_axis *a, uint8_t *restrict other
     for (int64_t i = 0; i < n; i++) s->only[i] = !other[s->mine[i]];
 }
 
-/* Sorts states by type, and arcs that carry; `local` [S] is scratch. */
+/* Sorts states by type, and carrying arcs; `local` [S] is scratch. */
 static void sort_states(follower *s, const loaded_axis *a, int64_t P, int64_t *local) {
     const fc_segments *g = s->labels;
     int64_t n = 0;
@@ -178,7 +178,7 @@ static void sort_states(follower *s, const loaded_axis *a, int64_t P, int64_t *l
     find_only(s, a, (uint8_t *)local);
 }
 
-/* Lists the cells of each type: the tensor with the states of the type alone on the axis. */
+/* Lists the cells of each type: the tensor restricted to the states of the type on the axis. */
 static void list_cells(follower *s, const tensor *m) {
     const loaded_axis *a = &m->axis[s->labels->axis];
     const int64_t post = a->last ? 1 : m->outer / a->pre / a->S * m->S;
@@ -197,7 +197,7 @@ static void list_cells(follower *s, const tensor *m) {
     }
 }
 
-/* The weights of the arcs that open, and of those that do not carry, into the token that is loaded. */
+/* Separates the weights of the opening arcs and of the arcs that do not carry, for the loaded token. */
 static void part_weights(follower *s, const tensor *m, semiring K) {
     const loaded_axis *a = &m->axis[s->labels->axis];
     const int64_t weights = a->axis->contexts * a->size,
@@ -228,7 +228,7 @@ static inline double log_add(double x, double y) {
     return top == FC_NEVER ? top : top + log1p(exp(least - top));
 }
 
-/* Lanes are gone over eight at a time: those behind the last hold what they hold. */
+/* Clears lanes in groups of eight; the lanes after the n-th of its group are cleared as well. */
 FC_INLINE void clear_lanes(semiring K, int64_t n, double *restrict x) {
     for (int64_t l = 0; l < n; l += FC_LANES)
         for (int64_t i = l; i < l + FC_LANES; i++) x[i] = none(K);
@@ -256,8 +256,8 @@ FC_INLINE void weigh_cell(semiring K, int64_t n, double w, double mass, const do
             sum[i] += K == SUM_TIMES ? x[i] * w : fc_exp(x[i] + w - mass);
 }
 
-/* s->value[lane] = the sum of its weights times those of a tensor, divided by `mass`. A tensor of
- * what closes counts where a span may end. */
+/* s->value[lane] = sum of its weights times the weights of a tensor, divided by `mass`. With `closing`,
+ * only cells count in which a span may end. */
 FC_INLINE void weigh_lanes_in(follower *s, semiring K, int64_t k, const double *row, double mass,
                               int closing, double *restrict value) {
     const int64_t n = s->open[k], first = s->base[k];
@@ -281,7 +281,7 @@ static void weigh_lanes(follower *s, semiring K, int64_t k, const double *row, d
     }
 }
 
-/* Keeps the lanes of a type with a value above a floor, or with spans asked for. */
+/* Keeps the lanes of a type with a value above a floor, or with given spans. */
 static void keep_lanes(follower *s, int64_t k, double floor, double *lanes) {
     const int64_t n = s->open[k];
     int64_t *start = s->start + k * s->W, *next = s->next + k * s->W, *stop = s->stop + k * s->W;
@@ -300,7 +300,7 @@ static void keep_lanes(follower *s, int64_t k, double floor, double *lanes) {
     s->open[k] = kept;
 }
 
-/* The token is read: its potentials, the scale of F, the residual automaton. */
+/* Reads the token: its potentials, the scale of F, the residual automaton. */
 FC_INLINE void read_lanes_in(follower *s, const tensor *m, semiring K, int64_t k,
                              const double *node, double scale) {
     const int64_t n = s->open[k], W = s->W;
@@ -333,7 +333,7 @@ static void read_lanes(follower *s, const tensor *m, semiring K, int64_t k, cons
     }
 }
 
-/* The outer index of row r of an axis behind that of the spans. */
+/* The outer index of row r of an axis after the axis of the spans. */
 static int64_t outer_index(const follower *s, const tensor *m, int64_t k, int64_t d, int64_t r) {
     const loaded_axis *a = &m->axis[s->labels->axis];
     const int64_t size = s->states[k + 1] - s->states[k], mid = m->axis[d].pre / a->pre / a->S;
@@ -359,7 +359,7 @@ static void dense_lanes(const follower *s, const loaded_axis *a, int64_t P, int6
     }
 }
 
-/* Goes along one axis: the arcs that carry on that of the spans, all arcs on the others. */
+/* Steps along one axis: the carrying arcs on the axis of the spans, all arcs on the others. */
 FC_INLINE void step_lanes_in(follower *s, const tensor *m, semiring K, int64_t k, int64_t d) {
     const loaded_axis *a = &m->axis[d];
     const int64_t own = s->labels->axis, n = s->open[k], W = s->W;

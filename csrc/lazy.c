@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Batches of sentences under a grammar that is not multiplied out. */
+ * Batches of sentences under a grammar that is not expanded. */
 
 #include "lazy.h"
 
@@ -8,10 +8,10 @@
 
 enum { FRESH, SEARCHING, GIVING_UP, HANDED_OVER };
 
-/* Steps that a product counts as: one for so many cells. */
+/* Cells of the product that count as one step. */
 #define CELLS_A_STEP 512
 
-/* The product that answers where a search takes too long; laid out when it is first run. */
+/* The product that decodes if a search takes too long; laid out at its first use. */
 typedef struct {
     const fc_product *given;
     int ready;
@@ -27,7 +27,7 @@ static void no_paths(const explorer *s, int64_t n) {
     }
 }
 
-/* Scores of paths, added up token by token; 0: they have numbers that are no joint states. */
+/* Scores of paths, added up token by token; 0: a path has numbers that are not joint states. */
 static int score_paths(const explorer *s, const int32_t *paths, int64_t n, int scored,
                        uint64_t *states, double *score) {
     const int64_t joint = s->m->outer * s->m->S;
@@ -48,7 +48,7 @@ static void lay_out_product(stand_in *w, int64_t n) {
     w->ready = 1;
 }
 
-/* The n best paths of a sentence over the product; they score what the search would say. */
+/* The n best paths of a sentence by the product, scored like paths of the search. */
 static fc_status over_product(explorer *s, stand_in *w, int64_t *steps, int64_t *proven,
                               double *bound) {
     fc_arena *a = s->a;
@@ -67,17 +67,20 @@ static fc_status over_product(explorer *s, stand_in *w, int64_t *steps, int64_t 
         a->found =
             s->n == 1 ? 1 : walk_nbest(&w->m, &w->h, s->first, s->T, s->n, s->N, s->path, s->score);
     }
-    /* The states of visits are free: the search is over. */
+    /* The states of visits are free scratch, because the search is over. */
     if (!score_paths(s, s->path + s->first, a->found, w->given->scored, a->states, s->score))
-        return FC_ENUMERIC;                /* scores have changed meanwhile */
-    for (int64_t k = 1; k < a->found; k++) /* rounding may put a path a last bit above */
+        return FC_ENUMERIC; /* scores have changed meanwhile */
+    for (int64_t k = 1; k < a->found;
+         k++) /* rounding may make a path one bit better than the previous
+                                              one */
         if (s->score[k] > s->score[k - 1]) s->score[k] = s->score[k - 1];
     *proven = a->found;
     *bound = FC_NEVER;
     return FC_OK;
 }
 
-/* The beginning of a search: the best path, where it is legal; else what comes beside the way down. */
+/* Begins a search: returns the best path of the machine if the grammar accepts it, else queues the
+   candidates along it. */
 static fc_status begin(explorer *s, int64_t limit, int give_up, int64_t *proven, double *bound) {
     fc_arena *a = s->a;
     double top;
@@ -104,7 +107,7 @@ static fc_status begin(explorer *s, int64_t limit, int give_up, int64_t *proven,
     return FC_OK;
 }
 
-/* One sentence, from where the arena says that its search stands. */
+/* Decodes one sentence, continuing the search that is stored in the arena. */
 static fc_status sentence(explorer *s, stand_in *w, int64_t limit, int64_t width, int64_t *steps,
                           int give_up, int64_t *proven, double *bound) {
     fc_arena *a = s->a;
@@ -148,7 +151,7 @@ fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar
     const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
-    /* Cells of a row and tokens are numbered in 32 bits. */
+    /* Cells of a row and tokens have 32-bit numbers. */
     const int64_t rows = machine->residual == NULL ? 1 : machine->residual->Q;
     if (rows > INT32_MAX / (machine->outer * fc_padded(machine->S))) return FC_EINVAL;
     if (longest_of(B, offsets) >= INT32_MAX) return FC_EINVAL;

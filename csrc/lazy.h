@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Best-first search (A*) over the product of a machine and acceptors that are too many to multiply
- * out. States of the product are made as they are met; a *visit* is one of them with the way to it.
+ * Best-first search (A*) over the product of a machine and acceptors that is too large to expand.
+ * States of the product are created when they are reached; a *visit* is a state with the path to it.
  *
  *   priority = core + gain + ahead
  *
- * core: the best path of the machine alone through the visit, from the backward maxima (recursion.h).
- * gain: what the acceptors have scored so far. ahead: the most that each acceptor may still score in
- * the tokens that are left, whatever their labels; -inf where it cannot end. Each part is the exact
- * best of a relaxed problem, so no path through the visit scores more (the search is exact), and it
- * never rises along a path (the first visit of a state is the best one). Where the acceptors agree
- * with the best path of the machine, the search walks straight down that path.
+ * core: the best path of the machine through the visit, without the acceptors, from the backward maxima
+ * (recursion.h). gain: score of the acceptors so far. ahead: upper bound of each acceptor's score over
+ * the remaining tokens, whatever their labels; -inf if it cannot end. Each part is the exact best of a
+ * relaxed problem, so no path through the visit scores more (the search is exact), and it never rises
+ * along a path (the first visit of a state is the best one). As long as the acceptors agree with the
+ * best path of the machine, the search walks straight along that path.
  *
- * The successors of a visit are cells of a row (search.h), best first: the queue holds only the best
- * one not yet looked at, with the visit's own `gain` and `ahead` as its bound. */
+ * The successors of a visit are cells of a row (search.h), best first. The queue holds only the best
+ * cell not yet taken, with the visit's `gain` and `ahead` as its bound. */
 #ifndef FSTCRF_LAZY_H
 #define FSTCRF_LAZY_H
 
@@ -29,25 +29,27 @@ typedef struct {
     double *score;
 } explorer;
 
-/* What a search does is counted in operations, which take a nanosecond each, roughly, as do those in
- * which the product is counted before it is run: a row of successors with what belongs to it, beside half
- * a one for each cell, and of several axes more for each and for their states together; a token of the walk, beside a quarter; a comparison; an acceptor that reads a label;
- * and one for every 2^FAR visits each time another one is made, since many lie far from the processor. */
+/* Costs of a search in operations of about a nanosecond, the unit in which the cost of the product is
+ * estimated beforehand. ROW: a row of successors, plus half an operation a cell, plus AXIS for each of
+ * several axes and for their joint states. STEP: a token of the walk, plus a quarter a cell. READ: an
+ * acceptor reads a label. Each new visit costs one operation for every 2^FAR visits, because visits are
+ * then rarely in cache. */
 enum { ROW = 40, AXIS = 25, STEP = 12, COMPARISON = 3, READ = 2, FAR = 7 };
 
-/* Breaches from which on a search takes longer than a product, as good as always; refused successors
- * of a visit that are passed over on the way to a legal path. */
+/* MANY: number of breaches from which a search almost always takes longer than a product. REFUSED:
+ * rejected successors of a visit that the walk to a legal path skips. */
 enum { MANY = 7, REFUSED = 64 };
 
-/* Of the way to several paths, what the first one is. */
+/* Progress of an n-best search when its first path is found. */
 #define FIRST_SHARE 0.3
 
-/* Of a candidate whose next sibling has not been looked for. */
+/* Marks a candidate whose next sibling has not been looked up. */
 enum { UNKNOWN = -2 };
 
 /* --- Order ----------------------------------------------------------------------------------- */
 
-/* The last step of a candidate's path: a visit's own, or the one to a cell that is not yet a visit. */
+/* The last step of a candidate's path: the visit itself, or the step to a cell that is not yet a
+   visit. */
 typedef struct {
     int32_t visit, parent, state, depth;
 } tip;
@@ -64,7 +66,7 @@ static inline tip candidate_step(const explorer *s, const fc_candidate *c) {
     return (tip){-1, c->visit, joint_state(s->m, cell), depth};
 }
 
-/* Of equal priorities, the smaller state at the first token where the paths differ. */
+/* Ties: the smaller state at the first token where the paths differ. */
 static inline int smaller_path(const explorer *s, const fc_candidate *x, const fc_candidate *y) {
     s->a->work += COMPARISON;
     tip p = candidate_step(s, x), q = candidate_step(s, y);
@@ -123,7 +125,7 @@ static inline int64_t row_operations(const explorer *s, int64_t cells) {
     return ROW + cells / 2 + several;
 }
 
-/* The best successor of a visit; 0: there is none. Scores that have changed meanwhile may be NaN:
+/* The best successor of a visit; 0: it has no successor. Scores that have changed meanwhile may be NaN:
  * then no cell is the best. */
 static inline int best_behind(explorer *s, int64_t visit, fc_candidate *best) {
     const fc_visit *v = &s->a->visit[visit];
@@ -140,7 +142,7 @@ static inline int best_behind(explorer *s, int64_t visit, fc_candidate *best) {
     return c.cell >= 0;
 }
 
-/* The best successor behind that of a candidate in the order of its row; 0: there is none. */
+/* The next-best successor after a candidate in its row; 0: no further one. */
 static inline int next_behind(explorer *s, const fc_candidate *c, fc_candidate *next) {
     const fc_visit *v = &s->a->visit[c->visit];
     double value = c->second, top = c->value;
@@ -165,7 +167,7 @@ static inline int next_behind(explorer *s, const fc_candidate *c, fc_candidate *
     return cell >= 0;
 }
 
-/* What the acceptors say of one more token: their states, what they score and may still score. */
+/* The acceptors read one more token: their new states, their scores and the scores still possible. */
 static inline int read_labels(const explorer *s, const uint64_t *from, int64_t state, int64_t left,
                               uint64_t *to, double *gain, double *ahead) {
     for (int64_t w = 0; w < s->g->words; w++) to[w] = 0;
@@ -185,7 +187,7 @@ static inline int read_labels(const explorer *s, const uint64_t *from, int64_t s
     return 1;
 }
 
-/* The visit of a candidate cell; -1: the grammar refuses it. There must be room. */
+/* The visit of a candidate cell; -1: the grammar rejects it. The caller checks that there is room. */
 static inline int64_t make_visit(explorer *s, const fc_candidate *c) {
     fc_arena *a = s->a;
     const fc_visit *v = &a->visit[c->visit];
@@ -196,11 +198,11 @@ static inline int64_t make_visit(explorer *s, const fc_candidate *c) {
     const int64_t residual = next_state(s->m, q, cell);
     double gain = v->gain, ahead = 0.0;
     a->work += READ * s->g->acceptors + (a->visits >> FAR);
-    if (residual < 0) return -1; /* only where scores have changed meanwhile */
+    if (residual < 0) return -1; /* only if scores have changed meanwhile */
     if (!read_labels(s, a->states + c->visit * words, state, s->T - 1 - t,
                      a->states + a->visits * words, &gain, &ahead))
         return -1;
-    /* With the parent's own numbers, so that a bound that holds exactly is met exactly. */
+    /* Uses the parent's numbers, so that a tight bound is met exactly. */
     const double core = c->priority == priority_of(v) ? v->core : c->priority - v->gain - v->ahead;
     a->visit[a->visits] = (fc_visit){.core = core,
                                      .gain = gain,
@@ -229,7 +231,7 @@ static inline int same_state(const explorer *s, int64_t x, int64_t y) {
     return same;
 }
 
-/* The slot of a visit's state: that of the first visit of the same state, or a free one. */
+/* The slot of a visit's state: the slot of the first visit of the same state, or a free one. */
 static inline int64_t *slot_of(const explorer *s, int64_t visit) {
     const fc_visit *v = &s->a->visit[visit];
     const uint64_t *states = s->a->states + visit * s->g->words;
@@ -266,13 +268,12 @@ static inline void fill_table(explorer *s) {
 
 /* --- The search ------------------------------------------------------------------------------ */
 
-/* Writes the path to a visit down as the next one found. */
 static inline void write_path(explorer *s, int64_t visit) {
     fc_arena *a = s->a;
     const double priority = priority_of(&a->visit[visit]);
     int32_t *path = s->path + a->found * s->N + s->first;
     double *score = s->score + a->found;
-    /* Rounding may put a path a last bit above the one before it. */
+    /* Rounding may make a path one bit better than the previous one. */
     *score = a->found > 0 && priority > score[-1] ? score[-1] : priority;
     for (int64_t v = visit; a->visit[v].token >= 0; v = a->visit[v].parent)
         path[a->visit[v].token] = a->visit[v].state;
@@ -298,8 +299,8 @@ static inline int has_room(const fc_arena *a, int64_t visits) {
     return a->visits + visits <= a->visit_room && a->queued + visits + 2 <= a->queue_room;
 }
 
-/* Takes a candidate and queues what comes behind it. Returns its visit; -1: the grammar refuses it, or
- * its turn comes later. */
+/* Takes a candidate and queues its next sibling. Returns its visit; -1: the grammar rejects it, or it
+ * was queued again with a lower priority. */
 static inline int64_t take_candidate(explorer *s, const fc_candidate *c) {
     fc_candidate next;
     if (c->cell < 0) return c->visit;
@@ -310,22 +311,22 @@ static inline int64_t take_candidate(explorer *s, const fc_candidate *c) {
     return -1;
 }
 
-/* Whether the search has an allowance. */
 static inline int is_bound(const explorer *s) {
     const fc_arena *a = s->a;
     return a->most > 0 && (!a->hands_over || s->T <= a->longest);
 }
 
-/* Whether a product answers instead of a search that is not worth going on with. */
+/* Whether a product takes over when the search exceeds its allowance. */
 static inline int is_handed_over(const explorer *s) { return s->a->hands_over && is_bound(s); }
 
-/* No path that has not been found scores more. */
+/* Upper bound of the score of all paths not yet found. */
 static inline double bound_of(const fc_arena *a) {
     if (a->ready) return a->next.priority;
     return a->queued > 0 ? a->queue[0].priority : FC_NEVER;
 }
 
-/* Takes all cells out of the row that the acceptor refuses which refuses a state: they are of its class. */
+/* An acceptor that rejects a state rejects all states of its class: takes their cells out of the
+   row. */
 static inline void pass_over(const explorer *s, const uint64_t *from, int32_t state, int64_t left,
                              int64_t cells) {
     const tensor *m = s->m;
@@ -342,10 +343,10 @@ static inline void pass_over(const explorer *s, const uint64_t *from, int32_t st
     }
 }
 
-/* What the path scores that goes on with the best successor that the acceptors read, from the beginning
- * on; -inf: it comes to an end before the sentence. What that takes is not counted: when it is looked for
- * depends on the allowance, and where a search ends must not. There must be room for two visits: their states are
- * scratch. */
+/* Score of the path that always takes the best successor that the acceptors accept, from the beginning
+ * on; -inf: it ends before the sentence does. Its operations are not counted: when it is called depends
+ * on the allowance, but the end of a search must not. The caller provides room for two visits, whose
+ * states are scratch. */
 static inline double score_at_once(const explorer *s) {
     const fc_arena *a = s->a;
     const int64_t words = s->g->words;
@@ -384,11 +385,11 @@ static inline double score_at_once(const explorer *s) {
     return priority_of(&v);
 }
 
-/* Where searches for one path have fallen by such a share of what they would fall by if the path that is
- * found at once were the best one, those that still end do so soon. */
+/* Experience: a search whose bound has fallen by this share of the distance to the greedy path's score
+ * ends soon, if it ends at all. */
 #define NEAR 0.55
 
-/* How far a search for one path has come; by the tokens of the longest one where none is found at once. */
+/* Progress of a search for one path; by the longest path's tokens if the greedy walk finds no path. */
 static inline double share_come(const explorer *s) {
     fc_arena *a = s->a;
     if (isnan(a->aim)) a->aim = score_at_once(s);
@@ -398,13 +399,13 @@ static inline double share_come(const explorer *s) {
     return fallen < all ? fallen / all : 1.0;
 }
 
-/* ... for several: how many have been found, and tokens of the longest path. */
+/* Progress of a search for several paths: paths found, and tokens of the longest path. */
 static inline double share_found(const explorer *s) {
     const double found = (double)s->a->found / (double)s->n;
     return (double)s->a->tokens / (double)s->T * (FIRST_SHARE + (1.0 - FIRST_SHARE) * found);
 }
 
-/* The further a search has come, the sooner it will end. There must be room for two visits. */
+/* The allowance grows with the progress of the search. There must be room for two visits. */
 static inline int too_long(const explorer *s) {
     const fc_arena *a = s->a;
     const double least = (double)a->least * (double)s->T, most = (double)a->most * (double)s->T;
@@ -419,7 +420,7 @@ static inline void note_length(const explorer *s, int64_t tokens) {
 
 typedef enum { ON, AT_THE_LIMIT, TOO_LONG } verdict;
 
-/* From a visit to its best successor: at once where nothing in the queue comes sooner. */
+/* Moves from a visit to its best successor: at once, unless an entry of the queue has priority. */
 static inline void go_on(explorer *s, int64_t visit) {
     fc_arena *a = s->a;
     if (!best_behind(s, visit, &a->next)) return;
@@ -427,8 +428,8 @@ static inline void go_on(explorer *s, int64_t visit) {
     if (!a->ready) enqueue(s, a->next);
 }
 
-/* Takes candidates until n paths are found or none is left (FC_OK), room or steps are used up, or
- * `limit` states have been taken or it takes too long: then *over says so. */
+/* Takes candidates until n paths are found or the queue is empty (FC_OK), or until room or steps are
+ * used up. *over is set if `limit` states have been taken or the allowance is used up. */
 static inline fc_status explore(explorer *s, int64_t limit, int64_t *steps, verdict *over) {
     fc_arena *a = s->a;
     while ((a->ready || a->queued > 0) && a->found < s->n) {
@@ -452,8 +453,8 @@ static inline fc_status explore(explorer *s, int64_t limit, int64_t *steps, verd
     return FC_OK;
 }
 
-/* Follows the best path of the machine for as long as the acceptors let it score what it may: nothing
- * is queued on the way. Returns the last visit. */
+/* Follows the best path of the machine until the acceptors lower its bound. It queues no candidates.
+ * Returns the last visit. */
 static inline int64_t walk_down(explorer *s) {
     fc_arena *a = s->a;
     int64_t visit = 0;
@@ -480,9 +481,9 @@ static inline int64_t walk_down(explorer *s) {
     return visit;
 }
 
-/* How often the grammar breaks with the best path of the machine, from a visit on: runs of tokens at which
- * it refuses the label, which then is not read, or lets the path score less than it might. Counts to
- * MANY. There must be room for two visits: their states are scratch. */
+/* Counts the breaches along the best path of the machine, from a visit on. A breach is a run of tokens
+ * at which the grammar rejects the label, which then is not read, or lowers the bound of the path.
+ * Counts to MANY. There must be room for two visits: their states are scratch. */
 static inline int64_t count_breaches(const explorer *s, int64_t visit) {
     fc_arena *a = s->a;
     const int64_t words = s->g->words;
@@ -516,7 +517,8 @@ static inline int64_t count_breaches(const explorer *s, int64_t visit) {
     return found;
 }
 
-/* Queues what the search would have queued on the way down to a visit, and goes on from there. */
+/* Queues the candidates that the search would have queued on the way to a visit, and continues from
+   there. */
 static inline void queue_others(explorer *s, int64_t last) {
     fc_candidate c, next;
     for (int64_t visit = 0; visit < last; visit++) {
@@ -553,8 +555,8 @@ static inline fc_status beam_step(explorer *s, int64_t width, const int64_t *fro
     return FC_OK;
 }
 
-/* Paths that obey the grammar, though perhaps not the best: `width` states of every token are followed.
- * What was searched is forgotten; the slots of the table hold the two layers. */
+/* Paths that obey the grammar, though perhaps not the best ones: follows `width` states of every token.
+ * Discards the search; the slots of the table hold the two layers. */
 static inline fc_status beam(explorer *s, int64_t width) {
     fc_arena *a = s->a;
     if (a->queue_room < width + 2 || a->slots < 2 * width) return FC_EFULL;
@@ -610,7 +612,7 @@ static inline void machine_scores(const explorer *s, const int32_t *paths, int64
     }
 }
 
-/* What the acceptors add to it; states [2][words] is scratch. */
+/* The acceptors' score of a path; states [2][words] is scratch. */
 static inline double grammar_score(const explorer *s, const int32_t *path, uint64_t *states) {
     const int64_t words = s->g->words;
     double gain = 0.0, end = 0.0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the epochs of online learning share: a sentence under the parameters of the moment. */
+ * Code shared by the epochs of online learning: a sentence under the current parameters. */
 #ifndef FSTCRF_LEARNER_H
 #define FSTCRF_LEARNER_H
 
@@ -11,7 +11,7 @@
 
 typedef struct {
     const fc_learner *learner;
-    /* The caller's structure over the parameters of the moment. */
+    /* The caller's structure with the current parameters. */
     fc_machine machine;
     fc_axis axis;
     fc_factor factor;
@@ -25,7 +25,7 @@ typedef struct {
     double *arc_out; /* [arcs] */
 } online;
 
-/* Sentences, slots and their order, for whatever learns one sentence at a time. */
+/* Checks sentences, slots and their order, for learners that process one sentence at a time. */
 static inline fc_status check_learner(const fc_machine *machine, const fc_batch *batch,
                                       const fc_learner *learner, int64_t n_order,
                                       const int64_t *order, int64_t *where) {
@@ -45,7 +45,7 @@ static inline fc_status check_learner(const fc_machine *machine, const fc_batch 
     return FC_OK;
 }
 
-/* Lays out the scratch of an epoch; returns what is behind it. */
+/* Lays out the scratch of an epoch; returns the first free double after it. */
 static inline double *prepare(online *o, const fc_machine *machine, const fc_batch *batch,
                               const fc_learner *learner, double *work) {
     const int64_t longest = longest_of(batch->B, batch->offsets), S = machine->S;
@@ -76,8 +76,8 @@ static inline void prefetch_row(int64_t W, const double *x) {
     for (int64_t j = 0; j < W; j += FC_LANES) __builtin_prefetch(x + j, 1);
 }
 
-/* u[t] = sum of the weights of the attributes of token t. Loops over most widths are compiled for
- * them alone. */
+/* u[t] = sum of the weights of the attributes of token t. Loops over common widths are compiled
+ * separately. */
 FC_INLINE void sum_weights(int64_t W, const fc_learner *r, int64_t first, int64_t T,
                            const double *restrict table, double *restrict u) {
     const int64_t end = r->indptr[first + T];
@@ -131,8 +131,8 @@ static inline double path_score(const online *o, int64_t T, const int32_t *path)
     return score;
 }
 
-/* The best path under the parameters of the moment; returns its score. The states of a residual
- * automaton, which there is none of, would go behind it. */
+/* The best path under the current parameters; returns its score. There is no residual automaton, whose
+ * states would be stored after the path. */
 static inline double best_path(online *o, int64_t T, int32_t *path) {
     double top;
     o->m.forgets = 1;
@@ -140,7 +140,7 @@ static inline double best_path(online *o, int64_t T, int32_t *path) {
     return walk_best(&o->m, 0, T, path, path + T);
 }
 
-/* Posteriors into o->out and, but for what collect_outer adds, o->arc_out. */
+/* Posteriors into o->out, and into o->arc_out all sums of arcs that collect_outer does not add. */
 static inline outcome posteriors(online *o, int64_t T, double *log_z) {
     const answers out = {.weight = 1.0, .node = {o->out}, .sum = {o->arc_out}};
     fc_fill(o->arcs, 0.0, o->arc_out);
@@ -148,7 +148,6 @@ static inline outcome posteriors(online *o, int64_t T, double *log_z) {
     return sentence_marginals(&o->m, 0, T, FC_AUTO, log_z, &out);
 }
 
-/* Tokens at which two paths have other labels. */
 static inline int64_t wrong_labels(const fc_learner *r, int64_t T, const int32_t *path,
                                    const int32_t *gold) {
     int64_t wrong = 0;

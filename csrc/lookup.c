@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The attributes of tokens: numbers of strings, packed into keys, looked up.
+ * The attributes of tokens: string ids, packed into keys, looked up.
  *
- * An attribute of one family is a tuple of string numbers, packed first term highest:
+ * An attribute of one family is a tuple of string ids, packed with the first term highest:
  *
  *   key = (((c_1 << w_2) | c_2) << w_3) | c_3 ...          c_m = code[column_m][token + offset_m]
  *
  * Waiting for memory is most of the cost of a lookup, and the waits of different lookups are
- * independent. So a run of tokens is taken through all families twice: once to make the keys and to
- * ask for their slots, once to read them. */
+ * independent. So a run of tokens is processed twice for all families: first to make the keys and
+ * prefetch their slots, then to read them. */
 
 #include "checks.h"
 #include "slots.h"
 #include "vec.h"
 
 #define RUN 256     /* tokens */
-#define TOGETHER 16 /* families; the places of a run stay in the first-level cache */
+#define TOGETHER 16 /* families; the slots of a run stay in the first-level cache */
 
-/* A run: tokens first .. first + size - 1, or of a list, and how many tokens of its sentence stand
- * before and after each of them. */
+/* A run of tokens: first .. first + size - 1, or tokens of a list, with the number of tokens before and
+ * after each in its sentence. */
 typedef struct {
     int64_t first, size;
-    const int64_t
-        *token; /* NULL, or those of the list; then their own codes are not where they lie */
+    const int64_t *token; /* NULL, or listed tokens, whose own codes are in a separate array */
     int32_t before[RUN], after[RUN];
 } run;
 
@@ -35,8 +34,7 @@ static void measure(run *r, const int64_t *offsets, int64_t *sentence) {
     }
 }
 
-/* Numbers of strings: [K][stride], of the tokens begin .. end - 1; own: [K][M] those of listed
- * tokens themselves. */
+/* String ids: [K][stride], of the tokens begin .. end - 1; own: [K][M] ids of the listed tokens. */
 typedef struct {
     const int32_t *code, *own;
     int64_t stride, M, begin, end;
@@ -54,7 +52,7 @@ FC_INLINE void successive(const run *r, const fc_term *term, const all_codes *co
     for (int64_t i = highest > 0 ? highest : 0; i < r->size; i++) c[i] = -1;
 }
 
-/* The same at listed tokens; anything outside the sentence. */
+/* The same at listed tokens; arbitrary outside the sentence. */
 FC_INLINE void listed(const run *r, const fc_term *term, const all_codes *codes,
                       const int32_t *margin, int32_t step, int32_t *restrict c) {
     const int32_t *code = codes->code + term->column * codes->stride + term->offset;
@@ -63,15 +61,15 @@ FC_INLINE void listed(const run *r, const fc_term *term, const all_codes *codes,
         c[i] = step == 0 ? own[i] : margin[i] >= step ? code[r->token[i]] : -1;
 }
 
-/* Appends the codes of one term to the keys; `absent` gets a negative number where there is none.
- * Codes outside the sentence: the pads before it have the numbers 0, 1, .. by distance, those
- * behind it follow from `reach` on. */
+/* Appends the codes of one term to the keys; `absent` becomes negative if the code is missing. Codes
+ * outside the sentence: the pads before it have the numbers 0, 1, .. by distance, the pads after it
+ * follow from `reach` on. */
 FC_INLINE void append(const run *r, const fc_term *term, const all_codes *codes, int64_t reach,
                       uint64_t *restrict key, int32_t *restrict absent) {
     const int32_t step = (int32_t)(term->offset < 0 ? -term->offset : term->offset);
     const int32_t *margin = term->offset < 0 ? r->before : r->after;
     const int32_t pad = (int32_t)(term->offset < 0 ? 0 : reach) + step - 1;
-    const int32_t drop = term->pads ? 0 : -1; /* or'ed to what is outside */
+    const int32_t drop = term->pads ? 0 : -1; /* or'ed to codes outside the sentence */
     int32_t c[RUN];
     if (r->token == NULL) {
         successive(r, term, codes, c);
@@ -86,7 +84,7 @@ FC_INLINE void append(const run *r, const fc_term *term, const all_codes *codes,
     }
 }
 
-/* Where a family has attributes at all. */
+/* Excludes tokens at which the family does not fire. */
 FC_INLINE void restrain(const run *r, fc_firing firing, int32_t *restrict absent) {
     for (int64_t i = 0; i < r->size; i++) {
         const int32_t first = r->before[i] == 0, last = r->after[i] == 0;
@@ -97,7 +95,7 @@ FC_INLINE void restrain(const run *r, fc_firing firing, int32_t *restrict absent
     }
 }
 
-/* The row of a key in sorted lists; in bounds whatever these hold. */
+/* The row of a key in sorted lists; in bounds even if these are damaged. */
 static int32_t listed_row(const fc_family *f, uint64_t key) {
     const uint64_t *from = f->key;
     if (f->size == 0) return -1;
@@ -141,7 +139,6 @@ static void find_run(const run *r, const all_codes *codes, int64_t reach, int64_
     }
 }
 
-/* Sizes and columns of families are sound. */
 static fc_status check_families(int64_t K, int64_t reach, int64_t F, const fc_family *families,
                                 int64_t *where) {
     for (int64_t f = 0; f < F; f++) {

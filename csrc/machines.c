@@ -8,7 +8,7 @@
 
 int64_t fc_machine_work(const fc_machine *machine, int64_t longest) {
     tensor m;
-    /* With the residual states of a path, or the trace of a sentence. */
+    /* Plus the residual states of a path, or the trace of a sentence. */
     return lay_out_tensor(&m, machine, longest, NULL) + longest * (m.full + 3) + m.P;
 }
 
@@ -21,7 +21,7 @@ int64_t fc_machine_batch_work(const fc_machine *machine, int64_t B, int64_t long
     return alone + (abreast ? lay_out_side_by_side(&w, &m, B, longest, NULL) : 0);
 }
 
-/* Makes ready to take sentences side by side; 0: that cannot be. */
+/* Prepares for sentences side by side; 0: not possible for this machine. */
 static int take_abreast(side_by_side *w, tensor *m, semiring K, int64_t B, const int64_t *offsets,
                         double *work) {
     const int64_t longest = longest_of(B, offsets);
@@ -32,7 +32,8 @@ static int take_abreast(side_by_side *w, tensor *m, semiring K, int64_t B, const
     return 1;
 }
 
-/* Scores sentences without tokens; returns the number of the others, which come first by length. */
+/* Scores sentences without tokens; returns the number of the others, which are first in the order by
+   length. */
 static int64_t score_empty(const fc_machine *machine, int64_t B, const int64_t *offsets,
                            double *score) {
     int64_t full = 0;
@@ -132,7 +133,8 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
     return FC_OK;
 }
 
-/* The domain for a sentence that the linear one did not hold beside others, or was too long for that. */
+/* The domain for a sentence that failed in the linear domain in a group, or was too long for a
+   group. */
 static fc_domain again(fc_domain domain, int tried) {
     return tried && domain == FC_AUTO ? FC_LOG : domain;
 }
@@ -172,7 +174,7 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
     return FC_OK;
 }
 
-/* The answers of a sentence are part of those of the batch. */
+/* Points the outputs of a sentence into the outputs of the batch. */
 static void sentence_answers(const tensor *m, int64_t first, double *const *node,
                              double *const *arc, double *const *sum, answers *out) {
     for (int64_t c = 0; c < m->n; c++) {
@@ -182,7 +184,7 @@ static void sentence_answers(const tensor *m, int64_t first, double *const *node
     }
 }
 
-/* Posteriors of states, and sums of those of the arcs that a rest leaves, of a batch side by side. */
+/* Posteriors of states, and sums of the arcs that differ from the rest, for a batch side by side. */
 static fc_status marginals_abreast(const side_by_side *w, tensor *m, int64_t B,
                                    const int64_t *offsets, fc_domain domain, const double *weight,
                                    double *log_z, double *node, double *sum, int64_t *where) {
@@ -244,7 +246,7 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
         answers out = {.weight = weight == NULL ? 1.0 : weight[b],
                        .entropy = entropy == NULL ? NULL : entropy + b};
         sentence_answers(&m, first, node, arc, sum, &out);
-        for (int64_t c = 0; c < m.n; c++) /* no arc leads into a first token */
+        for (int64_t c = 0; c < m.n; c++) /* first tokens have no arcs into them */
             if (out.arc[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, out.arc[c]);
         *where = b;
         if (sentence_marginals(&m, first, T, domain, log_z + b, &out) == LOST) return FC_ERANGE;
@@ -254,7 +256,7 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
     return FC_OK;
 }
 
-/* Max-marginals of a sentence; with `path`, its best one, too. */
+/* Max-marginals of a sentence; with `path`, also its best path. */
 static void max_alone(tensor *m, int64_t first, int64_t T, const answers *out, int32_t *path,
                       double *score, int32_t *q) {
     double top;
@@ -317,7 +319,7 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
         double log_z;
         if (T == 0) continue;
         const int alive = backward_sums(&m, first, T, FC_AUTO, &K, &log_z) == DONE;
-        for (int64_t k = 0; k < n; k += longest) { /* so many residual states are kept */
+        for (int64_t k = 0; k < n; k += longest) { /* residual states of `longest` samples fit */
             const int64_t end = n - k < longest ? n : k + longest;
             for (int64_t t = 0; t < T; t++) {
                 if (alive && t > 0) load_arcs(&m, K, first + t);
@@ -347,7 +349,7 @@ fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *o
     return FC_OK;
 }
 
-/* Variants are in order and change tokens of their sentence, rising. */
+/* Variants are in order, and their changed tokens ascend within a sentence. */
 static int variants_ok(int64_t B, const int64_t *offsets, int64_t C, const int64_t *sentence,
                        const int64_t *ptr, const int32_t *token) {
     if (C < 0 || ptr[0] != 0) return 0;

@@ -7,7 +7,7 @@
 #include "learner.h"
 #include "checks.h"
 
-/* The sentence whose numbers left the finite ones. */
+/* Reports the sentence at which numbers stopped being finite. */
 static fc_status numeric(int64_t k, int64_t *where) {
     *where = k;
     return FC_ENUMERIC;
@@ -65,7 +65,7 @@ fc_status fc_perceptron(const fc_machine *machine, const fc_batch *batch, const 
 
 /* --- Steps along the difference of the gold and the best path ------------------------------------
  *
- * Cells number the parameters: table, arcs, initial, final, one after the other. */
+ * Cells number the parameters: table, arcs, initial, final, in this order. */
 
 static double *place_of(const online *o, const fc_parameters *p, int64_t cell) {
     const int64_t table = o->learner->R * o->learner->W, M = o->learner->M, S = o->S;
@@ -116,8 +116,8 @@ static void differ(const online *o, int64_t first, int64_t T, const int32_t *rig
     differ_path_ends(o, T, path, -1.0, d);
 }
 
-/* How far the best path is ahead of the gold one, NaN where there is none; and how many of its labels
- * are wrong. */
+/* Score of the best path minus the gold path's, NaN if no path exists; *wrong counts its wrong
+ * labels. */
 static double ahead_of_gold(online *o, int64_t first, int64_t T, const int32_t *right,
                             const fc_parameters *theta, int32_t *path, int64_t *wrong) {
     potentials(o, first, T, theta, 1.0);
@@ -129,7 +129,7 @@ static double ahead_of_gold(online *o, int64_t first, int64_t T, const int32_t *
 
 static double pa_step(fc_pa kind, double loss, double norm2, double aggressiveness) {
     if (kind == FC_PA_II) return loss / (norm2 + 0.5 / aggressiveness);
-    if (norm2 == 0.0) return 0.0; /* nothing that differs is trained */
+    if (norm2 == 0.0) return 0.0; /* no parameter that differs is trained */
     const double step = loss / norm2;
     return kind == FC_PA_I && step > aggressiveness ? aggressiveness : step;
 }

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sparse rows times a table most of whose rows hold one or two weights (rows.c has the full table).
- * Padded, they would take 8 W bytes each, nearly all of it zeros, and every one of them a wait for
- * memory. So rows with many weights are padded, and summed in registers; the others are lists of
- * (weight, slot), summed one by one.
+ * Padded, they would take 8 W bytes each, nearly all zeros, and each would be a cache miss. So rows
+ * with many weights are padded, and summed in registers; the others are lists of (weight, slot), which
+ * are summed entry by entry.
  *
- * Two waits follow each other: for the place of a row, and for what is there. Both are asked for
- * ahead. */
+ * Two memory accesses depend on each other: the place of a row, and its contents. Both are
+ * prefetched. */
 
 #include "checks.h"
 #include "vec.h"
 
-#define NEAR 24    /* entries ahead: what is at the place */
+#define NEAR 24    /* entries ahead: the contents */
 #define FAR 64     /* entries ahead: the place */
 #define SEGMENT 64 /* entries of a token that are summed at a time */
 
-/* The attribute and the slot of cell c, c = attribute * W + slot, given the attribute before it. */
+/* The attribute of cell c = attribute * W + slot, given the attribute of the previous cell. */
 FC_INLINE int64_t next_cell(int64_t W, int64_t cell, int64_t attribute) {
     while (cell >= (attribute + 1) * W) attribute++;
     return attribute;
 }
 
-/* The end of the cells of the attribute that cell k belongs to. */
+/* The end of the cells with the same attribute as cell k. */
 FC_INLINE int64_t same_end(int64_t M, const int64_t *cells, int64_t k, int64_t limit) {
     while (k < M && cells[k] < limit) k++;
     return k;
@@ -38,7 +38,7 @@ fc_status fc_packed_size(int64_t R, int64_t W, int64_t M, const int64_t *cells, 
             return fail(FC_EINVAL, k, where);
     int64_t attribute = 0;
     *rows = 0;
-    *entries = 1; /* for those without weights */
+    *entries = 1; /* for rows without weights */
     for (int64_t k = 0, end; k < M; k = end) {
         attribute = next_cell(W, cells[k], attribute);
         end = same_end(M, cells, k, (attribute + 1) * W);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Acyclic machines whose neighbouring arcs score as pairs. With x an exit slot, j an entry slot of
+ * Acyclic machines with pair scores between neighbouring arcs. With x an exit slot, j an entry slot of
  * the same node, and (+) a maximum or a sum of exponentials,
  *
- *   entry_j = (+) over arcs of j of     score + exit[where the arc leads]
+ *   entry_j = (+) over arcs of j of     score + exit[end of the arc]
  *   exit_x  = final_x (+) over j of     pair[x, j] + entry_j
  *
  * Values are logs. The second step is done in the linear domain, entry_j shifted by their maximum:
- * terms that underflow there are below 1e-308 of the largest; where what is left is small, the step
- * is done again for that slot with logs. */
+ * terms that underflow there are below 1e-308 of the largest. If the sum is small, the step is repeated
+ * for that slot with logs. */
 
 #include <limits.h>
 #include <math.h>
@@ -67,9 +67,9 @@ fc_status fc_check_paired(const fc_paired *m, int64_t *where) {
 
 /* --- A node -------------------------------------------------------------------------------------- */
 
-/* The slots of a node. Classes that follow one another are read without looking them up. */
+/* The slots of a node. Consecutive classes are read without an index. */
 typedef struct {
-    int64_t x, exits, j, entries; /* first slots and how many */
+    int64_t x, exits, j, entries; /* first slots and their numbers */
     int64_t shift;                /* of the node's pair table */
     const int32_t *right, *left;
     int right_runs, left_runs;
@@ -149,18 +149,18 @@ fc_status fc_paired_best(const fc_paired *m, double *entry, double *exit) {
     return FC_OK;
 }
 
-/* Suffixes with what was rounded off them beside them: long lattices round no more than short ones. */
+/* Suffixes with their rounding errors: long lattices are as exact as short ones. */
 typedef struct {
     const double *entry, *exit, *entry_lost, *exit_lost;
 } suffixes;
 
-/* What arc a is worth with all that may follow it, less `top`. */
+/* Score of arc a and all its continuations, minus `top`. */
 FC_INLINE double worth(const fc_paired *m, const suffixes *f, int64_t a, double top) {
     const int64_t x = m->exit[a];
     return fc_plus(m->score[a], f->exit[x], f->exit_lost[x], top);
 }
 
-/* The largest log of an arc of entry j, less `top`. */
+/* The largest log of an arc of entry j, minus `top`. */
 static double largest_arc(const fc_paired *m, const suffixes *f, int64_t j, double top) {
     double most = FC_NEVER;
     for (int64_t a = m->arc_row[j]; a < m->arc_row[j + 1]; a++)
@@ -168,10 +168,10 @@ static double largest_arc(const fc_paired *m, const suffixes *f, int64_t j, doub
     return most;
 }
 
-#define FEW 4 /* arcs: vectors of exponentials do not pay below */
+#define FEW 4 /* arcs: below this, vectors of exponentials are slower */
 
-/* Entry j and what was rounded off it; `share` of its arcs, for a path that goes on there. Shares are
- * divided by their sum: what they differ from one by would go the same way at many nodes that are alike. */
+/* Entry j and its rounding error; `share` of its arcs, given a path through the entry. Shares are
+ * divided by their sum: at many similar nodes, its distance from one would have the same sign. */
 FC_INLINE void sum_entry(const fc_paired *m, const suffixes *f, int64_t j, int coarse,
                          double *entry, double *lost, double *restrict share) {
     const int64_t begin = m->arc_row[j], stop = m->arc_row[j + 1];
@@ -204,7 +204,7 @@ FC_INLINE void sum_entry(const fc_paired *m, const suffixes *f, int64_t j, int c
     fc_keep(best, rest, entry + j, lost + j);
 }
 
-/* What goes on from exit x by entry j, less `top`. */
+/* Score of the continuations of exit x by entry j, minus `top`. */
 FC_INLINE double onwards(const fc_paired *m, const node *v, const suffixes *f, int64_t x, int64_t j,
                          double top) {
     return fc_plus(pair_of(m, v, x, j), f->entry[v->j + j], f->entry_lost[v->j + j], top);
@@ -241,7 +241,7 @@ static void log_add(double end, double *sum, double *lost) {
     }
 }
 
-/* exit_x of a node, which holds its final score, with what goes on: exp(c + top) times `sum`. */
+/* exit_x of a node: its final score plus its continuations, exp(c + top) times `sum`. */
 static void join_sums(const fc_paired *m, const node *v, double c, double *restrict sum,
                       const suffixes *f, double *restrict exit, double *restrict lost) {
     const double *restrict final = m->final + v->x;
@@ -265,8 +265,8 @@ static void join_sums(const fc_paired *m, const node *v, double c, double *restr
     }
 }
 
-/* b_j = exp(entry_j - c), with c the largest entry. 0: that says too little, as there are coarse numbers,
- * or no entry. */
+/* b_j = exp(entry_j - c), with c the largest entry. 0: not precise, because numbers are coarse or there
+ * is no entry. */
 static int weigh_entries(const fc_paired *m, const node *v, const suffixes *f, double c,
                          double *restrict b) {
     const double *entry = f->entry + v->j, *lost = f->entry_lost + v->j;
@@ -317,7 +317,7 @@ static int64_t node_at(const fc_paired *m, int64_t slot) {
     return low;
 }
 
-/* The first arc of the best that leave an exit slot; -1: the path ends. */
+/* The first of the best arcs that leave an exit slot; -1: the path ends. */
 static int64_t best_arc(const fc_paired *m, const double *entry, const double *exit, int64_t slot) {
     if (m->final[slot] == exit[slot]) return -1;
     const node v = node_of(m, node_at(m, slot));
@@ -366,8 +366,8 @@ fc_status fc_paired_paths(const fc_paired *m, const double *entry, const double 
 
 /* --- Posteriors ---------------------------------------------------------------------------------- */
 
-/* What passes from an exit slot, of probability p, to the entries of its node, when the linear domain
- * cannot say; returns that of ending there. */
+/* Distributes the probability p of an exit slot over the entries of its node, by logs, if the linear
+ * domain is not precise; returns the probability of ending there. */
 static double pass_by_logs(const fc_paired *m, const node *v, int64_t x, double p,
                            const suffixes *f, double *restrict share, double *restrict q,
                            double *count) {
@@ -399,8 +399,8 @@ static void count_row(const fc_paired *m, const node *v, int64_t x, double f, co
     }
 }
 
-/* Makes what a node passes on as much as what it is given: what they differ by would go the same way at
- * each of many nodes that are alike. */
+/* Scales the probabilities that leave a node to the probability that enters it: at many similar nodes,
+ * the differences would have the same sign. */
 static void even(const node *v, double given, double *restrict end, double *restrict q) {
     double sum = 0.0;
     for (int64_t x = 0; x < v->exits; x++) sum += end[v->x + x];
@@ -410,7 +410,7 @@ static void even(const node *v, double given, double *restrict end, double *rest
     for (int64_t j = 0; j < v->entries; j++) q[j] *= given / sum;
 }
 
-/* Probability of the entries of a node, q, from that of its exits, p. */
+/* Probabilities q of the entries of a node, from the probabilities p of its exits. */
 static void pass(const fc_paired *m, const node *v, const double *p, const suffixes *f, double *end,
                  double *b, double *q, double *count) {
     const double c = largest(v->entries, f->entry + v->j);

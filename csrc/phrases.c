@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Phrases in sentences. All stretches of a sentence grow by a token at a time: the waits for memory of
+ * Phrases in sentences. All stretches of a sentence grow by a token at a time: memory accesses of
  * different lookups are independent. */
 
 #include "checks.h"
 #include "slots.h"
 #include "vec.h"
 
-#define AHEAD 8 /* lookups that are asked for before they are read */
+#define AHEAD 8 /* lookups that are prefetched */
 
 fc_status fc_check_phrases(const fc_phrases *p, int64_t *where) {
     *where = -1;
@@ -44,7 +44,7 @@ static void ask_for(const fc_phrases *p, int32_t at, int32_t string) {
     if (grows(p, at, string)) __builtin_prefetch(p->slot + home(key_of(p, at, string), p->shift));
 }
 
-/* The phrases of one sentence of T tokens; returns how many weights they bring. */
+/* The phrases of one sentence of T tokens; returns the number of their weights. */
 static int64_t find_in(const fc_phrases *p, int64_t T, const int32_t *token, int64_t D,
                        int32_t *node) {
     int64_t found = 0;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The recursion along a sentence. Backward, G_t holds for every residual state before token t and every
- * joint state of token t the sum (or maximum) over all ways to go on from there, token t included:
+ * joint state of token t the sum (or maximum) over all continuations from there, token t included:
  *
  *   G_t = node_t (x) residual'(B_t)      B_{T-1} = final      B_{t-1} = axes'(G_t)
  *   Z   = (+) initial (x) G_0
  *
- * and everything that is asked of a sentence is a walk over G (search.h) or the forward recursion
+ * and every question about a sentence is a walk over G (search.h) or the forward recursion
  *
  *   F_0 = initial     F_{t+1} = axes(residual(node_t (x) F_t))     P(q, k at t) = F_t (x) G_t / Z
  *
- * Potentials that are summed are shifted by their largest, rows of G and F scaled: to sum to one in
- * the linear domain, to a largest of zero in the log domain. In the linear domain all terms are products and sums of positive numbers, so each is exact to a few last bits *unless it
- * underflows*, and the processor notices underflow by itself: it raises a flag. A sentence in which the
- * flag was raised, or a finite potential was taken for zero, is done again in the log domain. */
+ * Summed potentials are shifted by their largest, and rows of G and F are scaled: to a sum of one in
+ * the linear domain, to a largest of zero in the log domain. In the linear domain all terms are
+ * products and sums of positive numbers, so each is exact to a few last bits *unless it underflows*;
+ * the processor raises a flag at an underflow. A sentence in which the flag was raised, or a finite
+ * potential was taken for zero, is done again in the log domain. */
 #ifndef FSTCRF_RECURSION_H
 #define FSTCRF_RECURSION_H
 
@@ -30,16 +31,16 @@ FC_INLINE int underflown(void) { return (_mm_getcsr() & UNDERFLOWN) != 0; }
 FC_INLINE void forget_underflow(void) { feclearexcept(FE_UNDERFLOW); }
 FC_INLINE int underflown(void) { return fetestexcept(FE_UNDERFLOW) != 0; }
 #endif
-/* Arithmetic before this line is done before what follows it. */
+/* Keeps the compiler from moving arithmetic across this line. */
 #define SETTLE() __asm__ volatile("" ::: "memory")
 
-/* Below, terms of a normaliser may have been lost. */
+/* Below this, terms of a normaliser may have been lost. */
 #define FAINT 1e-250
 
 typedef enum { DONE, NO_PATH, LOST } outcome;
 
-/* Scales a tensor where cells are summed: to a sum of one, logs to a largest of zero. Returns the log
- * of what was divided out, -inf for an empty one. */
+/* Scales a tensor of sums: to a sum of one, or logs to a largest of zero. Returns the log of the scale,
+ * -inf for an empty tensor. */
 static inline double normalise(const tensor *m, semiring K, double *x) {
     if (K == MAX_PLUS) return 0.0;
     if (K == LOG_PLUS) {
@@ -49,12 +50,11 @@ static inline double normalise(const tensor *m, semiring K, double *x) {
         return top;
     }
     const double sum = fc_sum(m->full, x);
-    if (!(sum > 0.0)) return FC_NEVER; /* NaN, too: a caller tells of weights that diverge */
+    if (!(sum > 0.0)) return FC_NEVER; /* NaN as well: the caller reports weights that diverge */
     fc_scale(m->full, 1.0 / sum, x);
     return log(sum);
 }
 
-/* Has anything been lost since the sentence began? */
 static inline int any_lost(const tensor *m) {
     SETTLE();
     return m->lost > 0 || underflown();
@@ -71,12 +71,12 @@ static inline double total_score(tensor *m, semiring K) {
     return top + log(sum);
 }
 
-/* G_t from B_t, which lies in m->x; returns the log of what was divided out. */
+/* Computes G_t from B_t, which is in m->x; returns the log of the scale. */
 static inline double read_token(tensor *m, semiring K, int64_t first, int64_t t, int64_t T) {
     const int64_t token = first + t;
     if (m->plain) ask_for_row(m, first + 2 * T - 1 - t); /* of the next sentence */
     double *G = m->suffix + t * m->full, *node = m->node + (m->forgets ? 0 : t * m->plane);
-    if (K == MAX_PLUS && m->plain && m->forgets) { /* as it lies there */
+    if (K == MAX_PLUS && m->plain && m->forgets) { /* read in place */
         const double *restrict value = plain_row(m, token), *restrict x = m->x;
         for (int64_t j = 0; j < m->S; j++) G[j] = x[j] + value[j];
         fc_fill(m->P - m->S, FC_NEVER, G + m->S);
@@ -93,14 +93,14 @@ static inline double read_token(tensor *m, semiring K, int64_t first, int64_t t,
     return m->read[t] = shift + normalise(m, K, G);
 }
 
-/* suffix[t] = G_t for every token, and log Z (MAX_PLUS: the best score). Where cells are summed, rows
- * are scaled, and node potentials are kept as the forward recursion wants them. */
+/* suffix[t] = G_t for every token, and log Z (MAX_PLUS: the best score). For sums, rows are scaled, and
+ * node potentials are kept for the forward recursion. */
 static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, double *log_z) {
     load_static(m, K);
     m->lost = m->static_lost;
     forget_underflow();
     fc_total total = {m->shift, 0.0};
-    double step = 0.0; /* behind the token */
+    double step = 0.0; /* of the arcs into the next token */
     spread_ends(m, K, m->final, m->ends[1], m->x);
     *log_z = FC_NEVER;
     for (int64_t t = T - 1; t >= 0; t--) {
@@ -119,18 +119,18 @@ static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, 
 
 /* --- Posteriors ------------------------------------------------------------------------------ */
 
-/* Where the answers of one sentence go, each of which may be NULL but for the first. */
+/* Outputs for one sentence; each may be NULL except the first. */
 typedef struct {
-    double weight;             /* of what is a probability */
+    double weight;             /* factor of all probabilities */
     double *node[FC_MAX_AXES]; /* [T][S_c] for every axis */
     double *arc[FC_MAX_AXES];  /* [T][arcs] */
-    double *sum[FC_MAX_AXES];  /* [arcs] what is added to */
+    double *sum[FC_MAX_AXES];  /* [arcs] added to */
     double *entropy;           /* of the paths */
     double *begun, *ahead;     /* [T][Q][outer][S] MAX_PLUS: F (x) node, and G */
 } answers;
 
-/* m->row = F (x) G, normalised to probabilities where those are sums, and its norm. 0: what a sum lost
- * matters. */
+/* m->row = F (x) G, normalised to probabilities for sums, and its norm. Returns 0 if a sum lost a
+ * significant term. */
 static inline int cell_posteriors(tensor *m, semiring K, const double *G, double *norm) {
     double top = 0.0;
     for (int64_t j = 0; j < m->full; j++) m->row[j] = times(K, m->x[j], G[j]);
@@ -179,8 +179,8 @@ static inline void project(const tensor *m, semiring K, int64_t t, const answers
         fc_scale(m->axis[c].S, out->weight, out->node[c] + t * m->axis[c].S);
 }
 
-/* sum over cells of F (x) arc (x) G for one arc of an axis, F before its step and G behind it; logs less
- * `top`, or their largest where K is MAX_PLUS. */
+/* sum over cells of F (x) arc (x) G for one arc of an axis, F before its step and G after it; logs
+ * minus `top`, or their largest if K is MAX_PLUS. */
 static inline double arc_mass(const tensor *m, semiring K, const loaded_axis *a, int64_t r,
                               int64_t i, int64_t j, double weight, double top, const double *F,
                               const double *G) {
@@ -328,8 +328,8 @@ static inline double row_entropy(semiring K, int64_t cells, double *row) {
     return sum > 0.0 ? log(sum) - mean / sum : 0.0;
 }
 
-/* H(path) = H(k_0) + sum_t H(k_{t+1} | k_t): what the token behind t adds, given the posteriors of the
- * cells of token t in m->row. Costs a row a cell. */
+/* H(path) = H(k_0) + sum_t H(k_{t+1} | k_t): the term of token t + 1, given the posteriors of the cells
+ * of token t in m->row. Costs a row a cell. */
 static inline double next_entropy(tensor *m, semiring K, int64_t first, int64_t t) {
     double total = 0.0;
     load_arcs(m, K, first + t + 1);
@@ -370,7 +370,7 @@ static inline void copy_cells(const tensor *m, const double *x, double *out) {
         memcpy(out + r * m->S, x + r * m->P, (size_t)m->S * sizeof *out);
 }
 
-/* The forward recursion over a sentence whose suffixes are there: posteriors, or max-marginals. */
+/* The forward recursion over a sentence whose suffixes are known: posteriors, or max-marginals. */
 static inline outcome forward(tensor *m, semiring K, int64_t first, int64_t T, const answers *out) {
     const int64_t cells = m->Q * m->outer * m->S;
     spread_ends(m, K, m->initial, m->ends[0], m->x);
@@ -384,7 +384,7 @@ static inline outcome forward(tensor *m, semiring K, int64_t first, int64_t T, c
         if (out->ahead != NULL) copy_cells(m, m->suffix + t * m->full, out->ahead + t * cells);
         if (out->entropy != NULL && t + 1 < T) *out->entropy += next_entropy(m, K, first, t);
         if (t + 1 == T && out->begun == NULL) break;
-        forget_underflow(); /* what a posterior loses is harmless */
+        forget_underflow(); /* an underflow in a posterior is harmless */
         times_plane(m, K, m->x, m->node + t * m->plane, m->x);
         if (out->begun != NULL) copy_cells(m, m->x, out->begun + t * cells);
         if (t + 1 == T) break;
@@ -400,7 +400,7 @@ static inline outcome forward(tensor *m, semiring K, int64_t first, int64_t T, c
 
 /* --- Either domain ------------------------------------------------------------------------------ */
 
-/* Backward sums in the domain that holds the sentence; *K says which that is. */
+/* Backward sums in the domain that can represent the sentence; *K is that domain. */
 static inline outcome backward_sums(tensor *m, int64_t first, int64_t T, fc_domain domain,
                                     semiring *K, double *log_z) {
     outcome result = LOST;
@@ -421,7 +421,7 @@ static inline void fill_answers(const tensor *m, int64_t T, double value, const 
     }
 }
 
-/* Arcs are added to sums on the way; where that way is lost, they are as they were before it. */
+/* Saves the sums of arcs before the forward pass, or restores them if the pass is lost. */
 static inline void copy_sums(const tensor *m, const answers *out, int back) {
     double *kept = m->before;
     for (int64_t c = 0; c < m->n && !m->single; c++) {
@@ -432,7 +432,7 @@ static inline void copy_sums(const tensor *m, const answers *out, int back) {
     }
 }
 
-/* log Z and posteriors of a sentence in the domain that holds both. */
+/* log Z and posteriors of a sentence in a domain that can represent both. */
 static inline outcome sentence_marginals(tensor *m, int64_t first, int64_t T, fc_domain domain,
                                          double *log_z, const answers *out) {
     semiring K;
@@ -440,8 +440,8 @@ static inline outcome sentence_marginals(tensor *m, int64_t first, int64_t T, fc
     const int may_lose = domain == FC_AUTO && K == SUM_TIMES;
     if (result == DONE && may_lose) copy_sums(m, out, 0);
     if (result == DONE) result = forward(m, K, first, T, out);
-    if (result == LOST && may_lose) { /* on the way forward: backward sums had the other domain */
-        double again; /* log Z stays what fc_machine_log_partition says, to the bit */
+    if (result == LOST && may_lose) { /* lost in the forward pass; the backward sums were linear */
+        double again;                 /* log Z must equal fc_machine_log_partition to the bit */
         copy_sums(m, out, 1);
         result = backward(m, LOG_PLUS, first, T, &again);
         if (result == DONE) result = forward(m, LOG_PLUS, first, T, out);
@@ -450,7 +450,7 @@ static inline outcome sentence_marginals(tensor *m, int64_t first, int64_t T, fc
     return result;
 }
 
-/* First token at which no path is left; T - 1 where only the end is shut. Scores must be loaded. */
+/* First token without a surviving path; T - 1 if only the end is forbidden. Scores must be loaded. */
 static inline int64_t first_dead(tensor *m, int64_t first, int64_t T) {
     load_static(m, MAX_PLUS);
     spread_ends(m, MAX_PLUS, m->initial, m->ends[0], m->x);

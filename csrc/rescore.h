@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A sentence asked again with other potentials at a few tokens: the recursion is taken up where they
- * begin and joined to the known suffix where they end.
+ * Rescores a sentence with other potentials at a few tokens: the recursion restarts at the first of
+ * them and is joined to the known suffix after the last.
  *
  *   Z' = (+) F'_{b+1} (x) G_{b+1},   F' = F up to the first changed token a, then stepped to b + 1
  *
@@ -11,8 +11,8 @@
 
 #include "recursion.h"
 
-/* Forward rows of a sentence, scaled, and the logs of what was divided out before
- * each token (and behind it, of the suffix rows). */
+/* Forward rows of a sentence, scaled, and the logs of their scales before each token, and of the scales
+ * of the suffix rows after it. */
 typedef struct {
     double *forward; /* [T][full] F_t, before token t is read */
     double *before;  /* [T] log scale of F_t */
@@ -21,7 +21,7 @@ typedef struct {
 } trace;
 
 /* Reads token t (its node potentials in `node`) and advances m->x to token t + 1, or past the end;
- * returns the log of what was divided out. */
+ * returns the log of the scale. */
 static inline double read_and_step(tensor *m, semiring K, int64_t first, int64_t t, int64_t T,
                                    const double *node) {
     double scale = 0.0;
@@ -36,7 +36,7 @@ static inline double read_and_step(tensor *m, semiring K, int64_t first, int64_t
     return scale;
 }
 
-/* (+) m->x (x) what follows token t - 1: the suffix of token t, or the ends. */
+/* (+) m->x (x) the suffix of token t, or the ends. */
 static inline double joined(tensor *m, semiring K, int64_t t, int64_t T) {
     if (t < T) {
         for (int64_t j = 0; j < m->full; j++)
@@ -75,7 +75,7 @@ static inline outcome trace_sentence(tensor *m, semiring K, int64_t first, int64
     return K == SUM_TIMES && any_lost(m) ? LOST : DONE;
 }
 
-/* Node potentials of a changed token, as the semiring wants them; returns the shift. */
+/* Node potentials of a changed token, in the form of the semiring; returns the shift. */
 static inline double changed_node(tensor *m, semiring K, const double *row, double *out) {
     memcpy(out, row, (size_t)m->S * sizeof *row);
     fc_fill(m->P - m->S, FC_NEVER, out + m->S);
@@ -108,12 +108,12 @@ static inline double variant_total(tensor *m, semiring K, int64_t first, int64_t
     return fc_value(scale);
 }
 
-/* Totals of the variants from .. to of one sentence; in the log domain where the linear one fails. */
+/* Totals of the variants from .. to of one sentence; in the log domain if the linear one fails. */
 static inline outcome variants(tensor *m, semiring K, int64_t first, int64_t T, trace *w,
                                int64_t from, int64_t to, const int64_t *ptr, const int32_t *token,
                                const double *node, double *total) {
     double whole;
-    int64_t last = -1; /* at which a variant begins to differ */
+    int64_t last = -1; /* last token at which a variant begins to differ */
     for (int64_t c = from; c < to; c++)
         if (ptr[c] < ptr[c + 1] && token[ptr[c]] > last) last = token[ptr[c]];
     outcome result = trace_sentence(m, K, first, T, last, w, &whole);

@@ -5,14 +5,14 @@
  *   sums    y_j = r sum_i x_i  +  sum over arcs of (w_ij - r) x_i
  *   maxima  y_j = max(max over arcs of w_ij + x_i,  r + the largest x_i without an arc into j)
  *
- * Cells lie in rows of W, a multiple of FC_LANES, and go together by so many: an arc costs one
- * multiplication, or one addition and one maximum, for all of them. Rows of the last axis, whose states
- * lie side by side, are turned first.
+ * Cells are stored in rows of W, a multiple of FC_LANES, and processed FC_LANES at a time: an arc costs
+ * one multiplication, or one addition and one maximum, for a whole register. Rows of the last axis,
+ * whose states are contiguous, are transposed first.
  *
- * Where w_ij < r, the two sums may cancel. A cell below CANCELLED of the first sum is summed without a
- * subtraction: its heaviest predecessors are taken out of the first sum, and where that does not help,
- * it is summed anew. The largest x_i without an arc is looked for from the largest x on; mostly that
- * is it. What a lane is comes from that lane alone: no answer depends on what goes beside it. */
+ * Where w_ij < r, the two sums may cancel. A cell below CANCELLED of the first sum is computed without
+ * a subtraction: its heaviest predecessors are taken out of the first sum; if that does not help, it is
+ * summed again. The search for the largest x_i without an arc begins at the largest x, which usually
+ * has no arc. Each lane is computed from that lane only: no result depends on its neighbours. */
 #ifndef FSTCRF_REST_H
 #define FSTCRF_REST_H
 
@@ -20,10 +20,10 @@
 
 #define LANE_REGS (FC_LANES / REG)
 #define CANCELLED 0x1p-10
-#define RANKS 6 /* places of a row that are sought in lanes */
+#define RANKS 6 /* places of a row to search in lanes */
 #define FAR_BELOW 600.0
 
-/* Arcs by the state that they are summed in, and where those of a state of the other side lie. */
+/* Arcs grouped by the state that they are summed in, with an index by the state at the other end. */
 typedef struct {
     int64_t S;
     double rest;
@@ -55,7 +55,7 @@ static inline spokes spokes_into(const loaded_axis *a, int forward) {
     return forward ? into : out;
 }
 
-/* Whether row j has state i, and where: -1. */
+/* The position of state i in row j; -1: not in the row. */
 static inline int64_t spoke_of(const spokes *s, int64_t j, int64_t i) {
     int64_t low = s->row[j], high = s->row[j + 1];
     while (low < high) {
@@ -71,7 +71,7 @@ static inline int64_t spoke_of(const spokes *s, int64_t j, int64_t i) {
 
 /* --- The largest cells of lanes ---------------------------------------------------------------- */
 
-/* The next largest of each lane behind (top, best): of equals, the first. */
+/* The next largest of each lane after (top, best), the first of equal ones. */
 static inline void next_rank(int64_t S, int64_t W, const double *x, const double *top,
                              const int64_t *best, double *next, int64_t *at) {
     for (int g = 0; g < LANE_REGS; g++) {
@@ -91,7 +91,7 @@ static inline void next_rank(int64_t S, int64_t W, const double *x, const double
     }
 }
 
-/* The largest of each lane, and where it is first; -1: nowhere. */
+/* The largest of each lane, and its first position; -1: all are -inf. */
 static inline void first_rank(int64_t S, int64_t W, const double *x, double *top, int64_t *at) {
     for (int g = 0; g < LANE_REGS; g++) {
         reg most = (reg){0} + FC_NEVER;
@@ -107,7 +107,7 @@ static inline void first_rank(int64_t S, int64_t W, const double *x, double *top
     }
 }
 
-/* The first few places of each lane, sought when they are asked for. */
+/* The first few places of each lane, computed on demand. */
 typedef struct {
     int64_t known;
     double top[RANKS][FC_LANES];
@@ -125,7 +125,7 @@ static __attribute__((noinline)) void rank_next(ranking *r, int64_t S, int64_t W
 
 /* --- Sums -------------------------------------------------------------------------------------- */
 
-/* The heaviest predecessors of each lane, and what the others come to. */
+/* The heaviest predecessors of each lane, and the sum of the others. */
 typedef struct {
     ranking heavy;
     double others[FC_LANES];
@@ -188,7 +188,7 @@ static inline void plain_cells(const spokes *s, int64_t j, int64_t W, const doub
     for (int g = 0; g < LANE_REGS; g++) ((reg *)y)[g] = listed[g] + s->rest * others[g];
 }
 
-/* Cells of row j that have cancelled. */
+/* Sums the cancelled cells of row j again. */
 static __attribute__((noinline)) void sum_again(const spokes *s, int64_t j, int64_t W,
                                                 const double *x, const double *floor, heaviest *h,
                                                 double *y) {
@@ -205,7 +205,6 @@ static __attribute__((noinline)) void sum_again(const spokes *s, int64_t j, int6
     }
 }
 
-/* Sums of FC_LANES lanes over all states. */
 static inline void lane_totals(int64_t S, int64_t W, const double *x, double *total) {
     for (int g = 0; g < LANE_REGS; g++) {
         reg even = {0}, odd = {0};
@@ -272,7 +271,7 @@ static __attribute__((noinline)) void rest_sums(const spokes *s, int64_t W, cons
 
 /* --- Maxima ------------------------------------------------------------------------------------ */
 
-/* Cells whose other pairs are not the largest of their lane, and what they are. */
+/* Cells for which the other pairs' maximum is not the largest of their lane, and their maxima. */
 typedef struct {
     int32_t *row, *lane; /* [S * FC_LANES] */
     double *value;
@@ -303,7 +302,7 @@ static __attribute__((noinline)) double largest_other(const spokes *s, int64_t j
     return top;
 }
 
-/* Cells whose largest x has an arc that is worse than the rest: their number. */
+/* Cells whose largest x has an arc worse than the rest: returns their number. */
 static inline int64_t other_maxima(const spokes *s, int64_t W, const double *x, ranking *r,
                                    const double *y, const others_list *list) {
     int64_t n = 0;
@@ -332,7 +331,7 @@ static inline int64_t other_maxima(const spokes *s, int64_t W, const double *x, 
     return n;
 }
 
-/* FC_LANES lanes; r: what is largest in x. */
+/* FC_LANES lanes; r: the largest cells of x. */
 static inline void lane_maxima(const spokes *s, int64_t W, const double *x, double *y,
                                const others_list *list, ranking *r) {
     r->known = 0;
@@ -409,7 +408,6 @@ static __attribute__((noinline)) void rest_exps(const spokes *s, int64_t W, cons
 
 typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 
-/* Four rows of four numbers, turned. */
 FC_INLINE void turn_four(four a, four b, four c, four d, double *to, int64_t stride) {
     const four ab = __builtin_shufflevector(a, b, 0, 4, 2, 6),
                AB = __builtin_shufflevector(a, b, 1, 5, 3, 7),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sparse rows times a table of padded rows: potentials, and gradients through the transposed
- * design. The next row is asked for while this one is added: rows are scattered over the table, and
- * waiting for memory is most of the cost. */
+ * Sparse rows times a table of padded rows: potentials, and gradients through the transposed design.
+ * The next row is prefetched while this one is added: rows are scattered over the table, and cache
+ * misses are most of the cost. */
 
 #include "checks.h"
 #include "vec.h"
@@ -43,7 +43,6 @@ fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, cons
     return FC_OK;
 }
 
-/* Asks for the cells of a row whose sums come soon. */
 FC_INLINE void ask_for_cells(int64_t W, int64_t begin, int64_t end, const int32_t *index,
                              int64_t from, int64_t to, const int32_t *slot, const double *table) {
     for (int64_t k = begin; k < end && k < begin + AHEAD; k++)
@@ -94,7 +93,7 @@ fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const
         if (token[k] < 0 || token[k] >= N || slot[k] < 0 || slot[k] >= W) return FC_EINVAL;
     }
     for (int64_t k = 0; k < K; k++) {
-        if (k + 1 < K) /* the next token's row of places, where this one's are read */
+        if (k + 1 < K) /* prefetch the next token's places while this token's are read */
             for (int64_t e = indptr[token[k + 1]]; e < indptr[token[k + 1] + 1]; e++)
                 __builtin_prefetch(place + index[e] * W + slot[k + 1]);
         for (int64_t e = indptr[token[k]]; e < indptr[token[k] + 1]; e++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a Gibbs sampler stands: the labels of a document, as one path of a dense machine for each
- * sentence. Scores of paths, and what they would be with another label at one token. */
+ * State of a Gibbs sampler: the labels of a document, as one path of a dense machine for each sentence.
+ * Computes scores of paths, and their change if one token gets another label. */
 #ifndef FSTCRF_SAMPLER_H
 #define FSTCRF_SAMPLER_H
 
@@ -9,7 +9,7 @@
 #include "vec.h"
 
 typedef struct {
-    const fc_machine *machine; /* of one dense axis, with one row of node potentials a token */
+    const fc_machine *machine; /* one dense axis, one row of node potentials a token */
     const fc_axis *axis;
     const double *node; /* [N][S] */
     const fc_batch *batch;
@@ -30,7 +30,6 @@ typedef struct {
 
 /* --- Scratch --------------------------------------------------------------------------------- */
 
-/* Doubles that a sampler needs. */
 static inline int64_t sampler_room(const fc_machine *machine, const fc_labelling *lab,
                                    int64_t longest) {
     const int64_t P = fc_padded(machine->S);
@@ -52,7 +51,7 @@ static inline void sampler_lay_out(sampler *g, double *work) {
     g->old = (int32_t *)(g->turned + S * S);
 }
 
-/* Whether states are labels, and each follows from its label wherever there is a step to it. */
+/* Whether states are labels, and the state after each step follows from the label. */
 static inline int states_are_labels(const sampler *g) {
     const int64_t S = g->machine->S, L = g->lab->L;
     if (g->axis->moving || S != L) return 0;
@@ -65,7 +64,7 @@ static inline int states_are_labels(const sampler *g) {
     return 1;
 }
 
-/* Arcs that leave a label side by side, where states are labels. */
+/* Transposes the arcs, so that the arcs from a label are contiguous, if states are labels. */
 static inline void turn_arcs(sampler *g) {
     const fc_machine *machine = g->machine;
     const int64_t S = machine->S;
@@ -93,8 +92,8 @@ static inline double path_score(const sampler *g, int64_t first, int64_t end) {
 
 /* --- Another label at one token -------------------------------------------------------------- */
 
-/* Its score less that of what is there; -inf: no such path. States behind t follow from the labels,
- * up to where they are what they were. */
+/* Score with the new label minus the present score; -inf: no such path. States after t follow from the
+ * labels, up to the first that is unchanged. */
 static inline double difference(const sampler *g, int64_t first, int64_t end, int64_t t,
                                 int32_t label) {
     const fc_machine *machine = g->machine;
@@ -121,7 +120,7 @@ static inline double difference(const sampler *g, int64_t first, int64_t end, in
     return total;
 }
 
-/* The same where states are labels and nothing moves behind t: local[c] for all labels. */
+/* The same if states are labels and no later state changes: local[c] for all labels. */
 static inline void direct_differences(const sampler *g, int64_t first, int64_t end, int64_t t,
                                       int32_t now) {
     const int64_t S = g->machine->S, L = g->lab->L;
@@ -136,7 +135,7 @@ static inline void direct_differences(const sampler *g, int64_t first, int64_t e
     local[now] = 0.0;
 }
 
-/* local[c]: the graph's score with label c at token t, less that of what it has. */
+/* local[c]: the graph's score with label c at token t, minus its score with the present label. */
 static inline void differences(const sampler *g, int64_t first, int64_t end, int64_t t,
                                int32_t now) {
     if (g->direct) {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Paths out of a machine, when the backward scores of every token are known: the best one, the n best
- * and samples. All are walks from the first token to the last; a *row* holds, for every joint state of
- * the next token, the weight of going there times that of the best (or of all) ways to go on:
+ * and samples. All are walks from the first token to the last. A *row* holds, for every joint state of
+ * the next token, the weight of the step to it times the weight of its best continuation (or of all
+ * continuations):
  *
  *   row[k'] = arc[k -> k'] (x) suffix[t][q][k']          row[k'] = initial (x) suffix[0] at the first
  *
- * The maximum of a row is the score of the best completion, so a best-first search that knows it never
- * takes a state in vain: the queue holds, for each token of each path found, the best deviation not yet
- * taken; when it is taken, its own next sibling replaces it. */
+ * The maximum of a row is the score of the best completion, so best-first search never takes a useless
+ * state. The queue holds, for each token of each path found, the best deviation not yet taken; when it
+ * is taken, its next sibling replaces it. */
 #ifndef FSTCRF_SEARCH_H
 #define FSTCRF_SEARCH_H
 
 #include "advance.h"
 #include "heap.h"
 
-/* Weights of the arcs that leave state i under a context, as a row of S. Where scores are compared they
- * are read where they lie, whatever token is loaded; what is summed is shifted, and must have been
- * loaded. */
+/* Weights of the arcs that leave state i under a context, as a row of S. For comparisons, scores are
+ * read in place, whatever token is loaded; for sums they are shifted, and must have been loaded. */
 static inline const double *arc_row(const tensor *m, semiring K, const loaded_axis *a,
                                     int64_t token, int64_t context, int64_t i, double *scratch) {
     const fc_axis *axis = a->axis;
@@ -61,7 +61,6 @@ static inline const double *lead_row(const tensor *m, semiring K, int64_t token,
     return now;
 }
 
-/* The row of a joint state, [plane]. */
 static inline void successor_row(const tensor *m, semiring K, int64_t token, int64_t state,
                                  const double *suffix, double *row) {
     const loaded_axis *a = &m->axis[m->n - 1];
@@ -82,7 +81,6 @@ static inline void successor_row(const tensor *m, semiring K, int64_t token, int
     }
 }
 
-/* The row of the beginning, [Q][plane]. */
 static inline void first_row(const tensor *m, semiring K, double *row) {
     spread_ends(m, K, m->initial, m->ends[0], row);
     for (int64_t j = 0; j < m->full; j++) row[j] = times(K, row[j], m->suffix[j]);
@@ -99,14 +97,14 @@ static inline int64_t next_state(const tensor *m, int64_t q, int64_t cell) {
     return -1;
 }
 
-/* Divisions are as dear as a whole row: one axis needs none. */
+/* Divisions cost as much as a whole row: one axis needs no divisions. */
 static inline int32_t joint_state(const tensor *m, int64_t cell) {
     if (m->n == 1) return (int32_t)cell;
     return (int32_t)(cell / m->P * m->S + cell % m->P);
 }
 
-/* First of n numbers that equals `value`, or -1. Where it lies cannot be foreseen: no branches within
- * 64 of them. */
+/* First of n numbers that equals `value`, or -1. The position is unpredictable: no branches within 64
+ * numbers. */
 static inline int64_t first_equal(int64_t n, const double *x, double value) {
     for (int64_t start = 0; start < n; start += 64) {
         const int64_t end = n - start < 64 ? n - start : 64;
@@ -118,7 +116,7 @@ static inline int64_t first_equal(int64_t n, const double *x, double value) {
     return -1;
 }
 
-/* First best of n cells of x + y, and its value; -1 where there is none. */
+/* First best of n cells of x + y, and its value; -1 if all are -inf. */
 static inline int64_t first_best(int64_t n, const double *x, const double *y, double *top) {
     reg best = (reg){0} + FC_NEVER;
     for (int64_t j = 0; j < n; j += REG)
@@ -136,7 +134,7 @@ static inline int64_t first_best(int64_t n, const double *x, const double *y, do
     return -1;
 }
 
-/* A single dense axis whose arcs are loaded, the same at every token. */
+/* Whether the machine has a single dense axis whose loaded arcs are the same at every token. */
 static inline int table_at_hand(const tensor *m) {
     return m->single && m->axis[0].dense && !m->axis[0].full && !m->axis[0].axis->moving;
 }
@@ -157,13 +155,13 @@ static inline int64_t row_into(const tensor *m, semiring K, int64_t first, int64
     return m->plane;
 }
 
-/* Goes to a cell of the row into token t. */
+/* Moves to a cell of the row into token t. */
 static inline void step_to(const tensor *m, int64_t t, int64_t cell, int32_t *path, int32_t *q) {
     const int64_t from = t > 0 ? q[t - 1] : m->Q == 1 ? 0 : cell / m->plane;
     const int64_t place = t > 0 ? cell : cell - from * m->plane;
     path[t] = joint_state(m, place);
     const int64_t to = next_state(m, from, place);
-    q[t] = to < 0 ? 0 : (int32_t)to; /* refused only where scores have changed meanwhile */
+    q[t] = to < 0 ? 0 : (int32_t)to; /* rejected only if scores have changed meanwhile */
 }
 
 /* The same for a single dense axis whose arcs are loaded. */
@@ -189,7 +187,7 @@ static inline double walk_best(const tensor *m, int64_t first, int64_t T, int32_
         const double top = fc_max(cells, m->row);
         if (t == 0) score = top;
         const int64_t cell = top > FC_NEVER ? first_equal(cells, m->row, top) : -1;
-        if (cell < 0) { /* no path, or scores that have changed meanwhile */
+        if (cell < 0) { /* no path, or scores have changed meanwhile */
             for (; t < T; t++) path[t] = -1;
             break;
         }
@@ -200,7 +198,7 @@ static inline double walk_best(const tensor *m, int64_t first, int64_t T, int32_
 
 /* --- n best ---------------------------------------------------------------------------------- */
 
-/* A deviation: the first t states of a path that was found, then `cell`, then the best completion. */
+/* A deviation: the first t states of a known path, then `cell`, then the best completion. */
 typedef struct {
     double priority; /* score of the whole path */
     double value;    /* its cell's entry in the row */
@@ -208,7 +206,7 @@ typedef struct {
     int32_t path, t;
 } deviation;
 
-/* The two best cells of a row, which paths pass again and again. */
+/* The two best cells of a row, cached because many paths pass through it. */
 typedef struct {
     double top, second;
     int32_t cell, other;
@@ -221,19 +219,19 @@ typedef struct {
     int64_t size;
     int32_t *q; /* [n][longest] residual states of the paths found */
     int64_t longest;
-    const int32_t *paths; /* those found, of this sentence: path k at paths + k * N */
+    const int32_t *paths; /* known paths of this sentence: path k at paths + k * N */
     int64_t N;
-    choice *choices; /* [longest][joint states], or NULL where those are too many */
+    choice *choices; /* [longest][joint states], or NULL if they are too many */
     int64_t stamp;
-    double floor;  /* paths behind the first are wanted where they score more */
-    double within; /* ... and are no more than this below it */
+    double floor;  /* paths after the first must score more than this */
+    double within; /* ... and be at most this far below the first */
 } queue;
 
-/* Choices that are kept: none where they would take more memory than the search. */
+/* Largest number of cached choices: more would take more memory than the search. */
 #define MOST_CHOICES 500000
 
-/* Lays a queue for n paths of sentences of up to `longest` tokens out over scratch; returns the doubles
- * it takes. A deviation is four of them, a residual state half a one, a choice four. */
+/* Lays out a queue for n paths of sentences of up to `longest` tokens; returns its size in doubles. A
+ * deviation takes four doubles, a residual state half a one, a choice four. */
 static inline int64_t lay_out_queue(queue *h, const tensor *m, int64_t n, int64_t longest,
                                     double *scratch) {
     const int64_t rows = longest * m->Q * m->outer * m->S, room = n * (longest + 1) + 1;
@@ -253,8 +251,8 @@ static inline int32_t state_at(const queue *h, const deviation *d, int64_t t) {
     return joint_state(h->m, d->t > 0 ? d->cell : d->cell % h->m->plane);
 }
 
-/* Better first; of equals, the smaller state at the first token where they differ, which lies at or
- * before the first deviation of the two. */
+/* Better first; ties: the smaller state at the first token where they differ, which is at or before the
+ * first deviation of the two. */
 static inline int before(const queue *h, const deviation *a, const deviation *b) {
     if (a->priority != b->priority) return a->priority > b->priority;
     const int64_t last = a->t < b->t ? a->t : b->t;
@@ -273,7 +271,7 @@ static inline void push(queue *h, deviation d) {
 
 static inline deviation pop(queue *h) { return deviations_pop(h, h->heap, &h->size); }
 
-/* Queues the best cell of m->row; `base` is what a cell's value lacks to the path's score. */
+/* Queues the best cell of m->row; the path's score is `base` + the cell's value. */
 static inline int64_t queue_best(const tensor *m, queue *h, int64_t cells, double base,
                                  int64_t path, int64_t t) {
     const double value = fc_max(cells, m->row);
@@ -288,7 +286,7 @@ static inline int64_t queue_best(const tensor *m, queue *h, int64_t cells, doubl
     return cell;
 }
 
-/* Takes out of m->row what comes before a deviation or is it. */
+/* Removes from m->row a deviation and all cells before it in order. */
 static inline void drop_taken(const tensor *m, int64_t cells, const deviation *d) {
     const double value = d->value;
     for (int64_t j = 0; j < cells; j++) m->row[j] = m->row[j] > value ? FC_NEVER : m->row[j];
@@ -306,7 +304,7 @@ static inline void find_choice(const tensor *m, int64_t cells, choice *c) {
     c->other = c->second == FC_NEVER ? -1 : (int32_t)first_equal(cells, m->row, c->second);
 }
 
-/* The two best cells of the row into token t of a path; `spare` where they are not kept. */
+/* The two best cells of the row into token t of a path; in `spare` if there is no cache. */
 static inline const choice *best_two(const tensor *m, queue *h, int64_t first, int64_t t,
                                      const int32_t *path, const int32_t *q, choice *spare) {
     choice *c = spare;
@@ -320,8 +318,8 @@ static inline const choice *best_two(const tensor *m, queue *h, int64_t first, i
     return c;
 }
 
-/* Goes on from token t along the best completion, and queues the second best of every row, unless
- * this is the last path that is wanted. */
+/* Continues from token t along the best completion, and queues the second best of every row, unless
+ * this is the last path. */
 static inline void walk_on(const tensor *m, queue *h, int64_t first, int64_t T, int64_t t,
                            double score, int64_t number, int last, int32_t *path) {
     int32_t *q = h->q + number * h->longest;
@@ -340,7 +338,7 @@ static inline void walk_on(const tensor *m, queue *h, int64_t first, int64_t T, 
 }
 
 /* The n best paths of a sentence, those after the first above h->floor; path k at paths + k * N.
- * Returns how many there are. */
+ * Returns their number. */
 static inline int64_t walk_nbest(const tensor *m, queue *h, int64_t first, int64_t T, int64_t n,
                                  int64_t N, int32_t *paths, double *score) {
     h->size = 0;
@@ -349,7 +347,7 @@ static inline int64_t walk_nbest(const tensor *m, queue *h, int64_t first, int64
     h->N = N;
     const int64_t cells = row_into(m, MAX_PLUS, first, 0, NULL, NULL, m->row);
     const double floor = h->floor;
-    h->floor = FC_NEVER; /* the best path is always wanted */
+    h->floor = FC_NEVER; /* the best path is always returned */
     queue_best(m, h, cells, 0.0, 0, 0);
     const double least = h->size > 0 ? h->heap[0].priority - h->within : floor;
     h->floor = least > floor ? least : floor;
@@ -367,7 +365,7 @@ static inline int64_t walk_nbest(const tensor *m, queue *h, int64_t first, int64
             drop_taken(m, width, &d);
             queue_best(m, h, width, d.priority - d.value, found, d.t);
         }
-        /* Rounding may put a path a last bit above the one before it. */
+        /* Rounding may make a path one bit better than the previous one. */
         score[found] = found > 0 && d.priority > score[found - 1] ? score[found - 1] : d.priority;
         step_to(m, d.t, d.cell, path, q);
         walk_on(m, h, first, T, d.t + 1, d.priority, found, found + 1 == n, path);
@@ -393,8 +391,8 @@ static inline int64_t drawn(int64_t cells, const double *row, double u) {
     return last;
 }
 
-/* One more token of a sample, from suffixes that are sums (LOG_PLUS: logs of sums); the arcs into it are
- * loaded. The residual state goes on with it. */
+/* Draws one more token of a sample, from suffixes that are sums (LOG_PLUS: logs of sums); the arcs into
+ * it are loaded. Updates the residual state. */
 static inline int draw_step(const tensor *m, semiring K, int64_t first, int64_t t, double u,
                             int32_t *path, int32_t *residual) {
     int64_t cells = m->full, from = t > 0 ? *residual : 0;
@@ -416,7 +414,7 @@ static inline int draw_step(const tensor *m, semiring K, int64_t first, int64_t 
     const int64_t place = t > 0 ? cell : cell - from * m->plane;
     path[t] = joint_state(m, place);
     const int64_t to = next_state(m, from, place);
-    *residual = to < 0 ? 0 : (int32_t)to; /* refused only where scores have changed meanwhile */
+    *residual = to < 0 ? 0 : (int32_t)to; /* rejected only if scores have changed meanwhile */
     return 1;
 }
 

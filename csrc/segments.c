@@ -6,17 +6,18 @@
  *   U_s       = F'_{s-1} along the arcs that open a span        (at the beginning: initial)
  *   U_{t+1}   = U'_t along the arcs that carry one
  *   C_t       = G_{t+1} back along the arcs that do not carry   (at the end: final)
- *   P(s .. t open) = U_t (x) G_t / Z      P(s .. t) = U'_t (x) C_t / Z    cells where a span may end
+ *   P(s .. t open) = U_t (x) G_t / Z      P(s .. t) = U'_t (x) C_t / Z    in cells in which a span may
+ *                                         end
  *
- * Spans that are open at a token exclude each other, so at most 1/p of them have the probability p. They
- * are followed in lanes, see lanes.h. */
+ * Spans that are open at a token exclude each other, so at most 1/p of them have the probability p.
+ * They are processed in lanes, see lanes.h. */
 
 #include "checks.h"
 #include "lanes.h"
 
 /* --- Along a sentence ------------------------------------------------------------------------ */
 
-/* F (x) G summed up, its log in the log domain; m->row has the shares of the cells. 0: lost. */
+/* Sum of F (x) G, its log in the log domain; m->row has the shares of the cells. 0: lost. */
 static int share_out(tensor *m, semiring K, const double *F, const double *G, double *mass) {
     double top = 0.0;
     for (int64_t j = 0; j < m->full; j++) m->row[j] = times(K, F[j], G[j]);
@@ -32,8 +33,8 @@ static int share_out(tensor *m, semiring K, const double *F, const double *G, do
     return 1;
 }
 
-/* Whether a span may begin at token t and be of interest: s->likely says of which types. m->row has the
- * shares of the cells. */
+/* Whether a relevant span may begin at token t: s->likely marks its types. m->row has the shares of the
+ * cells. */
 static int may_begin(follower *s, const fc_segment_search *f, const tensor *m, int64_t t) {
     int any = 0;
     if (f->mode == FC_ASKED) {
@@ -60,7 +61,7 @@ static void open_lane(follower *s, int64_t k, int64_t t, int64_t next, int64_t s
     s->stop[place] = stop;
 }
 
-/* Opens a lane for what begins at token t, where more than the floor begins. */
+/* Opens a lane for the spans that begin at token t, if their probability exceeds the floor. */
 FC_INLINE void open_above_in(follower *s, semiring K, double floor, int64_t t,
                              const double *restrict G, double mass) {
     const double share = 1.0 / mass;
@@ -97,7 +98,7 @@ static void open_asked(follower *s, const fc_segment_search *f, int64_t t) {
     }
 }
 
-/* All that is open is one lane: spans are counted, not told apart. */
+/* Adds all open spans of a type in one lane: they are counted, not distinguished. */
 static void open_merged(follower *s, semiring K) {
     for (int64_t k = 0; k < s->labels->types; k++) {
         double *x = s->x + s->base[k] * s->W;
@@ -111,7 +112,6 @@ static void open_merged(follower *s, semiring K) {
     }
 }
 
-/* Opens what begins at token t. */
 static void open_spans(follower *s, semiring K, const fc_segment_search *f, int64_t t,
                        const double *G, double mass) {
     if (f->mode == FC_ABOVE) {
@@ -123,7 +123,7 @@ static void open_spans(follower *s, semiring K, const fc_segment_search *f, int6
     }
 }
 
-/* Whether spans are open, and any of those counts that end before token `end`. */
+/* Whether spans are open, and for given spans whether one ends before token `end`. */
 static int may_end(const follower *s, const fc_segment_search *f, int64_t end) {
     int open = 0, counts = f->mode != FC_ASKED;
     for (int64_t k = 0; k < s->labels->types; k++) {
@@ -136,7 +136,7 @@ static int may_end(const follower *s, const fc_segment_search *f, int64_t end) {
 
 static inline double at_most_one(double p) { return p > 1.0 ? 1.0 : p; }
 
-/* Writes down the spans of a type that end before token `end`: their shares are in s->value. */
+/* Writes the spans of a type that end before token `end`: their shares are in s->value. */
 static fc_status write_spans(follower *s, fc_segment_search *f, int64_t k, int64_t end) {
     for (int64_t l = 0; l < s->open[k]; l++) {
         const int64_t place = k * s->W + l;
@@ -182,7 +182,7 @@ static void first_spans(follower *s, const tensor *m, semiring K) {
     }
 }
 
-/* F' from F; returns what the row was scaled with. */
+/* F' from F; returns the scale of the row. */
 static double read_row(tensor *m, semiring K, const double *node) {
     times_plane(m, K, m->x, node, m->x);
     move_residual(m, K);
@@ -194,7 +194,7 @@ static double read_row(tensor *m, semiring K, const double *node) {
     return 1.0 / sum;
 }
 
-/* The last token of a sentence: what is open ends with it. */
+/* The last token of a sentence: all open spans end there. */
 static fc_status end_sentence(follower *s, tensor *m, semiring K, fc_segment_search *f, int64_t T,
                               const double *node, double scale) {
     double mass;
@@ -211,28 +211,28 @@ static fc_status end_sentence(follower *s, tensor *m, semiring K, fc_segment_sea
     return FC_OK;
 }
 
-/* Between two tokens. */
+/* State between two tokens. */
 typedef struct {
-    int64_t t;          /* number of the second one */
-    const double *node; /* potentials of the first one, and what F was scaled with there */
+    int64_t t;          /* position of the second one */
+    const double *node; /* potentials of the first one, and the scale of F there */
     double scale;
-    const double *before; /* suffix of the first one, and one through its F (x) G */
+    const double *before; /* suffix of the first one, and 1 / its F (x) G */
     double passing;
-    const double *G; /* suffix of the second one, its F (x) G, and one through it */
+    const double *G; /* suffix of the second one, its F (x) G, and 1 / it */
     double mass, share;
     int ends;            /* spans may end between them */
-    const double *close; /* what ends there, unless the machine is plain */
+    const double *close; /* weights of spans that end there, unless the machine is plain */
 } between;
 
 /* --- One axis, linear, no residual automaton ------------------------------------------------------
  *
- * Reading, stepping and weighing are one linear map of a type's few states. What ends or begins between
- * two tokens is what passes there less what is carried:
+ * Reading, stepping and weighing are one linear map of a type's few states. The share that ends or
+ * begins between two tokens is the total minus the carried share:
  *
  *   ends in i     U_t[i] (G_t[i] / mass_t - sum over carrying arcs i -> j)
  *   begins in j   F_{t+1}[j] - sum over carrying arcs i -> j of F'_t[i]
  *
- * Where most is carried the difference would be rounding, and the other arcs are summed up. */
+ * If most is carried, the difference would be rounding error, and the other arcs are summed instead. */
 #define MOST 0.5
 
 static int is_plain(const tensor *m, semiring K) {
@@ -298,7 +298,7 @@ static void begin_plain(follower *s, const tensor *m, const double *read, const 
     }
 }
 
-/* s->along, s->on, s->shut: what arcs carry, and the shares of what goes on and what ends. */
+/* s->along, s->on, s->shut: weights of carrying arcs, and shares that continue and that end. */
 static void weigh_plain(follower *s, const tensor *m, int64_t k, const between *w) {
     const double *restrict weight = plain_weights(m), *restrict G = w->G;
     const int64_t first = s->base[k], size = s->count[k], *restrict cell = s->cell + first;
@@ -321,7 +321,7 @@ static void weigh_plain(follower *s, const tensor *m, int64_t k, const between *
 
 typedef double eight __attribute__((vector_size(8 * FC_LANES), aligned(8), may_alias));
 
-/* s->value, s->mass: the shares of what ends and of what goes on. */
+/* s->value, s->mass: shares of the spans that end and of the spans that continue. */
 static void carry_plain(follower *s, const tensor *m, int64_t k, const between *w) {
     const int64_t first = s->base[k], size = s->count[k], W = s->W;
     const int64_t *restrict into = s->into + first, *restrict from = s->from;
@@ -349,7 +349,8 @@ static void carry_plain(follower *s, const tensor *m, int64_t k, const between *
 
 /* --- Any machine ------------------------------------------------------------------------------- */
 
-/* The same for any machine; lanes end where they were, or in the scratch, as axes are odd or even. */
+/* The same for any machine; afterwards lanes are in s->x, which is the scratch if the number of axes is
+   odd. */
 static void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const between *w) {
     double *const x = s->x, *const y = s->y;
     read_lanes(s, m, K, k, w->node, w->scale);
@@ -363,7 +364,6 @@ static void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const
     s->y = y;
 }
 
-/* All open spans go from token to token. */
 static fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_search *f,
                        const between *w) {
     const int plain = is_plain(m, K);
@@ -385,7 +385,7 @@ static fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_sear
     return FC_OK;
 }
 
-/* From token t, which is read, to the next one, of which G is known. */
+/* From token t, which has been read, to the next one, whose G is known. */
 static fc_status next_token(follower *s, tensor *m, semiring K, fc_segment_search *f, int64_t token,
                             between *w) {
     const size_t bytes = (size_t)m->full * sizeof *m->x;
@@ -417,7 +417,6 @@ static fc_status next_token(follower *s, tensor *m, semiring K, fc_segment_searc
     return FC_OK;
 }
 
-/* F and the lanes go where the next block finds them. */
 static void keep_for_next(follower *s, const tensor *m) {
     memcpy(s->before, m->x, (size_t)m->full * sizeof *m->x);
     if (s->x == s->kept) return;
@@ -426,7 +425,7 @@ static void keep_for_next(follower *s, const tensor *m) {
             memcpy(s->kept + i * s->W, s->x + i * s->W, (size_t)s->open[k] * sizeof *s->x);
 }
 
-/* F of the first token, its F (x) G, and what is open there. */
+/* F of the first token, its F (x) G, and the spans open there. */
 static fc_status enter_block(follower *s, tensor *m, semiring K, const fc_block *b,
                              const fc_segment_search *f, double *mass) {
     if (!is_plain(m, K)) part_weights(s, m, K);
@@ -445,14 +444,14 @@ static fc_status enter_block(follower *s, tensor *m, semiring K, const fc_block 
     return FC_OK;
 }
 
-/* The block's tokens, whose suffixes are there. */
+/* The block's tokens, whose suffixes are known. */
 static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
                         fc_segment_search *f) {
     double mass = 0.0;
     fc_status status = enter_block(s, m, K, b, f, &mass);
     for (int64_t i = 0; status == FC_OK && i < b->n; i++) {
         const double *node = m->node + i * m->plane, *G = m->suffix + i * m->full;
-        forget_underflow(); /* what a lane loses is harmless */
+        forget_underflow(); /* an underflow in a lane is harmless */
         const double scale = read_row(m, K, node);
         if (i + 1 == b->n && sentence_ends(b))
             return end_sentence(s, m, K, f, b->t + b->n, node, scale);
@@ -482,13 +481,13 @@ static void prepare(follower *s, tensor *m, const fc_machine *machine, const fc_
 
 /* --- Entry points --------------------------------------------------------------------------------- */
 
-/* What an arc does does not agree with the types of its ends. */
+/* Whether the kind of an arc contradicts the types of its ends. */
 FC_INLINE int arc_odd(int32_t kind, int32_t from, int32_t to) {
     return (kind > FC_CARRIES) | ((kind == FC_OPENS) & (to < 0)) |
            ((kind == FC_CARRIES) & ((from < 0) | (from != to)));
 }
 
-/* Types of the ends of arcs agree with what the arcs do, and every type has a state. */
+/* Whether the kinds of arcs agree with the types of their ends, and every type has a state. */
 static int segments_ok(const fc_machine *machine, const fc_segments *g) {
     if (g->axis < 0 || g->axis >= machine->axes || g->types < 1) return 0;
     const fc_axis *a = &machine->axis[g->axis];
@@ -555,7 +554,6 @@ fc_status fc_block_segments(const fc_machine *machine, const fc_block *b, const 
     return status;
 }
 
-/* One sentence of a batch, whole. */
 static fc_status whole_sentence(follower *s, tensor *m, semiring K, const fc_block *b,
                                 fc_segment_search *f, double *log_z) {
     fc_total total = {0};

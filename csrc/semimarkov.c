@@ -2,18 +2,19 @@
  *
  * Semi-Markov chains. With S the scores of segments, and labels l as lanes,
  *
- *   alpha_t[l]  of what ends before token t with l      gamma_t[l]  of what may be followed by l there
- *   beta_t[l]   of what begins with l at token t        after_t[l]  of what follows l there
+ *   alpha_t[l]  segments that end before token t with l     gamma_t[l]  pasts that label l may follow
+ *                                                           there
+ *   beta_t[l]   segments that begin with l at token t       after_t[l]  futures that may follow l there
  *
  *   alpha_e = sum over d of  gamma_{e - d} + S[e - d, d]    gamma_t = alpha_t along the pairs
  *   beta_s  = sum over d of  S[s, d] + after_{s + d}        after_t = beta_t along the pairs
  *
- * A segment that is longer than its label's longest is a head of that length, open at its end, and
- * tokens that carry it on. All values are logs; pairs are summed up in the linear domain, as in
+ * A segment that is longer than its label's longest is a head of that length, open at its end, followed
+ * by tokens that continue it. All values are logs; pairs are summed in the linear domain, as in
  * paired.c.
  *
- * Where sums are taken, w_t is taken off every segment that covers token t, so that rows stay small and
- * long sentences round no more than short ones: w_t is the largest of beta_{t + 1}, log Z = total + sum w. */
+ * In sums, w_t is subtracted from every segment that covers token t. This keeps rows small, and long
+ * sentences as exact as short ones: w_t is the largest of beta_{t + 1}, log Z = total + sum w. */
 
 #include <limits.h>
 #include <math.h>
@@ -30,17 +31,17 @@ typedef struct {
     const double *token; /* [T][3][P] */
     double *S;           /* [T][D][P] scores of segments */
     double *heads;       /* [T][P] scores of long segments up to their label's longest */
-    double *w;           /* [T] what has been taken off at a token */
-    double *C;           /* [T + 1][P] changes along the sentence of what is expected inside */
+    double *w;           /* [T] amounts subtracted at a token */
+    double *C;           /* [T + 1][P] changes along the sentence of the expected `inside` scores */
     double *alpha, *gamma, *beta, *after, *open, *ahead; /* [T + 1][P] */
     double *linear;                                      /* [L][P] exp(pair - top) */
     double *around;                                      /* [L][P] the same, turned */
-    double *meet;      /* [L][P] expected pairs, before they are weighed */
+    double *meet;      /* [L][P] expected pairs, before weighting */
     double *row, *sum; /* [P] */
     double *opening,
-        *carrying; /* [P] scores of long segments: of being one, of each token of a tail;
-                                   -inf: the label has none */
-    int tails;     /* some label has */
+        *carrying; /* [P] scores of long segments: of being long, of each token of a tail; -inf: the
+                      label has no tail */
+    int tails;     /* some label has a tail */
     double top;
 } sentence;
 
@@ -93,8 +94,8 @@ static void lay_out(sentence *v, double *work) {
 
 /* --- Scores -------------------------------------------------------------------------------------- */
 
-/* Scores of the segments from token s. Sums of what is inside begin anew at every token: a score of
- * -inf, or a very large one, is in the segments that cover it alone. */
+/* Scores of the segments from token s. Sums of inside scores restart at every token: a score of -inf,
+ * or a very large one, affects only the segments that cover it. */
 static void fill_from(sentence *v, int64_t s) {
     const int64_t P = v->P, D = v->D, T = v->T;
     const double *restrict first = v->token + 3 * s * P;
@@ -116,7 +117,6 @@ static void fill_from(sentence *v, int64_t s) {
     }
 }
 
-/* Scores of a sentence. */
 static void fill(sentence *v, const fc_segment_text *x, int64_t b) {
     fc_fill(v->T, 0.0, v->w);
     for (int64_t s = 0; s < v->T; s++) fill_from(v, s);
@@ -124,7 +124,7 @@ static void fill(sentence *v, const fc_segment_text *x, int64_t b) {
         v->S[x->cell[k]] += x->value[x->what[k]];
 }
 
-/* Takes w off the segments from token s. */
+/* Subtracts w from the segments from token s. */
 static void lower(sentence *v, int64_t s) {
     const int64_t P = v->P, D = v->D;
     double by = 0.0;
@@ -137,7 +137,7 @@ static void lower(sentence *v, int64_t s) {
     }
 }
 
-/* Sentence b, with its scores. */
+/* Loads sentence b and computes its scores. */
 static void take(sentence *v, const fc_segment_text *x, int64_t b, double *work) {
     v->T = x->offset[b + 1] - x->offset[b];
     v->token = x->token + x->offset[b] * 3 * v->P;
@@ -145,13 +145,13 @@ static void take(sentence *v, const fc_segment_text *x, int64_t b, double *work)
     fill(v, x, b);
 }
 
-/* Token t carries long segments on, [P]. */
+/* Scores of long segments that token t continues, [P]. */
 static void carried(const sentence *v, int64_t t, double *restrict y) {
     const double *restrict inside = v->token + (3 * t + 1) * v->P;
     for (int64_t l = 0; l < v->P; l++) y[l] = inside[l] + v->carrying[l] - v->w[t];
 }
 
-/* Heads that end before token e, with what stands before them, [P]. */
+/* Heads that end before token e, with their pasts, [P]. */
 static void heads_to(const sentence *v, int64_t e, double *restrict y) {
     fc_fill(v->P, FC_NEVER, y);
     for (int64_t l = 0; l < v->L; l++) {
@@ -160,7 +160,7 @@ static void heads_to(const sentence *v, int64_t e, double *restrict y) {
     }
 }
 
-/* Heads from token s, with what follows them, [P]. */
+/* Heads from token s, with their futures, [P]. */
 static void heads_from(const sentence *v, int64_t s, double *restrict y) {
     fc_fill(v->P, FC_NEVER, y);
     for (int64_t l = 0; l < v->L; l++) {
@@ -204,7 +204,7 @@ static void weigh_pairs(sentence *v) {
 
 /* --- Sums ---------------------------------------------------------------------------------------- */
 
-/* y[l] = log of the sum over n rows of exp(a_i[l] + b_i[l]); a and b go in steps of their own. */
+/* y[l] = log of the sum over n rows of exp(a_i[l] + b_i[l]); a and b have separate strides. */
 static void sum_rows(int64_t P, int64_t n, const double *a, int64_t step_a, const double *b,
                      int64_t step_b, double *restrict y) {
     for (int64_t j = 0; j < P; j += FC_LANES) {
@@ -226,7 +226,7 @@ static void sum_rows(int64_t P, int64_t n, const double *a, int64_t step_a, cons
     }
 }
 
-/* Long segments open before token e, and those that end there. */
+/* Long segments that are open before token e, and segments that end there. */
 static void open_tails(sentence *v, int64_t e) {
     const int64_t P = v->P;
     const double *restrict before = v->open + (e - 1) * P;
@@ -259,7 +259,7 @@ static void forward(sentence *v) {
     }
 }
 
-/* What long segments score that token s carries on, and those that begin there. */
+/* Scores of long segments that token s continues, and of segments that begin there. */
 static void close_tails(sentence *v, int64_t s) {
     const int64_t P = v->P;
     const double *restrict behind = v->after + (s + 1) * P, *restrict next = v->ahead + (s + 1) * P;
@@ -276,7 +276,6 @@ static void close_tails(sentence *v, int64_t s) {
     for (int64_t j = 0; j < P; j += FC_LANES) plus(beta + j, v->row + j, beta + j);
 }
 
-/* Rows behind the last token. */
 static void begin_backward(sentence *v) {
     const int64_t end = v->T * v->P;
     memcpy(v->after + end, v->m->final, (size_t)v->P * sizeof *v->after);
@@ -300,14 +299,13 @@ static void backward(sentence *v) {
     }
 }
 
-/* The best of what a first label scores with all that follows it. */
 static double best_first(const sentence *v) {
     double best = FC_NEVER;
     for (int64_t l = 0; l < v->L; l++) best = fc_larger(best, v->m->initial[l] + v->beta[l]);
     return best;
 }
 
-/* log Z without what was taken off. */
+/* log Z without the subtracted amounts. */
 static double total(const sentence *v) {
     if (v->T == 0) return 0.0;
     const double best = best_first(v);
@@ -329,8 +327,9 @@ typedef struct {
     double *token, *length, *pair; /* token: of the sentence */
 } expected;
 
-/* Posteriors of segments take the place of their scores in S; sums of them go where the scores came
- * from. What is inside is first noted as changes along the sentence: +p where it begins, -p behind. */
+/* Posteriors of segments replace their scores in S; their sums are added to the outputs. Inside scores
+ * are first stored as changes along the sentence: +p at the beginning of a segment, -p after its
+ * end. */
 static void expect_segments(sentence *v, const expected *g, double log_z) {
     const int64_t P = v->P, D = v->D, T = v->T;
     for (int64_t s = 0; s < T; s++) {
@@ -364,7 +363,6 @@ static void expect_segments(sentence *v, const expected *g, double log_z) {
     }
 }
 
-/* The same of long segments: their heads. */
 static void expect_heads(sentence *v, const expected *g, double log_z) {
     const int64_t P = v->P, D = v->D;
     for (int64_t s = 0; s < v->T; s++) {
@@ -389,7 +387,6 @@ static void expect_heads(sentence *v, const expected *g, double log_z) {
     }
 }
 
-/* The tokens that carry them on, and where they end. */
 static void expect_tails(sentence *v, const expected *g, double log_z) {
     const int64_t P = v->P;
     for (int64_t t = 0; t < v->T; t++) {
@@ -417,7 +414,6 @@ static void expect_tails(sentence *v, const expected *g, double log_z) {
     }
 }
 
-/* Meetings of labels before token t. */
 static void expect_pairs(sentence *v, const expected *g, int64_t t, double log_z) {
     const int64_t P = v->P, L = v->L;
     const double *alpha = v->alpha + t * P, *beta = v->beta + t * P;
@@ -460,7 +456,7 @@ static void expect(sentence *v, const expected *g, double *initial, double *fina
     }
 }
 
-/* What all sentences share; it stands at the end of the room. */
+/* Data shared by all sentences, at the end of the room. */
 static void begin(sentence *v, const fc_semimarkov *m, int64_t room, double *work) {
     *v = (sentence){.L = m->L, .P = m->P, .D = m->D, .m = m};
     double *end = work + room - (3 * m->P * m->P + 4 * m->P);

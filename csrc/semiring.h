@@ -27,7 +27,7 @@ typedef enum { MAX_PLUS, SUM_TIMES, LOG_PLUS } semiring;
 #else
 #define REG 2
 #endif
-/* gcc leaves some short loops, and what should be registers in memory. */
+/* gcc does not unroll some short loops by default, and then keeps register arrays in memory. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define UNROLLED _Pragma("GCC unroll 4")
 #else
@@ -37,7 +37,7 @@ typedef enum { MAX_PLUS, SUM_TIMES, LOG_PLUS } semiring;
 #if REG == 8
 #define TILE_REGS 4
 #else
-#define TILE_REGS 2 /* sixteen registers hold no more */
+#define TILE_REGS 2 /* the limit with sixteen registers */
 #endif
 
 typedef double reg __attribute__((vector_size(8 * REG), aligned(8), may_alias));
@@ -80,7 +80,7 @@ FC_INLINE uint64_t reg_equal(reg a, double value) {
 #endif
 }
 
-/* One bit for each lane of a that is less than that of b. */
+/* One bit for each lane in which a is less than b. */
 FC_INLINE uint64_t reg_below(reg a, reg b) {
 #if defined(__AVX512F__)
     return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_LT_OQ);
@@ -93,7 +93,7 @@ FC_INLINE uint64_t reg_below(reg a, reg b) {
 #endif
 }
 
-/* Zero of the semiring: what an empty sum is. */
+/* Zero of the semiring: the value of an empty sum. */
 FC_INLINE double none(const semiring K) { return K == SUM_TIMES ? 0.0 : FC_NEVER; }
 
 FC_INLINE double times(const semiring K, double a, double b) {
@@ -130,8 +130,8 @@ FC_INLINE void tile(const semiring K, const int R, const int G, const block *b, 
         UNROLLED for (int g = 0; g < G; g++)((reg *)(C + r * b->c_row))[g] = acc[r][g];
 }
 
-/* One row alone: it would wait for its own additions, so it takes two chains, and the registers that
- * rows share in a tile. */
+/* A single row would wait for each addition, so it uses two chains, and the registers that the rows of
+ * a tile share. */
 #define ROW_REGS 4
 
 FC_INLINE void row_tile(const semiring K, const int G, int64_t n, const double *s, int64_t s_in,

@@ -2,25 +2,25 @@
  *
  * The attributes of a shard: from their weights to the potentials of slots, and back to a gradient.
  *
- * A shard is a small problem of its own: its attributes are numbered by how often they occur in it,
- * so that the weights that matter stay in cache. They come in two layouts:
+ * A shard is a small separate problem: its attributes are numbered by their frequency in it, so that
+ * the frequent weights stay in cache. Attributes have two layouts:
  *
- *   rows     weights of all slots side by side, padded to whole registers: an occurrence costs
- *            P / 16 vector additions, whatever the number of its labels
- *   singles  attributes with few slots, as (slot, weight) entries of a token: a few bytes each
- *            where a padded row is 4 P
+ *   rows     weights of all slots in one row, padded to whole registers: an occurrence costs P / 16
+ *            vector additions, for any number of labels
+ *   singles  attributes with few slots, as (slot, weight) entries of a token: a few bytes each, where a
+ *            padded row has 4 P
  *
- * The gradient is float32, which halves what has to be moved, but for what is added to often: a cell
- * that has become large swallows small posteriors. Rows and singles that occur more than FC_RUN times,
- * which are the first ones, are flushed to float64 whenever they have occurred so often again, and those
- * of most tokens more often (flushes.h). */
+ * The gradient is float32, which halves the memory traffic. Frequent cells are an exception: a large
+ * cell would swallow small posteriors. Rows and singles that occur more than FC_RUN times, which have
+ * the lowest numbers, are flushed to float64 after every FC_RUN occurrences, and the most frequent ones
+ * more often (flushes.h). */
 #ifndef FSTCRF_SHARD_H
 #define FSTCRF_SHARD_H
 
 #include "checks.h"
 #include "wide.h"
 
-/* Asks for the rows of token n, which are scattered over the table. */
+/* Prefetches the rows of token n, which are scattered over the table. */
 FC_INLINE void prefetch_rows(const fc_shard *s, int64_t n, const float *table) {
     if (n < 0 || n >= s->N) return;
     for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++)
@@ -54,8 +54,8 @@ static void potentials(const fc_shard *s, int64_t n, int64_t next, const float *
 #define BODY(V) add_rows(V, s, begin, end, weight + at * NARROW, u + at * NARROW)
     IN_GROUPS(s->P / NARROW, at, BODY);
 #undef BODY
-    /* Entries of a token are sorted by slot, and most of them share one: a rare attribute speaks
-     * for the label that its token has. */
+    /* Entries of a token are sorted by slot, and most share one slot: a rare attribute has a weight
+     * only for the label of its token. */
     const float *single = weight + s->R * s->P;
     const int64_t last = s->single_ptr[n + 1];
     for (int64_t k = s->single_ptr[n]; k < last;) {
@@ -73,10 +73,10 @@ static void potentials(const fc_shard *s, int64_t n, int64_t next, const float *
 typedef struct {
     float *part;             /* [R * P + M] since the last flush */
     double *total;           /* [frequent_rows * P + frequent_singles] before it */
-    int64_t tokens, flushes; /* how many are done */
+    int64_t tokens, flushes; /* tokens and flushes done so far */
 } shard_sums;
 
-/* Token by token: what was due until now is flushed. */
+/* Called at every token: makes the flushes that are due. */
 static __attribute__((noinline)) void flush_due(const fc_shard *s, shard_sums *g) {
     for (; g->flushes < s->flushes && s->flush_after[g->flushes] <= g->tokens; g->flushes++) {
         const int64_t what = s->flush_what[g->flushes], single = what - s->R;
@@ -86,11 +86,10 @@ static __attribute__((noinline)) void flush_due(const fc_shard *s, shard_sums *g
             flush(1, g->part + s->R * s->P + single, g->total + s->frequent_rows * s->P + single);
     }
     if (g->flushes == s->flushes || s->flush_what[g->flushes] >= s->R) return;
-    for (int64_t l = 0; l < s->P; l += 8) /* the next one is known */
+    for (int64_t l = 0; l < s->P; l += 8) /* prefetches the row of the next flush */
         __builtin_prefetch(g->total + s->flush_what[g->flushes] * s->P + l, 1);
 }
 
-/* One more token is done. */
 FC_INLINE void count_token(const fc_shard *s, shard_sums *g) {
     g->tokens++;
     if (g->flushes < s->flushes && s->flush_after[g->flushes] <= g->tokens) flush_due(s, g);
@@ -126,8 +125,8 @@ static void scatter(const fc_shard *s, int64_t n, int64_t next, const float *p, 
     count_token(s, sums);
 }
 
-/* The same for a token whose turn in the order of flushes.h comes at another time (count_token): what
- * occurs often is added to its total at once. */
+/* The same for a token outside the order of flushes.h (count_token): frequent rows and entries are
+ * added to their totals at once. */
 static void scatter_apart(const fc_shard *s, int64_t n, const float *p, shard_sums *sums) {
     for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++) {
         const int64_t row = s->row[k] * s->P;
@@ -149,7 +148,6 @@ static void scatter_apart(const fc_shard *s, int64_t n, const float *p, shard_su
     }
 }
 
-/* Potentials of the slots of T tokens from `first` on. */
 static void slot_potentials(const fc_shard *s, int64_t first, int64_t T, const float *weight,
                             float *u) {
     for (int64_t t = 0; t < T; t++) potentials(s, first + t, first + t + 1, weight, u + t * s->P);
@@ -187,7 +185,6 @@ static fc_status check_sentences(const fc_machine *machine, const fc_shard *s, i
     return status;
 }
 
-/* Attributes of tokens and their parameters. */
 static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
                                   int64_t *where) {
     fc_status status = check_sentences(machine, s, where);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One label at a time, drawn given all others: single-site Gibbs sampling. A label is tried by letting
- * the spans around the token leave the counts and those that it would make enter. */
+ * One label at a time, drawn given all others: single-site Gibbs sampling. To try a label, the spans
+ * around the token are subtracted from the counts and the new spans are added. */
 #ifndef FSTCRF_SINGLE_SITE_H
 #define FSTCRF_SINGLE_SITE_H
 
 #include "draw.h"
 #include "spans.h"
 
-#define NEGLIGIBLE 37.0 /* e^-37 is less than what doubles near 1 tell apart */
+#define NEGLIGIBLE 37.0 /* e^-37 is below the precision of doubles near 1 */
 
-/* score[c] = local[c] and the penalties of label c; none of the stretch's spans is counted. Labels
- * that are far behind, whatever the penalties, are left out. */
+/* score[c] = local[c] + penalties of label c; the counts exclude the spans of the stretch. Labels that
+ * cannot win, whatever the penalties, are left out. */
 static inline void weigh(const sampler *g, stretch *s, int32_t now, double gain,
                          double temperature) {
     const double *local = g->local;
@@ -29,7 +29,7 @@ static inline void weigh(const sampler *g, stretch *s, int32_t now, double gain,
     }
 }
 
-/* Resamples a token; returns by how much the score of the document has changed. */
+/* Resamples a token; returns the change of the document's score. */
 static inline double resample_token(sampler *g, int64_t first, int64_t end, int64_t t,
                                     double temperature, double u) {
     const fc_agreement *agree = g->agree;
@@ -54,7 +54,7 @@ static inline double resample_token(sampler *g, int64_t first, int64_t end, int6
         leave(g, &s);
         weigh(g, &s, now, gain, temperature);
     }
-    memcpy(local, score, (size_t)L * sizeof *score); /* a draw spends them */
+    memcpy(local, score, (size_t)L * sizeof *score); /* a draw overwrites them */
     const int32_t drawn = draw(L, score, now, temperature, u);
     if (drawn != now) relabel(g, first, end, t, drawn);
     if (!free) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spans are read off the labels that a sampler stands at. A stretch of tokens is what enters the counts
- * of agreement.h together and leaves them together; it begins and ends between spans. */
+ * Reads spans off the sampler's current labels. A stretch of tokens enters and leaves the counts of
+ * agreement.h as a whole; its bounds are between spans. */
 #ifndef FSTCRF_SPANS_H
 #define FSTCRF_SPANS_H
 
@@ -9,9 +9,9 @@
 #include "sampler.h"
 
 typedef struct {
-    int64_t first, end; /* tokens that are read */
-    int64_t begin;      /* of the sentence */
-    int64_t changed;    /* a token with another label than its state says, -1: none */
+    int64_t first, end; /* bounds of the stretch */
+    int64_t begin;      /* first token of the sentence */
+    int64_t changed;    /* a token with another label than its state has, or -1 */
     int32_t label;      /* that label */
 } stretch;
 
@@ -19,7 +19,7 @@ static inline int32_t label_at(const sampler *g, const stretch *s, int64_t t) {
     return t == s->changed ? s->label : g->lab->label[g->path[t]];
 }
 
-/* Next span at or behind *at; 0 if there is none. */
+/* Next span from *at on; 0 if there is no further span. */
 static inline int next_span(const sampler *g, const stretch *s, int64_t *at, int64_t *length,
                             int32_t *type) {
     const int64_t L = g->lab->L;
@@ -41,7 +41,7 @@ static inline int next_span(const sampler *g, const stretch *s, int64_t *at, int
     return 0;
 }
 
-/* Counts the spans of a stretch; returns what they cost together with all others. */
+/* Counts the spans of a stretch; returns their cost together with all other spans. */
 static inline double enter(const sampler *g, const stretch *s) {
     double total = 0.0;
     int64_t at = s->first, length;

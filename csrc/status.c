@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Statuses in words, and which variant runs: chosen by name, or the best that the processor has.
+ * Texts of statuses, and the choice of the variant: by name, or the best that the processor supports.
  * Compiled once. */
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include "fstcrf.h"
 
-int fc_target = 0; /* 0 base, 1 v3, 2 v4: what the functions of dispatch.c call */
+int fc_target = 0; /* 0 base, 1 v3, 2 v4: the variant that dispatch.c calls */
 
 static fc_status choose(int target) {
     fc_target = target;

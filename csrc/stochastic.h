@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stochastic gradient descent by the recursions of sweep.h, one sentence a step, with the mean of all
- * weights on the way (averaged.h).
+ * Stochastic gradient descent by the recursions of sweep.h, one sentence a step, with the running mean
+ * of all weights (averaged.h).
  *
- * Most arcs of a corpus with many labels have no weight; a step looks at those that have: their
- * potentials go into the matrices, whose other cells change with the common shift of arcs alone. Where
- * they are few, there are no matrices: rows are summed over exceptions. */
+ * In a corpus with many labels, most arcs have no weight. A step touches only the arcs with one: their
+ * potentials are written into the matrices. The other cells change only if the common shift of arcs
+ * does. If few arcs have weights, there are no matrices: rows are summed over exceptions. */
 #ifndef FSTCRF_STOCHASTIC_H
 #define FSTCRF_STOCHASTIC_H
 
 #include "averaged.h"
 #include "background.h"
 
-#define SHIFT_STEP 10.0 /* arcs are shifted by multiples: e^10 is far from the limits of FAINT */
+#define SHIFT_STEP \
+    10.0 /* arcs are shifted by multiples of this: e^10 is far from the limits of FAINT
+                           */
 #define LEAST_SCALE 0.05
-#define LENGTHS 64 /* longer rows are not told apart: their ends are few */
+#define LENGTHS 64 /* longer rows share a class: they are few */
 
 typedef struct {
     sweep w;
     const fc_stochastic *steps;
     fc_averaged *weights;
-    fc_machine machine; /* the caller's structure over potentials of the moment */
+    fc_machine machine; /* the caller's structure over the current potentials */
     fc_axis axis;       /* its only one */
-    int dense;          /* float32 takes dense graphs, */
+    int dense;          /* float32 supports dense graphs, */
     int full;           /* and sparse ones whose other pairs have a weight */
     exceptions into, out;
     float *a, *n;   /* [S][ABREAST] rows of some tokens */
@@ -73,7 +75,7 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
     w->one = take(&a, e->full ? S : 0, d);
     e->a = take(&a, e->full ? S * ABREAST : 0, f);
     e->n = take(&a, e->full ? S * ABREAST : 0, f);
-    /* T multiply-adds for an arc, one after the other, or for all in whole registers */
+    /* one multiply-add a token for each arc, or for all arcs in whole registers */
     e->outer = e->dense && steps->n * 8 > S * Q;
     const int64_t matrix = e->dense ? Q4 * Q : 0;
     w->forward = take(&a, matrix, f);
@@ -110,7 +112,7 @@ int64_t fc_asgd_work(const fc_machine *machine, const fc_shard *shard, const fc_
     return lay_out_steps(&e, machine, shard, steps, NULL) / (int64_t)sizeof(double);
 }
 
-/* Rows of arcs by their number of arcs: `at` has the state that sums each arc, `from` the other. */
+/* Rows of arcs by their number of arcs: `at` is the state that sums each arc, `from` the other one. */
 static void sort_rows(const fc_axis *g, const int32_t *at, const int32_t *from, int64_t *next,
                       exceptions *to) {
     const int64_t S = g->S;
@@ -134,7 +136,6 @@ static void sort_rows(const fc_axis *g, const int32_t *at, const int32_t *from, 
     }
 }
 
-/* What does not change from step to step. */
 static void begin_steps(stepper *e, const fc_machine *g) {
     sweep *w = &e->w;
     const int64_t S = w->S, Q = w->Q, A = arcs_of(g->axis);
@@ -144,7 +145,7 @@ static void begin_steps(stepper *e, const fc_machine *g) {
     memset(w->initial, 0, (size_t)Q * sizeof *w->initial);
     memset(w->final, 0, (size_t)Q * sizeof *w->final);
     open_guards(w);
-    w->shift = NAN; /* the matrices are made at the first step */
+    w->shift = NAN; /* the first step makes the matrices */
     e->always = 1;
     for (int64_t i = 0; i < S; i++) e->always &= g->initial[i] > FC_NEVER;
     if (g->axis->leave != NULL) e->always = 0;
@@ -152,7 +153,7 @@ static void begin_steps(stepper *e, const fc_machine *g) {
     for (int64_t k = 0; k < e->steps->n; k++)
         e->straight &= e->steps->arc_slot[e->steps->trained[k]] == k;
     if (e->full) {
-        int64_t *next = (int64_t *)w->one; /* scratch that nobody needs yet */
+        int64_t *next = (int64_t *)w->one; /* scratch that is free at this point */
         sort_rows(g->axis, g->axis->target, g->axis->source, next, &e->into);
         sort_rows(g->axis, g->axis->source, g->axis->target, next, &e->out);
     }
@@ -168,7 +169,6 @@ static void begin_steps(stepper *e, const fc_machine *g) {
 
 /* --- The weights as a sentence sees them --------------------------------------------------------- */
 
-/* Arcs without a weight. */
 static void fill_background(sweep *w, double shift) {
     const float a = (float)fc_exp(-shift);
     w->shift = shift;
@@ -191,7 +191,7 @@ static float top_arc(int64_t n, const float *restrict x, float top) {
     return top;
 }
 
-/* What weights are above the rest. */
+/* Weights minus the rest. */
 static void spread_weights(const fc_axis *g, double rest, exceptions *to) {
     const float *restrict weight = to->value;
     const int32_t *restrict arc = to->arc;
@@ -204,7 +204,7 @@ static void spread_weights(const fc_axis *g, double rest, exceptions *to) {
                       (has_rest(g, g->source[arc[k]], g->target[arc[k]]) ? rest : 0.0);
 }
 
-/* Potentials of all arcs of a list, those without a weight among them: the rest is 0. */
+/* Potentials of all arcs of a list, including arcs without a weight: the rest is 0. */
 static void own_potentials(const stepper *e, float scale) {
     const int32_t *restrict slot = e->steps->arc_slot;
     const double *restrict u = e->weights->dense;
@@ -261,7 +261,6 @@ static void load_ends(stepper *e, const fc_machine *g) {
     }
 }
 
-/* Potentials of arcs for a sentence in float64. */
 static void load_scores(stepper *e) {
     const fc_stochastic *s = e->steps;
     for (int64_t k = 0; k < s->n; k++) {
@@ -279,7 +278,7 @@ static int64_t arc_between(const fc_axis *g, int32_t i, int32_t j) {
     return a < g->row[i + 1] ? a : -1;
 }
 
-/* Score of the gold path, from the potentials of slots; its counts go out of e->change. */
+/* Score of the gold path, from the potentials of slots; subtracts its counts from e->change. */
 static double leave_gold(stepper *e, int64_t first, int64_t T) {
     const fc_shard *s = e->w.shard;
     const fc_stochastic *k = e->steps;
@@ -303,7 +302,7 @@ static double leave_gold(stepper *e, int64_t first, int64_t T) {
     return score + scale * arcs;
 }
 
-/* Products of an arc's two rows, `quads` times four tokens to four sums; those behind are zeros. */
+/* Products of an arc's two rows, `quads` times four tokens to four sums; unused tokens are zeros. */
 FC_INLINE quad products_of_arc(const int quads, const stepper *e, int64_t k) {
     const quad *a = (const quad *)(e->a + (int64_t)e->axis.source[k] * ABREAST),
                *n = (const quad *)(e->n + (int64_t)e->axis.target[k] * ABREAST);
@@ -314,10 +313,10 @@ FC_INLINE quad products_of_arc(const int quads, const stepper *e, int64_t k) {
     return (a[0] * n[0] + a[1] * n[1]) + (a[2] * n[2] + a[3] * n[3]);
 }
 
-/* Adds those of ABREAST tokens to the sums of all arcs. */
 FC_INLINE void add_products(const int quads, const stepper *e, int64_t arcs) {
     int64_t k = 0;
-    for (; k + 4 <= arcs; k += 4) { /* sums of four arcs are turned, and added side by side */
+    for (; k + 4 <= arcs;
+         k += 4) { /* transposes the sums of four arcs, and adds them as one vector */
         quad sum[4], part[4];
         for (int l = 0; l < 4; l++) sum[l] = products_of_arc(quads, e, k + l);
         turn((const float *)sum, 4, (float *)part, 4);
@@ -329,8 +328,8 @@ FC_INLINE void add_products(const int quads, const stepper *e, int64_t arcs) {
     }
 }
 
-/* The arcs from the tokens first to end - 1 where rows are summed over exceptions: ABREAST tokens at a
- * time, at most FC_RUN. */
+/* Expectations of arcs from the tokens first to end - 1, for rows that are summed over exceptions:
+ * ABREAST tokens at a time, at most FC_RUN. */
 static void expect_exceptions(stepper *e, int64_t first, int64_t end) {
     const sweep *w = &e->w;
     const fc_stochastic *s = e->steps;
@@ -358,7 +357,7 @@ static void expect_exceptions(stepper *e, int64_t first, int64_t end) {
             if (s->arc_slot[k] >= 0) change[s->arc_slot[k]] += (double)sum[k] * (double)weight[k];
 }
 
-/* The same over matrices, of trained arcs alone. */
+/* The same with matrices, for trained arcs only. */
 static void expect_listed(stepper *e, int64_t first, int64_t end) {
     const sweep *w = &e->w;
     const fc_stochastic *s = e->steps;
@@ -375,7 +374,6 @@ static void expect_listed(stepper *e, int64_t first, int64_t end) {
     }
 }
 
-/* Expectations of the trained arcs of a sentence in float32. */
 static void expect_arcs(stepper *e, int64_t T) {
     const sweep *w = &e->w;
     const fc_stochastic *s = e->steps;
@@ -388,7 +386,7 @@ static void expect_arcs(stepper *e, int64_t T) {
         }
         return;
     }
-    if (e->full) { /* lanes behind the last token are empty */
+    if (e->full) { /* lanes after the last token must be empty */
         const int64_t behind = (T - 1 + ABREAST - 1) / ABREAST * ABREAST - (T - 1);
         memset(w->alpha + (T - 1) * Q, 0, (size_t)(behind * Q) * sizeof *w->alpha);
         memset(w->emission + T * Q, 0, (size_t)(behind * Q) * sizeof *w->emission);
@@ -402,8 +400,8 @@ static void expect_arcs(stepper *e, int64_t T) {
     }
 }
 
-/* log Z, NaN where the sentence has no posteriors; those of slots into w->slots, expectations of arcs and
- * ends into e->change. */
+/* Returns log Z, NaN if the sentence has no posteriors. Posteriors of slots are in w->slots,
+ * expectations of arcs and ends in e->change. */
 static double expect(stepper *e, int64_t first, int64_t T, int64_t *rescued) {
     sweep *w = &e->w;
     const fc_shard *s = w->shard;
@@ -433,7 +431,7 @@ static double expect(stepper *e, int64_t first, int64_t T, int64_t *rescued) {
     return log_z;
 }
 
-/* Moves all that a sentence has weights of; meanwhile the rows of the next one arrive. */
+/* Moves all weights of a sentence; meanwhile the rows of the next one are prefetched. */
 static void move(stepper *e, int64_t first, int64_t T, double step, int64_t next, int64_t next_T) {
     const fc_shard *s = e->w.shard;
     const fc_stochastic *k = e->steps;
@@ -480,7 +478,6 @@ static fc_status check_trained(const fc_axis *g, const fc_stochastic *s, int64_t
     return FC_OK;
 }
 
-/* Gold states exist, and so do the arcs between them. */
 static fc_status check_gold(const fc_machine *g, const fc_shard *s, const int32_t *gold,
                             int64_t *where) {
     for (int64_t b = 0; b < s->B; b++)
@@ -494,13 +491,13 @@ static fc_status check_gold(const fc_machine *g, const fc_shard *s, const int32_
     return FC_OK;
 }
 
-/* What is trained beside attributes, and the gold paths. */
+/* Checks the trained parameters of arcs and ends, and the gold paths. */
 static fc_status check_steps(const fc_machine *machine, const fc_shard *shard,
                              const fc_stochastic *steps, int64_t *where) {
     *where = 0;
     if (!is_line(machine) || machine->axis->moving || steps->D < 0 || steps->n < 0)
         return FC_EINVAL;
-    const fc_axis *axis = machine->axis; /* what has no weight has the rest */
+    const fc_axis *axis = machine->axis; /* arcs without a weight have the rest */
     if (axis->rest != NULL && (axis->A == 0 || *axis->rest < 0.0 || *axis->rest > 0.0))
         return FC_EINVAL;
     for (int64_t k = 0; axis->rest != NULL && k < axis->A; k++)
@@ -519,8 +516,8 @@ fc_status fc_check_stochastic(const fc_machine *machine, const fc_shard *shard,
     return status == FC_OK ? check_steps(machine, shard, steps, where) : status;
 }
 
-/* Sizes and sentences of a shard, and all that an epoch indexes by but its attributes: those are as
- * many as the work itself, and were checked once. */
+/* Checks sizes and sentences of a shard, and all indices of an epoch except the attributes: checking
+ * these takes as long as the epoch, and fc_check_stochastic has done it. */
 static fc_status check_epoch(const fc_machine *machine, const fc_shard *shard,
                              const fc_stochastic *steps, int64_t n_order, const int64_t *order,
                              int64_t *where) {

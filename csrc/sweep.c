@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Training at full speed: potentials, forward-backward and gradient of one shard in a single sweep
- * (sweep.h). A sentence's posteriors go into the gradient while they are still in cache. Where few pairs
- * of states have weights of their own, sentences go side by side: background.h. */
+ * (sweep.h). A sentence's posteriors go into the gradient while they are still in cache. If few pairs
+ * of states have separate weights, sentences are processed side by side: background.h. */
 
 #include "sweep.h"
 

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Forward-backward of one sentence in float32 with float64 totals: what all of training stands on.
+ * Forward-backward of one sentence in float32 with float64 totals: the core of training.
  *
- * The recursions are those of recursion.h with Rabiner's scaling: the backward rows take the scales
- * c_t of the forward rows, so that a_t(j) b_t(j) is the posterior without further ado:
+ * The recursions are the ones of recursion.h with Rabiner's scaling. The backward rows use the scales
+ * c_t of the forward rows, so that a_t(j) b_t(j) is the posterior:
  *
  *   a_t = c_t (A' a_{t-1}) * e_t        sum_j a_t(j) = 1
  *   n_t = c_t  e_t * b_t                b_{t-1} = A n_t
  *   P(s_t = j) = a_t(j) b_t(j)          P(s_{t-1} = i, s_t = j) = a_{t-1}(i) A(i, j) n_t(j)
  *
  * Why one guard is enough. Every reachable a_t(j) is at least FAINT before scaling. Then no b_t(j)
- * exceeds 1 / a_t(j), and whatever underflows on the way back belongs to a state whose posterior is
- * below the smallest float. Arcs that underflow in A carry less than 1e-38 / FAINT of their target.
- * A sentence that fails the guard is done in float64 by recursion.h, in the log domain if need be.
+ * exceeds 1 / a_t(j), and a term that underflows in the backward pass belongs to a state whose
+ * posterior is below the smallest float. Arcs that underflow in A carry less than 1e-38 / FAINT of
+ * their target. A sentence that fails the guard is done in float64 by recursion.h, in the log domain if
+ * need be.
  *
- * The sum of a_t b_t is one but for what the tokens behind t have rounded, which adds up: every FC_EVEN
- * tokens b_t is divided by it. */
+ * The sum of a_t b_t is one up to the rounding errors of the tokens after t, which accumulate: every
+ * FC_EVEN tokens b_t is divided by the sum. */
 #ifndef FSTCRF_SWEEP_H
 #define FSTCRF_SWEEP_H
 
@@ -23,21 +24,24 @@
 
 #define FAINT 1e-28f
 
-/* Every pair of states has a weight: its own, or that of all the rest, of some classes or all. */
+/* Whether every pair of states has a weight: its own, or the rest of all pairs or of some classes. */
 static int is_full_chain(const fc_machine *m) {
     return is_line(m) && (m->axis->A == 0 || m->axis->rest != NULL) && !m->axis->moving;
 }
 
-/* The arcs by the state that sums them: into j going forward, out of i going back. */
+/* The arcs by the state that sums them: by target in the forward pass, by source in the backward
+   pass. */
 typedef struct {
     int64_t *row;   /* [S + 1] */
-    int32_t *state; /* [S] which state a row is of; by length, so that branches are foreseen */
+    int32_t *state; /* [S] state of each row; sorted by length, so that branches are predictable */
     int32_t *arc;   /* [A] number of each arc, */
-    float *value;   /* [A] and w by that number */
+    float *value;   /* [A] and w by this number */
     int32_t *other; /* [A] the state that is summed */
-    double *over;   /* [A] w - r, or w where the pair has no rest */
+    double *over;   /* [A] w - r, or w if the pair has no rest */
     double *weight; /* [A] w = exp(score - shift) */
-    const fc_classes *from, *at; /* of the states that are summed, and of those that sum; or NULL */
+    const fc_classes *from,
+        *at; /* classes of the states that are summed, and of the summing states; or
+                                    NULL */
 } exceptions;
 
 /* A difference of sums below this share of them has cancelled; see background.h. */
@@ -53,10 +57,10 @@ typedef struct {
     float *initial;         /* [Q] exp, 0 in the padding */
     float *final;           /* [Q] */
     float *pad;             /* [Q] 0, and in the padding a potential that cannot win */
-    float *faint;           /* [Q] guard of each state: FAINT, or -1 where it cannot be reached */
-    uint8_t *open;          /* [S][Q] 1 where there is an arc */
+    float *faint;           /* [Q] guard of each state: FAINT, or -1 if it cannot be reached */
+    uint8_t *open;          /* [S][Q] 1 if the arc exists */
     uint8_t *reach;         /* [2][Q] */
-    shard_sums sums;        /* what goes to the caller */
+    shard_sums sums;        /* outputs for the caller */
     float *slots;           /* [longest][P] potentials of slots, then their posteriors */
     float *emission;        /* [longest][Q] */
     float *alpha;           /* [longest][Q] */
@@ -66,22 +70,22 @@ typedef struct {
     double *begin, *end;    /* [Q] posteriors of first and last states */
     double *node;           /* [longest][S] for a sentence in float64 */
     double *posterior;      /* [longest][S] */
-    double *arc;            /* [S * S] its expectations of arcs */
-    exceptions *into, *out; /* of a sentence by itself, instead of the matrices; or NULL */
+    double *arc;            /* [S * S] expectations of its arcs */
+    exceptions *into, *out; /* for a single sentence, instead of the matrices; or NULL */
     double remainder;       /* the weight of all other pairs */
     double *one;            /* [S] the row that is summed */
     double *share;          /* [classes + 2] its sums by class */
-    fc_axis whole;      /* all arcs as a list, for a sentence in float64 where there are classes */
-    int64_t *whole_row; /* [S + 1] */
-    int32_t *whole_source; /* [whole.A] */
+    fc_axis whole;          /* all arcs as a list, for a sentence in float64 if there are classes */
+    int64_t *whole_row;     /* [S + 1] */
+    int32_t *whole_source;  /* [whole.A] */
     int32_t *whole_target;
     double *whole_score, *whole_sum;
-    int64_t *whole_place; /* [A] place of each arc among them */
+    int64_t *whole_place; /* [A] index of each arc in the list */
     double *once;         /* [2][S] ends of a sentence in float64 */
     double *rest;         /* scratch of fc_machine_marginals */
 } sweep;
 
-/* Hands out parts of the scratch; without any, counts. */
+/* Allocates parts of the scratch; without memory, counts. */
 typedef struct {
     char *base;
     int64_t used;
@@ -95,7 +99,7 @@ static void *take(arena *a, int64_t count, int64_t width) {
 
 static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-/* Arcs, and pairs that have the rest instead. */
+/* Number of arcs, and of pairs that have the rest instead. */
 static int64_t whole_arcs(const fc_axis *g) {
     int64_t n = 0;
     for (int64_t c = 0; c < g->leave->n; c++)
@@ -104,7 +108,7 @@ static int64_t whole_arcs(const fc_axis *g) {
     return n;
 }
 
-/* Room for what the engine takes of a sentence by itself: it knows no classes. */
+/* Room for a single sentence in float64: fc_machine_marginals knows no classes. */
 static void lay_out_whole(sweep *w, const fc_machine *g, int64_t T, arena *a) {
     const int classed = g->axis->leave != NULL;
     const int64_t f = sizeof(float), d = sizeof(double), A = classed ? g->axis->A : 0;
@@ -124,7 +128,7 @@ static void lay_out_whole(sweep *w, const fc_machine *g, int64_t T, arena *a) {
     w->rest = take(a, fc_machine_batch_work(&alone, 1, T), d);
 }
 
-/* Room for the rows of a sentence: those of sentences side by side are laid out in background.h. */
+/* Room for the rows of one sentence; background.h lays out sentences side by side. */
 static int64_t lay_out(sweep *w, const fc_machine *g, const fc_shard *s, double *work) {
     const int64_t S = g->S, Q = padded(S), T = s->longest, A = arcs_of(g->axis);
     const int dense = g->axis->A == 0;
@@ -156,7 +160,7 @@ static double top_of(int64_t n, const double *x) {
     return top > FC_NEVER ? top : 0.0;
 }
 
-/* Guards where every state can be reached. */
+/* Sets the guards for graphs in which every state is reachable. */
 static void open_guards(const sweep *w) {
     for (int64_t j = 0; j < w->Q; j++) {
         w->pad[j] = j < w->S ? 0.0f : -1e30f;
@@ -164,7 +168,7 @@ static void open_guards(const sweep *w) {
     }
 }
 
-/* The matrices; 1 where every state can be reached at every token. */
+/* Fills the matrices; returns 1 if every state can be reached at every token. */
 static int load(sweep *w) {
     const fc_machine *g = w->machine;
     const double *score = g->axis->score;
@@ -172,7 +176,7 @@ static int load(sweep *w) {
     w->shift = top_of(S * S, score);
     w->initial_shift = top_of(S, g->initial);
     w->final_shift = top_of(S, g->final);
-    /* forward, backward, initial and final lie side by side; so do total, begin and end */
+    /* forward, backward, initial and final are adjacent; so are total, begin and end */
     memset(w->forward, 0, (size_t)(w->pad - w->forward) * sizeof *w->forward);
     memset(w->open, 0, (size_t)S * (size_t)Q);
     for (int64_t i = 0; i < S; i++) {
@@ -193,8 +197,8 @@ static int load(sweep *w) {
     return always;
 }
 
-/* Sets the guards for the states that can be reached at token t. Returns 1 once they are the same
- * as before and hence for good. */
+/* Sets the guards for the states that can be reached at token t. Returns 1 once they are the same as
+ * before, and so will not change again. */
 static __attribute__((noinline)) int guard(sweep *w, int64_t t) {
     uint8_t *now = w->reach, *then = w->reach + w->Q;
     memset(then, 0, (size_t)w->Q);
@@ -212,7 +216,7 @@ static __attribute__((noinline)) int guard(sweep *w, int64_t t) {
     return same;
 }
 
-/* Potentials of states from those of slots. */
+/* Potentials of states from potentials of slots. */
 static void to_states(const sweep *w, const float *restrict u, float *restrict e) {
     const fc_shard *s = w->shard;
     if (s->K == 0) { /* the padding of u is zero */
@@ -230,8 +234,8 @@ static void to_states(const sweep *w, const float *restrict u, float *restrict e
     }
 }
 
-/* Potentials of the gold states of a sentence, from those of slots: rounded as in to_states, so that
- * they never exceed those that log Z is made of. */
+/* Potentials of the gold states of a sentence, from potentials of slots: rounded as in to_states, so
+ * that they never exceed the potentials in log Z. */
 static double gold_potentials(const sweep *w, int64_t first, int64_t T) {
     const fc_shard *s = w->shard;
     fc_total total = {0};
@@ -245,7 +249,7 @@ static double gold_potentials(const sweep *w, int64_t first, int64_t T) {
     return fc_value(total);
 }
 
-/* Posteriors of slots from those of states, times the sentence's weight. */
+/* Posteriors of slots from posteriors of states, times the sentence's weight. */
 static void to_slots(const sweep *w, const float *restrict p, float weight, float *restrict u) {
     const fc_shard *s = w->shard;
     if (s->K == 0) {
@@ -266,7 +270,7 @@ static __attribute__((noinline)) double sum_others(const sweep *w, const excepti
     for (int64_t k = e->row[r]; k < e->row[r + 1]; k++) w->one[e->other[k]] = 0.0;
     if (e->from == NULL) {
         for (int64_t i = 0; i < w->S; i++) sum += w->one[i];
-    } else { /* of some class: what has none does not cancel */
+    } else { /* of one class: rows without a class do not cancel */
         const int64_t c = e->at->of[e->state[r]];
         for (int64_t i = e->from->row[c]; i < e->from->row[c + 1]; i++)
             sum += w->one[e->from->state[i]];
@@ -279,7 +283,6 @@ static __attribute__((noinline)) double sum_others(const sweep *w, const excepti
     return sum;
 }
 
-/* Two numbers from anywhere. */
 FC_INLINE two_doubles two_of(const double *x, const int32_t *at) {
     uint64_t both;
     memcpy(&both, at, sizeof both);
@@ -295,7 +298,8 @@ static double sum_of_doubles(int64_t n, const double *x) {
     return total;
 }
 
-/* Sums of the states of each class, times `by`; the last place but one is that of no class. */
+/* Sums of the states of each class, times `by`; the last place but one is for states without a
+   class. */
 static void sum_classes(const fc_classes *c, int64_t S, double by, const double *restrict x,
                         double *restrict sum) {
     memset(sum, 0, (size_t)(c->n + 2) * sizeof *sum);
@@ -316,7 +320,9 @@ FC_INLINE void sum_equal_rows(const int classed, const int64_t n, const sweep *w
     for (; r < end; r++, over += n, other += n) {
         const int32_t j = e->state[r];
         if (classed) total = class_share(w->share, e->at, j);
-        two_doubles sums = {total, 0.0}; /* of even and of odd arcs: two loads an arc, not three */
+        two_doubles sums = {total,
+                            0.0}; /* of even and of odd arcs: this needs two loads an arc, not
+                                            three */
         for (int64_t k = 0; k + 2 <= n; k += 2)
             sums += *(const two_doubles *)(over + k) * two_of(one, other + k);
         if (n % 2) sums[0] += over[n - 1] * one[other[n - 1]];
@@ -325,8 +331,8 @@ FC_INLINE void sum_equal_rows(const int classed, const int64_t n, const sweep *w
     }
 }
 
-/* y_j = r sum_i x_i + sum of (w - r) x_i over exceptions: the product of background.h for a sentence
- * by itself. */
+/* y_j = r sum_i x_i + sum of (w - r) x_i over exceptions: the product of background.h for a single
+ * sentence. */
 FC_INLINE void sum_rows_of(const int classed, const sweep *w, const exceptions *e,
                            const float *restrict x, float *restrict y) {
     const int64_t S = w->S, *restrict row = e->row;
@@ -465,7 +471,7 @@ static int backward_rows(sweep *w, int64_t T, int always, double weight, double 
         } else {
             product(S, Q, w->backward, n, other);
         }
-        if (!always) /* nothing bounds b where a is 0, and 0 * inf is no posterior */
+        if (!always) /* if a is 0, b may overflow, and 0 * inf is not a posterior */
             for (int64_t j = 0; j < Q; j++) other[j] = a[j - Q] > 0.0f ? other[j] : 0.0f;
         float *swap = b;
         b = other;
@@ -477,7 +483,7 @@ static int backward_rows(sweep *w, int64_t T, int always, double weight, double 
     return 1;
 }
 
-/* Lists all arcs, those of the rest among them. */
+/* Lists all arcs, including pairs that have the rest. */
 static const fc_axis *list_all(sweep *w) {
     const fc_axis *g = w->machine->axis;
     int64_t n = 0;
@@ -505,7 +511,7 @@ static const fc_axis *list_all(sweep *w) {
     return &w->whole;
 }
 
-/* The same in float64, for a sentence that float32 cannot hold. */
+/* The same in float64, for a sentence that float32 cannot represent. */
 static fc_status in_double(sweep *w, int64_t T, double weight, double *log_z) {
     const int64_t S = w->S, P = w->shard->P;
     for (int64_t t = 0; t < T; t++) {
@@ -538,7 +544,7 @@ static fc_status in_double(sweep *w, int64_t T, double weight, double *log_z) {
     return FC_OK;
 }
 
-/* A difference that rounding may have made negative; what is no number stays so, to be seen. */
+/* A difference that rounding may have made negative; NaN remains NaN, so that it is noticed. */
 FC_INLINE double not_negative(double x) { return x < 0.0 ? 0.0 : x; }
 
 /* x = c x (1 - x) of n posteriors, and of one */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A machine made ready to run: its layout over scratch, and its weights as a semiring wants them.
+ * A machine prepared for a computation: its layout over scratch, and its weights in the form of the
+ * semiring.
  *
  * A tensor [Q][outer][P] holds one number a joint state (P: the states of the last axis, padded with
  * the zero of the semiring). Seen from axis c it is [Q * pre][S_c][post]. */
@@ -19,10 +20,10 @@ typedef struct {
     double *weight; /* [contexts][S][S], [contexts][S][P] on the last axis, or [contexts][A] */
     double *turned; /* the same by target, dense last axis only */
     double shift;
-    /* Where most pairs have one weight, the rest: the others by source and by target, and how much
-     * they are above it; steps go over these. Scratch of a step (rest.h). */
+    /* If most pairs have one weight, the rest: the other pairs by source and by target, and their
+     * weights minus the rest; steps visit these pairs. Scratch of a step (rest.h). */
     int full;
-    int64_t listed; /* how many others there are, E */
+    int64_t listed; /* number of the other pairs, E */
     double rest;
     int64_t *into;                                         /* [S + 1] */
     int32_t *from;                                         /* [E] */
@@ -36,19 +37,19 @@ typedef struct {
     const fc_machine *machine;
     int64_t n, Q, outer, S, P, plane, full;
     loaded_axis axis[FC_MAX_AXES];
-    int64_t asked, out; /* pruned: rows looked at, and rows left out */
-    int pruned;         /* backward maxima of two axes leave out states that cannot win */
+    int64_t asked, out; /* pruned: rows tested, and rows left out */
+    int pruned;         /* backward maxima of two axes skip states that cannot win */
     double *lead_by;    /* [S_0][S_0] pruned: the least by which arcs into i exceed arcs into j */
-    int32_t *kept;      /* [S_0] pruned: the states that are left */
-    double *columns;    /* [S_0][S_0] pruned: scratch for the arcs into the states that are left */
+    int32_t *kept;      /* [S_0] pruned: the remaining states */
+    double *columns;    /* [S_0][S_0] pruned: scratch for the arcs into the remaining states */
     int single;         /* one axis and no residual automaton: a tensor is a row of states */
     int plain;          /* ... whose node potentials are one row a token */
-    int whole;          /* weights of all arcs are wanted, also of an axis that has a rest */
-    int forgets;        /* nothing runs forward: one row of node potentials will do */
-    int loaded;         /* static weights: 0 none, else 1 + the semiring */
-    double *begun;      /* [longest][P] single: F_t (x) node_t, where paths into t + 1 come from */
+    int whole;          /* weights of all arcs are needed, even if an axis has a rest */
+    int forgets;        /* no forward pass follows: one row of node potentials suffices */
+    int loaded;         /* static weights: 0 not loaded, else 1 + the semiring */
+    double *begun;      /* [longest][P] single: F_t (x) node_t, the sources of paths into t + 1 */
     double *outer_sum;  /* single: sums of outer products along arcs, laid out like weights */
-    double *outer_one;  /* ... of a sentence; else [arcs] of an axis at a token */
+    double *outer_one;  /* ... of one sentence; else [arcs] of an axis at a token */
     double *before;     /* else sums of the arcs of all axes before a sentence */
     double *norm;       /* [longest] sums (LOG_PLUS: their logs) of F_t (x) G_t */
     double *initial;    /* [plane] */
@@ -57,25 +58,24 @@ typedef struct {
     double *ends[2];    /* [Q] initial and final of the residual */
     double shift;       /* of initial, final and the residual's ends together */
     double edge_shift;
-    int64_t lost;         /* finite scores that the linear domain took for zero, in this sentence */
-    int64_t static_lost;  /* ... among what does not depend on the token */
-    double *node;         /* [longest][plane] */
-    double *suffix;       /* [longest][full] G: everything from this token on */
-    double *x, *y, *best; /* [full] */
+    int64_t lost;        /* finite scores of this sentence that the linear domain rounded to zero */
+    int64_t static_lost; /* ... in the parts that do not depend on the token */
+    double *node;        /* [longest][plane] */
+    double *suffix;      /* [longest][full] G: continuations from this token on */
+    double *x, *y, *best;        /* [full] */
     double *row, *lead, *shared; /* [full], [outer + 2 * widest axis] of one state's successors */
-    /* What the backward recursion divided out, as logs, [longest]: node potentials' shifts, all of what
-     * reading a token added, and the shifts of the arcs into it. */
+    /* Logs of the scales of the backward recursion, [longest]: shifts of the node potentials, all
+     * scales of reading a token, and shifts of the arcs into it. */
     double *shifts, *read, *step;
 } tensor;
 
-/* By whole numbers, for sizes are asked for with NULL, to which nothing may be added. */
+/* Pointer arithmetic on integers: NULL, with which sizes are computed, must not be added to. */
 static inline double *take(double **work, int64_t n) {
     double *found = *work;
     *work = (double *)((uintptr_t)found + (uintptr_t)fc_padded(n) * sizeof *found);
     return found;
 }
 
-/* What steps over a rest and others take. */
 static inline void lay_out_rest(loaded_axis *a, double **work) {
     const int64_t E = a->full ? a->axis->row[a->S] : 0, S = a->full ? a->S : 0;
     const int64_t cells = fc_padded(S) * FC_LANES;
@@ -165,7 +165,7 @@ static inline double largest(int64_t n, const double *x) {
     return top;
 }
 
-/* y = exp(x - shift) of n scores; returns how many finite ones have become zero. */
+/* y = exp(x - shift) of n scores; returns how often a finite score became zero. */
 static inline int64_t exp_scores(int64_t n, double shift, const double *x, double *y) {
     int64_t lost = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -178,12 +178,12 @@ static inline int64_t exp_scores(int64_t n, double shift, const double *x, doubl
 
 static inline double finite_or_zero(double x) { return x > FC_NEVER ? x : 0.0; }
 
-/* What scores are shifted by where they are summed: their largest. */
+/* The shift of scores that are summed: their largest. */
 static inline double shift_of(semiring K, int64_t n, const double *x) {
     return K == MAX_PLUS ? 0.0 : finite_or_zero(largest(n, x));
 }
 
-/* y: scores as a semiring wants them, as they are or shifted or exp(score - shift). */
+/* y: scores in the form of the semiring: unchanged, shifted, or exp(score - shift). */
 static inline void copy_scores(tensor *m, semiring K, int64_t n, double shift, const double *x,
                                double *y) {
     if (K == SUM_TIMES) {
@@ -193,7 +193,6 @@ static inline void copy_scores(tensor *m, semiring K, int64_t n, double shift, c
     }
 }
 
-/* Copies rows of `width` scores to rows of `padded`. */
 static inline void copy_rows(tensor *m, semiring K, int64_t rows, int64_t width, int64_t padded,
                              double shift, const double *x, double *y) {
     for (int64_t r = 0; r < rows; r++, x += width, y += padded) {
@@ -202,7 +201,7 @@ static inline void copy_rows(tensor *m, semiring K, int64_t rows, int64_t width,
     }
 }
 
-/* The arcs of an axis that have not the weight of most pairs, by source and by target. */
+/* The arcs of an axis that differ from its rest, by source and by target. */
 static inline void load_rest(tensor *m, semiring K, loaded_axis *a) {
     const fc_axis *g = a->axis;
     const int64_t S = a->S;
@@ -236,7 +235,7 @@ static inline void load_axis(tensor *m, semiring K, loaded_axis *a, int64_t toke
         load_rest(m, K, a);
         if (!a->dense) memcpy(a->weight, a->outward, (size_t)a->arcs * sizeof *a->weight);
         if (!a->dense || !(m->whole || (m->pruned && K == MAX_PLUS))) return;
-        m->lost = lost; /* all scores follow, these among them */
+        m->lost = lost; /* all scores are loaded next, including these */
     } else {
         a->shift = shift_of(K, n, score);
     }
@@ -267,7 +266,8 @@ static inline void load_residual(tensor *m, semiring K) {
     }
 }
 
-/* A lower bound of the leads of an axis that has a rest: arcs into j are compared with the rest, too. */
+/* A lower bound of the leads of an axis that has a rest: arcs into j are also compared with the
+   rest. */
 static inline void load_few_leads(tensor *m, const loaded_axis *a) {
     const int64_t S = a->S;
     const double *arc = a->weight;
@@ -291,7 +291,8 @@ static inline void load_few_leads(tensor *m, const loaded_axis *a) {
     }
 }
 
-/* lead_by[i][j] = min over h of arc[h -> i] - arc[h -> j]; both forbidden: no matter. */
+/* lead_by[i][j] = min over h of arc[h -> i] - arc[h -> j]; sources for which both are forbidden do not
+   count. */
 static inline void load_leads(tensor *m) {
     const int64_t S = m->axis[0].S;
     const double *arc = m->axis[0].weight;
@@ -310,7 +311,6 @@ static inline void load_leads(tensor *m) {
     }
 }
 
-/* Everything that does not depend on the token. */
 static inline void load_static(tensor *m, semiring K) {
     const fc_machine *f = m->machine;
     const fc_residual *r = f->residual;
@@ -341,8 +341,8 @@ static inline double load_arcs(tensor *m, semiring K, int64_t token) {
     return shift;
 }
 
-/* y[o] += table row of o. Rows are read P wide where the table goes on behind them: the lanes beyond S
- * hold -inf already, and stay so. */
+/* y[o] += table row of o. Reads rows P wide if the table continues after them: the lanes beyond S hold
+ * -inf already, and do not change. */
 static inline void add_rows(const tensor *m, const fc_factor *f, const double *table, double *y) {
     const int64_t S = m->S, P = m->P, safe = f->rows * S - P;
     for (int64_t o = 0; o < m->outer; o++, y += P) {
@@ -357,13 +357,13 @@ static inline void add_rows(const tensor *m, const fc_factor *f, const double *t
     }
 }
 
-/* Where node potentials are one row a token: that row. */
+/* The row of node potentials, if it is one row a token. */
 static inline const double *plain_row(const tensor *m, int64_t token) {
     const fc_factor *f = m->machine->factor;
     return f->value + (f->moving ? token * m->S : 0);
 }
 
-/* Asks memory for it; the row need not be there. */
+/* Prefetches this row; it need not exist. */
 static inline void ask_for_row(const tensor *m, int64_t token) {
     const fc_factor *f = m->machine->factor;
     const uintptr_t row = (uintptr_t)f->value + (uintptr_t)(f->moving ? token * m->S * 8 : 0);
@@ -371,8 +371,8 @@ static inline void ask_for_row(const tensor *m, int64_t token) {
         __builtin_prefetch((const void *)(row + (uintptr_t)at));
 }
 
-/* Potentials of the joint states of a token, [plane], as scores: first what all rows share and what is
- * constant along a row, then the tables. */
+/* Potentials of the joint states of a token, [plane], as scores: first the parts common to all rows and
+ * the parts constant along a row, then the tables. */
 static inline void node_scores(const tensor *m, int64_t token, double *out) {
     const fc_machine *f = m->machine;
     const int64_t S = m->S, P = m->P;
@@ -404,7 +404,7 @@ static inline void node_scores(const tensor *m, int64_t token, double *out) {
     }
 }
 
-/* The same as the semiring wants them; returns the shift. */
+/* The same in the form of the semiring; returns the shift. */
 static inline double load_node(tensor *m, semiring K, int64_t token, double *out) {
     node_scores(m, token, out);
     if (K == MAX_PLUS) return 0.0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Composition of an acyclic machine with a transducer. States of the lattice are taken in topological
- * order. For each that may be met there is a table from states of the transducer to those of the
- * composition, which is handed on when it has been left: no hash. Where there is no room, what was
- * written of a state is dropped, and it is taken again; states that were met stay so. */
+ * Composition of an acyclic machine with a transducer. States of the lattice are processed in
+ * topological order. Each state that may be reached has a table from states of the transducer to states
+ * of the composition. The table is reused after its state: no hash is needed. If memory runs out, the
+ * arcs written for the current state are dropped, and the next call repeats the state; states that were
+ * discovered remain. */
 
 #include <limits.h>
 #include <math.h>
@@ -14,7 +15,7 @@
 
 enum { DEAD = -2, NONE = -1 };
 
-/* What becomes of a state: dropped, joined with its only way in, or with its only way out. */
+/* Fate of a state in trimming: dropped, joined with its only arc in, or with its only arc out. */
 enum { DROPPED = -1, WITH_IN = -2, WITH_OUT = -3 };
 
 fc_status fc_look_ahead(const fc_acyclic *m, const int32_t *label, int32_t *ahead, int32_t *only,
@@ -62,9 +63,9 @@ fc_status fc_check_transducer(const fc_transducer *m, int64_t *where) {
 
 /* --- Writing it ---------------------------------------------------------------------------------- */
 
-/* The state of the composition; -1: there is no room for another one. */
+/* The state of the composition; -1: no room for another one. */
 static int32_t met(const fc_transducer *m, fc_transduced *c, int64_t p, int64_t q, int waits) {
-    /* where the transducer cannot move alone it makes no difference whether it may */
+    /* if the transducer has no move without input, the bit makes no difference */
     const int64_t width = m->L + 1;
     if (waits && m->index[q * width] == m->index[q * width + 1]) waits = 0;
     const int32_t key = (int32_t)(2 * q) + waits;
@@ -94,10 +95,10 @@ static fc_status write_arc(fc_transduced *c, int64_t source, int32_t target, int
     return FC_OK;
 }
 
-/* Meets all that moves without input lead to from states at p. */
+/* Adds the states that moves without input reach from states at p. */
 static fc_status close_alone(const fc_transducer *m, fc_transduced *c, int64_t p) {
     const int64_t width = m->L + 1;
-    int32_t done = -1; /* states down to this one have been looked at */
+    int32_t done = -1; /* states down to this one have been processed */
     for (;;) {
         const int32_t top = c->head[p];
         if (top == done) return FC_OK;
@@ -137,7 +138,7 @@ static fc_status follow(const fc_acyclic *lattice, const int32_t *label, const i
     return status;
 }
 
-/* Takes the arcs of p from state s: all of them, or those alone whose label the transducer reads. */
+/* Takes the arcs of p from state s: all of them, or only the arcs whose label the transducer reads. */
 static fc_status leave(const fc_acyclic *lattice, const int32_t *label, const int32_t *ahead,
                        int rises, const fc_transducer *m, fc_transduced *c, int64_t p, int64_t s,
                        int64_t q) {
@@ -168,7 +169,6 @@ static fc_status leave(const fc_acyclic *lattice, const int32_t *label, const in
     return FC_OK;
 }
 
-/* Writes what leaves the states at p. */
 static fc_status expand(const fc_acyclic *lattice, const int32_t *label, const int32_t *ahead,
                         int rises, const fc_transducer *m, fc_transduced *c, int64_t p) {
     const int64_t width = m->L + 1;
@@ -237,7 +237,7 @@ static int says_nothing(const fc_transduced *c, const uint8_t *plain, int64_t a)
     return c->by[a] < 0 && plain[c->of[a]];
 }
 
-/* Drops arcs to states from which no path ends; `live` [n] says which those are not. */
+/* Drops arcs to states from which no path ends; `live` [n] marks the states from which one does. */
 static void drop_dead(fc_transduced *c, int32_t *live) {
     for (int64_t a = c->arcs; a-- > 0;)
         if (live[c->target[a]]) live[c->source[a]] = 1;
@@ -271,7 +271,7 @@ fc_status fc_trim_transduced(const fc_transducer *m, const uint8_t *plain, fc_tr
         if (!says_nothing(c, plain, a)) mixed[t] = 1;
     }
     for (int64_t s = 0; s < n; s++) row[s + 1] += row[s];
-    for (int64_t b = 0; b < c->row; b++) { /* where rows begin stays */
+    for (int64_t b = 0; b < c->row; b++) { /* the states where rows begin remain */
         const int32_t s = c->number[c->first[b]];
         left[s] = mixed[s] = 1;
     }
@@ -309,7 +309,8 @@ fc_status fc_transduced_arcs(const fc_acyclic *lattice, const double *gain, cons
     for (int64_t s = 0; s < n; s++) {
         if (left[s] < 0) continue;
         for (int32_t a = first[s]; a < first[s + 1]; a++) {
-            /* ways out of a state that is joined with this, its only way in, stand in its place */
+            /* the arcs out of a state that is joined with this arc, its only one in, replace this
+               arc */
             const int32_t t = c->target[a];
             const int joined = left[t] == WITH_IN;
             for (int32_t b = joined ? first[t] : a; b < (joined ? first[t + 1] : a + 1); b++) {

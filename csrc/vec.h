@@ -13,7 +13,7 @@
 #define FC_LANES 8 /* doubles in the widest vector register; rows are padded to a multiple */
 #define FC_INLINE static inline __attribute__((always_inline))
 
-/* What must hold, in builds of the option FSTCRF_ASSERT. */
+/* Checks an invariant, in builds with the option FSTCRF_ASSERT. */
 #ifdef FC_ASSERTS
 #include <assert.h>
 #define FC_ASSERT(x) assert(x)
@@ -21,11 +21,11 @@
 #define FC_ASSERT(x) ((void)0)
 #endif
 
-/* Tokens after which backward rows in float32 are evened: their products with the forward rows sum to
- * one but for rounding, which where tokens are alike goes the same way at each of them. */
+/* Tokens after which backward rows in float32 are renormalised. Their products with the forward rows
+ * sum to one up to rounding errors, which have the same sign at each of a run of similar tokens. */
 #define FC_EVEN 8
 
-#define FC_NEVER ((double)-INFINITY) /* the score of what is forbidden */
+#define FC_NEVER ((double)-INFINITY) /* the score of a forbidden label or arc */
 
 /* Values below are taken as underflow: products of two of them still have full precision. */
 #define FC_TINY 1e-140
@@ -48,7 +48,7 @@ FC_INLINE double fc_power_of_two(double shifted) {
     return power;
 }
 
-/* The series of exp(r) from r^6 on, p what follows: for double, and for float. */
+/* The series of exp(r) from r^6 on, p the higher terms: for double, and for float. */
 #define END_OF_EXP(real, p, r)   \
     p = p * r + (real)1.0 / 720; \
     p = p * r + (real)1.0 / 120; \
@@ -115,7 +115,7 @@ FC_INLINE double fc_log(double x) {
 /* The larger one; NaN where either is: a maximum that drops it would hide it. */
 FC_INLINE double fc_larger(double a, double b) { return a > b || isnan(a) ? a : b; }
 
-/* The largest of FC_LANES numbers, in few steps that wait for each other. */
+/* The largest of FC_LANES numbers, with a short chain of dependent steps. */
 FC_INLINE double fc_largest_lane(const double *x) {
     double four[4];
     for (int l = 0; l < 4; l++) four[l] = x[l] > x[l + 4] ? x[l] : x[l + 4];
@@ -163,13 +163,13 @@ FC_INLINE void fc_fill(int64_t P, double c, double *restrict y) {
     for (int64_t j = 0; j < P; j++) y[j] = c;
 }
 
-/* A sum, and what its additions have rounded off: exact to an ulp however many there are. */
+/* A sum and its rounding errors: exact to an ulp for any number of additions. */
 typedef struct {
     double sum, lost;
 } fc_total;
 
-/* Knuth's two-sum. No product stands here for a compiler to fuse, and no flag of ours lets it reorder
- * additions. What is infinite, or no number, stays so in `sum` and makes `lost` a NaN. */
+/* Knuth's two-sum. The code has no product that a compiler could fuse, and our flags do not let it
+ * reorder additions. Infinity or NaN stays in `sum` and makes `lost` a NaN. */
 FC_INLINE void fc_add(fc_total *total, double x) {
     const double sum = total->sum + x, added = sum - total->sum;
     total->lost += (total->sum - (sum - added)) + (x - added);
@@ -180,35 +180,35 @@ FC_INLINE double fc_value(fc_total total) {
     return isfinite(total.sum) ? total.sum + total.lost : total.sum;
 }
 
-/* What sum = x + y rounds off. Dekker's form either way round: two additions to wait for, where Knuth's
- * has four, in recursions whose steps wait for one another. */
+/* Rounding error of sum = x + y. Dekker's form for either order: a chain of two additions, where
+ * Knuth's has four, in recursions whose steps depend on each other. */
 FC_INLINE double fc_rounded(double x, double y, double sum) {
     const double of_x = x - (sum - y), of_y = y - (sum - x);
     return fabs(x) < fabs(y) ? of_x : of_y;
 }
 
-/* Numbers from here on are even integers: what is rounded off them is no longer below 1. */
+/* Numbers from here on are even integers: their rounding errors are no longer below 1. */
 #define FC_COARSE 9007199254740992.0 /* 2^53 */
 
-/* score + suffix + lost - top, where `lost` was rounded off the suffix; -inf where a part is. What
- * score + suffix rounds off counts, whichever of the two is larger. It does not count of coarse sums:
- * a best path rounds them in the same way, so log Z is never below its score, and what is left of a
- * difference is the log of a number of paths. */
+/* score + suffix + lost - top, where `lost` is the rounding error of suffix; -inf if score or suffix
+ * is. The rounding error of score + suffix is included, whichever of the two is larger. For coarse sums
+ * it is not: a best path rounds them in the same way, so log Z is never below its score, and the
+ * remaining difference is the log of a number of paths. */
 FC_INLINE double fc_plus(double score, double suffix, double lost, double top) {
     const double value = score + suffix, rounded = fc_rounded(score, suffix, value);
     const double exact = lost + (fabs(value) < FC_COARSE ? rounded : 0.0);
     return value > FC_NEVER ? value - top + exact : FC_NEVER;
 }
 
-/* best + rest, and what that rounds off; -inf where `best` is. */
+/* best + rest, and its rounding error; -inf if `best` is. */
 FC_INLINE void fc_keep(double best, double rest, double *sum, double *lost) {
     *sum = best + rest;
     *lost = best > FC_NEVER ? fc_rounded(best, rest, *sum) : 0.0;
 }
 
-/* While what is rounded off is no more than this, sums of exponentials whose largest term is 1 but for
- * rounding can be taken as they are. Beyond it, terms may be larger than what fc_exp takes, or all vanish:
- * then their largest log is looked for, and taken off. */
+/* While the rounding error is at most this, sums of exponentials whose largest term is about 1 need no
+ * new shift. Beyond it, terms may exceed the range of fc_exp, or all vanish: then their largest log is
+ * found and subtracted. */
 #define FC_MOST_LOST 0.25
 
 /* Runs body(V) over n vectors in groups of up to 8, V a constant; `at` is the first of the group. */

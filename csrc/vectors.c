@@ -3,10 +3,10 @@
  * The vector work of L-BFGS: inner products with, and linear combinations of, many stored vectors.
  *
  * Two-loop recursion reads each stored vector twice and depends on itself at every step. Written in
- * coordinates over the stored vectors and the gradient, it needs their inner products only: one
- * pass over the store for those, a second one to form the direction, and in between arithmetic on
- * a few dozen numbers (Chen, Wang and Zhou 2014). The store is float32, or 16 bits where vectors are
- * long, which halves what has to be moved; sums are float64. */
+ * coordinates over the stored vectors and the gradient, it needs their inner products only: one pass
+ * over the store computes them, a second pass forms the direction, and between the passes it calculates
+ * with a few dozen numbers (Chen, Wang and Zhou 2014). The store is float32, or 16 bits for long
+ * vectors, which halves memory traffic; sums are float64. */
 
 #include "checks.h"
 #include "vec.h"
@@ -15,10 +15,10 @@
 
 /* --- Vectors of 16 bits --------------------------------------------------------------------------
  *
- * Where weights are many, what is remembered of steps is most of the memory. A number x is kept as
- * the top 16 bits of a float, its exponent in the five bits that the largest number of the vector
- * needs: sign, 5 bits of exponent, 10 of fraction. As float it is read back 2^-k times as large, with
- * one k for the vector; what is 2^29 times smaller than the largest is zero. */
+ * With many weights, the stored steps are most of the memory. A number x is kept as the top 16 bits of
+ * a float, its exponent in the five bits that the largest number of the vector needs: sign, 5 bits of
+ * exponent, 10 of fraction. Read as float, a number is 2^-k times its value, with one k for the vector;
+ * numbers below 2^-29 of the largest become zero. */
 
 #define HALF_TOP 30 /* exponent of the largest: one more, when it is rounded up, still fits */
 #define FLOAT_BIAS 127
@@ -43,7 +43,7 @@ fc_status fc_narrow(int64_t n, double largest, double *x, uint16_t *half, int32_
     int exponent = 0;
     if (n < 0 || !(largest >= 0.0) || largest > 1e200) return FC_EINVAL;
     (void)frexp(largest, &exponent); /* largest < 2^exponent */
-    /* As float, the largest gets the exponent HALF_TOP: 2^(HALF_TOP - FLOAT_BIAS) <= it. */
+    /* Read as float, the largest gets the exponent HALF_TOP: 2^(HALF_TOP - FLOAT_BIAS) <= it. */
     *power = largest > 0.0 ? HALF_TOP + 1 - FLOAT_BIAS - exponent : 0;
     if (*power > 900) *power = 900;
     const double down = ldexp(1.0, *power), up = ldexp(1.0, -*power);
@@ -56,8 +56,7 @@ fc_status fc_narrow(int64_t n, double largest, double *x, uint16_t *half, int32_
 
 /* --- Inner products and combinations -------------------------------------------------------------
  *
- * Rows are float, or 16 bits (then what they stand for is 2^-power times as large, which the caller
- * knows). */
+ * Rows are float, or 16 bits (then values are 2^-power times too small, which the caller corrects). */
 
 FC_INLINE double at(const void *row, int half, int64_t j) {
     return half ? (double)widened(((const uint16_t *)row)[j]) : (double)((const float *)row)[j];

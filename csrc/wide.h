@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whole registers of float32, and the few dense products that the sweep is made of. */
+ * Whole registers of float32, and the few dense products of the sweep. */
 #ifndef FSTCRF_WIDE_H
 #define FSTCRF_WIDE_H
 
@@ -52,7 +52,6 @@ FC_INLINE float sum_of(int64_t Q, const float *x) {
     return lane[0];
 }
 
-/* Is any x[j] below y[j]? */
 FC_INLINE int any_below(int64_t Q, const float *x, const float *y) {
     wide_mask below = *(const wide *)x < *(const wide *)y;
     for (int64_t j = WIDE; j < Q; j += WIDE)
@@ -63,7 +62,7 @@ FC_INLINE int any_below(int64_t Q, const float *x, const float *y) {
     return any != 0;
 }
 
-/* y = sum_i x[i] M[i] over V vectors: two chains of additions hide the latency of one. */
+/* y = sum_i x[i] M[i] over V vectors: two independent chains of additions hide latency. */
 FC_INLINE void product_group(const int V, int64_t S, int64_t Q, const float *M, const float *x,
                              float *y) {
     wide even[8], odd[8];
@@ -85,8 +84,8 @@ FC_INLINE void product(int64_t S, int64_t Q, const float *M, const float *x, flo
 #undef BODY
 }
 
-/* Sums of float32 go on in float64: what was summed since the last time goes there. Sums of FC_RUN
- * numbers, none of them negative, have lost less than FC_RUN * 2^-24 of themselves. */
+/* Adds float32 sums to float64 totals and resets them. A sum of FC_RUN nonnegative numbers has lost
+ * less than FC_RUN * 2^-24 of itself. */
 FC_INLINE void flush(int64_t n, float *restrict part, double *restrict total) {
     int64_t i = 0;
     for (; i + NARROW <= n; i += NARROW) {
@@ -126,8 +125,8 @@ static void outer_run(int64_t T, int64_t S, int64_t Q, const float *a, const flo
     }
 }
 
-/* total += a' n over T tokens; S is rounded up to 4, rows beyond it are padding. Where tokens are alike,
- * rounding goes the same way at each: half a run keeps it below a millionth of the sum. */
+/* total += a' n over T tokens; S is rounded up to 4, rows beyond it are padding. If tokens are similar,
+ * all rounding errors have the same sign: half a run keeps their sum below a millionth. */
 static void outer(int64_t T, int64_t S, int64_t Q, const float *a, const float *n, double *total) {
     for (int64_t t = 0; t < T; t += FC_RUN / 2)
         outer_run(T - t < FC_RUN / 2 ? T - t : FC_RUN / 2, S, Q, a + t * Q, n + t * Q, total);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words of unspaced text: which may stand where, and the cheapest way through them.
+ * Words of unspaced text: the words that may begin at each place, and the cheapest path through them.
  *
- * A dictionary may be a file that is mapped, and many times as large as what is looked at: nothing is
- * checked beforehand, every index where it is used. */
+ * A dictionary may be a mapped file, and many times as large as the parts that are read: indices are
+ * checked when they are used, not beforehand. */
 
 #include <limits.h>
 #include <string.h>
@@ -15,14 +15,14 @@
 
 /* --- The double array --------------------------------------------------------------------------- */
 
-/* From node `base`, over one byte, to the next node; below 0: there is none. */
+/* From node `base`, over one byte, to the next node; below 0: no such node. */
 FC_INLINE int64_t over(int64_t units, const fc_unit *unit, int64_t base, uint8_t byte) {
     const int64_t p = base + byte + 1;
     if (p >= units || (int64_t)unit[p].check != base) return -1;
     return unit[p].base;
 }
 
-/* The value of the key that ends in node `base`; below 0: none does. */
+/* The value of the key that ends in node `base`; below 0: no key ends there. */
 FC_INLINE int64_t value_at(int64_t units, const fc_unit *unit, int64_t base) {
     if (base >= units || (int64_t)unit[base].check != base || unit[base].base >= 0) return -1;
     return -(int64_t)unit[base].base - 1;
@@ -50,7 +50,8 @@ typedef struct {
     int64_t left, right, depth, slot;
 } branch;
 
-/* Codes of the children of a node: 0 where a key ends, byte + 1 else; and where each one's keys begin. */
+/* Codes of the children of a node: 0 for the end of a key, byte + 1 otherwise; and the first key of
+   each child. */
 typedef struct {
     int64_t n;
     int32_t code[257];
@@ -74,7 +75,7 @@ static fc_status find_children(const int64_t *offsets, const uint8_t *text, cons
     return FC_OK;
 }
 
-/* Where a node's children fit; from *next on almost nothing is free before. -1: not in this room. */
+/* A position for a node's children; before *next almost every position is taken. -1: no room. */
 static int64_t place_children(const children *c, int64_t room, const fc_unit *unit,
                               const uint8_t *used, int64_t *next) {
     int64_t pos = c->code[0] + 1 > *next ? c->code[0] + 1 : *next, taken = 0, first = -1;
@@ -140,7 +141,8 @@ FC_INLINE int64_t lengths_of(uint32_t info) { return info >> 26 & 0xF; }
 FC_INLINE int runs(uint32_t info) { return (int)(info >> 30 & 1); }
 FC_INLINE int always(uint32_t info) { return (int)(info >> 31); }
 
-/* The character at `at`, which ends at *end; what is no UTF-8 is a byte. Beyond the table: as code 0. */
+/* The character at `at`, which ends at *end; a byte that is not UTF-8 counts as a character. Characters
+   beyond the table have the info of code 0. */
 FC_INLINE uint32_t character_at(const fc_lexicon *lexicon, int64_t size, const uint8_t *text,
                                 int64_t at, int64_t *end) {
     const uint8_t b = text[at];
@@ -153,10 +155,11 @@ FC_INLINE uint32_t character_at(const fc_lexicon *lexicon, int64_t size, const u
     return lexicon->character[(int64_t)code < lexicon->characters ? code : 0];
 }
 
-/* Where a run ends of characters each of which is of a kind with the one before it. */
+/* The end of a run of characters in which neighbours share a kind. */
 typedef struct {
     int64_t end, characters;
-    uint32_t last; /* the first character behind it; the last one of the run where the text ends */
+    uint32_t
+        last; /* the first character after it; the last one of the run at the end of the text */
     int64_t last_end;
 } run;
 
@@ -176,7 +179,7 @@ static run run_of(const fc_lexicon *lexicon, int64_t size, const uint8_t *text, 
 
 /* --- The words at one place --------------------------------------------------------------------- */
 
-/* The words found so far; `head`: of each end the last one found, -1: no word ends there. */
+/* The words found so far; `head`: the last word found for each end, -1: no word ends there. */
 typedef struct {
     const fc_lexicon *lexicon;
     int64_t size;
@@ -186,7 +189,7 @@ typedef struct {
     int64_t *where;
 } finder;
 
-/* 1: a word may lie here, as far as boundaries are known. */
+/* 1: a word may be here, judged by the known boundaries. */
 static int allowed(const finder *f, int64_t start, int64_t end) {
     if (f->boundary == NULL) return 1;
     if (f->boundary[start] == 2 || f->boundary[end] == 2) return 0;
@@ -227,8 +230,8 @@ static fc_status add_unknown(finder *f, uint32_t info, int64_t from, int64_t sta
     return add_words(f, from, start, end, f->lexicon->first + entries[0], entries[1] - entries[0]);
 }
 
-/* Words that no dictionary has: a run of one kind, its first characters, one character where there is
- * nothing else. */
+/* Words that no dictionary has: a run of one kind, its first characters, or one character as a last
+ * resort. */
 static fc_status add_guesses(finder *f, uint32_t info, int64_t from, int64_t start, int64_t end) {
     const int64_t before = f->count;
     fc_status status = FC_OK;
@@ -272,7 +275,7 @@ static fc_status words_from(finder *f, int64_t from) {
     const fc_status status = add_guesses(f, blanks.last, from, start, blanks.last_end);
     if (status != FC_OK || f->count > known || f->count > before || f->boundary == NULL)
         return status;
-    /* Nothing fits the boundaries that are known: what lies between two of them is a word. */
+    /* No word fits the known boundaries: the text between two of them becomes a word. */
     int64_t end = blanks.last_end;
     while (end < f->size && f->boundary[end] != 1)
         character_at(lexicon, f->size, f->text, end, &end);
@@ -331,7 +334,7 @@ fc_status fc_find_words(const fc_lexicon *lexicon, int64_t size, const uint8_t *
 
 /* --- The cheapest way --------------------------------------------------------------------------- */
 
-/* What ends at one place: of each right context the cheapest word, in MeCab's order. */
+/* The words that end at one place: for each right context the cheapest word, in MeCab's order. */
 typedef struct {
     int64_t n;
     int32_t *context, *word;
@@ -357,14 +360,14 @@ static fc_status gather(const fc_lexicon *lexicon, const fc_word *words, int32_t
     return FC_OK;
 }
 
-/* 1: word j stands before word k in the list of those that end at one place. Words of a later place enter
- * at its front, and of one place the last one first. */
+/* 1: word j precedes word k in the list of words that end at one place. Words that begin later are
+ * added to the front of it, and for one beginning the last word first. */
 static int stands_before(const fc_word *words, int32_t j, int32_t k) {
     return words[j].from > words[k].from || (words[j].from == words[k].from && j < k);
 }
 
-/* The cheapest word before one with this left context, of equal ones the first of the list; what the
- * way costs, without the word itself. */
+/* The cheapest predecessor of a word with this left context, of equal ones the first in the list;
+ * returns the cost of the path without the word. */
 static int64_t best_before(const fc_lexicon *lexicon, const fc_word *words, const endings *e,
                            int64_t left, int32_t *before) {
     const int16_t *row = lexicon->matrix + left * lexicon->rights;
@@ -383,14 +386,15 @@ typedef struct {
     int32_t *head, *group, *slot;
 } scratch;
 
-/* Links the words first .. count - 1, which all begin behind the same ends. */
+/* Links the words first .. count - 1, which all begin after the same ends. */
 static fc_status link_words(finder *f, int64_t first, int64_t at, const scratch *s) {
     const fc_lexicon *lexicon = f->lexicon;
     endings e = {0, s->group, s->group + f->room};
     const fc_status status = gather(lexicon, f->words, s->head[at], s->slot, &e, f->where);
     if (status != FC_OK) return status;
     int32_t *same =
-        s->slot + lexicon->rights; /* of a left context, a word that has it, from behind */
+        s->slot +
+        lexicon->rights; /* for a left context, a word that has it; from the last word on */
     for (int64_t k = f->count - 1; k >= first; k--) {
         fc_word *w = f->words + k;
         const fc_entry_cost *entry = entry_of(lexicon, w->word);
@@ -407,7 +411,7 @@ static fc_status link_words(finder *f, int64_t first, int64_t at, const scratch 
         }
         same[left] = (int32_t)k;
         w->total = way;
-        w->next = -2 - left; /* until all are linked */
+        w->next = -2 - left; /* marks an unlinked word */
     }
     for (int64_t k = f->count - 1; k >= first; k--) {
         fc_word *w = f->words + k;
@@ -419,7 +423,7 @@ static fc_status link_words(finder *f, int64_t first, int64_t at, const scratch 
     return FC_OK;
 }
 
-/* The cheapest way through one text; *last is its last word, -1 where there is none. */
+/* The cheapest path through one text; *last is its last word, -1 if no path exists. */
 static fc_status cheapest(finder *f, const scratch *s, int32_t *last, int64_t *cost) {
     f->count = 0;
     for (int64_t at = 0; at <= f->size; at++) s->head[at] = -1;
@@ -434,7 +438,7 @@ static fc_status cheapest(finder *f, const scratch *s, int32_t *last, int64_t *c
     *cost = NO_WAY;
     int64_t end = f->size;
     while (end > 0 && s->head[end] < 0) end--;
-    if (blanks_from(f, end).end < f->size) return FC_OK; /* no word covers what is left */
+    if (blanks_from(f, end).end < f->size) return FC_OK; /* no word covers the rest of the text */
     if (end == 0) {
         *cost = f->lexicon->matrix[0];
         return FC_OK;

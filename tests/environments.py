@@ -1,6 +1,6 @@
 """A wheel in clean environments of all Pythons here: ``python -m tests.environments WHEEL``.
 
-Each has the packages that the wheel's metadata name, but pynini, and no compiler; there
+Each has the packages that the wheel's metadata name, and no compiler; there
 `tests/wheel.py` trains and tags. Pythons are those on the path, and of pyenv where it is there.
 """
 
@@ -28,11 +28,11 @@ LONGEST_IMPORT = 0.05  # the same, of `import fstcrf`
 
 
 def needs(wheel: Path) -> list[str]:
-    """Return what a wheel requires, without extras and without pynini."""
+    """Return what a wheel requires, without extras."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         found = message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])
-    return [need for need in found if "extra ==" not in need and not need.startswith("pynini")]
+    return [need for need in found if "extra ==" not in need]
 
 
 def pythons() -> Iterator[tuple[str, Path]]:

@@ -1,12 +1,12 @@
 /* --- Acyclic machines ----------------------------------------------------------------------------
  *
- * Any acyclic acceptor. Arcs are sorted by source: those that leave s are row[s] .. row[s + 1] - 1.
- * A path of row b is a sequence of arcs from the state begins[b]:
+ * Any acyclic acceptor. Arcs are sorted by source: the arcs of state s are row[s] .. row[s + 1] - 1. A
+ * path of row b is a sequence of arcs from the state begins[b]:
  *
- *   score = sum of its arcs' scores + final[where it ends]
+ *   score = sum of its arcs' scores + final[last state]
  *
  * States are numbered in topological order: every arc leads to a state above its own. Rows share no
- * states that lie on paths, but perhaps one where all paths end. */
+ * states that are on a path, except possibly one in which all their paths end. */
 typedef struct {
     int64_t S, A, B;
     const int64_t *begins; /* [B] */
@@ -16,7 +16,7 @@ typedef struct {
     const double *final;   /* [S] -inf: no path ends here */
 } fc_acyclic;
 
-/* What the search for the n best paths remembers: prefixes, and ways to leave them. */
+/* Memory of the search for the n best paths: prefixes, and arcs on which a path leaves another. */
 typedef struct {
     double score;
     int32_t arc, prefix, depth;
@@ -27,8 +27,8 @@ typedef struct {
     int64_t choice, prefix;
 } fc_deviation;
 
-/* Which states lie on a path from `start` to a state that ends; the machine may have cycles.
- *   start         a state; any other number: there is none
+/* Marks the states on a path from `start` to a final state; the machine may have cycles.
+ *   start         a state; any other number means that the machine has no start
  *   ends   [S]    1: a path may end here
  *   keep   [S]    out  1 or 0
  *   turned [S + 1], work [S + A]  scratch
@@ -47,57 +47,58 @@ fc_status fc_topological(int64_t S, const int64_t *row, const int32_t *target, i
 /* Checks a machine once: sizes, indices, order, scores. The functions below take it for granted. */
 fc_status fc_check_acyclic(const fc_acyclic *machine, int64_t *where);
 
-/* Labels on the shortest and the longest way from a begin to each state; -1 where there is none.
- *   label [A]  counts where it is not negative; NULL: every arc counts */
+/* Labels on the shortest and the longest path from a begin to each state; -1 if no path leads there.
+ *   label [A]  an arc counts if its label is not negative; NULL: every arc counts */
 fc_status fc_acyclic_lengths(const fc_acyclic *machine, const int32_t *label, int32_t *shortest,
                              int32_t *longest);
 
-/* Score of the best way to end from each state, or the log of the sum over all of them; -inf where there
- * is none. suffix[begins[b]] is that of row b.
+/* Score of the best path from each state to an end, or the log of the sum over all such paths; -inf if
+ * no path ends. suffix[begins[b]] is the score, or log Z, of row b.
  *   suffix [S] out
- *   lost   [S] out  what was rounded off the suffix
- *   stop   [S] out  probability of ending in a state, for a path that is there
- *   share  [A] out  probability of an arc, for a path in the state that it leaves
+ *   lost   [S] out  rounding error of the suffix
+ *   stop   [S] out  probability that a path in the state ends there
+ *   share  [A] out  probability of the arc, given a path in its source state
  * Cost: A additions; A exponentials and S logarithms for the sum. */
 fc_status fc_acyclic_best_suffix(const fc_acyclic *machine, double *suffix);
 fc_status fc_acyclic_sums(const fc_acyclic *machine, double *suffix, double *lost, double *stop,
                           double *share);
 
-/* Posterior probabilities of states, of arcs, and of ending in each state, 0 where no path exists;
- * suffix, stop and share are those of fc_acyclic_sums.
+/* Posterior probabilities of states, of arcs, and of ending in each state, 0 in rows without a path;
+ * suffix, stop and share are outputs of fc_acyclic_sums.
  *   node [S] out    arc [A] out    end [S] out */
 fc_status fc_acyclic_marginals(const fc_acyclic *machine, const double *suffix, const double *stop,
                                const double *share, double *node, double *arc, double *end);
 
-/* Score of the best path through each arc, -inf where there is none; `suffix` holds the best.
- *   prefix [S] out  score of the best way to each state    arc [A] out */
+/* Score of the best path through each arc, -inf if no path uses it; `suffix` as by
+ * fc_acyclic_best_suffix.
+ *   prefix [S] out  score of the best path to each state    arc [A] out */
 fc_status fc_acyclic_max_marginals(const fc_acyclic *machine, const double *suffix, double *prefix,
                                    double *arc);
 
-/* The best path of each row, one behind the other; `suffix` holds the best. Ties: to end comes first,
- * then the smaller arc, at the earliest state where paths differ.
- *   path   [room]  out  arcs; S always suffice where rows share no states
- *   offset [B + 1] out  none where no path exists
- * FC_EFULL: there is not enough room. */
+/* The best path of each row, concatenated; `suffix` as by fc_acyclic_best_suffix. Ties: the path that
+ * ends first, then the smaller arc, at the earliest state where paths differ.
+ *   path   [room]  out  arcs; S are always enough if rows share no states
+ *   offset [B + 1] out  a row without a path has no arcs
+ * FC_EFULL: path is too small. */
 fc_status fc_acyclic_best(const fc_acyclic *machine, const double *suffix, int64_t room,
                           int32_t *path, int64_t *offset);
 
-/* The n best paths of the rows from *b on, best first, ties as above: exact best-first search, in
- * which a path's siblings are made when it is taken from the queue. *b is then the row for which
- * there was not enough room, or B.
+/* The n best paths of the rows from *b on, best first, with ties as above. The search is exact and
+ * best-first: it makes the siblings of a path when it takes the path from the queue. *b is then the row
+ * for which the memory was too small, or B.
  *   width            arcs of the longest path
- *   path  [B][n][width] out  arcs, -1 behind the last
+ *   path  [B][n][width] out  arcs, then -1 up to the end of the row
  *   score [B][n]        out
  *   count [B]           out  paths found
  *   steps, heap              scratch; n * width and n * (width + 1) + 1 always suffice
- * FC_EFULL: there is not enough of it. */
+ * FC_EFULL: steps or heap are too small. */
 fc_status fc_acyclic_nbest(const fc_acyclic *machine, const double *suffix, int64_t n,
                            int64_t width, int64_t step_room, fc_step *steps, int64_t heap_room,
                            fc_deviation *heap, int32_t *path, double *score, int64_t *count,
                            int64_t *b);
 
-/* Independent exact samples of each row; stop and share are those of fc_acyclic_sums.
+/* Independent exact samples of each row; stop and share are outputs of fc_acyclic_sums.
  *   uniform [B][n][width] in   numbers in [0, 1); width: arcs of the longest path
- *   path    [B][n][width] out  arcs, -1 behind the last, or throughout where no path exists */
+ *   path    [B][n][width] out  arcs, then -1; only -1 if the row has no path */
 fc_status fc_acyclic_sample(const fc_acyclic *machine, const double *stop, const double *share,
                             int64_t n, int64_t width, const double *uniform, int32_t *path);

@@ -1,8 +1,9 @@
 /* --- Attributes of tokens ------------------------------------------------------------------------
  *
- * A family of attributes packs the numbers of strings into keys, and has a row for each key that it
- * knows: in an array over all keys; in a hash table (linear probing, `size` = 2^(64 - shift) slots
- * of which some are free, row < 0); or in sorted lists, which need no making and log2(size) steps. */
+ * A family of attributes packs string ids into keys. It has a row for each key that it knows. The rows
+ * are in one of three tables: an array over all keys; a hash table (linear probing,
+ * `size` = 2^(64 - shift) slots of which some are free, row < 0); or sorted lists, which need no
+ * construction and log2(size) steps a look-up. */
 typedef struct {
     uint64_t key;
     int64_t row;
@@ -13,12 +14,12 @@ typedef enum { FC_EVERY = 0, FC_FIRST = 1, FC_LAST = 2, FC_INNER = 3 } fc_firing
 typedef struct {
     int64_t column; /* of the codes */
     int64_t offset; /* relative to the token */
-    int64_t pads;   /* 1: outside the sentence there is a pad; 0: there is nothing */
+    int64_t pads;   /* 1: outside the sentence the term reads a pad; 0: the row is missing */
     int64_t width;  /* bits */
 } fc_term;
 
 typedef struct {
-    fc_firing firing; /* every token, first or last tokens only, or all but first ones */
+    fc_firing firing; /* fires at every token, the first or last ones only, or all but first ones */
     int64_t M;
     const fc_term *term; /* [M] */
     int64_t size, shift;
@@ -41,29 +42,29 @@ fc_status fc_check_keys(int64_t n, const uint64_t *key, int64_t M, const int64_t
  *   seen [n] scratch, zeros */
 fc_status fc_check_permutation(int64_t n, const int32_t *row, uint8_t *seen, int64_t *where);
 
-/* The row of each family at each token, -1 where there is none: no string, or no known attribute.
+/* The row of each family at each token. It is -1 if a string is missing or the attribute unknown.
  *   offsets [B + 1]        sentences, as in fc_batch, but from any token on
- *   codes   [K][stride]    number of each token's string in K columns, -1 where it is unknown;
- *                          numbers below 2 * reach are pads: those before the sentence by distance,
- *                          then those behind it
+ *   codes   [K][stride]    string id of each token in K columns, -1 if unknown. Ids below 2 * reach are
+ *                          pads: first the pads before the sentence, by distance, then the pads after
+ *                          it
  *   rows    [tokens][F]    out */
 fc_status fc_find_rows(int64_t B, const int64_t *offsets, int64_t K, int64_t stride,
                        const int32_t *codes, int64_t reach, int64_t F, const fc_family *families,
                        int32_t *rows, int64_t *where);
 
-/* The same at listed tokens, each of which has its own numbers instead of those that lie there; its
+/* The same for the listed tokens. Each brings its own string ids in place of the ids in `codes`; its
  * neighbours keep theirs.
  *   token  [M]       tokens of the codes; any order, any number of times
- *   before [M]       how many tokens of its sentence stand before it
- *   after  [M]       and behind it
- *   own    [K][M]    its numbers
+ *   before [M]       number of tokens before it in its sentence
+ *   after  [M]       number of tokens after it in its sentence
+ *   own    [K][M]    string ids of the token
  *   rows   [M][F]    out */
 fc_status fc_find_rows_at(int64_t M, const int64_t *token, const int32_t *before,
                           const int32_t *after, const int32_t *own, int64_t K, int64_t stride,
                           const int32_t *codes, int64_t reach, int64_t F, const fc_family *families,
                           int32_t *rows, int64_t *where);
 
-/* The same as sparse rows: drops what is -1.
+/* Converts the rows to sparse rows: drops the entries that are -1.
  *   indptr [N + 1] out    index [indptr[N]] out, room for N * F */
 fc_status fc_compact_rows(int64_t N, int64_t F, const int32_t *rows, int64_t *indptr,
                           int32_t *index);

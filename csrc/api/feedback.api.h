@@ -1,31 +1,31 @@
 /* --- Learning from rewards -----------------------------------------------------------------------
  *
- * A sentence is labelled by a sample, somebody says how good that is (a reward in [0, 1]), and theta
- * moves. One step, with the sample y of p_w, features f and their expectation E:
+ * Learning from rewards: the learner draws a labelling of a sentence, receives a reward in [0, 1] for
+ * it, and changes theta. One step, with the sample y of p_w, features f and their expectation E:
  *
  *   theta <- (1 - rate * decay) theta - rate * (signal - control) * (f(y) - E_w f)
  *            (with momentum m: rate * decay / (1 - m))
  *
  *   expected loss   signal = 1 - reward
  *   cross-entropy   signal = -reward / max(p_w(y), clip)
- *   preference      pairs: y of p_w, z of p_-w; the reward says how far y is ahead of z
- *                   signal = 1 - reward, along f(y) - f(z) - (E_w f - E_-w f)
- *                   (with `alike`, both of p_w: along f(y) - f(z))
- *   logistic        pairs, both of p_w; the reward says how surely y is better, 1/2 for a tie
+ *   preference      pairs: y of p_w, z of p_-w; the reward is how far y is ahead of z
+ *                   signal = 1 - reward, along f(y) - f(z) - (E_w f - E_-w f) (with `alike`, both of
+ *                   p_w: along f(y) - f(z))
+ *   logistic        pairs, both of p_w; the reward is the certainty that y is better, 1/2 for a tie
  *                   signal = beta * (1 / (1 + exp(-beta * (log p_w(y) - log p_w(z)))) - reward), along
  *                   f(y) - f(z): the gradient of the logistic loss of the margin
  *
- * Samples of a log were drawn from other weights, with the log-probabilities `drawn`:
+ * Samples of a log were drawn under other weights, with the log-probabilities `drawn`:
  *
  *   expected loss   signal = (1 - reward) * min(p_w(y) / exp(drawn), cap)
  *   cross-entropy   signal = -reward / max(exp(drawn), clip)
  *
- * The control variate is known before the sample is: it changes the variance of a step, not its mean.
- * (The first sample of all is its own control, and moves nothing.) Leave one out: of `draws` samples of a
- * sentence, all from the same weights, each is compared with the mean signal of the others.
- * Sources: Sokolov, Kreutzer, Lo and Riezler (2016); controls: Greensmith, Bartlett and Baxter (2004);
- * leave one out: Kool, van Hoof and Welling (2019); logistic: Rafailov et al. (2023), whose reference here
- * gives all labellings the same score; logs: Swaminathan and Joachims (2015). */
+ * The control variate is fixed before the sample is drawn: it changes the variance of a step, not its
+ * mean. (The very first sample is its own control, so its step is zero.) Leave one out: of `draws`
+ * samples of a sentence, all from the same weights, each is compared with the mean signal of the
+ * others. Sources: Sokolov, Kreutzer, Lo and Riezler (2016); controls: Greensmith, Bartlett and Baxter
+ * (2004); leave one out: Kool, van Hoof and Welling (2019); logistic: Rafailov et al. (2023), whose
+ * reference here gives all labellings the same score; logs: Swaminathan and Joachims (2015). */
 typedef enum {
     FC_EXPECTED_LOSS = 0,
     FC_PREFERENCE = 1,
@@ -42,12 +42,12 @@ typedef enum {
 typedef struct {
     fc_aim objective;
     fc_control control;
-    double clip;                  /* 0: nothing is clipped */
+    double clip;                  /* 0: no clipping */
     double temperature;           /* potentials are divided by it */
-    double common_rate, own_rate; /* how fast the running means of signals follow, in (0, 1] */
-    int64_t alike;                /* preference: both of a pair come from p_w */
+    double common_rate, own_rate; /* update rates of the running means of signals, in (0, 1] */
+    int64_t alike;                /* preference: both samples of a pair are drawn from p_w */
     double beta;                  /* logistic: factor of the margin */
-    double cap;                   /* logs: largest ratio of probabilities; 0: none */
+    double cap;                   /* logs: largest ratio of probabilities; 0: unlimited */
     int64_t draws;                /* leave one out: samples of a group, at least 2; else 1 */
 } fc_bandit;
 
@@ -57,49 +57,50 @@ typedef struct {
     double *count; /* [1 + B] */
 } fc_baseline;
 
-/* Rewards from gold labels. step[before][now]: 1 a span begins at `now`, 2 one goes on, 0 neither; label
- * L stands for both ends. The reward is the F of spans (1 where there is none on either side), or
- * the share of right labels where step is NULL. */
+/* Rewards from gold labels. step[before][now]: 1 a span begins at `now`, 2 a span continues, 0 neither;
+ * label L is both ends of a sentence. The reward is the F1 of spans (1 if neither side has a span), or
+ * the share of correct labels if step is NULL. */
 typedef struct {
     int64_t L;
     const uint8_t *step; /* [L + 1][L + 1] */
     const int32_t *type; /* [L + 1] */
     const int32_t *gold; /* [N] labels */
-    int64_t graded;      /* pairs: by how much the first is ahead; 0: 1 where it is */
-    int64_t steps;       /* single samples: rewards are multiples of 1 / steps; 0: as they are */
-    const double
-        *error;         /* [n_order][2] added to what the first and the second are worth, or NULL */
-    const double *slip; /* [n_order] what is said instead, where it is not negative, or NULL */
+    int64_t graded;      /* pairs: 1: reward the difference in worth; 0: reward 1 for the better */
+    int64_t steps;       /* single samples: rewards are multiples of 1 / steps; 0: not rounded */
+    const double *error; /* [n_order][2] added to the worth of both samples, or NULL */
+    const double *slip;  /* [n_order] replaces the reward if not negative, or NULL */
 } fc_judge;
 
 typedef enum { FC_CONSTANT = 0, FC_MOMENTUM = 1, FC_ADADELTA = 2 } fc_rule;
 
 /* The true parameters are scale * theta; velocities are in units of theta. Rows that a step does not
- * touch are brought up to date when they are next read; `touched` says up to which step they are. */
+ * touch are updated when they are next read; `touched` is the step up to which each row is current. */
 typedef struct {
     fc_rule rule;
     double rate, decay;
-    double momentum;     /* below 1 */
-    double rho, epsilon; /* ADADELTA: the memory of its means, and what keeps them above zero */
-    double *scale;       /* [1] in/out */
-    int64_t *step;       /* [1] in/out  steps so far */
+    double momentum; /* below 1 */
+    double rho,
+        epsilon;   /* ADADELTA: decay of its means, and the constant that keeps them above zero */
+    double *scale; /* [1] in/out */
+    int64_t *step; /* [1] in/out  steps so far */
     fc_parameters *theta;
     fc_parameters *first;  /* velocities, or means of squared gradients */
     fc_parameters *second; /* means of squared changes */
     int64_t *touched;      /* [R]  not for the constant rate */
-    int32_t *place;        /* [R]  scratch that keeps what it holds; likewise */
+    int32_t *place;        /* [R] scratch that persists between calls; not for the constant rate */
     int32_t *rows;         /* [most] scratch; most: attributes of a sentence */
     double *sums;          /* [most][W] scratch */
     double *small;         /* [max(M, 2 S)] scratch */
 } fc_descent;
 
-/* Samples for sentences order[0 .. n_order - 1], all at the parameters of now. `mask` of the learner
- * may be NULL: every weight is trained.
- *   uniform [tokens] in  numbers in [0, 1); for pairs first those of y, then those of z, a sentence
+/* Draws samples for sentences order[0 .. n_order - 1], all at the current parameters. `mask` of the
+ * learner may be NULL: every weight is trained.
+ *   uniform [tokens] in  numbers in [0, 1); for pairs, for each sentence first the numbers of y, then
+ *                        of z
  *   path, other [tokens] out  states of y, and of z for pairs
- *   node  [tokens][S]    out  direction: y less the posteriors (for pairs, less the same of z)
+ *   node  [tokens][S]    out  direction: y minus the posteriors (for pairs, minus the same of z)
  *   arc   [n_order][M]   out  ... of arc slots
- *   log_p [n_order]      out  log p_w(y); logistic: less log p_w(z)
+ *   log_p [n_order]      out  log p_w(y); logistic: minus log p_w(z)
  * FC_ENUMERIC with *where = k when the k-th has no path, or potentials that are not finite. */
 fc_status fc_propose(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                      int64_t n_order, const int64_t *order, const fc_bandit *bandit,
@@ -112,26 +113,28 @@ fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64
                          const int64_t *order, const fc_bandit *bandit, const fc_judge *judge,
                          const int32_t *path, const int32_t *other, double *reward);
 
-/* A step for each proposal, in their order; to leave one out, groups of `draws` follow each other.
+/* Makes a step for each proposal, in their order. For leave one out, samples of a group are
+ * consecutive.
  *   coefficient [n_order] out  signal - control
- * FC_ENUMERIC with *where = k when the k-th step is not finite; it and what follows are not done. */
+ * FC_ENUMERIC with *where = k when the k-th step is not finite; this step and all later ones are not
+ * made. */
 fc_status fc_reinforce(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                        int64_t n_order, const int64_t *order, const fc_bandit *bandit,
                        fc_baseline *baseline, fc_descent *descent, const double *reward,
                        const double *log_p, const double *node, const double *arc,
                        double *coefficient, double *work, int64_t *where);
 
-/* All three in turn, one sentence after the other; not to leave one out. */
+/* Proposes, judges and makes a step for one sentence after the other; not for leave one out. */
 fc_status fc_feedback_epoch(const fc_machine *machine, const fc_batch *batch,
                             const fc_learner *learner, int64_t n_order, const int64_t *order,
                             const fc_bandit *bandit, const fc_judge *judge, fc_baseline *baseline,
                             fc_descent *descent, const double *uniform, double *reward,
                             double *log_p, double *coefficient, double *work, int64_t *where);
 
-/* Steps for the samples of a log, one after the other; not for pairs, nor to leave one out. Sample k is
- * of sentence order[k], its states begin at path[start[k]].
- *   log_p [n_order] out  of the samples at the moment of their step
- * FC_EINVAL with *where = k when the path of the k-th is none of the machine's. */
+/* Makes steps for the samples of a log, one after the other; not for pairs, nor for leave one out.
+ * Sample k is of sentence order[k], its states begin at path[start[k]].
+ *   log_p [n_order] out  log-probability of each sample at its own step
+ * FC_EINVAL with *where = k when the machine does not accept the path of the k-th sample. */
 fc_status fc_logged_epoch(const fc_machine *machine, const fc_batch *batch,
                           const fc_learner *learner, int64_t n_order, const int64_t *order,
                           const fc_bandit *bandit, fc_baseline *baseline, fc_descent *descent,

@@ -1,7 +1,7 @@
 /* --- Compositions --------------------------------------------------------------------------------
  *
- * A machine is what a composition looks like to the kernel: the chains of several tapes (axes), read
- * side by side, and a residual automaton that reads their labels. Its state is a cell of a tensor
+ * A composition, compiled for the kernel: the chains of several tapes (axes), read side by side, and a
+ * residual automaton that reads their labels. Its state is a cell of a tensor
  *
  *   [Q residual states][outer][S]      S: states of the last axis; outer: states of all earlier axes,
  *                                      numbered row by row, the first axis slowest
@@ -12,35 +12,36 @@
  *         + sum_{t>0} sum over axes of arc[k_{t-1} -> k_t]
  *         + residual: initial, one edge a token, final
  *
- * Potentials that depend on other tapes' labels are tables with several rows; `place` says which row
- * belongs to an outer index. Axis c is advanced when the axes before it have been, so that its arcs may
- * depend on their *present* states: a step costs S_c arcs a cell for each axis, not their product. */
+ * Potentials that depend on other tapes' labels are tables with several rows; `place` maps an outer
+ * index to its row. Axis c is advanced after the axes before it, so that its arcs may depend on their
+ * *present* states: a step costs S_c arcs a cell for each axis, not their product. */
 typedef struct {
     int64_t n;
-    const int32_t *of;    /* [S] class of each state; -1: none */
+    const int32_t *of;    /* [S] class of each state; -1: no class */
     const int64_t *row;   /* [n + 1] states of class c: row[c] .. row[c + 1] - 1 */
-    const int32_t *state; /* [row[n]] rising in a class */
+    const int32_t *state; /* [row[n]] ascending in each class */
 } fc_classes;
 
 typedef struct {
     int64_t S, A;     /* states; arcs, or 0: every pair, arc i * S + j leads from i to j */
-    int64_t contexts; /* tables of arc potentials */
-    int64_t moving;   /* 1: each token has its own, for the arcs that lead into it */
+    int64_t contexts; /* number of tables of arc potentials */
+    int64_t moving;   /* 1: each token has its own tables, for the arcs that lead into it */
     const int32_t
         *place;         /* [product of the earlier axes] table of an outer index; NULL: the first */
     const int64_t *row; /* [S + 1] arcs that leave i: row[i] .. row[i + 1] - 1; sparse only */
     const int32_t *source, *target; /* [A] sorted by source, then target; sparse only */
     const double *score;            /* [contexts][arcs] or [N][contexts][arcs] */
-    /* [1] or NULL. Sparse: score of every pair that has no arc; else those do not exist. Dense: score of
-     * every pair that row and target do not list; steps go over the others. One table, not moving. */
+    /* [1] or NULL. Sparse: score of every pair without an arc; NULL: these pairs do not exist. Dense:
+     * score of every pair that row and target do not list; steps visit the listed pairs only. One
+     * table, not moving. */
     const double *rest;
-    /* or NULL. Sparse, with a rest, for training alone: the rest is the score of the pairs i, j where
-     * the class of i among `leave` is that of j among `enter`; other pairs without an arc do not exist. */
+    /* or NULL. Sparse, with a rest, for training only: the rest is the score of a pair i, j if the
+     * class of i in `leave` is the class of j in `enter`; other pairs without an arc do not exist. */
     const fc_classes *leave, *enter;
 } fc_axis;
 
-/* Potentials that are added at every token. width: S, or 1 where they are the same for all states of
- * the last axis. */
+/* Potentials that are added at every token. width: S, or 1 if all states of the last axis have the same
+ * potential. */
 typedef struct {
     int64_t rows, width, moving;
     const int32_t *place; /* [outer]; NULL: the first row */
@@ -67,7 +68,7 @@ typedef struct {
     const fc_residual *residual; /* or NULL */
     const double *initial;       /* [outer][S] */
     const double *final;         /* [outer][S] */
-    double empty;                /* score of a sentence without tokens; -inf: it has no path */
+    double empty;                /* score of a sentence without tokens; -inf: no path */
 } fc_machine;
 
 /* Sentences, one after the other: sentence b has the tokens offsets[b] .. offsets[b + 1] - 1, at least
@@ -77,12 +78,13 @@ typedef struct {
     const int64_t *offsets; /* [B + 1], offsets[0] = 0 */
 } fc_batch;
 
-/* In which domain sums are taken. FC_AUTO: linear, scaled at every token; a sentence in which a
- * reachable state underflows is done again in the log domain. */
+/* Domain of sums. FC_AUTO: linear, scaled at every token; a sentence in which a
+ * reachable state underflows is repeated in the log domain. */
 typedef enum { FC_AUTO = 0, FC_LINEAR = 1, FC_LOG = 2 } fc_domain;
 
-/* Checks a machine once: sizes, indices, static potentials; the other functions take it for granted.
- * *where: the number of the axis, 100 + the number of the factor, 200 the residual, 300 the ends. */
+/* Checks a machine once: sizes, indices, static potentials; the other functions do not repeat the
+ * checks. *where: the number of the axis, 100 + the number of the factor, 200 the residual, 300 the
+ * ends. */
 fc_status fc_check_machine(const fc_machine *machine, int64_t *where);
 
 /* Index of the first of n potentials that is NaN, +inf or beyond 1e300 either way, or -1. */
@@ -93,18 +95,19 @@ int64_t fc_machine_work(const fc_machine *machine, int64_t longest);
 
 /* Best paths. Ties: the smaller joint state, at the earliest token where they differ.
  *   path  [N] out  joint states; -1 throughout a sentence that has no path
- *   score [B] out  -inf where no path exists */
+ *   score [B] out  -inf if no path exists */
 fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,
                           int32_t *path, double *score, double *work);
-/* Scratch of a batch: that of fc_machine_work, and rows of sentences that go side by side (abreast.h). */
+/* Doubles of scratch for a batch: fc_machine_work, and rows of the sentences that are processed side by
+   side (abreast.h). */
 int64_t fc_machine_batch_work(const fc_machine *machine, int64_t B, int64_t longest);
 
-/* The n best paths of each sentence, best first: exact best-first search over the backward scores,
- * in which a path's siblings are made when it is taken from the queue.
- *   floor [B]    in, or NULL  paths that do not score more are left out, but for the first
- *   within                    and those that are so far below the first, or farther
- *   path  [n][N] out  -1 beyond the paths there are
- *   score [B][n] out  -inf beyond them
+/* The n best paths of each sentence, best first. The search is exact and best-first over the backward
+ * scores: it makes the siblings of a path when it takes the path from the queue.
+ *   floor [B]    in, or NULL  paths that do not score more are dropped, except for the first
+ *   within                    paths at least this far below the first one are dropped
+ *   path  [n][N] out  -1 in rows beyond count
+ *   score [B][n] out  -inf beyond count
  *   count [B]    out
  *   scratch           fc_queue_size doubles */
 fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
@@ -112,38 +115,39 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
                            int64_t *count, double *work, double *scratch);
 int64_t fc_queue_size(const fc_machine *machine, int64_t n, int64_t longest);
 
-/* log Z; -inf where no path exists. */
+/* log Z; -inf if no path exists. */
 fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const int64_t *offsets,
                                    fc_domain domain, double *log_z, double *work, int64_t *where);
 
-/* log Z and posterior probabilities, 0 where no path exists, times the weight of the sentence.
+/* log Z and posterior probabilities, 0 without a path, times the weight of the sentence.
  *   weight [B] in, or NULL: 1
  *   log_z  [B] out  unweighted
  *   node  [axes] of [N][S_c] out
  *   arc   [axes] of [N][arcs of c] out, or NULL; rows of first tokens are 0; summed over contexts
- *   sum   [axes] of [arcs of c] out, or NULL: the same summed over all tokens
- *   entropy [B] out, or NULL: of the paths, in nats; costs a row of joint states for each of them
- * Sums of one axis cost as much as a step; of several, and single tokens, an arc at a time. */
+ *   sum   [axes] of [arcs of c] out, or NULL: `arc` summed over all tokens
+ *   entropy [B] out, or NULL: entropy of the paths, in nats; needs a row of joint states a token
+ * With one axis, sums cost as much as a step. With several axes, or for single tokens, each arc costs
+ * one operation. */
 fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
                                fc_domain domain, const double *weight, double *log_z,
                                double *const *node, double *const *arc, double *const *sum,
                                double *entropy, double *work, int64_t *where);
 
-/* Score of the best path through each state of every axis, -inf where there is none; and what
- * competitors are read off: best paths, and both halves of the scores of joint states.
+/* Score of the best path through each state of every axis, -inf if no path uses it. Optionally best
+ * paths, and both halves of the scores of joint states, from which competitors are found.
  *   node  [axes] of [N][S_c] out
  *   path [N], score [B]      out, or NULL  as of fc_machine_best
- *   begun [N][Q][outer][S]   out, or NULL  score of the best beginning that ends in a joint state, its
- *                                          own potentials included; Q before it is read
- *   ahead [N][Q][outer][S]   out, or NULL  ... of a joint state and the best of what can follow it */
+ *   begun [N][Q][outer][S]   out, or NULL  score of the best prefix that ends in a joint state,
+ *                                          including the state's potentials; Q before it is read
+ *   ahead [N][Q][outer][S]   out, or NULL  score of a joint state and its best continuation */
 fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
                                    double *const *node, int32_t *path, double *score, double *begun,
                                    double *ahead, double *work);
 
-/* Totals of C variants of sentences: log Z, or the best score where `best` is 1, with other node
- * potentials at some tokens. The machine has one axis. A variant without changes is the sentence itself.
- * Costs a pass over each sentence, and for a variant the tokens from its first change to its last.
- * Where a sentence itself has no path, its variants count as having none.
+/* Totals of C variants of sentences, with other node potentials at some tokens: log Z, or the best
+ * score if `best` is 1. The machine has one axis. A variant without changes is the sentence itself.
+ * Costs a pass over each sentence, and for a variant the tokens from its first change to its last. If a
+ * sentence has no path, its variants count as having no path.
  *   sentence [C]           in  not falling
  *   ptr      [C + 1]       in  changes of each variant
  *   token    [ptr[C]]      in  places in the sentence, rising within a variant
@@ -154,8 +158,8 @@ fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t
                              const int32_t *token, const double *node, int best, double *total,
                              double *work, int64_t *where);
 
-/* First token of each sentence at which every path has died; the last one where only the end is shut
- * or paths are left. */
+/* First token of each sentence at which every path has died. It is the last token if only the end is
+ * forbidden or paths are left. */
 fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *offsets,
                           int64_t *position, double *work);
 
@@ -165,6 +169,7 @@ fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *o
 fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
                             const double *uniform, int32_t *path, double *work);
 
-/* Checks for a machine of one axis that gold states [N] are states and that consecutive ones of a sentence have an arc. */
+/* Checks, for a machine of one axis, that gold states [N] are states and that the machine has an arc
+   between consecutive ones of a sentence. */
 fc_status fc_check_path(const fc_machine *machine, const fc_batch *batch, const int32_t *path,
                         int64_t *where);

@@ -9,8 +9,8 @@
 fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
                     const float *value, const double *table, double *out);
 
-/* The same sums, of which some columns are kept: those of row n are slot[first[n]] ..
- * slot[first[n + 1] - 1]. Where they are few, only they are summed.
+/* The same sums for selected columns: the columns of row n are slot[first[n]] .. slot[first[n + 1]
+ * - 1]. If a row selects few columns, only these are summed.
  *   first [N + 1]     slot [first[N]] below W
  *   out   [first[N]]  sum  [W] scratch */
 fc_status fc_gather_cells(int64_t N, int64_t R, int64_t W, const int64_t *indptr,
@@ -18,15 +18,15 @@ fc_status fc_gather_cells(int64_t N, int64_t R, int64_t W, const int64_t *indptr
                           const int64_t *first, const int32_t *slot, double *out, double *sum,
                           int64_t *where);
 
-/* Adds the attributes of single tokens to parameters, the transposed product for few slots:
+/* Adds the attributes of single tokens to parameters: the transposed product for few slots.
  *
  *   out[place[index[e] * W + slot[k]]] += mass[k] * value[e]      e: entries of row token[k], k < K
  *
  *   token, slot [K]   in      below N and W
- *   place [R][W]      in      number of a parameter, below `size`; negative where there is none
+ *   place [R][W]      in      index of a parameter, below `size`; negative: not a parameter
  *   out   [size]      in/out
- * FC_EINVAL: *where is the k of a token or slot out of range, before anything is added, or of a place,
- * which is looked at when its turn comes. */
+ * FC_EINVAL: *where is the k of a token or slot out of range, before any addition. A bad place is found
+ * when it is used; then *where is its k. */
 fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const double *mass,
                      int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
                      const float *value, const int32_t *place, int64_t size, double *out,
@@ -38,9 +38,9 @@ fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *in
 
 /* --- Rows times a table that is mostly empty -----------------------------------------------------
  *
- * Rows with at least `least` weights are padded rows of a small table, the others lists of entries.
- * Row r is at place[r]: row p >= 0 of the table, or the entries from ~p on up to the first whose
- * slot is negative, which is the last and stands for slot ~slot. */
+ * Rows with at least `least` weights are padded rows of a small table, the others lists of entries. Row
+ * r is at place[r]: row p >= 0 of the table, or a list of entries that begins at ~p. The last entry of
+ * a list has a negative slot, which means slot ~slot. */
 typedef struct {
     double weight;
     int64_t slot;
@@ -53,8 +53,8 @@ typedef struct {
     const fc_entry *entry; /* [entries] */
 } fc_packed;
 
-/* Checks cells once, the places of M weights in the full table: rising, below R * W. Counts the
- * padded rows and the entries that they need. */
+/* Checks the cells of M weights in the full table once: ascending, below R * W. Counts the padded rows
+ * and the entries that they need. */
 fc_status fc_packed_size(int64_t R, int64_t W, int64_t M, const int64_t *cells, int64_t least,
                          int64_t *rows, int64_t *entries, int64_t *where);
 
@@ -62,7 +62,7 @@ fc_status fc_packed_size(int64_t R, int64_t W, int64_t M, const int64_t *cells, 
 fc_status fc_pack(int64_t R, int64_t W, int64_t M, const int64_t *cells, const double *weight,
                   int64_t least, int32_t *place, double *table, fc_entry *entry);
 
-/* The sums of fc_gather, of which the first S <= W columns are kept.
+/* The sums of fc_gather, restricted to the first S <= W columns.
  *   out [N][S]
  *   sum [W]     scratch */
 fc_status fc_gather_packed(int64_t N, const fc_packed *packed, const int64_t *indptr,

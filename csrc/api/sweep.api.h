@@ -1,16 +1,16 @@
-/* So many numbers are added in float32, then their sum goes on in float64. */
+/* This many numbers are added in float32, then their sum is added to a float64. */
 enum { FC_RUN = 64 };
 
 /* --- Training at full speed ----------------------------------------------------------------------
  *
- * A shard: a fixed run of sentences with attributes numbered for itself. Row attributes have padded
+ * A shard: a fixed run of sentences with its own numbering of attributes. Row attributes have padded
  * rows of weights; single attributes have entries (slot, weight). Its weights are one float array:
  * R * P for the rows, then M for the singles. P is a multiple of 8, at most 2^16. */
 typedef struct {
     int64_t B, N, R, M, P, longest; /* longest: tokens of the longest sentence */
     int64_t frequent_rows,
         frequent_singles;        /* the first ones; all that occur more than FC_RUN times */
-    int64_t flushes;             /* of fc_flushes; 0: none */
+    int64_t flushes;             /* number of fc_flushes; 0: no flushes */
     const int64_t *flush_after;  /* [flushes] after how many tokens, ascending */
     const int32_t *flush_what;   /* [flushes] the row, or R + the single entry */
     int64_t K;                   /* slots a state sums; 0: states are slots */
@@ -26,10 +26,10 @@ typedef struct {
     const float *single_value;   /* or NULL: all ones */
     const int32_t *rows;         /* [R] attribute of each row, in the layout */
     const int32_t *singles;      /* [M] place of each entry in the parameter vector */
-    const int32_t *gold;         /* [N] gold states, whose potentials the loss is less; or NULL */
+    const int32_t *gold;         /* [N] gold states, whose potentials the loss subtracts; or NULL */
 } fc_shard;
 
-/* Where the parameters of each attribute are: theta[ptr[a] .. ptr[a + 1] - 1], their slots. */
+/* The parameters of each attribute: theta[ptr[a] .. ptr[a + 1] - 1], and their slots. */
 typedef struct {
     int64_t attributes, parameters;
     const int64_t *ptr;   /* [attributes + 1] */
@@ -40,33 +40,34 @@ typedef struct {
 fc_status fc_check_shard(const fc_machine *machine, const fc_shard *shard, const fc_layout *layout,
                          int64_t *where);
 
-/* When to go on in float64 with the sums of what occurs often, in the order in which a sweep over such a
- * machine takes tokens. Called twice: `count` becomes the number of flushes, after and what [count] are
- * filled where they are not NULL.
+/* Schedule of flushes: when the float32 sums of frequent attributes are added to float64, in the order
+ * in which a sweep over such a machine visits tokens. Called twice: `count` becomes the number of
+ * flushes; after and what, each [count], are filled if not NULL.
  *   work  fc_flushes_work numbers */
 fc_status fc_flushes(const fc_machine *machine, const fc_shard *shard, int64_t *count,
                      int64_t *after, int32_t *what, int64_t *work);
 int64_t fc_flushes_work(const fc_shard *shard);
 
-/* One sweep: log Z and gradient of a shard over one axis that does not move: a dense one, or a sparse
+/* One sweep: log Z and gradient of a shard over one axis that does not move: a dense axis, or a sparse
  * one whose other pairs have a weight (background.h).
  *   weight   [R * P + M] in
  *   gradient [R * P + M] in/out  posterior counts are added,
- *   frequent [frequent_rows * P + frequent_singles] in/out  but here for most of what occurs often
- *   loss     [1]         out     sum of weight_b * log Z_b, less the potentials of gold states
- *   arc      [arcs]      out     expected arcs; S * S where all pairs have one
+ *   frequent [frequent_rows * P + frequent_singles] in/out  but for frequent attributes mostly here
+ *   loss     [1]         out     sum of weight_b * log Z_b, minus the potentials of gold states
+ *   arc      [arcs]      out     expected arcs; S * S if all pairs have one
  *   begin, end [S]       out     expected first and last states
- *   rescued  [1]         out     sentences that float32 could not hold and were done in float64 */
+ *   rescued  [1]         out     sentences that float32 cannot represent and that were done in
+ *                                float64 */
 fc_status fc_sweep(const fc_machine *machine, const fc_shard *shard, const float *weight,
                    float *gradient, double *frequent, double *loss, double *arc, double *begin,
                    double *end, int64_t *rescued, double *work);
 int64_t fc_sweep_work(const fc_machine *machine, const fc_shard *shard);
 
-/* The diagonal of the Hessian of what fc_sweep sums; arguments as there.
+/* The diagonal of the Hessian of the loss of fc_sweep; same arguments.
  *   row_square, single_square  in      squares of the shard's values, or NULL
  *   variance [R * P + M]       in/out  sums of x^2 p (1 - p) are added; `frequent` as of fc_sweep
- *   arc [arcs], begin, end [S] out     the same of arcs and ends; of arcs of sentences that float32
- *                                      cannot hold, sums of p
+ *   arc [arcs], begin, end [S] out     the same for arcs and ends; sums of p for the arcs of sentences
+ *                                      that float32 cannot represent
  *   work                       fc_curvature_work doubles */
 fc_status fc_curvature(const fc_machine *machine, const fc_shard *shard, const float *weight,
                        const float *row_square, const float *single_square, float *variance,

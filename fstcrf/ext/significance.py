@@ -175,7 +175,9 @@ def span_counts(
 
 def _lists(labels: Sequence[Sequence[str]] | Column) -> Sequence[Sequence[str]]:
     if isinstance(labels, Column):
-        raise OptionError("a column of labels beside a list of them: give two of a kind")
+        raise OptionError(
+            "one argument is a column of labels, the other a list: give two columns or two lists"
+        )
     return labels
 
 

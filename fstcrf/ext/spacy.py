@@ -212,8 +212,8 @@ class TaggerComponent:
                 span = doc.char_span(start, end, label=kind, alignment_mode="expand")
                 if span is None:
                     raise DataError(
-                        f"span {start} to {end} is outside the doc's {len(doc.text)} characters; "
-                        "pieces are those of doc.text"
+                        f"span {start} to {end} is outside the doc's {len(doc.text)} characters: "
+                        "offsets of pieces must refer to doc.text"
                     )
                 spans.append((span.start, span.end, kind, p))
             self._write(doc, spans)
@@ -251,8 +251,8 @@ class TaggerComponent:
             return self.features(sentence)
         if any(isinstance(part.index, LiteralIndex) for part in _parts(tagger)):
             raise OptionError(
-                "the model reads features of one's own: config={'features': function}, which "
-                "returns those of a sentence"
+                "the model reads custom features: give config={'features': function}, "
+                "where function returns the features of a sentence"
             )
         known = {part.tape for part in _parts(tagger)}
         columns = {}
@@ -266,8 +266,8 @@ class TaggerComponent:
             annotated = _ANNOTATIONS.get(attribute)
             if annotated and not sentence.doc.has_annotation(annotated):
                 raise DataError(
-                    f"the model reads {attribute!r} as column {name!r}, and the doc has none: put "
-                    "a component that sets it before this one"
+                    f"the model reads {attribute!r} as column {name!r}, but the doc has no "
+                    f"{attribute!r}: put a component that sets it before this one"
                 )
             columns[name] = [str(getattr(token, attribute)) for token in sentence]
         return columns

@@ -1,8 +1,8 @@
-"""Acceptors as flat arrays: best paths, sums and samples of acyclic ones; order and reach of any.
+"""Acceptors as flat arrays: best paths, sums and samples of acyclic ones; state order of any.
 
-A path is a sequence of arcs from where its row begins; its score is the sum of their scores and of
-the final score of the state where it ends. All of it is natural logs; −inf forbids. Sums are taken
-in the log domain. Every function is linear in the arcs.
+A path is a sequence of arcs from its row's first state. Its score is the sum of the arcs' scores
+and of the final score of its last state. Scores are natural logs; −inf forbids. Sums are taken in
+the log domain. Every function is linear in the arcs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, patiently
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 
-_ROOM = 1024  # entries of the first search for the n best
+_ROOM = 1024  # capacity of the first search for the n best
 _MANY, _FASTER = 1024, 8
 
 
 def growing(n: int) -> Iterator[int]:
-    """Yield how many of n paths to make room for: few, then more while all of that is filled.
+    """Yield the numbers of paths to make room for: few first, more whenever all are found.
 
     Examples
     --------
@@ -39,17 +39,17 @@ def growing(n: int) -> Iterator[int]:
 
 
 def columns(n: int, most: int) -> int:
-    """Return the columns of arrays of n paths of each sentence, of which none has more than `most`.
+    """Return the number of columns for n paths of each sentence, which has at most `most`.
 
-    Of up to 1,024 there is a column for each, also where no sentence has so many.
+    Up to n = 1,024 this is n, even if no sentence has n paths.
     """
     return n if n <= _MANY else max(_MANY, most)
 
 
 class ArcPaths(NamedTuple):
-    """Some paths of each row, best first, those of one row behind those of the one before it.
+    """Some paths of each row, best first; the rows are concatenated.
 
-    arcs : int32 [k, W]; arcs of each path, −1 behind the last; W: arcs of the longest path.
+    arcs : int32 [k, W]; arcs of each path, then −1; W: arcs of the longest path.
     score : float64 [k].
     found : int64 [B]; paths of each row.
     """
@@ -65,16 +65,16 @@ _FIRST.flags.writeable = False
 
 @dataclass(frozen=True, eq=False)
 class Acyclic:
-    """An acyclic acceptor, or several side by side; a path begins in state 0, or in its row's.
+    """An acyclic acceptor, or several in one; a path begins in state 0, or in its row's begin.
 
     Arcs ``row[s] : row[s + 1]`` leave state s; their order decides ties.
     """
 
     row: Longs  # [S + 1]
-    target: Ints  # [A] above the state that the arc leaves
+    target: Ints  # [A] higher than the source of the arc
     score: Floats  # [A] at most 1e300
     final: Floats  # [S] −inf: no path ends here
-    begins: Longs = field(default_factory=lambda: _FIRST)  # [B] where rows begin
+    begins: Longs = field(default_factory=lambda: _FIRST)  # [B] first state of each row
 
     def __post_init__(self) -> None:
         if not len(self.final):
@@ -93,7 +93,7 @@ class Acyclic:
 
     @made_once
     def handle(self) -> Any:
-        """The machine as the kernel's structure, for as long as this object lives."""
+        """The machine as a C structure, valid as long as this object lives."""
         states, arcs = len(self.final), len(self.target)
         fields = {
             "row": array_in(self.row, np.int64, (states + 1,), "row"),
@@ -106,16 +106,17 @@ class Acyclic:
 
     @made_once
     def best_suffix(self) -> Floats:
-        """Score of the best way to end from each state, float64 [S]; −inf: there is none."""
+        """Score of the best path from each state to an end, float64 [S]; −inf: no path."""
         suffix = np.empty(len(self.final))
         check(lib.fc_acyclic_best_suffix(self.handle, array_out(suffix)), "suffix")
         return suffix
 
     @made_once
     def _sums(self) -> tuple[Floats, Floats, Floats]:
-        """Logs of the sums over all ways to end from each state, [S], and what follows of them.
+        """Logs of the sums over all paths from each state to an end, [S], and probabilities.
 
-        The probability of ending in a state, [S], and that of an arc, [A], of a path that is there.
+        These are the probability of ending in a state, [S], and of taking an arc, [A], given a path
+        in the (source) state.
         """
         suffix, lost, stop = np.empty((3, len(self.final)))
         share = np.empty(len(self.target))
@@ -125,7 +126,7 @@ class Acyclic:
 
     @property
     def sum_suffix(self) -> Floats:
-        """Log of the sum over all ways to end from each state, float64 [S]."""
+        """Log of the sum over all paths from each state to an end, float64 [S]."""
         return self._sums[0]
 
     @made_once
@@ -134,10 +135,10 @@ class Acyclic:
         return int(self.lengths()[1].max(initial=0))
 
     def lengths(self, label: Ints | None = None) -> tuple[Ints, Ints]:
-        """Return the labels on the shortest and the longest way to each state, int32 [S].
+        """Return the labels on the shortest and the longest path to each state, int32 [S].
 
-        −1: there is no way. A negative label, of int32 [A], does not count; every arc counts
-        without labels.
+        −1: no path leads to the state. A negative label, of int32 [A], does not count; without
+        labels, every arc counts.
         """
         states, arcs = len(self.final), len(self.target)
         shortest, longest = np.empty(states, dtype=np.int32), np.empty(states, dtype=np.int32)
@@ -147,18 +148,18 @@ class Acyclic:
         return shortest, longest
 
     def best_scores(self) -> Floats:
-        """Return the score of the best path of each row, [B]; −inf: there is none."""
+        """Return the score of the best path of each row, [B]; −inf: no path."""
         return self.best_suffix[self.begins]
 
     def log_partitions(self) -> Floats:
-        """Return log Z of each row, [B]; −inf where there is no path."""
+        """Return log Z of each row, [B]; −inf if the row has no path."""
         return self.sum_suffix[self.begins]
 
     def best_paths(self) -> tuple[Ints, Longs]:
-        """Return the arcs of the best paths, one behind the other, and their offsets, [B + 1].
+        """Return the arcs of the best paths, concatenated, and their offsets, [B + 1].
 
-        Ties: ending comes before going on, a smaller arc before a larger one, at the earliest state
-        where the candidates differ. None where there is no path.
+        Ties: ending precedes continuing, a smaller arc a larger one, at the earliest state where
+        the candidates differ. A row without a path has no arcs.
         """
         suffix = self.best_suffix
         path = np.empty(len(suffix), dtype=np.int32)
@@ -174,7 +175,7 @@ class Acyclic:
         return path[: offset[-1]], offset
 
     def nbest(self, n: int) -> ArcPaths:
-        """Return the n best paths of each row, or all where there are fewer; ties as above.
+        """Return the n best paths of each row, or all if it has fewer; ties as above.
 
         Raises
         ------
@@ -222,7 +223,7 @@ class Acyclic:
         return ArcPaths(path[there], score[there], count)
 
     def marginals(self) -> tuple[Floats, Floats]:
-        """Return the probability of each state, [S], and arc, [A]; zeros where there is no path."""
+        """Return the probability of each state, [S], and arc, [A]; zeros in rows without a path."""
         node, arc, _ = self._posterior()
         return node, arc
 
@@ -234,7 +235,7 @@ class Acyclic:
         return node, arc, end
 
     def max_marginals(self) -> Floats:
-        """Return the score of the best path through each arc, float64 [A]; −inf: there is none."""
+        """Return the score of the best path through each arc, float64 [A]; −inf: no path."""
         suffix = self.best_suffix
         prefix, arc = np.empty(len(self.final)), np.empty(len(self.target))
         status = lib.fc_acyclic_max_marginals(
@@ -249,7 +250,7 @@ class Acyclic:
     def entropies(self) -> Floats:
         """Return the entropy of each row's distribution over paths, in nats, [B].
 
-        By the chain rule, of the choices at each state: no difference of large numbers.
+        By the chain rule, over the choices at each state: no difference of large numbers is taken.
         """
         node, arc, end = self._posterior()
         used, ends, source = np.flatnonzero(arc), np.flatnonzero(end), Ragged(self.row).rows()
@@ -264,8 +265,8 @@ class Acyclic:
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Ints:
         """Return independent exact samples from the distributions over paths: arcs, int32 [B n, W].
 
-        W are the arcs of the longest path, −1 stands behind the last. Each row draws one number for
-        each arc of its own longest path.
+        W is the number of arcs of the longest path; shorter rows end with −1. Each row draws one
+        number for each arc of its own longest path.
         """
         if n < 0:
             raise OptionError(f"n is {n}, expected 0 or more")
@@ -302,7 +303,7 @@ def _read(array: Floats) -> Any:
 
 
 def connected(row: Longs, target: Ints, start: int, ends: Bools) -> Bools:
-    """Return which states lie on a path from the start (−1: none) to a state that ends, bool [S].
+    """Return which states are on a path from the start (−1: no start) to a final state, bool [S].
 
     Arcs ``row[s] : row[s + 1]`` leave state s.
     """
@@ -325,9 +326,9 @@ def connected(row: Longs, target: Ints, start: int, ends: Bools) -> Bools:
 
 
 def topological(row: Longs, target: Ints) -> tuple[Ints, int]:
-    """Return numbers of the states, int32 [S], such that every arc leads to a higher one, and −1.
+    """Return topological numbers of the states, int32 [S]: every arc leads to a higher one; and −1.
 
-    Instead of −1 a state on a cycle, where there is one; the numbers mean nothing then.
+    If there is a cycle, the second value is a state on it, and the numbers are meaningless.
     """
     states = len(row) - 1
     number = np.empty(states, dtype=np.int32)

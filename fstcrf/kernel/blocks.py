@@ -1,8 +1,8 @@
 """Sentences whose scores would take too much memory, in blocks.
 
-Backward once, keeping a row for each block; then forward, with the rows of one block at a time made
-again. A third more work, memory that grows with the root of the length, and the same bits. Between
-blocks Python looks for Ctrl-C.
+One backward pass keeps a row for each block; the forward pass recomputes the rows of one block at a
+time. This costs a third more work; memory grows with the square root of the length; the bits are
+the same. Python checks for Ctrl-C between blocks.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from fstcrf.kernel.native import CALL_STEPS, array_in, array_out, check, ffi, li
 from fstcrf.ragged import Ragged
 
 LONG_BYTES = 128_000_000
-"""Scratch of one sentence from which on it is taken in blocks."""
+"""Bytes of scratch from which on a sentence is processed in blocks."""
 
 LONG_STEPS = 2_000_000_000
-"""The same of multiply-adds: a second or two."""
+"""The same limit in multiply-adds: a second or two."""
 
 _SHORTEST = 64
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Suffixes:
-    """The backward recursion of a sentence, as far as it is kept."""
+    """The rows of the backward recursion of a sentence that are kept."""
 
     kind: int  # ``lib.FC_BEST``, ``lib.FC_SUM`` or ``lib.FC_LOGS``
-    row: Floats  # [blocks, cells] scores from the first token of each block on
+    row: Floats  # [blocks, cells] suffix of the first token of each block
     total: float  # log Z, or the best score
 
 
 def portions(batch: Bound) -> Iterator[tuple[slice, slice, Bound | LongSentence]]:
-    """Yield sentences and tokens of a batch in portions: runs of short sentences, each long one."""
+    """Yield portions of a batch, with sentences and tokens: short runs, or a long sentence."""
     bounds = batch.bounds
     for first, end in runs(batch):
         tokens = slice(int(bounds[first]), int(bounds[end]))
@@ -49,9 +49,10 @@ def portions(batch: Bound) -> Iterator[tuple[slice, slice, Bound | LongSentence]
 
 
 def runs(batch: Bound, times: int = 1) -> Iterator[tuple[int, int]]:
-    """Yield bounds of runs of sentences that take no longer than a call of the kernel may.
+    """Yield bounds of runs of sentences that keep a call of the kernel short.
 
-    `times` as long as a best path takes. A sentence that is taken in blocks is a run by itself.
+    `times` is the cost relative to a best path. A sentence that is processed in blocks is a
+    separate run.
     """
     cost = batch.machine.steps * times
     if batch.n_tokens * cost <= CALL_STEPS and not is_long(batch, batch.longest):
@@ -71,13 +72,13 @@ def runs(batch: Bound, times: int = 1) -> Iterator[tuple[int, int]]:
 
 
 def is_long(batch: Bound, tokens: int) -> bool:
-    """Tell whether a sentence of so many tokens is taken in blocks."""
+    """Return whether a sentence of `tokens` tokens is processed in blocks."""
     size = 8 * int(lib.fc_machine_work(batch.view, tokens))
     return size > LONG_BYTES or tokens * batch.machine.steps > LONG_STEPS
 
 
 class LongSentence:
-    """One sentence of a batch, in blocks of `size` tokens: √(T / 2), at least 64, when absent."""
+    """One sentence of a batch, in blocks of `size` tokens: √(T / 2), at least 64, if absent."""
 
     def __init__(self, batch: Bound, sentence: int, size: int | None = None) -> None:
         self.batch = batch
@@ -98,7 +99,7 @@ class LongSentence:
     # --- Questions ----------------------------------------------------------------------------
 
     def best(self) -> tuple[Ints, float]:
-        """Return the best path, int32 [T], and its score; −1 and −inf where there is none."""
+        """Return the best path, int32 [T], and its score; −1 and −inf without a path."""
         path = np.full(self.n_tokens, -1, dtype=np.int32)
         suffixes = self.suffixes(lib.FC_BEST)
         if suffixes is None or suffixes.total == -np.inf:
@@ -112,7 +113,7 @@ class LongSentence:
         return path, suffixes.total
 
     def sums(self, domains: tuple[int, ...] | None = None) -> Suffixes:
-        """Return the sums of a sentence, in the first domain that holds them."""
+        """Return the sums of a sentence, in the first domain that can represent them."""
         for kind in domains or (lib.FC_SUM, lib.FC_LOGS):
             suffixes = self.suffixes(kind)
             if suffixes is not None:
@@ -127,9 +128,9 @@ class LongSentence:
         entropy: bool = False,
         domains: tuple[int, ...] | None = None,
     ) -> tuple[float, float]:
-        """Write posteriors into `node`, [T, S_c] each, and `arc`, [T, arcs], where it is not None.
+        """Write posteriors into `node`, [T, S_c] each, and into `arc`, [T, arcs], unless `None`.
 
-        Return log Z and the entropy (0 if it is not asked for).
+        Return log Z and the entropy (0 if it is not requested).
         """
         kinds = domains or (lib.FC_SUM, lib.FC_LOGS)
         for k, kind in enumerate(kinds):
@@ -144,7 +145,7 @@ class LongSentence:
         raise NumericError("the linear domain cannot hold a sentence")
 
     def max_marginals(self, node: tuple[Floats, ...]) -> None:
-        """Write down the score of the best path through each state, float64 [T, S_c] an axis."""
+        """Write the score of the best path through each state, float64 [T, S_c] for each axis."""
         suffixes = self.suffixes(lib.FC_BEST)
         if suffixes is None or suffixes.total == -np.inf:
             for rows in node:
@@ -153,7 +154,7 @@ class LongSentence:
         self._posteriors(suffixes, node, None, entropy=False)
 
     def sample(self, uniform: Floats) -> Ints:
-        """Return samples by uniform numbers [n, T], int32 [n, T]; −1 where there is no path."""
+        """Return samples for uniform numbers [n, T], int32 [n, T]; −1 without a path."""
         path = np.full(uniform.shape, -1, dtype=np.int32)
         suffixes = self.sums()
         if suffixes.total == -np.inf or not len(uniform):
@@ -171,7 +172,7 @@ class LongSentence:
     # --- Blocks -------------------------------------------------------------------------------
 
     def suffixes(self, kind: int) -> Suffixes | None:
-        """Go backward through the sentence; None where the domain does not hold it."""
+        """Run the backward recursion; return `None` if the domain cannot represent the sentence."""
         row = allocated(len(self.starts) * self.cells, self._what, self.n_tokens)
         row = row.reshape(-1, self.cells)
         total = ffi.new("double[2]")
@@ -208,7 +209,7 @@ class LongSentence:
                 "before": before,
             },
         )
-        self._held = (kept, before)  # by the block that is in use
+        self._held = (kept, before)  # kept alive for the current block
         return block
 
     def _posteriors(
@@ -219,7 +220,7 @@ class LongSentence:
         *,
         entropy: bool,
     ) -> float | None:
-        """Go forward; return the entropy, None where the domain does not hold the sentence."""
+        """Run the forward pass; return the entropy, or `None` if the domain fails."""
         arcs = [a for a in arc or () if a is not None]
         for rows in arcs:
             rows[0] = 0.0

@@ -1,7 +1,7 @@
-"""What can be asked of a batch of sentences under a machine.
+"""Questions about a batch of sentences under a machine.
 
-All answers are exact, in float64; scores are natural logs. The order of a batch and the number of
-threads do not change a bit of them.
+All results are exact, in float64; scores are natural logs. They do not depend on the order of a
+batch or on the number of threads, to the bit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import CALL_STEPS, array_in, array_out, check, ffi, lib, patiently
 from fstcrf.ragged import Ragged
 
-_RANKED = 64  # multiply-adds that a token of a further path takes as long as
+_RANKED = 64  # cost of a token of each further path, in multiply-adds
 
 _DOMAINS = {"auto": (lib.FC_SUM, lib.FC_LOGS), "linear": (lib.FC_SUM,), "log": (lib.FC_LOGS,)}
 
@@ -31,7 +31,7 @@ class Ranked(NamedTuple):
     Parameters
     ----------
     found : int64 [B]
-        Paths there are, at most n.
+        Number of paths, at most n.
     score : float64 [B, n]
         Falling; −inf beyond `found`.
     path : int32 [n, N]
@@ -49,13 +49,13 @@ class AxisPosterior(NamedTuple):
     Parameters
     ----------
     log_z : float64 [B]
-        −inf where no path exists; the probabilities are 0 there.
+        −inf if no path exists; then the probabilities are 0.
     node : tuple of float64 [N, S_c]
         For every axis, the probability of its states at each token.
     arc : tuple of (float64 [N, arcs] or None)
-        For every axis that was asked for, the probability of its arcs into each token.
+        For every requested axis, the probability of its arcs into each token.
     entropy : float64 [B], optional
-        Of the paths, in nats, if it was asked for.
+        Entropy of the paths, in nats, if requested.
     """
 
     log_z: Floats
@@ -70,11 +70,11 @@ class Variants(NamedTuple):
     Parameters
     ----------
     sentence : int64 [C]
-        Which sentence each varies; not falling.
+        The sentence that each variant changes; not falling.
     ptr : int64 [C + 1]
         Bounds of each variant's changes.
     token : int32 [changes]
-        Places in the sentence, rising within a variant.
+        Positions in the sentence, ascending within a variant.
     node : float64 [changes, S]
         All node potentials of that token.
     """
@@ -88,14 +88,14 @@ class Variants(NamedTuple):
 def best_paths(batch: Bound) -> tuple[Ints, Floats]:
     """Return the best path of each sentence and its score.
 
-    Ties: the smaller joint state wins, at the earliest token where the candidates differ.
+    Ties: the smaller joint state, at the earliest token where the candidates differ.
 
     Returns
     -------
     path : int32 [N]
         Joint states; −1 throughout a sentence that has no path.
     score : float64 [B]
-        −inf where no path exists.
+        −inf if no path exists.
     """
     path, score = np.empty(batch.n_tokens, dtype=np.int32), np.empty(batch.n_sentences)
     for sentences, tokens, portion in portions(batch):
@@ -119,19 +119,19 @@ def nbest_paths(
     batch : Bound
     n : int
     above : float64 [B], optional
-        Paths of a sentence that do not score more are left out, but for its best one: looking for
-        them takes the time.
+        Except for the best path, only paths with a higher score are returned: the search for others
+        takes time.
     within : float
-        The same for paths whose score is so much below that of the best one, or more.
+        Only paths whose score is less than this below the best one's are returned.
 
     Raises
     ------
     OptionError
         n below 1; `within` below 0.
     ShapeError
-        `above` is no number for each sentence.
+        `above` does not have one number for each sentence.
     TooLargeError
-        That takes more memory than there is.
+        The search needs more memory than the machine has.
     """
     if n < 1:
         raise OptionError(f"n is {n}, expected at least 1")
@@ -176,12 +176,12 @@ def _nbest_paths(batch: Bound, n: int, above: Floats | None, within: float) -> R
 
 
 def log_partitions(batch: Bound, *, domain: Domain = "auto") -> Floats:
-    """Return log Z of each sentence, float64 [B]; −inf where no path exists.
+    """Return log Z of each sentence, float64 [B]; −inf if no path exists.
 
     Raises
     ------
     NumericError
-        ``domain="linear"`` was forced and cannot hold a sentence.
+        ``domain="linear"`` was forced and cannot represent a sentence.
     """
     log_z = np.empty(batch.n_sentences)
     where = ffi.new("int64_t *")
@@ -209,15 +209,15 @@ def axis_posterior(
     ----------
     batch : Bound
     arcs : tuple of int
-        Axes whose arcs are wanted, too.
+        Axes whose arcs are also wanted.
     entropy : bool
-        Whether the entropy is wanted; it costs a row of joint states for each of them.
+        Whether to compute the entropy; it needs a row of joint states for each token.
     domain : {"auto", "linear", "log"}
 
     Raises
     ------
     NumericError
-        ``domain="linear"`` was forced and cannot hold a sentence.
+        ``domain="linear"`` was forced and cannot represent a sentence.
     """
     axes = len(batch.machine.axes)
     if any(not 0 <= c < axes for c in arcs):
@@ -273,88 +273,6 @@ def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:
     return node
 
 
-def axis_expectations(batch: Bound, *, weight: Floats | None = None) -> AxisPosterior:
-    """Return log Z, posteriors of states and expected numbers of arcs of all sentences together.
-
-    Parameters
-    ----------
-    batch : Bound
-    weight : float64 [B], optional
-        Factor of each sentence's posteriors; ones when absent.
-
-    Returns
-    -------
-    AxisPosterior
-        ``arc`` holds float64 [arcs] for every axis: posteriors summed over contexts, tokens and
-        sentences.
-
-    Raises
-    ------
-    ShapeError
-        Weights of another shape.
-    """
-    log_z, node = np.empty(batch.n_sentences), _per_axis(batch)
-    total = tuple(np.empty(axis.n_arcs) for axis in batch.machine.axes)
-    shape, where = (batch.n_sentences,), ffi.new("int64_t *")
-    status = lib.fc_machine_marginals(
-        *batch.inputs,
-        lib.FC_AUTO,
-        ffi.NULL if weight is None else array_in(weight, np.float64, shape, "weight"),
-        array_out(log_z),
-        [array_out(a) for a in node],
-        ffi.NULL,
-        [array_out(a) for a in total],
-        ffi.NULL,
-        batch.scratch(),
-        where,
-    )
-    check(status, "expectations: sentence", where[0])
-    return AxisPosterior(log_z, node, total)
-
-
-class AxisMaxima(NamedTuple):
-    """Best paths, and what is best before and behind each joint state.
-
-    Parameters
-    ----------
-    path : int32 [N]
-    score : float64 [B]
-        Both as `best_paths` returns them.
-    node : tuple of float64 [N, S_c]
-        As `axis_max_marginals` returns them.
-    forward : float64 [N, Q, cells]
-        Score of the best beginning that ends in a joint state, its potentials included; Q: of
-        the residual automaton, before it reads the token.
-    ahead : float64 [N, Q, cells]
-        Score of a joint state and the best of what can follow it.
-    """
-
-    path: Ints
-    score: Floats
-    node: tuple[Floats, ...]
-    forward: Floats
-    ahead: Floats
-
-
-def axis_maxima(batch: Bound) -> AxisMaxima:
-    """Return best paths and max-marginals with both halves of them."""
-    path, score = np.empty(batch.n_tokens, dtype=np.int32), np.empty(batch.n_sentences)
-    machine, node = batch.machine, _per_axis(batch)
-    shape = batch.n_tokens, machine.n_residual, machine.outer * machine.width
-    forward, ahead = np.empty(shape), np.empty(shape)
-    status = lib.fc_machine_max_marginals(
-        *batch.inputs,
-        [array_out(a) for a in node],
-        array_out(path),
-        array_out(score),
-        array_out(forward),
-        array_out(ahead),
-        batch.scratch(),
-    )
-    check(status, "maxima")
-    return AxisMaxima(path, score, node, forward, ahead)
-
-
 def sample_paths(batch: Bound, uniform: Floats) -> Ints:
     """Return independent samples from the distribution over paths.
 
@@ -402,12 +320,12 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
         Of one axis.
     variants : Variants
     best : bool
-        The best score rather than log Z.
+        Return the best score instead of log Z.
 
     Returns
     -------
     float64 [C]
-        −inf where the sentence itself, or the variant, has no path.
+        −inf if the sentence, or the variant, has no path.
 
     Raises
     ------
@@ -418,7 +336,9 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
     total = np.empty(count)
     where = ffi.new("int64_t *")
     if len(variants.ptr) != count + 1 or int(variants.ptr[-1]) != changes:
-        raise ShapeError(f"ptr says {int(variants.ptr[-1])} changes, there are {changes}")
+        raise ShapeError(
+            f"ptr ends at {int(variants.ptr[-1])}, expected the number of changes, {changes}"
+        )
     array_in(variants.sentence, np.int64, (count,), "sentence")
     array_in(variants.token, np.int32, (changes,), "token")
     array_in(variants.node, np.float64, (changes, batch.machine.width), "node")
@@ -445,11 +365,11 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
 
 
 def _runs_of_variants(batch: Bound, variants: Variants) -> Iterator[tuple[int, int]]:
-    """Yield bounds of runs of variants that take no longer than a call of the kernel may."""
+    """Yield bounds of runs of variants that keep a call of the kernel short."""
     count, first, last = len(variants.sentence), variants.ptr[:-1], variants.ptr[1:]
     if count and len(variants.token):
         span = variants.token[last - 1] - variants.token[np.minimum(first, len(variants.token) - 1)]
-        new = np.diff(variants.sentence, prepend=-1) > 0  # its sentence is gone through, too
+        new = np.diff(variants.sentence, prepend=-1) > 0  # plus a pass over its sentence
         tokens = np.where(last > first, span + 1, 0)
         tokens += np.where(new, Ragged(batch.bounds).lengths[variants.sentence], 0)
         call = np.cumsum(tokens) * batch.machine.steps // CALL_STEPS
@@ -462,7 +382,7 @@ def _runs_of_variants(batch: Bound, variants: Variants) -> Iterator[tuple[int, i
 def dead_tokens(batch: Bound) -> Longs:
     """Return the first token of each sentence at which every path has died, int64 [B].
 
-    The last token where only the end is shut, or where paths are left.
+    It is the last token if only the end is forbidden, or if paths are left.
     """
     position = np.empty(batch.n_sentences, dtype=np.int64)
     status = lib.fc_machine_dead(*batch.inputs, array_out(position), batch.scratch())

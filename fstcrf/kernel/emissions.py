@@ -1,7 +1,8 @@
-"""Batches of scores in float32 or float64, read where they lie: best labels, sums, spans.
+"""Batches of scores in float32 or float64, read in place: best labels, sums, spans.
 
-float32 is computed in float32, renormalised at every token; what that cannot hold in float64. What
-a sentence gets depends neither on the others nor on the number of threads.
+float32 is computed in float32, renormalised at every token; sentences that float32 cannot represent
+are computed in float64. The result of a sentence depends neither on the others nor on the number of
+threads.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ from fstcrf.kernel.native import (
 from fstcrf.ragged import Ragged
 
 MOST_EMITTERS = int(lib.FC_MAX_EMITTERS)
-"""States that a chain may have here."""
+"""Largest number of states of a chain."""
 
-_ABREAST = 16  # sentences of a call at least: several are gone through side by side
+_ABREAST = 16  # least sentences of a call, because several are processed side by side
 _SHARD = 32_768
-"""Tokens whose expected arcs are added before those of others: sums do not depend on threads."""
+"""Tokens of a shard of expected arcs; fixed, so that sums do not depend on threads."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
 class Emitter:
-    """A chain whose states each have a label, all arcs written out.
+    """A chain whose states each have a label, with a full matrix of arcs.
 
     Parameters
     ----------
     n_labels : int
     label : int32 [S]
-        Of each state; at most `MOST_EMITTERS` states.
+        Label of each state; at most `MOST_EMITTERS` states.
     arc : float64 [S, S]
-        Score from row to column; −inf: there is none.
+        Score from row to column; −inf: no arc.
     initial, final : float64 [S]
     empty : float
         Score of a sentence without tokens; −inf: it has no path.
@@ -66,7 +67,7 @@ class Emitter:
         settle(self, "label")
 
     def view(self) -> tuple[Any, list[Any]]:
-        """Return the chain as C reads it, and the memory that it is in."""
+        """Return the C view of the chain, and the memory it points into."""
         size = len(self.label)
         keep = [
             array_in(self.label, np.int32, (size,), "label"),
@@ -80,16 +81,16 @@ class Emitter:
 
 @dataclass(frozen=True, eq=False)
 class SpanRules:
-    """Which successions of labels begin and continue a span.
+    """Pairs of labels that begin and continue a span.
 
     Parameters
     ----------
     n_types : int
     type : int32 [L]
-        −1: of no span.
+        Type of the label's spans; −1: outside of spans.
     begins, continues : uint8 [L, L]
     first, last : uint8 [L]
-        A span begins with the first token; may end with the label.
+        Whether a span begins if the first token has the label; whether a span may end with it.
     """
 
     n_types: int
@@ -100,7 +101,7 @@ class SpanRules:
     last: Bytes
 
     def view(self) -> tuple[Any, list[Any]]:
-        """Return the tables as C reads them, and the memory that they are in."""
+        """Return the C view of the tables, and the memory they point into."""
         size = len(self.type)
         keep = [
             array_in(self.type, np.int32, (size,), "type"),
@@ -115,15 +116,15 @@ class SpanRules:
 
 
 class Sums(NamedTuple):
-    """What `EmissionRows.sums` returns.
+    """Result of `EmissionRows.sums`.
 
-    log_z : float64 [B]; NaN where the sentence is left.
-    left : bool [B]; the sentence could not be held, and is in none of the sums.
+    log_z : float64 [B]; NaN for a sentence that is left.
+    left : bool [B]; float64 cannot represent the sentence; the sums exclude it.
     node : [B, W, L] or [N, L]; the probability of each label, zeros beyond the end.
-    arc : float64 [S, S]; expected numbers of arcs, of all sentences.
+    arc : float64 [S, S]; expected numbers of arcs, over all sentences.
     begin, end : float64 [S]; expected numbers of first and last states.
 
-    What was not asked for is empty.
+    Arrays that were not requested are empty.
     """
 
     log_z: Floats
@@ -137,9 +138,9 @@ class Sums(NamedTuple):
 class PathSpans(NamedTuple):
     """The spans of given labels.
 
-    ends : int64 [B + 1]; those of sentence b are ``ends[b]`` to ``ends[b + 1]``.
+    ends : int64 [B + 1]; sentence b has the spans ``ends[b] : ends[b + 1]``.
     span : int32 [M, 3]; start and end within the sentence, type.
-    probability : float64 [M]; NaN where the sentence is left.
+    probability : float64 [M]; NaN if the sentence is left.
     left : bool [B]
     """
 
@@ -156,8 +157,7 @@ class EmissionRows:
     ----------
     emitter : Emitter
     rows : float32 or float64 [B, W, L] or [N, L]
-        Labels contiguous, rows at least L numbers from each other; [N, L]: sentences one behind the
-        other.
+        Labels are contiguous, rows at least L numbers apart; [N, L]: concatenated sentences.
     sentences : Ragged
         B rows of tokens.
     width : int
@@ -169,7 +169,7 @@ class EmissionRows:
     Raises
     ------
     NumericError
-        NaN, +inf or numbers beyond 1e300 in the chain; when asked, in the scores.
+        NaN, +inf or numbers beyond 1e300 in the chain; the scores are checked by each method.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class EmissionRows:
     def best(self) -> tuple[Ints, Floats]:
         """Return the best labels, int32 [N], −1 without a path, and scores, float64 [B].
 
-        Ties: the smaller state wins, at the earliest token where the candidates differ.
+        Ties: the smaller state, at the earliest token where the candidates differ.
 
         Raises
         ------
@@ -243,7 +243,7 @@ class EmissionRows:
         return path, score
 
     def _check_pathless(self, sentences: Longs) -> None:
-        """Refuse scores below −1e300: sums of them become −∞, and best paths do not look."""
+        """Refuse scores below −1e300: their sums become −∞, and best paths do not check it."""
         for b in sentences.tolist():
             tokens = slice(*self.offsets[b : b + 2].tolist())
             rows = self.rows[tokens] if self.rows.ndim == 2 else self.rows[b, : self.lengths[b]]
@@ -277,19 +277,20 @@ class EmissionRows:
         return out.result(parts)
 
     def given(self, tags: Ints, sums: Sums) -> Floats:
-        """Return the scores of given labels, and take their path off the sums.
+        """Return the scores of given labels, and subtract their path from the sums.
 
         Parameters
         ----------
         tags : int32 [B, W]
-            What lies beyond a sentence's end is not read.
+            Values beyond a sentence's end are not read.
         sums : Sums
-            Of `sums`; its arrays are changed: a path that is certain is taken off.
+            Result of `sums`; the path is subtracted from its arrays, in place, as if it were
+            certain.
 
         Returns
         -------
         float64 [B]
-            −inf where the labels are not legal; then nothing is taken off.
+            −inf if the labels are not legal; then the sums do not change.
         """
         score = np.empty(self.n_sentences)
         out = _Sums(self, posteriors=False, node=sums.node, left=sums.left)
@@ -319,7 +320,7 @@ class EmissionRows:
     def spans(self, path: Ints, reading: SpanRules) -> PathSpans:
         """Return the spans of given labels, int32 [N], with their probabilities.
 
-        Sentences whose first label is −1 have none.
+        Sentences whose first label is −1 have no spans.
 
         Raises
         ------
@@ -349,7 +350,7 @@ class EmissionRows:
         portions = list(self._portions())
         self._run(ask, portions)
         del keep
-        if len(portions) > 1:  # each began to count by itself, at the place of its first token
+        if len(portions) > 1:  # each portion counted from 0, at the place of its first token
             count = np.diff(ends, prepend=0)[1:]
             starts = [first for first, _ in portions]
             count[starts] = ends[1:][starts]
@@ -370,7 +371,7 @@ class EmissionRows:
         return ffi.from_buffer("double[]", allocated(size, what, longest))
 
     def _portions(self) -> Iterator[tuple[int, int]]:
-        """Yield runs of sentences of about as many tokens each, that take no long call."""
+        """Yield runs of about equal numbers of tokens that keep calls short."""
         size, steps = self.n_sentences, int(self.offsets[-1]) * len(self.emitter.label) ** 2
         count = max(self.threads, min(size // _ABREAST, steps // CALL_STEPS), 1)
         if count == 1 or size < 2:
@@ -382,7 +383,7 @@ class EmissionRows:
         yield from pairwise(bounds)
 
     def _shards(self) -> Iterator[tuple[int, int]]:
-        """Yield runs of sentences that depend on their lengths alone."""
+        """Yield runs of sentences that depend on their lengths only."""
         return Ragged(self.offsets).runs(_SHARD)
 
     def _run(self, ask: Callable[..., Any], parts: Sequence[tuple[int, ...]]) -> None:
@@ -399,7 +400,7 @@ class EmissionRows:
 
 
 class _Sums:
-    """The memory that sums go into."""
+    """The memory that sums are written to."""
 
     def __init__(
         self,
@@ -421,7 +422,7 @@ class _Sums:
         self.start, self.stride = place * rows.n_labels, rows.n_labels
 
     def view(self, part: Floats | None) -> tuple[Any, Any]:
-        """Return the C view; arcs and ends go into a part, float64 [S, S + 2]."""
+        """Return the C view; arcs and ends are written to a part, float64 [S, S + 2]."""
         view = ffi.new("fc_emission_sums *")
         view.log_z, view.left = array_out(self.log_z), array_out(self.left)
         if self.node.size:
@@ -437,14 +438,14 @@ class _Sums:
         return view, part
 
     def result(self, parts: Floats | None) -> Sums:
-        """Return what has been found; parts are added in their order."""
+        """Return the sums; parts are added in their order."""
         total = np.empty((0, 2)) if parts is None else np.add.reduce(parts, axis=0)
         arcs, begin, end = _parted(total)
         return Sums(self.log_z, self.left.astype(bool), self.node, arcs, begin, end)
 
 
 def _parted(part: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return arcs [S, S] and both ends [S], which lie behind each other in [S, S + 2]."""
+    """Return the arcs [S, S] and both ends [S], which are consecutive in [S, S + 2]."""
     states, flat = len(part), part.reshape(-1)
     arc = flat[: states * states].reshape(states, states)
     begin, end = flat[states * states :].reshape(2, states)

@@ -1,8 +1,8 @@
 """Forward-backward, best paths and max-marginals of batches of sentences over one graph.
 
-Sentences lie one after the other: sentence b owns the rows ``offsets[b] : offsets[b + 1]`` of the
-node potentials. All potentials are natural-log scores; −inf forbids; NaN, +inf and numbers beyond
-1e300, which could add up to it, are errors.
+Sentences are concatenated: sentence b has the rows ``offsets[b] : offsets[b + 1]`` of the node
+potentials. All potentials are natural-log scores; −inf forbids; NaN, +inf and numbers beyond 1e300,
+whose sums could overflow, are errors.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Domain = Literal["auto", "linear", "log"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classes:
-    """States in classes, or in none.
+    """A partition of states into classes; some states may have no class.
 
     Parameters
     ----------
     of : int32 [S]
-        Class of each state; −1: none.
+        Class of each state; −1: no class.
     row : int64 [classes + 1]
-        Where the states of each class begin.
+        First position of each class in `state`.
     state : int32 [row[-1]]
-        States by class, rising in each.
+        States by class, ascending in each.
     """
 
     of: Ints
@@ -41,13 +41,13 @@ class Classes:
 
     @classmethod
     def made(cls, of: Ints, count: int) -> Classes:
-        """Return states in so many classes: int32 [S] → Classes."""
+        """Return states in `count` classes: int32 [S] → Classes."""
         state = np.argsort(of, kind="stable").astype(np.int32)[int((of < 0).sum()) :]
         row = Ragged.from_rows(of[of >= 0], count).offsets
         return cls(settled(of), settled(row), settled(state))
 
     def view(self) -> tuple[Any, list[Any]]:
-        """Return them for C, and the memory it points into."""
+        """Return the C view, and the memory it points into."""
         parts: dict[str, Any] = {
             "of": array_in(self.of, np.int32, self.of.shape, "of"),
             "row": array_in(self.row, np.int64, self.row.shape, "row"),
@@ -58,30 +58,30 @@ class Classes:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """States and arcs with potentials, as the kernel sees them.
+    """States and arcs with potentials, in the form of the kernel.
 
     Parameters
     ----------
     initial, final : float64 [S]
         Potentials of starting and ending in a state.
     score : float64 [arcs] or [N, arcs]
-        Arc potentials: shared by all tokens, or those of the arcs that lead into each token (rows
-        of first tokens are not read). A dense graph has the arcs ``i * S + j``.
+        Arc potentials: shared by all tokens, or one row a token for the arcs into it (rows of first
+        tokens are not read). A dense graph has the arcs ``i * S + j``.
     source, target : int32 [A], optional
-        Ends of the arcs of a sparse graph, sorted by source, then target; dense when absent.
+        Ends of the arcs of a sparse graph, sorted by source, then target; dense if absent.
     rest : float, optional
-        Sparse, not per token: the potential of every pair of states that has no arc. Without it,
-        only arcs lead from state to state.
+        Sparse, not per token: the potential of every pair of states without an arc. Without it,
+        these pairs are forbidden.
     classes : pair of Classes, optional
-        With a rest, for training alone: it is that of the pairs of states whose first has the same
-        class in the first as its second in the second; no others but arcs.
+        With a rest, for training only: the rest applies to a pair of states if the first has the
+        same class in the first Classes as the second in the second. Other pairs exist only as arcs.
     empty : float
         Score of a sentence without tokens; −inf: it has no path.
 
     Raises
     ------
     ShapeError
-        Sizes that disagree, or arcs that are not sorted or name no state.
+        Sizes that disagree, arcs that are not sorted, or arcs between states that do not exist.
     NumericError
         NaN or +inf.
     """
@@ -102,7 +102,7 @@ class Graph:
             raise ShapeError("a graph needs a state: initial is empty")
         settle(self, "source", "target")
         handle, _keep = graph_view(self, classed=True)
-        skipped = self.n_arcs if self.per_token else 0  # no arc leads into the first token
+        skipped = self.n_arcs if self.per_token else 0  # first tokens have no arcs into them
         for array, start in ((self.score, skipped), (self.initial, 0), (self.final, 0)):
             place = first_invalid(array.reshape(-1)[start:])
             if place >= 0:
@@ -124,16 +124,16 @@ class Graph:
 
     @property
     def per_token(self) -> bool:
-        """Whether each token has arc potentials of its own."""
+        """Whether each token has separate arc potentials."""
         return self.score.ndim == 2
 
 
 class Posterior(NamedTuple):
-    """What `forward_backward` returns.
+    """Result of `forward_backward`.
 
-    log_z : float64 [B]; −inf where no path exists.
+    log_z : float64 [B]; −inf if no path exists.
     node : float64 [N, S]; probability of each state at each token, times the sentence's weight.
-    arc : float64 [arcs], summed over tokens and sentences, or [N, arcs] where they are per token.
+    arc : float64 [arcs], summed over tokens and sentences, or [N, arcs] if they are per token.
     """
 
     log_z: Floats
@@ -142,7 +142,7 @@ class Posterior(NamedTuple):
 
 
 def log_partition(graph: Graph, offsets: Longs, node: Floats, *, domain: Domain = "auto") -> Floats:
-    """Return log Z of each sentence, −inf where no path exists.
+    """Return log Z of each sentence, −inf if no path exists.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def log_partition(graph: Graph, offsets: Longs, node: Floats, *, domain: Domain 
     node : float64 [N, S]
         Node potentials.
     domain : {"auto", "linear", "log"}
-        Where sums are taken; "auto" is linear with the log domain for sentences that need it.
+        Domain of the sums; "auto" is linear, with the log domain for sentences that need it.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def forward_backward(
     graph, offsets, node, domain
         As for `log_partition`.
     weight : float64 [B], optional
-        Factor of each sentence's posteriors; ones when absent.
+        Factor of each sentence's posteriors; ones if absent.
 
     Returns
     -------
@@ -228,14 +228,14 @@ def forward_backward(
 def viterbi(graph: Graph, offsets: Longs, node: Floats) -> tuple[Ints, Floats]:
     """Return the best path of each sentence and its score.
 
-    Ties: the smaller state wins, at the earliest token where the candidates differ.
+    Ties: the smaller state, at the earliest token where the candidates differ.
 
     Returns
     -------
     path : int32 [N]
         States; −1 throughout a sentence that has no path.
     score : float64 [B]
-        −inf where no path exists.
+        −inf if no path exists.
 
     Raises
     ------
@@ -249,29 +249,8 @@ def viterbi(graph: Graph, offsets: Longs, node: Floats) -> tuple[Ints, Floats]:
     return path, score
 
 
-def max_marginals(graph: Graph, offsets: Longs, node: Floats) -> Floats:
-    """Return the score of the best path through each (token, state), −inf where there is none.
-
-    Returns
-    -------
-    float64 [N, S]
-
-    Raises
-    ------
-    ShapeError, NumericError
-        As for `log_partition`.
-    """
-    call = GraphCall(graph, offsets, node)
-    out = np.empty_like(node)
-    status = lib.fc_machine_max_marginals(
-        *call.inputs, [array_out(out)], *(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL), call.work
-    )
-    check(status, "max_marginals")
-    return out
-
-
 class BestPaths(NamedTuple):
-    """Best paths, and what is best before and behind each state.
+    """Best paths, and the best prefix and continuation of each state.
 
     Parameters
     ----------
@@ -279,11 +258,11 @@ class BestPaths(NamedTuple):
     score : float64 [B]
         Both as `viterbi` returns them.
     marginal : float64 [N, S]
-        As `max_marginals` returns it.
+        Score of the best path through each (token, state); −inf: there is none.
     forward : float64 [N, S]
-        Score of the best beginning that ends in a state, its own potential included.
+        Score of the best prefix that ends in a state, including its potential.
     ahead : float64 [N, S]
-        Score of a state and the best of what can follow it.
+        Score of a state and its best continuation.
     """
 
     path: Ints
@@ -294,7 +273,7 @@ class BestPaths(NamedTuple):
 
 
 def maxima(graph: Graph, offsets: Longs, node: Floats) -> BestPaths:
-    """Return best paths and max-marginals with both halves of them: what competitors are read off.
+    """Return best paths, and max-marginals with both of their halves, to find competitors.
 
     Raises
     ------
@@ -328,7 +307,7 @@ def domain_number(name: str) -> Any:
 
 
 class GraphCall:
-    """The C structures of one call, and what keeps their memory alive."""
+    """The C structures of one call, with references that keep their memory alive."""
 
     def __init__(self, graph: Graph, offsets: Longs, node: Floats) -> None:
         self.B = offsets.size - 1
@@ -358,18 +337,19 @@ class GraphCall:
 
 
 def first_invalid(potentials: Floats) -> int:
-    """Return the index of the first potential that the kernel refuses; −1: there is none."""
+    """Return the index of the first potential that the kernel refuses; −1: all are valid."""
     flat = potentials.reshape(-1)
     return int(lib.fc_first_invalid(flat.size, ffi.from_buffer("double[]", flat)))
 
 
 def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tuple[Any, list[Any]]:
-    """Return a graph as a machine of one axis for C, and the memory it points into.
+    """Return the C view of a graph as a machine of one axis, and the memory it points into.
 
-    `node` is a pointer to float64 [N, S]. `classed`: the caller's function knows classes.
+    `node` is a pointer to float64 [N, S]. `classed`: the C function that is called supports
+    classes.
     """
     if graph.classes is not None and not classed:
-        raise ShapeError("a graph whose rest is that of classes is for sweeps and steps alone")
+        raise ShapeError("a graph with label classes supports only sweeps and steps")
     if (graph.source is None) != (graph.target is None):
         raise ShapeError("source and target go together: one of them is missing")
     states, arcs = graph.n_states, graph.n_arcs
@@ -391,7 +371,7 @@ def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tupl
         if arcs == 0:
             raise ShapeError("a sparse graph has no arcs; there must be an arc")
         if graph.source.min() < 0 or graph.source.max() >= states:
-            raise ShapeError(f"an arc leaves a state that is none of the {states}")
+            raise ShapeError(f"an arc leaves an unknown state, expected 0 to {states - 1}")
         row = Ragged.from_rows(graph.source, states).offsets
         axis["row"] = array_in(row, np.int64, row.shape, "row")
     if graph.rest is not None:

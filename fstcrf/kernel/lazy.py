@@ -1,4 +1,4 @@
-"""Grammars that are not multiplied out: best-first search over states made as they are met."""
+"""Search in grammars that are not expanded: best-first, over states created when reached."""
 
 from __future__ import annotations
 
@@ -19,51 +19,52 @@ from fstcrf.lazy import made_once, making
 from fstcrf.ragged import Ragged
 
 BEAM = 64
-"""States of a token that are followed when a search is given up."""
+"""States of a token that the beam keeps when a search is given up."""
 _STEPS, _UNTIMED_STEPS = 20_000, 100_000
-"""States between two looks at the clock, and at Ctrl-C."""
+"""States between two checks of the clock, and of Ctrl-C."""
 
 _GIVING_UP = 2
 
 _KEPT = 1 << 14
-"""Rooms of an arena that is kept from call to call."""
+"""Largest capacity of an arena that is kept from call to call."""
 
 _MOST_OPERATIONS = 1 << 31
-"""Of an allowance, a token: those of a sentence can be counted."""
+"""Largest allowance a token: the operations of a sentence must fit into an int64."""
 
 _MOST_ROOMS = 1 << 30
-"""Rooms that visits are numbered in."""
+"""Largest capacity of an arena: visits are numbered in 32 bits."""
 
 _MOST_SPARE = 4_000_000
-"""Float64 of scratch for a product that are kept from call to call."""
+"""Largest scratch for a product that is kept from call to call, in float64 numbers."""
 
 _ANY_LENGTH = 1 << 62
 
 _MOST_AHEAD = 20_000_000
-"""Numbers in a table of what may still come."""
+"""Largest table of upper bounds, in numbers."""
 
 
 _STATES = 250_000
-"""States of a search without a budget of its own: a second or two, and 250 MB."""
+"""States of a search with the default budget: a second or two, and 250 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """When a search gives up on a sentence.
+    """Limits after which a search gives up on a sentence.
 
     Parameters
     ----------
     states : int
-        States of the product that may be taken from the queue; each costs up to a kilobyte. Of
-        ``normalize="chain"``, labellings of a tape: unless another number is given than the usual
-        one of states, those are as many as without a budget.
+        States of the product that may be taken from the queue; each costs up to a kilobyte. With
+        ``normalize="chain"`` the limit counts labellings of a tape instead; the default number of
+        states then means no limit.
     seconds : float, optional
-        For all sentences together; without it, the answer does not depend on the machine.
+        Limit for all sentences together; without it, the answer does not depend on the speed of the
+        machine.
 
     Raises
     ------
     OptionError
-        Numbers that are not positive; states that are no whole number below 2⁶³.
+        Numbers that are not positive; states that are not an integer below 2⁶³.
     """
 
     states: int = _STATES
@@ -84,7 +85,7 @@ class Budget:
 
     @property
     def usual(self) -> bool:
-        """Whether the states are those of a search without a budget of its own."""
+        """Whether the number of states is the default."""
         return self.states == _STATES
 
 
@@ -97,16 +98,16 @@ class LazyAcceptor:
     place : int32 [outer * S]
         Class of each joint state.
     target : int32 [Q, classes]
-        −1: refused.
+        Next state; −1: the class is rejected.
     score : float64 [Q, classes], optional
-        Of each step; zeros when absent.
+        Score of each step; zeros if absent.
     final : float64 [Q]
         −inf: a sentence may not end here.
 
     Raises
     ------
     ShapeError
-        Targets that are no states.
+        Targets that are not states.
     """
 
     place: Ints
@@ -125,10 +126,10 @@ class LazyAcceptor:
             raise ShapeError(f"target holds numbers outside [-1, {states})")
 
     def ahead(self, longest: int) -> Floats:
-        """Return the most that may still come with r tokens left, float64 [rows, Q].
+        """Return the best score still possible with r tokens left, float64 [rows, Q].
 
-        The last row holds for its number of tokens and all above it, up to `longest`. Where the
-        whole table would be too large, it is larger than it need be.
+        The last row is an upper bound for its number of tokens and all higher ones, up to
+        `longest`. It is looser than necessary if the whole table would be too large.
         """
         rows = [self.final]
         limit = max(1, _MOST_AHEAD // len(self.final))
@@ -148,7 +149,7 @@ class LazyAcceptor:
 
 
 class Conjunction:
-    """Readers of one machine, ready for the kernel.
+    """The acceptors of one machine, prepared for the kernel.
 
     Parameters
     ----------
@@ -166,7 +167,8 @@ class Conjunction:
 
     def __init__(self, machine: JointChain, readers: Sequence[LazyAcceptor]) -> None:
         self.machine, self.readers = machine, tuple(readers)
-        self._views: dict[int, tuple[Any, list[Any]]] = {}  # never replaced: searches read them
+        # never replaced, because searches read them
+        self._views: dict[int, tuple[Any, list[Any]]] = {}
         self._spare = threading.local()
         self.words = 1
         self._places: list[tuple[int, int, int]] = []
@@ -180,24 +182,24 @@ class Conjunction:
 
     @made_once
     def scores(self) -> bool:
-        """Whether what it accepts scores anything."""
+        """Whether any acceptor has scores."""
         return any(
             reader.score is not None or bool((reader.final[reader.final > -np.inf] != 0.0).any())
             for reader in self.readers
         )
 
     def view(self, longest: int) -> Any:
-        """Return the C view for sentences of up to so many tokens; good while this object lives."""
-        # Few different tables: the smallest power of two that holds the longest sentence.
+        """Return the C view for sentences of up to `longest` tokens; this object keeps it alive."""
+        # Tables are shared: the length is rounded up to a power of two.
         size = 1 << max(4, (longest - 1).bit_length())
         if size not in self._views:
-            with making(self, size):  # another would free what a search reads from the first
+            with making(self, size):  # a second table would free the memory that a search reads
                 if size not in self._views:
                     self._views.setdefault(size, self._made(size))
         return self._views[size][0]
 
     def arena(self, sentences: int) -> Arena:
-        """Return memory for a search of so many sentences; each thread keeps its own."""
+        """Return memory for a search of `sentences` sentences; each thread keeps one."""
         arena: Arena | None = getattr(self._spare, "arena", None)
         self._spare.arena = None  # in use
         if arena is None or not arena.reset(sentences):
@@ -209,9 +211,9 @@ class Conjunction:
         self._spare.arena = arena
 
     def scratch(self, size: int, what: str, tokens: int) -> Floats:
-        """Return work space for a product, float64 [at least size]; each thread keeps its own.
+        """Return work space for a product, float64 [at least size]; each thread keeps one.
 
-        Pages that a system hands out anew cost as much as what is written to them.
+        New pages of the operating system cost as much as the numbers written to them.
         """
         space: Floats | None = getattr(self._spare, "scratch", None)
         if space is None or len(space) < size:
@@ -263,13 +265,14 @@ class Conjunction:
 
 
 class Allowance(NamedTuple):
-    """Operations a token after which a search ends without an answer.
+    """Operations a token that a search may do before it ends without an answer.
 
     Parameters
     ----------
     least, most : int
-        At first, and once a path has come to the end; in between as far as the longest one has
-        come. Not positive at first: it ends where the best labels are not legal.
+        Limit at first, and limit once a path has reached the end; in between in proportion to the
+        length of the longest path. If `least` is not positive, the search ends at once unless the
+        best labels are legal.
     """
 
     least: int
@@ -277,38 +280,38 @@ class Allowance(NamedTuple):
 
 
 class StandIn(Protocol):
-    """The product that answers where a search takes too long, as far as it is known."""
+    """The product that decodes if a search takes too long."""
 
     def first(self, n: int) -> Allowance | None:
-        """Return what a search for n paths may do at first; None: any number of operations."""
+        """Return the operation limit of the first attempt at n paths; `None`: unlimited."""
 
     def counted(self, n: int, budget: Budget) -> tuple[Allowance, int] | None:
-        """Return what a search may do once the product is counted, and up to how many tokens.
+        """Return the limit once the cost of the product is known, and the longest sentence bound.
 
-        Longer sentences may do any number of operations; so may all where there is no product.
+        Longer sentences have no limit; if there is no product, no sentence has one.
         """
 
     @property
     def machine(self) -> JointChain | None:
-        """The product; None where it cannot be expanded."""
+        """The product; `None` if it cannot be expanded."""
 
 
 class SearchResult(NamedTuple):
-    """The n best paths of each sentence, as far as they were found.
+    """The paths that a search for the n best has found, for each sentence.
 
     Parameters
     ----------
     found : int64 [B]
         Paths found, at most n.
     proven : int64 [B]
-        The first so many are the best ones.
+        Number of these, from the first on, that are proven to be the best.
     score : float64 [B, n]
         Falling; −inf beyond `found`.
     path : int32 [n, N]
         Joint states; −1 beyond `found`.
     bound : float64 [B]
-        No path that is not among the proven ones scores more; −inf: there is none, or all that
-        were asked for are proven.
+        Upper bound of the score of all paths that are not proven; −inf: no such path exists, or all
+        n are proven.
     popped : int64 [B]
         States taken from the queue.
     """
@@ -347,18 +350,18 @@ def lazy_paths(
     n : int
     budget : Budget, optional
     beam : int
-        States of a token that are followed where the budget ends a search.
+        States of a token that the beam keeps if the budget ends a search.
     allowance : Allowance, optional
-        What a search may do; without it, any number of operations.
+        Operation limit of the search; unlimited if absent.
     stand_in : StandIn, optional
-        What answers where a search takes too long; it says what a search may do.
+        Product that decodes if a search takes too long; it also sets the limits of searches.
 
     Raises
     ------
     OptionError
         n below 1; a grammar over another machine.
     TooLargeError
-        That takes more memory than there is.
+        The search needs more memory than the machine has.
     """
     if n < 1:
         raise OptionError(f"n is {n}, expected at least 1")
@@ -377,7 +380,7 @@ def lazy_paths(
         popped=counts[2],
     )
     arena = grammar.arena(batch.n_sentences)
-    product = _Handover(batch, grammar, n, limit, arena, allowance, stand_in)
+    product = _SearchLimit(batch, grammar, n, limit, arena, allowance, stand_in)
     _run(batch, grammar, n, limit, beam, result, product)
     return result
 
@@ -389,7 +392,7 @@ def _run(
     budget: Budget,
     beam: int,
     found: SearchResult,
-    product: _Handover,
+    product: _SearchLimit,
 ) -> None:
     arena = product.arena
     view, work = grammar.view(batch.longest), batch.scratch()
@@ -419,15 +422,15 @@ def _run(
 _OUTPUTS = ("path", "score", "found", "proven", "bound", "popped")
 
 
-class _Handover:
-    """What becomes of searches that take too long: first they may do more, then there is a product.
+class _SearchLimit:
+    """Fallback of slow searches: extend the limit once, then decode with the expanded product.
 
     Attributes
     ----------
     arena : Arena
         Memory of the search.
     view : cffi pointer
-        The product as the kernel wants it, or NULL.
+        C view of the product, or NULL.
     """
 
     def __init__(
@@ -447,7 +450,7 @@ class _Handover:
         self.view = ffi.NULL
 
     def go_on(self) -> None:
-        """Do what a search that takes too long waits for."""
+        """Give a slow search a higher limit, or else the product."""
         stand_in, arena = self._stand_in, self.arena
         if stand_in is not None and self._longest == 0:
             counted = stand_in.counted(self._n, self._budget)
@@ -520,7 +523,7 @@ class Arena:
     def allow(
         self, allowance: Allowance | None, *, hands_over: bool = False, longest: int = _ANY_LENGTH
     ) -> None:
-        """Say what a search may do, and whether then a product answers, up to so many tokens."""
+        """Set the operation limit, and up to which length a product takes over."""
         view = self.view
         view.most, view.hands_over, view.longest = 0, hands_over, longest
         if allowance is not None:
@@ -528,13 +531,13 @@ class Arena:
             view.most = min(max(allowance.most, 1), _MOST_OPERATIONS)
 
     def reset(self, sentences: int) -> bool:
-        """Make ready for other sentences; False: it is too large to be kept, or worn out."""
+        """Prepare for other sentences; False: too large to keep, or its stamps are used up."""
         view = self.view
         view.sentence = view.phase = view.most = 0
         return self.rooms <= _KEPT and view.stamp + sentences < 1 << 31
 
     def grow(self, most: int) -> bool:
-        """Double the room; False: it is as large as a search may make it."""
+        """Double the capacity; return False at the largest one."""
         if self.rooms >= most and self.view.phase != _GIVING_UP:
             return False
         if 2 * self.rooms > _MOST_ROOMS:

@@ -1,4 +1,4 @@
-"""Rows of attributes: string numbers of tokens packed into keys, keys looked up."""
+"""Rows of attributes: string ids of tokens packed into keys, keys looked up."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _FIRING = {"every": lib.FC_EVERY, "first": lib.FC_FIRST, "last": lib.FC_LAST, "i
 
 
 class KeyTerm(NamedTuple):
-    """One string number of a key."""
+    """One string id of a key."""
 
     column: int  # of the codes
     offset: int  # relative to the token
-    pads: bool  # outside the sentence there is a pad, not nothing
+    # outside the sentence the term reads a pad; otherwise the attribute is missing there
+    pads: bool
     width: int  # bits
 
 
@@ -31,7 +32,7 @@ def _bits(n: int) -> int:
 
 
 def hash_table(keys: NDArray[np.uint64], rows: Ints) -> NDArray[Any]:
-    """Return slots of keys, [n], all different, and their rows, [n], ≥ 0; half or more are free."""
+    """Return a hash table of distinct keys, [n], and their rows, [n], ≥ 0; half or more is free."""
     bits = _bits(len(keys))
     slots = np.empty(1 << bits, dtype=SLOT)
     status = lib.fc_fill_slots(
@@ -50,15 +51,15 @@ def hash_table(keys: NDArray[np.uint64], rows: Ints) -> NDArray[Any]:
 class KeyFamily:
     """One kind of attributes: the terms of its keys, and the row of each key.
 
-    Sorted keys take no time to make and one step more for each doubling of their number;
-    `laid_out` has each key at its place.
+    Sorted keys need no construction, but each doubling of their number adds a step to look-ups;
+    `laid_out` builds a faster table.
     """
 
-    firing: Firing  # which tokens have them; inner: all but the first
+    firing: Firing  # tokens at which it fires; inner: all but the first
     terms: tuple[KeyTerm, ...]  # first term highest in the key
     keys: NDArray[np.uint64]  # [n], increasing
     rows: Ints  # [n], ≥ 0
-    direct: Ints | None = None  # row of every key there could be, −1: none; or:
+    direct: Ints | None = None  # row of every possible key, −1: unknown key; or:
     slots: NDArray[Any] | None = None  # (key, row) [2^k], a hash table
 
     @classmethod
@@ -70,12 +71,12 @@ class KeyFamily:
         *,
         firing: Firing = "every",
     ) -> Self:
-        """Return a family with these keys, [n], increasing, and their rows, [n], ≥ 0."""
+        """Return a family with these keys, [n], ascending, and their rows, [n], ≥ 0."""
         return cls(firing, tuple(terms), keys, rows)
 
     @property
     def steps(self) -> int:
-        """Keys that a lookup in the sorted ones is compared with."""
+        """Comparisons of a look-up in the sorted keys."""
         return len(self.keys).bit_length()
 
     def laid_out(self) -> KeyFamily:
@@ -92,7 +93,7 @@ class KeyFamily:
         return replace(self, slots=hash_table(keys, rows))
 
     def c_fields(self) -> tuple[dict[str, Any], list[Any]]:
-        """Return the C view, and what keeps its memory alive."""
+        """Return the fields of the C view, and the memory they point into."""
         terms = ffi.new("fc_term[]", [tuple(map(int, term)) for term in self.terms])
         fields = {"firing": _FIRING[self.firing], "M": len(self.terms), "term": terms}
         if self.direct is not None:
@@ -113,20 +114,20 @@ class KeyFamily:
 def check_keys(
     keys: NDArray[np.uint64], widths: Sequence[int] = (), limits: Sequence[int] = ()
 ) -> None:
-    """Check that keys increase, and that each packs numbers below these limits.
+    """Check that keys ascend, and that each packs numbers below these limits.
 
     Parameters
     ----------
     keys : uint64 [n]
     widths : sequence of int
-        Bits of each number, at most 63 together; none: keys are any numbers.
+        Bits of each number, at most 63 together; empty: keys are any numbers.
     limits : sequence of int
-        1 + the largest that each may be.
+        1 + the largest value of each number.
 
     Raises
     ------
     KernelError
-        They do not.
+        The keys violate this.
     """
     where = ffi.new("int64_t *")
     width, limit = ffi.new("int64_t[]", list(widths)), ffi.new("int64_t[]", list(limits))
@@ -136,7 +137,7 @@ def check_keys(
 
 
 def is_permutation(rows: Ints) -> bool:
-    """Tell whether int32 [n] holds each of the numbers below n once."""
+    """Return whether int32 [n] contains each of the numbers below n once."""
     seen = np.zeros(len(rows), dtype=np.uint8)
     view = array_in(rows, np.int32, rows.shape, "rows")
     status = lib.fc_check_permutation(len(rows), view, array_out(seen), ffi.new("int64_t *"))
@@ -147,21 +148,22 @@ class TokenPlaces(NamedTuple):
     """Tokens, in any order, any number of times."""
 
     token: Longs  # [M] of the codes
-    before: Ints  # [M] how many tokens of the sentence stand before it
-    after: Ints  # [M] and behind it
+    before: Ints  # [M] number of tokens before it in its sentence
+    after: Ints  # [M] number of tokens after it in its sentence
 
 
 class RowFinder:
-    """Families ready to be looked up, again and again.
+    """Families prepared for repeated look-ups.
 
-    Numbers below 2 * reach stand for what is outside the sentence.
+    String ids below 2 * reach are the pads outside of sentences.
     """
 
     def __init__(self, families: Sequence[KeyFamily], *, reach: int) -> None:
         self._given = tuple(families)
         self._lists, self._memory = _views(self._given)
         self._steps = sum(family.steps for family in self._given)
-        self._pays = sum(len(family.keys) for family in self._given)  # from so many steps on
+        # building tables pays after this many steps
+        self._pays = sum(len(family.keys) for family in self._given)
         self._done = 0
         self._reach = reach
 
@@ -170,25 +172,25 @@ class RowFinder:
 
     @made_once
     def _laid_out(self) -> tuple[Any, list[Any]]:
-        """The families with each key at its place, for C, and what keeps their memory alive."""
+        """The families with arrays or hash tables, for C, and the memory they point into."""
         return _views([family.laid_out() for family in self._given])
 
     def _families(self, tokens: int) -> Any:
-        """Return the families as they are looked up for so many tokens more.
+        """Return the families in the form that is faster for `tokens` more tokens.
 
-        Keys are laid out when lookups in sorted ones would have come to as many steps as there
-        are keys: with few sentences, that is never.
+        Tables are built once look-ups in sorted keys have taken as many steps as there are keys:
+        for few sentences, never.
         """
-        self._done += tokens * self._steps  # threads may lose some of them: then it is a bit later
+        # a race between threads may lose some: then tables are built a bit later
+        self._done += tokens * self._steps
         return self._lists if self._done <= self._pays else self._laid_out[0]
 
     def rows(self, codes: Ints, offsets: Longs) -> Ints:
-        """Return the row of each family at each token, int32 [N, F], −1 where there is none.
+        """Return the row of each family at each token, int32 [N, F], −1 for a missing attribute.
 
-        Codes, int32 [K, M], number each token's string in K columns, −1 where it is unknown.
-        Numbers below 2 * reach are those of the pads before the sentence, by distance, then behind
-        it. Sentences are from any of the M tokens on; rows are of the tokens ``offsets[0] :
-        offsets[-1]``.
+        Codes, int32 [K, M], are string ids of each token in K columns, −1 if unknown. Ids below
+        2 * reach are pads: those before the sentence, by distance, then those after it. Sentences
+        are from any of the M tokens on; rows are of the tokens ``offsets[0] : offsets[-1]``.
         """
         n = int(offsets[-1] - offsets[0])
         out, where = np.empty((n, len(self)), dtype=np.int32), ffi.new("int64_t *")
@@ -208,10 +210,10 @@ class RowFinder:
         return out
 
     def rows_at(self, codes: Ints, places: TokenPlaces, own: Ints) -> Ints:
-        """Return the row of each family at listed tokens, int32 [M, F], −1 where there is none.
+        """Return the row of each family at listed tokens, int32 [M, F], −1 if missing.
 
-        Each has numbers of its own, int32 [K, M], instead of those in the codes, which are as for
-        `rows`; its neighbours keep theirs.
+        Each listed token brings its own string ids, int32 [K, M], in place of its ids in `codes`,
+        which is as for `rows`; its neighbours keep theirs.
         """
         size = len(places.token)
         out, where = np.empty((size, len(self)), dtype=np.int32), ffi.new("int64_t *")
@@ -235,13 +237,13 @@ class RowFinder:
 
 
 def _views(families: Sequence[KeyFamily]) -> tuple[Any, list[Any]]:
-    """Return families for C, and what keeps their memory alive."""
+    """Return families for C, and the memory they point into."""
     views = [family.c_fields() for family in families]
     return ffi.new("fc_family[]", [fields for fields, _ in views]), [memory for _, memory in views]
 
 
 def compacted(rows: Ints) -> tuple[Longs, Ints]:
-    """Return what is not negative in int32 [N, F], as sparse rows: indptr and index."""
+    """Return the nonnegative entries of int32 [N, F] as sparse rows: indptr and index."""
     n, width = rows.shape
     indptr, index = np.empty(n + 1, dtype=np.int64), np.empty(n * width, dtype=np.int32)
     status = lib.fc_compact_rows(

@@ -1,7 +1,7 @@
-"""Machines: compositions as axes, factors and a residual automaton, without and with a batch.
+"""Machines: compositions as axes, factors and a residual automaton, with or without a batch.
 
-Tables that depend on other tapes' labels have several rows; ``place`` says which row belongs to an
-outer index. What is None here is *per token*: it comes with the batch, one table a token.
+Tables that depend on other tapes' labels have several rows; ``place`` maps an outer index to its
+row. A table that is `None` is *per token*: it comes with the batch, one table a token.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class Axis:
         Ends of the arcs, sorted by source, then target. Without them every pair of states is an
         arc, number ``i * n_states + j`` from i to j.
     score : float64 [contexts, arcs], optional
-        Potential of each arc; None: per token, [N, contexts, arcs], row n for the arcs into token
+        Potential of each arc. `None`: per token, [N, contexts, arcs], row n for the arcs into token
         n.
     place : int32 [product of the earlier axes' states], optional
-        Context of an outer index; None: the first.
+        Context of an outer index; `None`: always the first.
     contexts : int
         Tables of arc potentials.
     rest : float, optional
-        The score of most arcs, where every pair is one and there is one table: steps then go over
-        the others.
+        The score of most arcs, if every pair of states is an arc and there is one table: steps then
+        visit the others only.
     others : int64 [E], optional
-        Numbers of the arcs that have another score, rising.
+        Numbers of the arcs with another score, ascending.
     """
 
     n_states: int
@@ -63,7 +63,7 @@ class Axis:
 
     @property
     def kind(self) -> Literal["dense", "sparse", "rest"]:
-        """How it is stepped: as a full matrix, arc by arc, or over the arcs without the rest."""
+        """Method of a step: full matrix, arc by arc, or over the arcs that differ from the rest."""
         if self.others is not None:
             return "rest"
         return "dense" if self.source is None else "sparse"
@@ -82,11 +82,11 @@ class Factor:
     ----------
     rows : int
     width : int
-        States of the last axis, or 1 where they are the same for all of them.
+        States of the last axis, or 1 if all of them have the same potential.
     place : int32 [outer], optional
-        Row of an outer index; None: the first.
+        Row of an outer index; `None`: always the first.
     value : float64 [rows, width], optional
-        None: per token, [N, rows, width].
+        `None`: per token, [N, rows, width].
     """
 
     rows: int
@@ -111,9 +111,9 @@ class Residual:
     rows, width, place
         As in `Factor`.
     value : float64 [E, rows, width]
-        Score of taking the edge with these labels; −inf: another edge, or none.
+        Score of the edge with these labels; −inf: the edge does not accept them.
     initial, final : float64 [Q]
-        Before the first token, after the last.
+        Scores before the first token and after the last.
     """
 
     n_states: int
@@ -134,7 +134,7 @@ class Residual:
 
 
 def _kept(array: Any, dtype: Any, shape: tuple[int, ...], name: str, keep: list[Any]) -> Any:
-    """Return the pointer to an array of that type and shape, which is kept alive."""
+    """Return a pointer to an array of this type and shape, and keep the array alive."""
     pointer = array_in(array, dtype, shape, name)
     keep.append(pointer)
     return pointer
@@ -152,7 +152,7 @@ def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]
         _kept(target, np.int32, shape, "target", keep),
     )
     if len(source) and (source.min() < 0 or source.max() >= n):
-        raise ShapeError(f"an arc leaves a state that is none of the {n}")
+        raise ShapeError(f"an arc leaves an unknown state, expected 0 to {n - 1}")
     row = Ragged.from_rows(source, n).offsets
     return {
         "row": _kept(row, np.int64, (n + 1,), "row", keep),
@@ -189,7 +189,6 @@ def _axis_view(axis: Axis, outer: int, keep: list[Any]) -> dict[str, Any]:
 
 
 def _factor_view(factor: Factor, outer: int, keep: list[Any]) -> dict[str, Any]:
-    """Return the fields of a factor."""
     fields: dict[str, Any] = {
         "rows": factor.rows,
         "width": factor.width,
@@ -203,7 +202,6 @@ def _factor_view(factor: Factor, outer: int, keep: list[Any]) -> dict[str, Any]:
 
 
 def _residual_view(residual: Residual, outer: int, keep: list[Any]) -> Any:
-    """Return the C view of a residual automaton."""
     n = residual.n_states
     shape = (len(residual.source), residual.rows, residual.width)
     fields = {
@@ -237,7 +235,7 @@ class JointChain:
     factors : tuple of Factor
     residual : Residual, optional
     initial, final : float64 [outer, S]
-        Of beginning and ending in a joint state.
+        Potentials of beginning and ending in a joint state.
     empty : float
         Score of a sentence without tokens; −inf: it has no path.
 
@@ -270,7 +268,7 @@ class JointChain:
                 raise ShapeError(f"axis {c} lists its arcs: a rest is for an axis of all pairs")
             others = axis.others
             if others is not None and ((others < 0) | (others >= axis.n_arcs)).any():
-                raise ShapeError(f"axis {c}: an arc of its others is none of {axis.n_arcs:,}")
+                raise ShapeError(f"axis {c}: others holds an arc outside [0, {axis.n_arcs:,})")
         where = ffi.new("int64_t *")
         status = lib.fc_check_machine(self._static[0], where)
         if status != lib.FC_OK:
@@ -278,7 +276,7 @@ class JointChain:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """States of each axis."""
+        """Number of states of each axis."""
         return tuple(axis.n_states for axis in self.axes)
 
     @made_once
@@ -304,13 +302,13 @@ class JointChain:
         return sum(cells // a.n_states * a.n_stepped for a in self.axes) + edges + 1
 
     def per_token_shapes(self, n_tokens: int) -> list[tuple[int, int, int]]:
-        """Return the shapes of what comes with a batch: per-token factors, then per-token axes."""
+        """Return the shapes of the batch's potentials: per-token factors, then per-token axes."""
         factors = [(n_tokens, f.rows, f.width) for f in self.factors if f.value is None]
         axes = [(n_tokens, a.contexts, a.n_arcs) for a in self.axes if a.score is None]
         return factors + axes
 
     def axis_states(self, path: Ints) -> tuple[Ints, ...]:
-        """Return the states of every axis along joint states; −1 stays −1."""
+        """Return the states of every axis along joint states; −1 remains −1."""
         split = np.unravel_index(np.maximum(path, 0), self.shape)
         return tuple(np.where(path < 0, -1, part).astype(np.int32) for part in split)
 
@@ -329,9 +327,9 @@ class Bound:
     offsets : int64 [B + 1]
         Bounds of the sentences, which may be empty.
     per_token : tuple of float64 arrays
-        As `JointChain.per_token_shapes` wants them.
+        Potentials with the shapes of `JointChain.per_token_shapes`.
     checked : bool
-        The potentials are known to be numbers below 1e300: sums of finite weights.
+        Skip the check that potentials are below 1e300, because they are sums of finite weights.
 
     Raises
     ------
@@ -382,7 +380,7 @@ class Bound:
     def over(self, machine: JointChain) -> Bound:
         """Return the same sentences under a machine of the same axes and potentials.
 
-        It differs in its residual automaton alone.
+        It differs only in its residual automaton.
 
         Raises
         ------
@@ -424,7 +422,7 @@ class Bound:
         place = lib.fc_first_invalid(array.size, values)
         if place < 0:
             return
-        if offsets is not None:  # nothing leads into a first token: those rows are not read
+        if offsets is not None:  # first tokens have no arcs into them: those rows are not read
             read = np.setdiff1d(np.arange(len(array)), offsets[:-1])
             bad = read[~_allowed(array[read]).all(axis=(1, 2))]
             if not len(bad):
@@ -438,17 +436,17 @@ class Bound:
 
     @property
     def inputs(self) -> tuple[Any, int, Any]:
-        """What all questions begin with: the C view, number and bounds of sentences."""
+        """Arguments with which all C calls begin: the view, number and bounds of sentences."""
         return self.view, self.n_sentences, self.offsets
 
     def check_paths(self, n: int, beside: int = 0) -> None:
-        """Refuse to look for n best paths that take more memory than there is.
+        """Raise an error if n best paths need more memory than the machine has.
 
         Parameters
         ----------
         n : int
         beside : int
-            Float64 that are needed beside the recursion and the paths themselves.
+            Further float64 numbers, besides the recursion and the paths.
         """
         size = int(lib.fc_machine_work(self.view, self.longest)) + n * self.n_tokens // 2 + beside
         cells = self.machine.outer * self.machine.width * self.machine.n_residual
@@ -456,7 +454,7 @@ class Bound:
         check_memory(size, what, self.longest)
 
     def scratch(self) -> Any:
-        """Return work space for one call: threads may ask the same batch at once."""
+        """Return work space for one call: threads may use the same batch at once."""
         size = int(lib.fc_machine_batch_work(self.view, self.n_sentences, self.longest))
         cells = self.machine.outer * self.machine.width * self.machine.n_residual
         what = f"a sentence of {self.longest:,} tokens, {cells:,} states at each"
@@ -464,16 +462,16 @@ class Bound:
 
 
 def allocated(size: int, what: str, tokens: int) -> Floats:
-    """Return so much scratch for a sentence of so many tokens, float64 [size]."""
+    """Return scratch for a sentence of `tokens` tokens, float64 [size]."""
     try:
         check_memory(size, what, tokens)
         return np.empty(size)
-    except MemoryError:  # less is free than there is
+    except MemoryError:  # free memory is less than total memory
         raise _too_large(size, what, tokens) from None
 
 
 def check_memory(size: int, what: str, tokens: int) -> None:
-    """Refuse what takes more memory than there is: so many float64 at once."""
+    """Raise an error if `size` float64 numbers need more memory than the machine has."""
     if 8 * size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
         raise _too_large(size, what, tokens)
 
@@ -505,7 +503,7 @@ def _refuse(status: int, where: int) -> None:
 def bound_view(machine: JointChain, per_token: Sequence[Any]) -> tuple[Any, list[Any]]:
     """Return the C view of a machine with pointers to per-token potentials, and its memory.
 
-    Everything else is that of the machine, copied.
+    All other fields are copied from the machine.
     """
     static, rest = machine._static[0], iter(per_token)  # noqa: SLF001
     view = ffi.new("fc_machine *", static[0])

@@ -1,4 +1,4 @@
-"""The gate to the compiled module: arrays as pointers, statuses as exceptions, variants, threads.
+"""The only user of the compiled module: pointers, statuses, variants, threads.
 
 ``ENTRY`` and ``SLOT`` are C structures as dtypes: entries of packed rows, slots of hash tables.
 """
@@ -34,21 +34,21 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["ffi", "lib"]  # offered to the other modules
+__all__ = ["ffi", "lib"]  # used by the other modules
 
 
 def check_built(contract: Path) -> None:
-    """Say so where this is a checkout whose kernel was built of another contract.
+    """Raise an error if the kernel of this checkout was built from another contract.
 
-    What is missing would show as names that cannot be imported, or as wrong arguments.
+    Otherwise imports would fail, or calls would pass wrong arguments.
     """
     files = sorted(contract.glob("*.api.h"))
     text = b"".join(path.read_bytes() for path in files)
     code = re.sub(rb"/\*.*?\*/|\s+", b"", text, flags=re.DOTALL)
     if files and getattr(lib, "FC_CONTRACT", None) != zlib.crc32(code) >> 1:
         raise KernelError(
-            f"the compiled kernel, {built_file}, is not that of these sources, which have "
-            f"changed since: build it again, by `make kernel` or `pip install -e .`"
+            f"the compiled kernel {built_file} was built from other C sources than the "
+            "present ones: build it again with `make kernel` or `pip install -e .`"
         )
 
 
@@ -59,7 +59,7 @@ AnyArray = TypeVar("AnyArray", bound=np.ndarray[Any, Any])
 ENTRY = np.dtype([("weight", np.float64), ("slot", np.int64)])
 SLOT = np.dtype([("key", np.uint64), ("row", np.int64)])
 
-# Parsed once: a call with few tokens is little more than its pointers.
+# Parsed once, because pointers dominate the time of a call with few tokens.
 _POINTER = {
     ENTRY: ffi.typeof("fc_entry[]"),
     SLOT: ffi.typeof("fc_slot[]"),
@@ -83,8 +83,8 @@ def array_in(
 ) -> Any:
     """Return a pointer to a contiguous array of exactly this dtype and shape.
 
-    The pointer keeps the array alive. ``ffi.from_buffer`` alone would reinterpret a float32 array
-    as half as many float64 values.
+    The pointer keeps the array alive. ``ffi.from_buffer`` would silently reinterpret a float32
+    array as half as many float64 values.
     """
     wanted = np.dtype(dtype)
     if array.dtype != wanted:
@@ -101,13 +101,13 @@ def array_in(
 
 
 def settled(array: AnyArray, *, owned: bool = False) -> AnyArray:
-    """Return a copy of an array that nobody writes to any more.
+    """Return a read-only copy of an array.
 
-    What C takes for granted once it has been checked must not change. With `owned`, an array with
-    memory of its own is made read-only instead: it was made for this.
+    C relies on checks that were made once, so the array must not change later. With `owned`, an
+    array that owns its memory is made read-only itself: it was made for this purpose.
     """
     flags, base = array.flags, array.base
-    below = isinstance(base, np.ndarray) and base.flags.writeable  # it may be written to from there
+    below = isinstance(base, np.ndarray) and base.flags.writeable  # the base could be written to
     if not (flags.writeable or below) or not flags.c_contiguous:  # `array_in` refuses the latter
         return array
     if not owned or base is not None:
@@ -117,7 +117,7 @@ def settled(array: AnyArray, *, owned: bool = False) -> AnyArray:
 
 
 def settle(part: object, *names: str, owned: bool = False) -> None:
-    """Replace index arrays of a frozen dataclass by what `settled` makes of them."""
+    """Replace index arrays of a frozen dataclass by read-only copies."""
     for name in names:
         array = getattr(part, name)
         if array is not None:
@@ -125,15 +125,15 @@ def settle(part: object, *names: str, owned: bool = False) -> None:
 
 
 def array_out(array: np.ndarray[Any, Any]) -> Any:
-    """Return a pointer to an array that was made for a result."""
+    """Return a pointer to an array for a result."""
     return array_in(array, array.dtype, array.shape, "result", writable=True)
 
 
 def check(status: int, what: str, where: int | None = None) -> None:
     """Turn a status into an exception.
 
-    KernelError is a size or index that the Python side should have refused. A thread whose work
-    nobody waits for any more ends here.
+    KernelError is a size or index that the Python side should have refused. A worker thread whose
+    result is no longer needed ends here.
     """
     if getattr(_THREAD, "ended", None):
         raise _Ended
@@ -150,9 +150,11 @@ def _fail(status: int, what: str, where: int | None) -> NoReturn:
 
 
 def use(name: str) -> str:
-    """Choose the variant: ``"base"``, ``"v3"`` (AVX2), ``"v4"`` (AVX-512) or ``"auto"``.
+    """Choose the variant of the kernel.
 
-    Not to be called while another thread is computing.
+    It is ``"base"``, ``"v3"`` (AVX2), ``"v4"`` (AVX-512) or ``"auto"``.
+
+    Do not call it while another thread is computing.
 
     Returns
     -------
@@ -175,14 +177,17 @@ def variant() -> str:
 
 
 def variants() -> tuple[str, ...]:
-    """Return the variants that this machine runs, slowest first."""
+    """Return the variants that this processor supports, slowest first."""
     return _VARIANTS
 
 
 CALL_STEPS = 100_000_000
-"""Multiply-adds of a call of the kernel: Python looks for Ctrl-C between calls."""
+"""Multiply-adds of a call of the kernel:
 
-# Tried once, before there are threads: trying a variant is using it.
+Python checks for Ctrl-C between calls.
+"""
+
+# Tested once, before threads exist: testing a variant activates it.
 _VARIANTS = tuple(n for n in ("base", "v3", "v4") if lib.fc_use(n.encode()) == lib.FC_OK)
 use(os.environ.get("FSTCRF_KERNEL", "auto"))
 
@@ -193,18 +198,18 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-_THREAD = local()  # `ended`: a list, which has something in it when nobody waits for this part
+_THREAD = local()  # `ended`: a list; it is not empty when nobody needs this part any more
 
 
 class _Ended(BaseException):
-    """Ends a part that nobody waits for, behind its call of the kernel."""
+    """Ends a part whose result is not needed, after its present call of the kernel."""
 
 
 class Workers:
     """Maps over parts, in order, on a fixed number of threads.
 
-    After the first error, in the order of the parts, and after Ctrl-C no further part is begun, and
-    those that were begun end behind their call of the kernel.
+    After the first error, in the order of the parts, or after Ctrl-C, no further part begins, and
+    running parts end after their present call of the kernel.
 
     Parameters
     ----------
@@ -213,7 +218,8 @@ class Workers:
 
     def __init__(self, threads: int = 1) -> None:
         self.threads = threads
-        self._pools: dict[int, ThreadPoolExecutor] = {}  # of processes: a fork has no threads
+        # by process: after a fork there are no threads
+        self._pools: dict[int, ThreadPoolExecutor] = {}
 
     @property
     def _pool(self) -> ThreadPoolExecutor | None:
@@ -227,7 +233,7 @@ class Workers:
         return self._pools[process]
 
     def begun(self, function: Callable[..., R], *given: Any) -> Future[R] | None:
-        """Begin to call a function; None where there is no other thread."""
+        """Start a call on another thread; return `None` if there is no other thread."""
         pool = self._pool
         return None if pool is None else pool.submit(function, *given)
 
@@ -237,13 +243,13 @@ class Workers:
             pass
 
     def stream(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
-        """Do as `map` does, but begin only a few parts ahead: values may be large."""
+        """Like `map`, but start only a few parts ahead, because values may be large."""
         return self.map(function, parts, most=2 * self.threads)
 
     def map(
         self, function: Callable[[T], R], parts: Iterable[T], *, most: int | None = None
     ) -> Iterator[R]:
-        """Yield the function's value for each part, in order; `most` are begun ahead."""
+        """Yield the function's value for each part, in order; at most `most` are started ahead."""
         pool = self._pool
         if pool is None:
             yield from map(function, parts)
@@ -264,7 +270,7 @@ class Workers:
                 futures.popleft()
                 futures.extend(pool.submit(run, part) for part in islice(left, 1))
         finally:
-            # Also after an error: the next call would meet them at its parts.
+            # Also after an error: otherwise the next call would inherit the running parts.
             ended.append(True)
             wait([future for future in futures if not future.cancel()])
 
@@ -273,9 +279,9 @@ SERIAL = Workers()
 
 
 def patiently(steps: float, call: Callable[..., int], *given: Any) -> int:
-    """Call the kernel; where it takes many steps, on another thread, so that Ctrl-C ends the wait.
+    """Call the kernel; run a long call on another thread, so that Ctrl-C ends the wait.
 
-    The call goes on then, and ends with the process at the latest; it keeps what it writes to.
+    The call itself continues, at most until the process ends, and keeps its memory.
     """
     if steps < CALL_STEPS or current_thread() is not main_thread():
         return call(*given)
@@ -293,7 +299,7 @@ def patiently(steps: float, call: Callable[..., int], *given: Any) -> int:
 
 
 def mapped(function: Callable[[T], R], parts: Iterable[T], threads: int) -> list[R]:
-    """Return the function's value for each part, in order, on at most so many threads."""
+    """Return the function's value for each part, in order, on at most `threads` threads."""
     if threads == 1:
         return list(map(function, parts))
     every = list(parts)

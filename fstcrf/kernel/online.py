@@ -17,7 +17,7 @@ from fstcrf.ragged import Ragged
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Weights by where they live.
+    """The weights of a tagger, in four arrays.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Parameters:
 
 
 def _check(learner: Learner) -> None:
-    """Refuse what would lead the kernel outside its tables."""
+    """Raise an error for sizes or indices that would lead the kernel outside its tables."""
     slots, mask = learner.slots, learner.mask
     if learner.graph.per_token:
         raise ShapeError(
@@ -71,7 +71,7 @@ def _check(learner: Learner) -> None:
 def parameters_view(
     p: Parameters, table: tuple[int, ...], slots: int, states: int
 ) -> tuple[Any, list[Any]]:
-    """Return the C structure of parameters, and what keeps its memory alive."""
+    """Return the C structure of parameters, and the memory it points into."""
     shapes = {"table": table, "arc": (slots,), "initial": (states,), "final": (states,)}
     pointers = {
         name: array_in(getattr(p, name), np.float64, shape, name, writable=True)
@@ -81,7 +81,7 @@ def parameters_view(
 
 
 class _Call:
-    """The C structures of one call, and what keeps their memory alive."""
+    """The C structures of one call, with references that keep their memory alive."""
 
     def __init__(self, learner: Learner) -> None:
         graph, design, rows = learner.graph, learner.design, learner.mask.shape
@@ -126,10 +126,10 @@ class _Call:
         return view
 
     def inputs(self, order: Longs) -> tuple[Any, Any, Any, int, Any, Any, Any]:
-        """Return what all epochs begin with: structures, order of sentences, targets."""
+        """Return the arguments of all epochs: structures, order of sentences, targets."""
         sentences, order = self.batch.B, settled(order)
         if order.size and not 0 <= order.min() <= order.max() < sentences:
-            raise OptionError(f"order names a sentence that is none of the {sentences}")
+            raise OptionError(f"order names an unknown sentence, expected 0 to {sentences - 1}")
         turns = array_in(order, np.int64, (len(order),), "order")
         return self.graph, self.batch, self.learner, len(order), turns, self.gold, self.weight
 
@@ -144,7 +144,7 @@ class _Call:
         return ffi.from_buffer("double[]", np.empty(size))
 
     def check(self, status: int, name: str, order: Longs, advice: str) -> None:
-        """Raise what the status of an epoch says."""
+        """Raise the error of a status."""
         if status == lib.FC_ENUMERIC:
             raise NumericError(f"diverged at sentence {order[self.where[0]]}: {advice}")
         check(status, name, self.where[0])
@@ -172,19 +172,19 @@ class Learner:
     slots : int32 [S, K]
         Slots whose potentials a state sums.
     mask : uint8 [R, W]
-        1 where a weight is trained.
+        1 if a weight is trained.
     arc_mask : uint8 [M]
-        The same of the weights of arc slots.
+        The same for the weights of arc slots.
     ends : bool
-        Are initial and final potentials trained.
+        Whether initial and final potentials are trained.
     gold : int32 [N]
         Gold states.
     weight : float64 [B]
         Weight of each sentence.
     arc_slot : int32 [arcs], optional
-        Slot of each arc; each has its own when absent.
+        Slot of each arc; the arc itself if absent.
     label : int32 [S], optional
-        Label of each state, which is what counts as right or wrong; the state itself when absent.
+        Label of each state, by which errors are counted; the state itself if absent.
 
     Raises
     ------
@@ -236,7 +236,7 @@ class Learner:
         Parameters
         ----------
         order : int64
-            Sentences, in the order of their turn.
+            Sentences, in the order of their steps.
         theta, sums : Parameters
             Weights and the sum of updates × step; the average is theta − sums / step.
         step : int
@@ -247,16 +247,16 @@ class Learner:
         step : int
             Number of the sentence after the last.
         errors : int
-            Tokens whose label was wrong.
+            Tokens with a wrong label.
         loss : float
-            Weighted sum over sentences of the share of their tokens that was wrong.
+            Weighted sum over sentences of the share of wrong tokens.
 
         Raises
         ------
         ShapeError
             Sizes or dtypes that disagree.
         OptionError
-            A number in `order` that is no sentence.
+            A number in `order` that is not a sentence.
         """
         call = _Call(self)
         counter, errors = ffi.new("double *", float(step)), ffi.new("int64_t *")
@@ -289,15 +289,15 @@ class Learner:
         Parameters
         ----------
         order : int64
-            Sentences, in the order of their turn.
+            Sentences, in the order of their steps.
         theta, sums : Parameters
             Weights and the sum of updates × step; the average is theta − sums / step.
         step : int
             Number of the first sentence, from 1.
         variant : {"PA", "PA-I", "PA-II"}
-            How far an update goes.
+            Rule for the size of an update.
         aggressiveness : float
-            Most that PA-I does, and the slack of PA-II; above 0.
+            Upper limit of a PA-I step, and the slack of PA-II; above 0.
         error_sensitive : bool
             The cost is the root of the number of wrong labels, not 1.
 
@@ -306,7 +306,7 @@ class Learner:
         step : int
             Number of the sentence after the last.
         loss : float
-            Weighted sum of the losses of the sentences that were wrong, each before its update.
+            Weighted sum of the losses of wrong sentences, each before its update.
 
         Raises
         ------
@@ -345,16 +345,16 @@ class Learner:
         Parameters
         ----------
         order : int64
-            Sentences, in the order of their turn.
+            Sentences, in the order of their steps.
         theta, variance : Parameters
             Mean and variance of each weight.
         gamma : float
-            How slowly means and variances move; above 0.
+            Resistance of means and variances to changes; above 0.
 
         Returns
         -------
         loss : float
-            Weighted sum of the losses of the sentences that were wrong, each before its update.
+            Weighted sum of the losses of wrong sentences, each before its update.
 
         Raises
         ------
@@ -385,7 +385,7 @@ class Learner:
         Parameters
         ----------
         order : int64
-            Sentences, in the order of their turn.
+            Sentences, in the order of their steps.
         rate : float64, as long as `order`
             Step sizes.
         decay : float

@@ -1,9 +1,9 @@
-"""Acyclic machines whose neighbouring arcs score as pairs of classes: lattices of segments.
+"""Acyclic machines with pair scores between neighbouring arcs: lattices of segments.
 
-An arc has a left class and a right one. Where an arc follows another at a node, the right class of
-the first and the left class of the second score as a pair. Paths are sequences of arcs from a
-begin; scores are natural logs, −inf forbids. A node costs its right classes times its left ones,
-whatever the number of its arcs.
+An arc has a left class and a right one. If an arc follows another at a node, the right class of the
+first and the left class of the second have a pair score. Paths are sequences of arcs from a begin;
+scores are natural logs, −inf forbids. The cost of a node is its right classes times its left ones,
+for any number of arcs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PairScores:
     Parameters
     ----------
     pair : float64 [K, R, L]
-        K tables of right classes before left ones. The last right class is that of beginnings.
+        K tables of right classes before left ones. The last right class marks beginnings.
 
     Raises
     ------
@@ -60,7 +60,7 @@ class PairScores:
         return PairScores(pair)
 
     def with_inner(self) -> PairScores:
-        """Return the same with one class more on both sides, which only goes on within an arc."""
+        """Return the same with one more class on both sides, for continuations within an arc."""
         tables, right, left = self.pair.shape
         pair = np.full((tables, right + 1, left + 1), -np.inf)
         pair[:, : right - 1, :left] = self.pair[:, :-1]
@@ -70,7 +70,7 @@ class PairScores:
 
     @made_once
     def top(self) -> float:
-        """The largest score; 0 where all are −inf."""
+        """The largest score; 0 if all are −inf."""
         largest = float(self.pair.max())
         return largest if largest > -np.inf else 0.0
 
@@ -90,7 +90,7 @@ class PairScores:
         return np.ascontiguousarray(self.linear.transpose(0, 2, 1))
 
     def fields(self) -> dict[str, Any]:
-        """Return what the kernel's structure holds of it."""
+        """Return the fields of the C structure."""
         tables, right, left = self.pair.shape
         names = {"pair": self.pair, "turned": self.turned}
         names |= {"linear": self.linear, "around": self.around}
@@ -109,15 +109,15 @@ class PairedArcs(NamedTuple):
 
 
 class PairedSums(NamedTuple):
-    """Posterior probabilities of the arcs of a machine, and what is expected of it."""
+    """Posterior probabilities of the arcs of a machine, and expected counts."""
 
     arc: Floats  # [A]
     end: Floats  # [X] of ending in each exit slot
-    met: Floats  # [K, R, L] expected meetings of classes, where they were counted
+    met: Floats  # [K, R, L] expected numbers of neighbouring classes, if counted
 
 
 def arranged(arcs: PairedArcs) -> Longs:
-    """Return the order in which a machine has its arcs: by source, left class, then as given."""
+    """Return the order of a machine's arcs: by source, left class, then as given."""
     key = arcs.source.astype(np.int64) * (int(arcs.left.max(initial=0)) + 1) + arcs.left
     return ascending(key)
 
@@ -130,7 +130,7 @@ def ascending(key: Longs) -> Longs:
 
 
 def _slots(key: Longs, size: int) -> tuple[Longs, Longs]:
-    """Return the distinct keys below `size`, ascending, and which of them each one is."""
+    """Return the distinct keys below `size`, ascending, and the position of each key among them."""
     if size > 8 * len(key) + 4096:
         keys, number = np.unique(key, return_inverse=True)
         return keys.astype(np.int64), number.reshape(-1).astype(np.int64)
@@ -143,7 +143,7 @@ def _slots(key: Longs, size: int) -> tuple[Longs, Longs]:
 
 
 def _runs(key: Longs) -> Longs:
-    """Return where runs of equal keys begin, of keys that ascend, and behind the last one."""
+    """Return the starts of runs of equal keys, for ascending keys, and the end of the last run."""
     new = np.empty(len(key) + 1, dtype=bool)
     new[0] = new[-1] = True
     np.not_equal(key[1:], key[:-1], out=new[1:-1])
@@ -157,21 +157,21 @@ class Paired:
     ----------
     nodes : int
     arcs : PairedArcs
-        Sorted as `arranged` says.
+        In the order of `arranged`.
     final : float64 [nodes]
         −inf: no path ends there.
     class_final : float64 [R]
-        What ending behind an arc of a right class scores, added to that of the node.
+        Score of ending after an arc of a right class, added to the score of the node.
     pairs : PairScores
     begins : int64 [B]
         Nodes where lattices begin; no arc leads to them.
     table : int32 [nodes], optional
-        Which table of pairs each node has.
+        Index of each node's table of pairs.
 
     Raises
     ------
     ShapeError
-        Nodes or classes outside what they may be, arcs that do not lead to higher nodes.
+        Nodes or classes out of range, or arcs that do not lead to higher nodes.
     NumericError
         A score that is NaN, +inf or beyond 1e300.
     """
@@ -242,17 +242,17 @@ class Paired:
 
     @made_once
     def best_suffix(self) -> tuple[Floats, Floats]:
-        """Score of the best way to end from each entry and exit slot; −inf: there is none."""
+        """Score of the best path from each entry and exit slot to an end; −inf: no path."""
         entry, exit_ = np.empty(len(self.left)), np.empty(len(self.right))
         check(lib.fc_paired_best(self._handle, array_out(entry), array_out(exit_)), "suffix")
         return entry, exit_
 
     @made_once
     def _sums(self) -> tuple[Floats, ...]:
-        """Log of the sum over all ways to end from each entry and exit slot, and what follows.
+        """Logs of the sums over all paths from each slot to an end, and two more arrays.
 
-        What was rounded off those of entries, and then of exits, [I + X]; the probability of each
-        arc, [A], of a path that goes on by its entry slot.
+        These are the rounding errors of entries, then exits, [I + X], and the probability of each
+        arc, [A], given a path that continues by its entry slot.
         """
         entry, exit_ = np.empty(len(self.left)), np.empty(len(self.right))
         lost, work = np.empty((2, len(entry) + len(exit_)))
@@ -262,7 +262,7 @@ class Paired:
         return entry, exit_, lost, share
 
     def best_scores(self) -> Floats:
-        """Return the score of the best path from each begin, [B]; −inf: there is none."""
+        """Return the score of the best path from each begin, [B]; −inf: no path."""
         return self.best_suffix[1][self.begins]
 
     def log_partitions(self) -> Floats:
@@ -270,12 +270,12 @@ class Paired:
         return self._sums[1][self.begins]
 
     def best_paths(self) -> tuple[Ints, Longs]:
-        """Return the arcs of the best paths, one behind the other, and their offsets, [B + 1].
+        """Return the arcs of the best paths, concatenated, and their offsets, [B + 1].
 
-        Ties: ending comes first, then the smaller left class, then the arc that comes first, at the
-        earliest node where the candidates differ. None where there is no path.
+        Ties: ending first, then the smaller left class, then the arc with the smaller index, at the
+        earliest node where the candidates differ. A lattice without a path has no arcs.
         """
-        room = self.nodes + len(self.begins)  # lattices share no nodes, every arc leads upwards
+        room = self.nodes + len(self.begins)  # lattices share no nodes, and every arc leads upwards
         path, offset = np.empty(room, dtype=np.int32), np.zeros(len(self.begins) + 1, np.int64)
         where = ffi.new("int64_t *")
         status = lib.fc_paired_paths(
@@ -293,7 +293,7 @@ class Paired:
         return path[: offset[-1]], offset
 
     def marginals(self, *, counted: bool = False) -> PairedSums:
-        """Return posterior probabilities, zeros where there is no path, and counts if wanted."""
+        """Return posterior probabilities, zeros without a path, and counts if requested."""
         arc, end = np.empty(len(self.exit)), np.empty(len(self.right))
         count = np.empty(self.pairs.pair.shape if counted else (0, 0, 0))
         work = np.empty(4 * len(self.left) + len(self.right))
@@ -330,7 +330,7 @@ class Paired:
 
     @made_once
     def explicit(self) -> tuple[Acyclic, Ints]:
-        """The machine with pairs as arcs of their own, and the arc that each one is; −1: a pair.
+        """The machine with pairs as separate arcs, and the original arc of each; −1: a pair.
 
         States are slots, exits before entries at each node.
         """

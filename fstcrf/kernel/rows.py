@@ -27,12 +27,12 @@ class SparseRows:
 
     Parameters
     ----------
-    indptr : int64 [N + 1]
+    Created by `from_cells`.
         Row n holds the entries ``indptr[n] : indptr[n + 1]``.
     index : int32 [nnz]
         Column of each entry, below `n_columns`.
     value : float32 [nnz], optional
-        Value of each entry; ones when absent.
+        Value of each entry; ones if absent.
     n_columns : int
         Number of columns, R.
 
@@ -78,7 +78,7 @@ class SparseRows:
         table : float64 [R, W]
             W a multiple of 8.
         out : float64 [N, W], optional
-            Where to put it.
+            Array for the result.
 
         Returns
         -------
@@ -108,7 +108,7 @@ class SparseRows:
         return result
 
     def cells(self, table: Floats, first: Longs, slot: Ints, *, out: Floats) -> None:
-        """Put some columns of the product with a table, others for each row, where `out` is.
+        """Write some columns of the product with a table, separate ones for each row, into `out`.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class SparseRows:
 
 # --- Sparse rows times a table that is mostly empty -----------------------------------------------
 
-_PER_ENTRY = 16  # columns of a padded row that cost as much as one entry more
+_PER_ENTRY = 16  # columns of a padded row that cost as much as one more entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,27 +192,27 @@ class PackedTable:
             self.place.max(initial=-1) < len(self.table)
             and ~self.place.min(initial=-1) < len(slot)
             and (np.where(slot < 0, ~slot, slot) < width).all()
-            and (not len(slot) or slot[-1] < 0)  # lists end where the entries do
+            and (not len(slot) or slot[-1] < 0)  # the last list ends with the entries
         )
         if not inside:
-            raise ShapeError("a packed table whose places or slots lie outside it")
+            raise ShapeError("a packed table has places or slots outside its bounds")
 
     @classmethod
     def from_cells(cls, n_rows: int, width: int, cells: Longs, weights: Floats) -> Self:
-        """Lay out the weights at some cells, ``row * width + column`` each; the rest is zero.
+        """Store the weights of some cells, ``row * width + column`` each; the rest is zero.
 
         Parameters
         ----------
         n_rows, width : int
             R and W, a multiple of 8.
         cells : int64 [M]
-            Rising.
+            Ascending.
         weights : float64 [M]
 
         Raises
         ------
         ShapeError
-            Cells that do not rise or lie outside the table.
+            Cells that do not ascend or are outside the table.
         """
         least = max(width // _PER_ENTRY, 2)
         where, sizes = ffi.new("int64_t *"), ffi.new("int64_t[2]")
@@ -256,7 +256,7 @@ class PackedTable:
         ----------
         rows : SparseRows [N, R]
         width : int
-            Columns that are kept, at most W.
+            Number of columns to return, at most W.
 
         Returns
         -------

@@ -1,7 +1,7 @@
-"""One sentence at a time: what does not change between them is laid out once.
+"""One sentence at a time: data shared by all sentences is prepared once.
 
-The same calls as those of `PackedTable` and `graphs`, with a fifth of their cost around the C code:
-for a sentence of six tokens that cost is all there is.
+The results equal `PackedTable` and `graphs`, with a fifth of the overhead around the C code, which
+dominates for short sentences.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from fstcrf.kernel import lazy, machines
     from fstcrf.kernel.lazy import Budget, Conjunction
     from fstcrf.kernel.machines import JointChain
-else:  # a tagger without a grammar does not wait for them
+else:  # a tagger without a grammar does not import them
     lazy, machines = LazyModule("fstcrf.kernel.lazy"), LazyModule("fstcrf.kernel.machines")
 
 
 class SentenceGraph:
     """A packed table of weights of attributes, and a graph.
 
-    The first S columns are those of the states. The graph is dense or has a rest, with S states,
-    and arc potentials that all tokens share.
+    The first S columns of the table are the states. The graph is dense or has a rest, with S
+    states, and arc potentials that all tokens share.
     """
 
     def __init__(self, table: PackedTable, graph: Graph) -> None:
@@ -42,7 +42,7 @@ class SentenceGraph:
         self._machine, scores = graph_view(graph)
         self._machine.factors = 1
         self._factor = ffi.new("fc_factor *", {"rows": 1, "width": self._states, "moving": 1})
-        self._memory = weights, scores  # what the structures point into
+        self._memory = weights, scores  # memory that the structures point into
 
     def potentials(self, indptr: Longs, index: Ints, value: Singles | None) -> Floats:
         """Return the sums of the table's rows, float64 [T, S]; values are ones when absent."""
@@ -89,7 +89,7 @@ class SentenceGraph:
     def nbest(self, node: Floats, n: int, within: float) -> tuple[list[float], Ints]:
         """Return the scores of the n best paths, falling, and the paths, int32 [n, T].
 
-        Paths that score so much less than the best one are left out: there may be fewer.
+        Paths that score at least `within` less than the best one are left out: there may be fewer.
         """
         inputs, work, _keep = self._sentence(node)
         path, count = np.empty((n, len(node)), dtype=np.int32), ffi.new("int64_t *")
@@ -103,7 +103,7 @@ class SentenceGraph:
         return ffi.unpack(score, count[0]), path
 
     def forward_backward(self, node: Floats) -> tuple[float, Floats]:
-        """Return log Z and the probability of each state, float64 [T, S], of a sentence."""
+        """Return log Z and the probability of each state, float64 [T, S], for one sentence."""
         inputs, work, _keep = self._sentence(node)
         log_z, where = ffi.new("double[1]"), ffi.new("int64_t *")
         posterior = np.empty_like(node)
@@ -121,9 +121,9 @@ class SentenceGraph:
         return log_z[0], posterior
 
     def _sentence(self, node: Floats) -> tuple[tuple[Any, int, Any], Any, Any]:
-        """Return what C calls begin with, scratch, and what else they point into.
+        """Return the first arguments of C calls, scratch, and the memory they point into.
 
-        All belong to one call: threads may ask at once.
+        All belong to one call: threads may call at once.
         """
         rows = array_in(node, np.float64, (len(node), self._states), "node")
         if lib.fc_first_invalid(node.size, rows) >= 0:
@@ -139,24 +139,24 @@ class SentenceGraph:
 # --- Best paths of sentences that come one at a time ----------------------------------------------
 
 MOST_ALONE = 1 << 20
-"""Joint states, at all tokens, of a sentence that comes by itself: room for them is kept."""
+"""Largest number of joint states, over all tokens, of a sentence whose scratch is kept."""
 
 _NO_END = 1 << 60
 
 
 class SentencePath(NamedTuple):
-    """The best path of a sentence, as far as it was found.
+    """The result of a search for the best path of a sentence.
 
     Parameters
     ----------
     path : list of int
-        Joint states; empty where no path was found.
+        Joint states; empty if no path was found.
     score : float
-        −inf where no path was found.
+        −inf if no path was found.
     proven : bool
-        It is the best path, or there is none.
+        Whether it is the best path, or no path exists.
     bound : float
-        No path scores more; −inf where the path is proven.
+        Upper bound of the score of other paths; −inf if the path is proven.
     popped : int
         States taken from the queue.
     """
@@ -169,7 +169,7 @@ class SentencePath(NamedTuple):
 
 
 class SentenceMachine:
-    """A machine, and a grammar beside it, for one sentence at a time; one thread at a time.
+    """A machine, with or without a grammar, for one sentence at a time; one thread at a time.
 
     Parameters
     ----------
@@ -187,7 +187,10 @@ class SentenceMachine:
     def __init__(self, machine: JointChain, grammar: Conjunction | None = None) -> None:
         per_token = [k for k, factor in enumerate(machine.factors) if factor.value is None]
         if len(per_token) != 1 or any(axis.score is None for axis in machine.axes):
-            raise ShapeError("the machine brings other potentials than those of one factor")
+            raise ShapeError(
+                "the machine must have exactly one factor with potentials per token, and a "
+                "score on each axis"
+            )
         self._machine, self._grammar = machine, grammar
         factor = machine.factors[per_token[0]]
         self._shape = factor.rows, factor.width
@@ -201,7 +204,7 @@ class SentenceMachine:
         self._offsets = ffi.new("int64_t[2]")
         self._arena = None if grammar is None else lazy.Arena(grammar.words)
         self._usual = lazy.Budget()
-        self._room = -1  # tokens that there is scratch memory for
+        self._room = -1  # tokens that the scratch memory suffices for
 
     def best(self, values: Floats, budget: Budget | None = None) -> SentencePath:
         """Return the best path.
@@ -209,9 +212,9 @@ class SentenceMachine:
         Parameters
         ----------
         values : float64 [T, rows, width]
-            Of the per-token factor.
+            Potentials of the per-token factor.
         budget : Budget, optional
-            Its states count; seconds do not.
+            Only its states count, not its seconds.
 
         Raises
         ------
@@ -222,7 +225,7 @@ class SentenceMachine:
         return self._expanded(tokens) if self._arena is None else self._searched(tokens, budget)
 
     def log_partition(self, values: Floats) -> float:
-        """Return log Z of the machine without the grammar; raises as `best`."""
+        """Return log Z of the machine without the grammar; raises like `best`."""
         self._take(values)
         where = self._counts
         status = lib.fc_machine_log_partition(
@@ -232,7 +235,7 @@ class SentenceMachine:
         return float(self._scores[0])
 
     def _take(self, values: Floats) -> int:
-        """Take the potentials of a sentence, and return its tokens."""
+        """Load the potentials of a sentence, and return its number of tokens."""
         tokens = len(values)
         pointer = array_in(values, np.float64, (tokens, *self._shape), "potentials")
         place = lib.fc_first_invalid(values.size, pointer)

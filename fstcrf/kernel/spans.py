@@ -1,6 +1,6 @@
-"""Spans of one axis: all that are probable, those that are asked for, how many there are.
+"""Probabilities of spans of one axis: probable spans, given spans, expected numbers.
 
-One backward and one forward pass over a sentence, whatever is asked.
+Each takes one backward and one forward pass over a sentence.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ Bytes = NDArray[np.uint8]
 ARC_OPENS, ARC_CARRIES = int(lib.FC_OPENS), int(lib.FC_CARRIES)
 
 _ROOM = 2_000_000
-"""Spans for which there is room in one call."""
+"""Largest number of spans of one call."""
 
 _USUAL = 32
-"""Spans of a token for which there is room at first."""
+"""Initial capacity: spans a token."""
 
 
 @dataclass(frozen=True, eq=False)
 class SpanLabels:
-    """How the arcs of an axis open and carry spans.
+    """How the arcs of an axis open and continue spans.
 
     Parameters
     ----------
     axis, n_types : int
     type : int32 [S]
-        Of the spans that a state belongs to; −1: none. Each type has a state.
+        Type of the spans that a state belongs to; −1: outside of spans. Each type has a state.
     first, last : uint8 [S]
-        1 where a sentence that begins with this state begins with a span; where a span may end.
+        1 if a sentence that begins with this state begins with a span; 1 if a span may end here.
     arc : uint8 [arcs]
-        `ARC_OPENS`: a span begins at its target; `ARC_CARRIES`: one goes on; else 0.
+        `ARC_OPENS`: a span begins at its target; `ARC_CARRIES`: a span continues; else 0.
     """
 
     axis: int
@@ -54,7 +54,7 @@ class SpanLabels:
     arc: Bytes
 
     def view(self, machine: JointChain) -> tuple[Any, list[Any]]:
-        """Return the labels as C reads them, and the memory that they are in."""
+        """Return the C view of the labels, and the memory it points into."""
         axis = machine.axes[self.axis]
         states, arcs = (axis.n_states,), (axis.n_arcs,)
         keep = [
@@ -74,12 +74,12 @@ class FoundSpans(NamedTuple):
     Parameters
     ----------
     ends : int64 [B + 1]
-        Those of sentence b are ``ends[b]`` to ``ends[b + 1]``.
+        Sentence b has the spans ``ends[b] : ends[b + 1]``.
     span : int32 [M, 3]
         Start and end within the sentence, type; in the order of ends, then types, then starts.
     probability : float64 [M]
     log_z : float64 [B]
-        −inf where no path exists.
+        −inf if no path exists.
     """
 
     ends: Longs
@@ -89,12 +89,12 @@ class FoundSpans(NamedTuple):
 
 
 class AskedSpans(NamedTuple):
-    """Spans that are asked for.
+    """Given spans, whose probabilities are wanted.
 
     Parameters
     ----------
     bounds : int64 [B + 1]
-        Those of sentence b are ``bounds[b]`` to ``bounds[b + 1]``.
+        Sentence b has the spans ``bounds[b] : bounds[b + 1]``.
     span : int32 [M, 3]
         Start and end within the sentence, type; distinct, sorted by start, then type, then end.
     """
@@ -116,9 +116,9 @@ def probable_spans(batch: Bound, labels: SpanLabels, floor: float) -> FoundSpans
     Raises
     ------
     OptionError
-        Another floor.
+        A floor outside this range.
     TooLargeError
-        More spans may be open at a token than there is memory for.
+        More spans may be open at a token than memory can hold.
     """
     if not 0.0 <= floor <= 1.0:
         raise OptionError(f"spans above {floor}: expected a probability, 0 to 1")
@@ -164,12 +164,12 @@ def asked_spans(batch: Bound, labels: SpanLabels, asked: AskedSpans) -> tuple[Fl
     Raises
     ------
     ShapeError
-        A span behind the end of its sentence.
+        A span that ends after its sentence.
     """
     counts = Ragged(asked.bounds).lengths
     length = np.repeat(Ragged(batch.bounds).lengths, counts)
     if (asked.span[:, 1] > length).any():
-        raise ShapeError("a span ends behind its sentence")
+        raise ShapeError("a span ends after the end of its sentence")
     probability, log_z = np.zeros(len(asked.span)), np.empty(batch.n_sentences)
     for sentences, run in _runs(batch, labels, None):
         first, end = asked.bounds[[sentences.start, sentences.stop]].tolist()
@@ -200,7 +200,7 @@ def span_counts(batch: Bound, labels: SpanLabels) -> tuple[Floats, Floats]:
 
 
 def _lanes(floor: float, tokens: int) -> int:
-    """Return how many spans of a type may be open: they exclude each other, none is below."""
+    """Return how many spans of a type may be open: they exclude each other and exceed the floor."""
     most = max(tokens, 1)
     return min(int(1.0 / floor) + 2, most) if floor > 1.0 / (most + 1) else most
 
@@ -216,14 +216,14 @@ def _room(tokens: int, labels: SpanLabels, floor: float) -> int:
 
 
 def _block_size(batch: Bound, labels: SpanLabels, floor: float) -> int | None:
-    """Return the tokens of a block for whose spans there is room; None: any number."""
+    """Return the tokens of a block whose spans fit into memory; `None`: any number."""
     most = max(1, _ROOM // _ending(labels, floor, batch.longest))
     usual = LongSentence(batch, 0).size
     return min(usual, most)
 
 
 def _runs(batch: Bound, labels: SpanLabels, floor: float | None) -> Iterator[tuple[slice, Bound]]:
-    """Yield runs of sentences that one call takes; sentences to be taken in blocks are alone."""
+    """Yield runs of sentences for one call each; a sentence in blocks is a separate run."""
     lengths = Ragged(batch.bounds).lengths.tolist()
     room = [0 if floor is None else _room(n, labels, floor) for n in lengths]
     in_blocks = [r > _ROOM or is_long(batch, n) for r, n in zip(room, lengths, strict=True)]
@@ -245,7 +245,7 @@ def _runs(batch: Bound, labels: SpanLabels, floor: float | None) -> Iterator[tup
 
 
 def _most_open(bounds: Longs, span: Ints) -> int:
-    """Return how many of the spans asked for are open at once, of one type."""
+    """Return the largest number of given spans of one type that are open at once."""
     if not len(span):
         return 1
     group = np.stack([Ragged(bounds).rows(), span[:, 2], span[:, 0]])
@@ -297,7 +297,7 @@ class _Search:
         return ffi.new("fc_segment_search *", fields), keep
 
     def found(self, most: int) -> tuple[Ints, Floats, Longs, Floats]:
-        """Search all sentences for probable spans, of which there are so many at most.
+        """Search all sentences for probable spans, `most` at most.
 
         Return span, probability, ends, log Z.
         """
@@ -313,7 +313,7 @@ class _Search:
         return span[:total].copy(), probability[:total].copy(), ends, log_z
 
     def log_z(self, span: Ints, probability: Floats, asked: Longs | None = None) -> Floats:
-        """Search all sentences for what needs no room; return log Z of each."""
+        """Search all sentences when no room for spans is needed; return log Z of each."""
         answer = self.whole(span, probability, asked)
         assert answer is not None  # noqa: S101 (no span is found)
         return answer[1]
@@ -323,7 +323,7 @@ class _Search:
     ) -> tuple[Longs, Floats] | None:
         """Search all sentences; return the spans found up to the end of each, and log Z.
 
-        None where there is no room for what is found.
+        Return `None` if the arrays of spans are too small.
         """
         ends = np.zeros(self.batch.n_sentences, dtype=np.int64)
         log_z = np.empty(self.batch.n_sentences)
@@ -348,7 +348,7 @@ class _Search:
     def long(
         self, size: int | None, span: Ints | None = None, probability: Floats | None = None
     ) -> tuple[list[tuple[Ints, Floats]], float]:
-        """Search one sentence in blocks; return what is found in each of them, and log Z."""
+        """Search one sentence in blocks; return the spans of each block, and log Z."""
         sentence = LongSentence(self.batch, 0, size)
         for kind in (lib.FC_SUM, lib.FC_LOGS):
             suffixes = sentence.suffixes(kind)

@@ -14,23 +14,23 @@ from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, s
 from fstcrf.kernel.sweep import Layout, ShardAttributes, aligned, frequent, shard_view
 from fstcrf.ragged import Ragged
 
-# Times: what occurs more often keeps what float32 rounds off, which costs time. Of what occurs less
-# often, four epochs were measured to lose less than a thousandth of small posteriors.
+# Occurrences from which on an attribute's rounding errors are stored, which costs time. For rarer
+# attributes, four epochs were measured to lose less than a thousandth of small posteriors.
 _OFTEN = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
 class ArcWeights:
-    """Where arcs and ends find their weights among D numbers.
+    """The weights of arcs and ends, as indices into D numbers.
 
     Parameters
     ----------
     size : int
         D.
     arc : int32 [arcs]
-        Place of each arc's weight; −1: none.
+        Index of each arc's weight; −1: no weight.
     initial, final : int32 [S]
-        The same of beginning and ending in a state.
+        The same for beginning and ending in a state.
     """
 
     size: int
@@ -43,7 +43,7 @@ class ArcWeights:
 
 
 class StochasticEpoch(NamedTuple):
-    """What one epoch gives.
+    """Result of one epoch.
 
     loss : float; weighted sum of negative log-likelihoods, each before its own step.
     rescued : int; sentences that were done in float64.
@@ -59,12 +59,12 @@ class StochasticLearner:
     Parameters
     ----------
     graph : Graph
-        Not per-token; with the potentials of what has no weight: 0, or −inf where it is forbidden.
+        Not per-token. Its potentials belong to arcs without a weight: 0, or −inf if forbidden.
     layout : Layout
     width : int
         Padded number of slots, P; a multiple of 8.
     state_slots : int32 [S, K] or None
-        Slots that a state sums; None when states are slots.
+        Slots that a state sums; `None` if states are slots.
     offsets : int64 [B + 1]
     weight : float64 [B]
     attributes : ShardAttributes
@@ -167,24 +167,26 @@ class StochasticLearner:
         Parameters
         ----------
         order : int64 [n]
-            Sentences, in the order of their turn.
+            Sentences, in the order of their steps.
         rates : float64 [n]
-            Length of each step.
+            Size of each step.
         decay : float
-            Of the weights, λ: a step of length η multiplies them by 1 − η λ.
+            Weight decay λ: a step of size η multiplies the weights by 1 − η λ.
         averaging : bool
-            Do the weights after each step go into the mean.
+            Whether the weights after each step enter the mean.
 
         Raises
         ------
         NumericError
             A step leaves the finite numbers; names the sentence.
         OptionError
-            A number in `order` that is no sentence.
+            A number in `order` that is not a sentence.
         """
         order = settled(order)
         if order.size and not 0 <= order.min() <= order.max() < self._n_sentences:
-            raise OptionError(f"order names a sentence that is none of the {self._n_sentences}")
+            raise OptionError(
+                f"order names an unknown sentence, expected 0 to {self._n_sentences - 1}"
+            )
         handle, _keep = graph_view(self._graph, classed=True)
         loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
         where = ffi.new("int64_t *")
@@ -213,12 +215,12 @@ class StochasticLearner:
         return StochasticEpoch(float(loss[0]), int(rescued[0]))
 
     def theta(self, *, mean: bool) -> Floats:
-        """Return the weights of now, or their mean over the steps that went into it.
+        """Return the current weights, or their mean over the averaged steps.
 
         Returns
         -------
         float64 [parameters of attributes + D]
-            The weights of now where the mean is empty.
+            If the mean is empty, the current weights.
         """
         state, size, n = self._weights, len(self._dense) // 2, self._n_parameters
         a, b = state.scale, 0.0
@@ -238,7 +240,7 @@ class StochasticLearner:
         return {"table": self._table.copy(), "dense": self._dense.copy(), "numbers": numbers}
 
     def restore(self, table: Singles, dense: Floats, numbers: Floats) -> None:
-        """Go back to what `state` returned."""
+        """Restore a result of `state`."""
         self._table[:], self._dense[:] = table, dense
         self._weights.scale, self._weights.mass, self._weights.steps = numbers.tolist()
 
@@ -246,7 +248,7 @@ class StochasticLearner:
 def _slot_bits(layout: Layout, rows: Ints, width: int) -> Bytes | None:
     """Return a bit for each slot of a row that has a weight, uint8 [R, P / 8].
 
-    None where a row lacks no slot that another has.
+    `None` if all rows have all slots.
     """
     count = layout.ptr[rows + 1] - layout.ptr[rows]
     n_slots = int(layout.slot.max(initial=0)) + 1 if len(layout.slot) else 0

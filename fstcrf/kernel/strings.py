@@ -26,7 +26,8 @@ class Strings:
     def __init__(self, text: Bytes | None = None, offsets: Longs | None = None) -> None:
         self._text = np.empty(8 * _ROOM, dtype=np.uint8) if text is None else text
         own = np.zeros(_ROOM + 1, dtype=np.int64) if offsets is None else settled(offsets)
-        self._offsets: Longs = own  # where others write, they are a copy: each search reads them
+        # a copy if others could write to it, because each search reads them
+        self._offsets: Longs = own
         self.view = ffi.new("fc_strings *")
         self.view.count = 0 if offsets is None else len(offsets) - 1
         self._hash()
@@ -36,7 +37,7 @@ class Strings:
 
     @property
     def offsets(self) -> Longs:
-        """Where each string begins in `text`, int64 [n + 1]."""
+        """Start of each string in `text`, int64 [n + 1]."""
         return self._offsets[: len(self) + 1]
 
     @property
@@ -53,7 +54,7 @@ class Strings:
         return tuple([data[a:b].decode() for a, b in pairwise(bounds)])
 
     def numbers(self, text: Bytes, offsets: Longs) -> Longs:
-        """Return the numbers of other strings, int64 [m], −1 for unknown ones."""
+        """Return the ids of other strings, int64 [m], −1 for unknown ones."""
         out = np.empty(len(offsets) - 1, dtype=np.int64)
         status = lib.fc_find_strings(
             self.view,
@@ -92,7 +93,7 @@ class Strings:
 
 
 def line_count(data: bytes) -> int:
-    """Return the number of line ends; `bytes.count` takes five times as long for short lines."""
+    """Count line ends, five times faster than `bytes.count` if lines are short."""
     return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == _LINE_END))
 
 
@@ -122,16 +123,16 @@ def pack_strings(
 
 
 class RowError(FstcrfError):
-    """A line of other fields than it must have.
+    """A line with the wrong number of fields, or an empty one.
 
     Parameters
     ----------
     line : int
         From 0.
     fields : int
-        How many it has.
+        Number of fields.
     empty : int or None
-        The field that is empty, where their number is right.
+        Index of an empty field, if the number is right.
     row : int
         Rows before it.
     """
@@ -145,12 +146,12 @@ class RowError(FstcrfError):
 
 
 class Lines(NamedTuple):
-    """What lines hold."""
+    """Contents of lines."""
 
-    ids: list[Ints]  # [N] number of each token's string, for each column
+    ids: list[Ints]  # [N] string id of each token, for each column
     lines: Longs  # [N] line of each token, from 0
     starts: Longs  # [S] first token of each sentence
-    blank_lines: Ints  # [S] behind each sentence, up to the next line that is none
+    blank_lines: Ints  # [S] blank lines after each sentence, up to the next other line
     headers: Longs  # [H] lines that open a document
 
 
@@ -159,10 +160,10 @@ def read_lines(
 ) -> Lines:
     """Return the fields of lines as numbers.
 
-    RowError is of the first line that does not have its fields. All lines end in a line feed. There
-    are strings for each field of a line; new ones are added. Any run of blanks and tabs separates
-    fields where `separator` is empty. `mark` is the first field of the lines that open a document;
-    none do when empty.
+    RowError is raised for the first bad line. All lines end in a line feed. Each field has its own
+    Strings, to which new strings are added. If `separator` is empty, any run of blanks and tabs
+    separates fields. `mark` is the first field of lines that open a document; if it is empty, no
+    line does.
     """
     n = line_count(data)
     ids = np.empty((len(strings), n), dtype=np.int32)
@@ -212,12 +213,12 @@ def _make_room(data: bytes, state: Any, columns: Any, strings: Sequence[Strings]
 
 
 class Forms(NamedTuple):
-    """How S sentences are written: M forms, each for a token or for several of them."""
+    """The surface text of S sentences: M forms, each of one token or several."""
 
     offsets: Longs  # [S + 1] first form of each sentence
-    begin: Longs  # [M] where it begins in `data`
+    begin: Longs  # [M] start of the form in `data`
     size: Longs  # [M] its bytes
-    covered: Longs  # [M] tokens that it stands for
+    covered: Longs  # [M] number of tokens that it covers
     spaced: Bytes  # [M] 1: a space follows
     data: Bytes
 
@@ -227,10 +228,10 @@ def located_forms(
 ) -> tuple[Ints, int]:
     """Return start and end of each token in its document, int32 [N, 2], and the next position.
 
-    Characters are counted; the tokens of a sentence that is not written so are at -1. `starts` are
-    the first tokens, int64 [S + 1]; `texts` those of sentences, which otherwise are made of the
-    forms; `opens` tells where a document opens, uint8 [S]. DataError: a document of 2^31
-    characters.
+    Positions count characters; the tokens of a sentence whose text does not match get -1. `starts`
+    are the first tokens, int64 [S + 1]; `texts` are texts of some sentences, the others are built
+    from the forms; `opens` marks sentences that open a document, uint8 [S]. DataError: a document
+    of 2^31 characters.
     """
     n, chars = len(opens), np.empty((int(starts[-1]), 2), dtype=np.int32)
     begin, size = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
@@ -271,11 +272,11 @@ class TextColumn(NamedTuple):
 
     ids: Ints  # [N]
     text: Bytes  # the bytes of the distinct strings
-    offsets: Longs  # [n + 1] where each of them begins
+    offsets: Longs  # [n + 1] start of each of them
 
 
 def joined_rows(columns: Sequence[TextColumn], breaks: Ints, *, separator: bytes) -> memoryview:
-    """Return a line for each token, and as many empty lines behind it as `breaks` says."""
+    """Return a line for each token, followed by as many empty lines as `breaks` has for it."""
     n, memory, views = len(breaks), [], []
     for ids, text, offsets in columns:
         fields = {

@@ -19,7 +19,7 @@ _CACHE_LINE = 64
 
 
 def aligned(size: int, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return a zero array that begins on a cache line: padded rows then share none."""
+    """Return a zero array that begins on a cache line, so that padded rows share no line."""
     width = np.dtype(dtype).itemsize
     raw = np.zeros(size * width + _CACHE_LINE, dtype=np.uint8)
     shift = -raw.ctypes.data % _CACHE_LINE
@@ -28,9 +28,9 @@ def aligned(size: int, dtype: type[np.generic]) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the parameters of each attribute are.
+    """The parameters of each attribute.
 
-    The arrays are read-only from then on; copies of those that are parts of others.
+    The arrays become read-only; views are copied first.
 
     Parameters
     ----------
@@ -49,16 +49,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class ShardAttributes:
-    """The attributes of a shard's N tokens, numbered for itself.
+    """The attributes of a shard's N tokens, with the shard's numbering.
 
-    What numbers something is read-only from then on; copies of arrays that are parts of others.
+    Index arrays become read-only; views are copied first.
 
     Parameters
     ----------
     row_ptr, row, row_value
-        int64 [N + 1], int32, float32 or None: row attributes of the tokens.
+        int64 [N + 1], int32, float32 or `None`: row attributes of the tokens.
     single_ptr, single, single_slot, single_value
-        int64 [N + 1], int32, uint16, float32 or None: entries of single attributes.
+        int64 [N + 1], int32, uint16, float32 or `None`: entries of single attributes.
     rows : int32 [R]
         Attribute of each row.
     singles : int32 [M]
@@ -81,9 +81,9 @@ class ShardAttributes:
 
 
 class Sweep(NamedTuple):
-    """What one sweep gives.
+    """Result of one sweep.
 
-    loss : float; sum of weight * log Z, less what gold states have where the shard knows them.
+    loss : float; sum of weight * log Z, minus the potentials of gold states if the shard has them.
     arc : float64 [arcs]; expected arcs.
     begin, end : float64 [S]; expected first and last states.
     rescued : int; sentences that needed float64.
@@ -97,7 +97,7 @@ class Sweep(NamedTuple):
 
 
 class SweepWorkspace:
-    """Scratch of one sweep, and the gradient that it found, until `Shard.collect`."""
+    """Scratch of one sweep; keeps the gradient until `Shard.collect`."""
 
     def __init__(self) -> None:
         self._weight: Singles = np.empty(0, dtype=np.float32)
@@ -131,22 +131,23 @@ class SweepWorkspace:
 
 
 class Shard:
-    """A fixed run of sentences with attributes numbered for itself; checked once.
+    """A fixed run of sentences with its own numbering of attributes; checked once.
 
     Parameters
     ----------
     graph : Graph
-        A graph of the same structure as those of the sweeps: dense, not per-token.
+        A graph with the structure of all sweeps: dense, not per-token.
     layout : Layout
     width : int
         Padded number of slots, P; a multiple of 8.
     state_slots : int32 [S, K] or None
-        Slots that a state sums; None when states are slots.
+        Slots that a state sums; `None` if states are slots.
     offsets : int64 [B + 1]
     weight : float64 [B]
     attributes : ShardAttributes
     gold : int32 [N], optional
-        Gold states: the loss of a sweep is less their potentials, rounded as those of log Z.
+        Gold states: the loss of a sweep subtracts their potentials, rounded like the potentials in
+        log Z.
 
     Raises
     ------
@@ -191,7 +192,7 @@ class Shard:
             raise ShapeError(f"shard: a size or index is out of range (at {where[0]})")
 
     def _plan_flushes(self, handle: Any) -> None:
-        """Find out when a sweep has to go on in float64 with the sums of frequent attributes."""
+        """Compute the schedule by which a sweep flushes sums of frequent attributes to float64."""
         count = ffi.new("int64_t *")
         work = array_out(np.empty(lib.fc_flushes_work(self._shard), dtype=np.int64))
         check(lib.fc_flushes(handle, self._shard, count, ffi.NULL, ffi.NULL, work), "flushes")
@@ -211,7 +212,7 @@ class Shard:
             Dense, not per-token.
         theta : float32 [parameters of attributes]
         space : SweepWorkspace
-            That no other thread uses.
+            Must not be shared with another thread.
 
         Raises
         ------
@@ -240,13 +241,13 @@ class Shard:
         return Sweep(float(loss[0]), arc, begin, end, int(rescued[0]))
 
     def curvature(self, graph: Graph, theta: Singles, space: SweepWorkspace) -> Sweep:
-        """Compute the diagonal of the Hessian of log Z; arguments as of `sweep`.
+        """Compute the diagonal of the Hessian of log Z; arguments as in `sweep`.
 
         Returns
         -------
         Sweep
-            Sums of variances instead of expectations, without a loss; those of attributes are kept
-            until `collect`.
+            Sums of variances instead of expectations, without a loss; the variances of attributes
+            are kept until `collect`.
 
         Raises
         ------
@@ -278,7 +279,7 @@ class Shard:
         return Sweep(0.0, arc, begin, end, 0)
 
     def _begun(self, graph: Graph, theta: Singles, space: SweepWorkspace) -> tuple[Any, Any, Any]:
-        """Return the graph for the kernel, what keeps it alive, and the weights as it sees them."""
+        """Return the C view of the graph, its memory, and the weights in the shard's layout."""
         states = graph.n_states
         full = graph.source is None or graph.rest is not None
         if states != self._n_states or not full or graph.per_token:
@@ -292,7 +293,7 @@ class Shard:
         return handle, keep, weights
 
     def collect(self, space: SweepWorkspace, out: Floats) -> None:
-        """Add the gradient that the last sweep with a workspace left there.
+        """Add the gradient of the last sweep in a workspace.
 
         Parameters
         ----------
@@ -319,7 +320,7 @@ def shard_view(
     weight: Floats,
     own: ShardAttributes,
 ) -> tuple[Any, Any, list[Any]]:
-    """Return the C structures of a shard and its layout, and what keeps their memory alive."""
+    """Return the C structures of a shard and its layout, and the memory they point into."""
     if not (len(offsets) and len(own.row_ptr) and len(own.single_ptr) and len(layout.ptr)):
         raise ShapeError("shard: offsets, row_ptr, single_ptr or ptr is empty, expected a 0")
     offsets = settled(offsets)
@@ -347,7 +348,7 @@ def shard_view(
 
 
 def frequent(index: Ints, times: int) -> int:
-    """Return a number that all are below which occur more often than so many times."""
+    """Return the smallest bound above all ids that occur more than `times` times."""
     often = np.flatnonzero(np.bincount(index) > times)
     return int(often[-1]) + 1 if len(often) else 0
 
@@ -355,7 +356,7 @@ def frequent(index: Ints, times: int) -> int:
 def _pointers(
     n_states: int, state_slots: Ints | None, offsets: Longs, weight: Floats, own: ShardAttributes
 ) -> dict[str, Any]:
-    """Return the arrays of a shard, checked, by the names that the kernel has for them."""
+    """Return the arrays of a shard, checked, by their names in C."""
     tokens, sentences = len(own.row_ptr) - 1, len(offsets) - 1
     slots = 0 if state_slots is None else state_slots.shape[1]
     arrays: dict[str, tuple[NDArray[Any] | None, type[np.generic], tuple[int, ...]]] = {
@@ -387,12 +388,12 @@ _ALL = slice(None)
 class VectorStore:
     """Some vectors of one length, kept as float32 or in 16 bits.
 
-    Of 16 bits, 11 are digits; what is 2^29 times smaller than the largest of a vector is zero.
+    With 16 bits, 11 are digits; numbers below 2⁻²⁹ of a vector's largest become zero.
 
     Parameters
     ----------
     count : int
-        How many, m.
+        Number of vectors, m.
     size : int
         Their length, n.
     half : bool
@@ -403,7 +404,7 @@ class VectorStore:
         self._size, self._stride, self._half = size, -(-size // 16) * 16, half
         self._memory = aligned(count * self._stride, np.uint16 if half else np.float32)
         self._rows = self._memory.reshape(count, self._stride)
-        self._unit = np.ones(count)  # what a row is multiplied by
+        self._unit = np.ones(count)  # factor of each row
 
     def put(self, row: int, x: Floats, largest: float, part: slice = _ALL) -> None:
         """Store a vector, or a part of it.
@@ -412,9 +413,9 @@ class VectorStore:
         ----------
         row : int
         x : float64
-            With 16 bits it becomes what is stored.
+            With 16 bits, it is changed to the stored values.
         largest : float
-            No number of the whole vector is larger, at most 1e200.
+            Upper bound of the whole vector's absolute values, at most 1e200.
         part : slice
         """
         first, last, _ = part.indices(self._size)
@@ -439,7 +440,7 @@ class VectorStore:
         ----------
         vectors : float64 [k, n]
         part : slice
-            The places that they are of, where they are not whole.
+            The positions of `vectors`, if they are parts.
         """
         first, last, _ = part.indices(self._size)
         (m, n), k = (len(self._rows), last - first), len(vectors)
@@ -459,7 +460,7 @@ class VectorStore:
         return out
 
     def add_combination(self, coefficients: Floats, out: Floats, part: slice = _ALL) -> None:
-        """Add ``coefficients @ rows`` to `out`, float64 [n], in place: at some places, or all."""
+        """Add ``coefficients @ rows`` to `out`, float64 [n], in place: at some or all positions."""
         first, last, _ = part.indices(self._size)
         m = len(self._rows)
         status = (lib.fc_combine_half if self._half else lib.fc_combine)(
@@ -482,7 +483,7 @@ class VectorStore:
         return np.concatenate([self._memory.view(np.int64), self._unit.view(np.int64)])
 
     def restore(self, state: NDArray[Any]) -> None:
-        """Go back to a state."""
+        """Restore a result of `state`."""
         if not self._half:
             self._rows[:, : self._size] = state
             return
@@ -492,7 +493,7 @@ class VectorStore:
 
 
 def dot(x: Floats, y: Floats) -> float:
-    """Return the inner product of two float64 [n] vectors, the same bits on any machine's cores."""
+    """Return the inner product of two float64 [n] vectors, with the same bits on any processor."""
     out = ffi.new("double *")
     status = lib.fc_inner(
         len(x), array_in(x, np.float64, x.shape, "x"), array_in(y, np.float64, x.shape, "y"), out

@@ -1,7 +1,7 @@
-"""Acyclic machines composed with a transducer: the arcs of the composition, written out.
+"""Acyclic machines composed with a transducer: the arcs of the composition.
 
-What is taken of the lattice and of the transducer stands at each arc, so that a posterior of the
-composition is one of either's by a count. Linear in the arcs that are met.
+Each arc has the index of its lattice arc and of its transducer arc, so that posteriors of the
+composition can be summed to posteriors of either. The cost is linear in the arcs that are built.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
 from fstcrf.lazy import given_state, made_once
 
 MOST_ARCS = 50_000_000
-"""Arcs that are met; of each 16 bytes are kept until those on no path are left out."""
+"""Largest number of arcs before trimming; each takes 16 bytes."""
 
 _ROOM, _GROWTH = 4096, 3
 _OF_STATES, _OF_ARCS = ("key", "next", "number", "place"), ("source", "target", "of", "by")
@@ -26,17 +26,17 @@ _OF_STATES, _OF_ARCS = ("key", "next", "number", "place"), ("source", "target", 
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """A transducer as the kernel reads it: moves sorted by state and input.
+    """A transducer in the form of the kernel: moves sorted by state and input.
 
     Parameters
     ----------
     labels : int
-        Labels it may read, L.
+        Number of input labels, L.
     start : int
     index : int32 [Q (L + 1) + 1]
-        The first move of each state with each input, that without input before all labels.
+        The first move of each state with each input; no input precedes all labels.
     reads, target : int32 [E]
-        Label, −1: none, and state; above its own, of a move without input.
+        Label, −1: no input; and target, which is higher than the source of a move without input.
     gain : float64 [E + Q]
         Scores of moves, and of ending at states; −inf: no path ends there.
     """
@@ -62,12 +62,12 @@ class Moves:
 
     @made_once
     def ends(self) -> Bytes:
-        """1 for each state where a path may end, uint8 [Q]."""
+        """1 for each state in which a path may end, uint8 [Q]."""
         return (self.gain[len(self.target) :] > -np.inf).astype(np.uint8)
 
     @made_once
     def handle(self) -> Any:
-        """The transducer as the kernel's structure, for as long as this object lives."""
+        """The transducer as a C structure, valid as long as this object lives."""
         states, moves = self.states, len(self.target)
         fields = {
             "index": array_in(self.index, np.int32, (states * (self.labels + 1) + 1,), "index"),
@@ -81,14 +81,14 @@ class Moves:
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A transducer over the labels of a tape, without what lies on no path."""
+    """A transducer over the labels of a tape, restricted to states and arcs on paths."""
 
     moves: Moves
-    origin: Longs  # [E + Q] the machine's arc that each move is, its arcs + state for each end
-    output: Ints  # [E + Q] label that is written; −1: none
+    origin: Longs  # [E + Q] the machine's arc of each move; its number of arcs + state for each end
+    output: Ints  # [E + Q] output label; −1: no output
 
     def with_scores(self, score: Floats, final: Floats) -> Compiled:
-        """Return it with the scores of all arcs and ends; the same ones are forbidden."""
+        """Return it with other scores of all arcs and ends; the same ones must be forbidden."""
         gain = np.concatenate([score, final])[self.origin]
         return replace(self, moves=replace(self.moves, gain=gain))
 
@@ -100,9 +100,9 @@ class Transduced(NamedTuple):
     begins: Longs  # [B]
     source: Ints  # [A]
     target: Ints  # [A]
-    before: Ints  # [A] plain arc of the lattice that was joined with it; −1: none
-    of: Ints  # [A] arc of the lattice; −1: none
-    by: Ints  # [A] move of the transducer, E + q where a path ends at q; −1: none
+    before: Ints  # [A] plain arc of the lattice that was joined with it; −1: no such arc
+    of: Ints  # [A] arc of the lattice; −1: no arc
+    by: Ints  # [A] move of the transducer, E + q for ending at q; −1: neither
     score: Floats  # [A]
 
 
@@ -149,7 +149,7 @@ class _Room:
         self.made.tables = size
 
     def grow(self, most: int) -> None:
-        """Give more room of what is full; TooLargeError where that is too much."""
+        """Enlarge the array that is full; raise TooLargeError at the limit."""
         made = self.made
         if made.spare == 0:
             self._more_tables(_GROWTH * made.tables)
@@ -174,24 +174,24 @@ class _Room:
 def transduced(
     lattice: Acyclic, label: Ints, plain: Bools, moves: Moves, most: int = MOST_ARCS
 ) -> Transduced:
-    """Return the composition of a lattice and a transducer: arcs that lie on paths.
+    """Return the composition of a lattice and a transducer: the arcs that are on paths.
 
     Parameters
     ----------
     lattice : Acyclic
     label : int32 [A]
-        What the transducer reads with each of its arcs; −1: nothing.
+        Label that the transducer reads on each arc; −1: no label.
     plain : bool [A]
-        Arcs that say nothing: they are joined with those before or behind them where that makes
-        no more arcs.
+        Arcs without labels: they are joined with the arc before or after, if that makes no more
+        arcs.
     moves : Moves
     most : int
-        Arcs that may be met.
+        Largest number of arcs before trimming.
 
     Raises
     ------
     TooLargeError
-        There are more.
+        There are more arcs.
     """
     states, arcs, room = len(lattice.final), len(lattice.target), _Room(lattice, moves)
     ahead, only = np.empty(arcs, dtype=np.int32), np.empty(states, dtype=np.int32)

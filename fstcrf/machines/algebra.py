@@ -162,8 +162,8 @@ def composed(first: Transducer, second: Transducer, limit: int = MAX_ARCS) -> Tr
     between = first.reads if first.tape is None else first.tape
     if None not in (between, second.reads) and between != second.reads:
         raise OptionError(
-            f"the second transducer reads tape {second.reads!r}, the first one writes "
-            f"{between!r}: say second.on({between!r})"
+            f"the second transducer reads tape {second.reads!r}, but the first one "
+            f"writes {between!r}: use second.on({between!r})"
         )
     if first.tape is None and second.tape is None:
         first, second = aligned(first, second)
@@ -322,8 +322,9 @@ class _Product:
         self.left -= steps
         if self.left < 0:
             raise TooLargeError(
-                f"a composition takes more than {self.limit:,} steps, of machines of "
-                f"{len(self.first.source):,} and {len(self.second.source):,} arcs: determinize one"
+                f"the composition of machines with {len(self.first.source):,} and "
+                f"{len(self.second.source):,} arcs takes more than {self.limit:,} steps: "
+                "determinize one of them"
             )
 
 
@@ -547,8 +548,9 @@ def _check_names(machine: Transducer, names: Sequence[str], read: Ints, written:
     if len(odd):
         name = names[-2 - min(int(read[odd[0]]), int(written[odd[0]]))]
         raise OptionError(
-            f"an arc of state {machine.source[odd[0]]} of {machine!r} reads or writes {name!r} and "
-            "something else: let it read and write the name, or write it and read nothing"
+            f"an arc of state {machine.source[odd[0]]} of {machine!r} reads or writes "
+            f"{name!r} and another symbol: it must read and write the name, or write it "
+            "and read epsilon"
         )
 
 
@@ -559,15 +561,16 @@ def check_acceptor(what: str, machine: Transducer) -> None:
     """Refuse what writes another tape."""
     if machine.tape is not None:
         raise OptionError(
-            f'{what} is of an acceptor, this is {machine!r}: say .project("input") or "output"'
+            f'{what} needs an acceptor, got {machine!r}: take .project("input") or '
+            '.project("output") of it first'
         )
 
 
 def _same_semiring(first: Transducer, second: Transducer) -> None:
     if first.semiring != second.semiring:
         raise OptionError(
-            f"one machine is {first.semiring}, the other {second.semiring}: make both with one "
-            "semiring="
+            f"one machine has the semiring {first.semiring}, the other "
+            f"{second.semiring}: build both with the same semiring="
         )
 
 

@@ -253,6 +253,7 @@ def _joined(found: _Arcs, machine: Transducer, *, backwards: bool) -> Transducer
         target=target.astype(np.int32),
         score=score,
         final=final,
+        named={},
     )
     return whole if machine.tape is None else _together(whole)
 

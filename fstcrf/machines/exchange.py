@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def columns(
-    given: Mapping[str, ArrayLike], score: ArrayLike | None, final: ArrayLike | None
+    given: Mapping[str, ArrayLike],
+    score: ArrayLike | None,
+    final: ArrayLike | None,
+    named: Mapping[str, ArrayLike],
 ) -> dict[str, Any]:
     """Return the arrays of `Transducer.from_arrays` as the fields of a `Transducer`."""
     found: dict[str, Any] = {
@@ -37,7 +40,8 @@ def columns(
         )
     scores = np.zeros(count) if score is None else real_array(score, "transducer: score")
     ends = np.zeros(states) if final is None else real_array(final, "transducer: final")
-    return {**found, "score": scores, "final": ends}
+    uses = {name: real_array(of, f"transducer: named[{name!r}]") for name, of in named.items()}
+    return {**found, "score": scores, "final": ends, "named": uses}
 
 
 def to_arrays(machine: Transducer) -> openfst.FstArrays:
@@ -100,7 +104,7 @@ def from_fst(
 def of_arrays(machine: openfst.FstArrays, tape: str | None) -> Transducer:
     """Return OpenFst's arrays as a transducer; its start becomes state 0."""
     if machine.start < 0:
-        raise DataError("the machine has no state to start in: it accepts nothing")
+        raise DataError("the machine has no start state, so it accepts no string")
     number = np.arange(machine.n_states, dtype=np.int32)
     number[[0, machine.start]] = machine.start, 0
     read = _named("reads", machine.ilabel, machine.isymbols)
@@ -125,15 +129,15 @@ def of_arrays(machine: openfst.FstArrays, tape: str | None) -> Transducer:
 
 
 def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints, tuple[str, ...]]:
-    """Return symbols without a number for none, and their names.
+    """Return symbol ids with −1 for epsilon, and their names.
 
-    Ids without a name are left out, and ids named like epsilon, which is id 0: no arc may have one.
+    An arc whose id has no name, or the name of epsilon, which is id 0, raises LabelError.
     """
     if table is None:
         if label.any():
             raise LabelError(
                 f"the machine {does} symbols without a name: give input_symbols= and "
-                "output_symbols=, symbol i + 1 at i"
+                "output_symbols=, where entry i names symbol i + 1"
             )
         table = ("",)
     names, place = openfst.without_gaps(table)

@@ -61,7 +61,7 @@ def determinised(machine: Transducer, limit: int = MAX_STATES) -> Transducer:
         rows, final = make(steps, machine, limit)
     except TooLargeError as error:
         raise TooLargeError(
-            f"no deterministic form: {error}; one may be had of machine.reverse()"
+            f"cannot determinize: {error}; machine.reverse() may have a deterministic form"
         ) from None
     table = np.asarray(rows, dtype=np.float64).reshape(-1, 4).T
     source, symbol, target = table[:3].astype(np.int32)
@@ -146,7 +146,8 @@ def _check_table(what: str, states: int, symbols: int) -> None:
     """Refuse a table of the steps of each state and symbol that is too large."""
     if states * symbols > MAX_ARCS:
         raise TooLargeError(
-            f"{what}: {states:,} states times {symbols:,} symbols are more than {MAX_ARCS:,} steps"
+            f"{what}: {states:,} states times {symbols:,} symbols exceed the limit of "
+            f"{MAX_ARCS:,} steps"
         )
 
 
@@ -189,7 +190,9 @@ def equivalent(first: Transducer, second: Transducer) -> bool:
 def _check_language(what: str, machine: Transducer) -> None:
     check_acceptor(f"a {what}", machine)
     if any(np.any(x[x > -np.inf]) for x in (machine.score, machine.final)):
-        raise OptionError(f"a {what} is of strings without weights: say .support()")
+        raise OptionError(
+            f"a {what} needs an acceptor without weights: take .support() of it first"
+        )
 
 
 # --- Their strings --------------------------------------------------------------------------------
@@ -236,7 +239,7 @@ def sampled(machine: Transducer, n: int, seed: int = 0) -> list[Labels]:
     machine = trimmed(machine)
     home = _distances(machine)
     if not np.isfinite(home[0]):
-        raise NoPathError("there is nothing to sample: the acceptor accepts no string")
+        raise NoPathError("cannot sample: the acceptor accepts no string")
     nearer = home[machine.target] < home[machine.source]
     row = Ragged.from_rows(machine.source, len(machine.final)).offsets.tolist()
     rng = np.random.default_rng(whole_number(seed, "seed"))

@@ -1,30 +1,31 @@
-"""Relations of ``.grm`` files, and grammars that need not be deterministic: as transducers."""
+"""Relations of ``.grm`` files, and nondeterministic grammars, as transducers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import GrammarError, TooLargeError
+from fstcrf.errors import GrammarError, OptionError, TooLargeError
 from fstcrf.machines import algebra, languages
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, trim
-from fstcrf.machines.grammar.binding import Binding
-from fstcrf.machines.grammar.expansion import read_text
+from fstcrf.machines.grammar.binding import Binding, Export
+from fstcrf.machines.grammar.expansion import Expansion
 from fstcrf.machines.grammar.grammar import Grammar
 from fstcrf.machines.grammar.labels import Labels, label_sets
-from fstcrf.machines.grammar.language import parse_export
+from fstcrf.machines.grammar.language import allowed_folders, named_costs, parse_export
 from fstcrf.machines.grammar.regular import MAX_ARCS, Regular, nondeterministic, writes
+from fstcrf.machines.grammar.syntax import read_text
 from fstcrf.machines.transducer import Semiring, Transducer
 
 _Row: TypeAlias = tuple[int, int, int, int, float]
-"""Source, what is read and written, −1: nothing, target, score."""
+"""Source, input, output (−1: epsilon), target, score."""
 
 
 def from_grammar(
@@ -34,37 +35,41 @@ def from_grammar(
     weights: Mapping[str, float] | None,
     tape: str,
     semiring: Semiring,
+    folders: Sequence[str | Path],
 ) -> Transducer:
     """Return a grammar, or an export of a ``.grm`` text or file; see `Transducer.from_grammar`."""
     sets = label_sets(labels)
     if isinstance(source, Grammar):
         return replace(_of_acceptor(reduce(intersect, source.bind(sets))), semiring=semiring)
+    if not isinstance(source, str | Path):
+        raise OptionError(f"the grammar is {source!r}, expected a Grammar, a str or a Path")
     path = str(source) if isinstance(source, Path) else None
     text = read_text(path) if path else str(source)
     if path is None and "=" not in text and text.strip().endswith(".grm"):
-        raise GrammarError(f"{text!r} is no text of a grammar; of a file: Path({text!r})")
-    costs = dict(weights or {})
+        raise GrammarError(
+            f"{text!r} is not the text of a grammar; to read a file, pass Path({text!r})"
+        )
+    costs = named_costs(weights)
+
+    parsed = partial(parse_export, text, path, export, allowed_folders(folders))
 
     def exported(costs: Mapping[str, float]) -> tuple[Transducer, list[str]]:
-        return _exported(text, path, export, sets, costs, tape, semiring)
+        return _exported(*parsed(costs), sets, tape, semiring)
 
     machine, names = exported(costs)
     return replace(machine, named=_uses(exported, path, costs, machine, names))
 
 
 def _exported(
-    text: str,
-    path: str | None,
-    export: str | None,
+    chosen: Export,
+    expansion: Expansion,
     sets: Mapping[str, tuple[str, ...]],
-    costs: Mapping[str, float],
     tape: str,
     semiring: Semiring,
 ) -> tuple[Transducer, list[str]]:
     """Return an export as a transducer, and the names of costs in its file."""
-    chosen, expansion = parse_export(text, path, export, costs)
     binding = Binding(expansion.file.tapes, sets)
-    with chosen.told():
+    with chosen.errors_named():
         value = binding.expanded(chosen.value)
         binding = binding.writing(value)
         value = binding.turned(value)
@@ -85,9 +90,9 @@ def _uses(
     machine: Transducer,
     names: list[str],
 ) -> dict[str, Floats]:
-    """Return how often each arc and end has the cost of each name.
+    """Return how often each arc and end contains the cost of each name.
 
-    Scores are linear in the costs, so they say it when one cost is larger, or smaller, by 1.
+    Scores are linear in the costs, so changing one cost by ±1 shows this.
     """
     uses: dict[str, Floats] = {}
     before = np.append(machine.score, machine.final)
@@ -103,8 +108,9 @@ def _uses(
                 known[-1][there] = np.round((before[there] - after[there]) / step, 9) + 0.0
         if len(known) < 2 or not np.array_equal(known[0], known[1]):
             raise GrammarError(
-                f"the cost <?{name}> decides what the machine looks like: it stands where two ways "
-                "to read the same labels are made one, behind & or : or in input[x]",
+                f"the value of the cost <?{name}> changes the structure of the machine, so "
+                "the cost cannot stay open: move it out of the operands of & and :, and "
+                "out of input[x] and output[x]",
                 path=path,
             )
         there = before > -np.inf
@@ -118,7 +124,7 @@ def _uses(
 def relation(  # noqa: PLR0911 (a case for each kind of expression)
     expression: Regular, binding: Binding
 ) -> Transducer:
-    """Return a relation over the symbols of a binding, tropical; what writes nothing is copied."""
+    """Return a tropical relation over a binding's symbols; a part without output is copied."""
     if not writes(expression):
         return _copied(reduce(intersect, binding.acceptors(expression, "a part of a relation")))
     match expression:
@@ -139,14 +145,16 @@ def relation(  # noqa: PLR0911 (a case for each kind of expression)
         case syntax.Repetition(part, int(low), high) if not isinstance(high, str):
             return _repeated(relation(part, binding), low, high)
         case _:
-            raise expression.place.error("a relation stands where it cannot")
+            raise expression.place.error(
+                "a relation is not allowed here: expected an expression that writes nothing"
+            )
 
 
 def _repeated(part: Transducer, low: int, high: int | None) -> Transducer:
-    """Return a relation from `low` to `high` times."""
     nothing = _made([], [0.0], part.input_symbols)
     further = algebra.closure(part) if high is None else nothing
-    for _ in range((high or low) - low):  # it ends, or goes on: copies are not left out in turn
+    # each copy ends or continues, so that there is only one run per string
+    for _ in range((high or low) - low):
         further = algebra.union(nothing, algebra.concatenation(part, further))
     return reduce(algebra.concatenation, [*[part] * low, further])
 
@@ -168,15 +176,14 @@ def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Tra
 
 
 def _copied(acceptor_: Acceptor) -> Transducer:
-    """Return the relation that copies what an acceptor accepts."""
     return replace(_of_acceptor(acceptor_), tape="output")
 
 
 def _of_acceptor(acceptor_: Acceptor) -> Transducer:
-    """Return an acceptor over one tape as a transducer."""
     if len(acceptor_.tapes) > 1:
         raise GrammarError(
-            f"{acceptor_.name} reads the tapes {', '.join(acceptor_.tapes)}; a transducer reads one"
+            f"{acceptor_.name} reads the tapes {', '.join(acceptor_.tapes)}, but a "
+            "transducer reads one"
         )
     steps = _steps(acceptor_)
     rows = [(s, x, x, t, w) for s, ways in enumerate(steps) for x, t, w in ways]
@@ -185,7 +192,7 @@ def _of_acceptor(acceptor_: Acceptor) -> Transducer:
 
 
 def over_tuples(acceptor_: Acceptor) -> Transducer:
-    """Return an acceptor as one over its tuples of labels by number, without scores."""
+    """Return an acceptor over its tuples of labels by number, without scores."""
     flat = acceptor_.target.reshape(acceptor_.n_states, -1)
     names = tuple(map(str, range(flat.shape[1])))
     ends = np.where(acceptor_.final > -np.inf, 0.0, -np.inf)
@@ -205,10 +212,11 @@ def _steps(acceptor_: Acceptor) -> list[list[tuple[int, int, float]]]:
 
 
 def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
-    """Return the relation of each string of one acceptor and each string of another one.
+    """Return the relation of all strings of one acceptor and all strings of another.
 
-    Both go on together, label by label, until one of them ends; the other one goes on alone then.
-    So there is one run for each pair of strings. A state is one of both, or, −1, of one alone.
+    Both advance together, label by label, until one ends; then the other one advances. So there is
+    one run for each pair of strings. A state is a pair of states; −1 for an acceptor that has
+    ended.
     """
     first, second = _steps(left), _steps(right)
     ends = left.final.tolist(), right.final.tolist()
@@ -227,7 +235,7 @@ def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
         final.append(done[0] + done[1])
         own, other = first[p] if p >= 0 else [], second[q] if q >= 0 else []
         if len(rows) + (len(own) + 1) * (len(other) + 1) > MAX_ARCS:
-            raise TooLargeError(f"it has more than {MAX_ARCS:,} pairs of labels")
+            raise TooLargeError(f"the relation has more than {MAX_ARCS:,} pairs of labels")
         for x, to, score in own:
             for y, onward, more in other:
                 go(place, x, y, (to, onward), score + more)
@@ -243,10 +251,10 @@ def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
 
 
 def _alternatives(value: Regular, binding: Binding) -> Transducer:
-    """Return an expression as an acceptor with all its alternatives, however many there are."""
+    """Return an expression as an acceptor with all its alternatives, without determinisation."""
     tape, symbols = binding.read()[0], binding.symbols()
     if len(binding.read()) > 1:
-        raise GrammarError("it reads several tapes; a transducer reads one")
+        raise GrammarError("the grammar reads several tapes, but a transducer reads one")
     arcs, last = nondeterministic(value, symbols, binding.flags, binding.part, tape)
     final = [-np.inf] * last + [0.0]
     rows = [(source, x, x, target, score) for source, x, target, score in arcs]
@@ -254,8 +262,8 @@ def _alternatives(value: Regular, binding: Binding) -> Transducer:
 
 
 def _of_labels(machine: Transducer, labels: tuple[str, ...]) -> Transducer:
-    """Return a transducer that reads labels alone, and whose output symbols are those it writes."""
-    kept = machine.input < len(labels)  # they come first
+    """Return a transducer restricted to reading labels, and to the output symbols it uses."""
+    kept = machine.input < len(labels)  # labels are the first symbols
     source, target = machine.source[kept], machine.target[kept]
     part = source, machine.input[kept], machine.output[kept], target, machine.score[kept]
     machine = algebra.trimmed(algebra.made(machine, [part], machine.final))
@@ -275,7 +283,7 @@ def _of_labels(machine: Transducer, labels: tuple[str, ...]) -> Transducer:
 def acceptor(
     machine: Transducer, side: algebra.Side, tape: str, symbols: tuple[str, ...]
 ) -> Acceptor:
-    """Return what a relation reads, or writes, as an acceptor over all symbols."""
+    """Return the input or output side of a relation as an acceptor over all symbols."""
     whole = languages.determinised(algebra.projected(machine, side))
     number = {symbol: k for k, symbol in enumerate(symbols)}
     place = np.asarray([number[x] for x in whole.input_symbols], dtype=np.int64)

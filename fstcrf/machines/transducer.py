@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import (
     LabelSet,
     check_array,
+    check_named,
     check_range,
     check_scores,
-    check_symbols,
     label_tuple,
     one_of,
     real_array,
+    symbol_tuple,
 )
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import LabelError, OptionError, ShapeError
@@ -108,16 +109,16 @@ class Transducer:
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
         for name in ("input_symbols", "output_symbols"):
-            check_symbols(name, getattr(self, name))
+            object.__setattr__(self, name, symbol_tuple(name, getattr(self, name)))
         for name in ("tape", "reads"):
             if not isinstance(getattr(self, name), str | None):
-                raise OptionError(f"{name} is {getattr(self, name)!r}, expected a name, or None")
-        if not len(self.final):
+                raise OptionError(f"{name} is {getattr(self, name)!r}, expected a string or None")
+        if not np.size(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
             dtype = np.float64 if name == "score" else np.int32
-            check_array("transducer", name, getattr(self, name), dtype, len(self.source))
-        check_array("transducer", "final", self.final, np.float64, len(self.final))
+            check_array("transducer", name, getattr(self, name), dtype, np.size(self.source))
+        check_array("transducer", "final", self.final, np.float64, np.size(self.final))
         for name, limit, least in (
             ("source", len(self.final), 0),
             ("target", len(self.final), 0),
@@ -127,11 +128,10 @@ class Transducer:
             check_range("transducer", name, getattr(self, name), limit, least)
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
+        check_named("transducer", self.named, len(self.source) + len(self.final))
         self._settle()
         if self.tape is None and not self.is_acceptor:
-            raise OptionError(
-                "an acceptor writes what it reads: name the tape that this one writes"
-            )
+            raise OptionError("the transducer is not an acceptor: name the tape that it writes")
 
     def _settle(self) -> None:
         """Replace arrays that somebody may write to by copies that nobody writes to."""
@@ -163,10 +163,10 @@ class Transducer:
         """Return what reads what this one reads, and writes what the other one writes then."""
         if isinstance(other, Transducer):
             return algebra.composed(self, other)
-        raise OptionError(f"{self!r} is a right operand: lattice @ transducer, tagger @ it")
+        raise OptionError(f"{self!r} must be the right operand of @, behind a lattice or a tagger")
 
     def __rand__(self, other: Never) -> Never:
-        raise OptionError(f"{self!r} is no grammar: compose it, lattice @ transducer")
+        raise OptionError(f"{self!r} is not a grammar: compose it, lattice @ transducer")
 
     def on(self, tape: str, writes: str | None = None) -> Self:
         """Return the same one that reads a tape, and writes another one where that is said."""
@@ -349,6 +349,7 @@ class Transducer:
         output_symbols: LabelSet,
         semiring: Semiring = "log",
         tape: str | None = "output",
+        named: Mapping[str, ArrayLike] | None = None,
     ) -> Self:
         """Return the transducer of arrays of any integer or float type.
 
@@ -362,19 +363,17 @@ class Transducer:
             Natural logs of ending; −inf: no path ends there. When absent, a path may end in every
             state that is there.
         input_symbols, output_symbols : sequence of str, or mapping of id to str
-        semiring, tape
+        semiring, tape, named
             As for the class.
 
         Raises
         ------
-        ShapeError, NumericError, OptionError
-            As the class; numbers that are no integers.
-        TooLargeError
-            Numbers of states far beyond the number of arcs.
+        ShapeError, NumericError, OptionError, TooLargeError
+            As the class; numbers that are no integers, or of states far beyond the number of arcs.
         """
         given = {"source": source, "input": input, "output": output, "target": target}
         return cls(
-            **exchange.columns(given, score, final),
+            **exchange.columns(given, score, final, named or {}),
             input_symbols=label_tuple(input_symbols, error=LabelError),
             output_symbols=label_tuple(output_symbols, error=LabelError),
             semiring=semiring,
@@ -573,6 +572,7 @@ class Transducer:
         weights: Mapping[str, float] | None = None,
         tape: str = "output",
         semiring: Semiring = "tropical",
+        folders: Sequence[str | Path] = (),
     ) -> Transducer:
         """Return a grammar, or an export of a ``.grm`` file, as a transducer.
 
@@ -594,6 +594,8 @@ class Transducer:
         semiring : {"tropical", "log"}
             As for the class: the costs of several alternatives for one string are the lowest of
             them, or add up as probabilities do.
+        folders : sequence of path
+            As for `Grammar.from_file`.
 
         Raises
         ------
@@ -612,7 +614,8 @@ class Transducer:
         >>> spans.output_symbols
         ('NP',)
         """
-        made: Transducer = relations.from_grammar(source, labels, export, weights, tape, semiring)
+        args = source, labels, export, weights, tape, semiring, folders
+        made: Transducer = relations.from_grammar(*args)
         return made
 
     def by_name(self, gradient: Floats) -> dict[str, float]:
@@ -630,10 +633,7 @@ class Transducer:
         """
         size = len(self.score) + len(self.final)
         gradient = real_array(gradient, "gradient")
-        if gradient.shape != (size,):
-            raise ShapeError(
-                f"gradient is {list(gradient.shape)}, expected [{size}]: arcs, then states"
-            )
+        check_array("by_name, of arcs and states", "gradient", gradient, np.float64, size)
         return {name: -float(uses @ gradient) for name, uses in self.named.items()}
 
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:
@@ -681,7 +681,7 @@ class Transducer:
             pynini is not installed.
         """
         kind: openfst.ArcType = "standard" if self.semiring == "tropical" else "log64"
-        made: pynini.Fst = openfst.to_fst(self.machine, arc_type or kind)
+        made: pynini.Fst = openfst.to_fst(self.machine, kind if arc_type is None else arc_type)
         return made
 
     def to_att(self, *, numeric: bool = False) -> str:

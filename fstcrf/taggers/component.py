@@ -351,7 +351,7 @@ class TapeMap:
         dead = np.flatnonzero(np.isneginf(score))
         if len(dead):
             raise NoPathError(
-                f"the map to {self.tape!r} has no labels for those of {self.source!r}",
+                (f"the map to {self.tape!r} has no output for the labels of tape {self.source!r}"),
                 sentence=int(dead[0]),
             )
         ids = program.machine.axis_states(path)[program.order.index(self.tape)]

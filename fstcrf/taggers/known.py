@@ -15,7 +15,7 @@ from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import UNKNOWN, Data, Run
+from fstcrf.taggers.model.reading import UNKNOWN, Data, Run, check_text
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def in_columns(
             known = value == UNKNOWN or value in labels or labels.issuperset(value.split("|"))
             if not known and len(tokens := np.flatnonzero(column.ids == number)):
                 raise DataError(
-                    f"{value!r} in column {name!r} is no label of the model; the labels are "
-                    f"{' '.join(label_sets[tape])}, and {UNKNOWN} where none is known",
+                    f"{value!r} in column {name!r} is not a label of the model, expected one of "
+                    f"{' '.join(label_sets[tape])}, or {UNKNOWN} if the label is unknown",
                     **sentences.where(int(tokens[0])),
                 )
     each = {tape: sentences.column_lists(name) for tape, name in given.items()}
@@ -208,6 +208,9 @@ class Request:
     strict: bool = True  # NoPathError for a sentence without a path
     probabilities: bool = False  # they will be looked at
     scores: bool = True  # without, scores and bounds may be of no scale
+
+    def __post_init__(self) -> None:
+        check_text(self.sentences)
 
     @classmethod
     def of(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard, cast
 import msgspec
 import numpy as np
 
-from fstcrf.arguments import real_number
+from fstcrf.arguments import first_twice, real_number
 from fstcrf.arrays import Array, Floats, Ints
 from fstcrf.errors import GrammarError, ModelFileError, OptionError
 from fstcrf.lattices import Lattice, product
@@ -92,22 +92,21 @@ class Product(Composition[LabelsT]):
             raise OptionError(
                 f"weights are {factors}, expected {len(taggers)} numbers from 0, one a tagger"
             )
-        twice = [tape for tape in self.tapes if self.tapes.count(tape) > 1]
-        if twice:
-            raise OptionError(f"two taggers of the tape {twice[0]!r}: each writes one of its own")
+        if (twice := first_twice(self.tapes)) is not None:
+            raise OptionError(f"two taggers have the tape {twice!r}: give each a different tape")
         before = list(self.of_tokens)
         for machine in self.machines:
             if machine.reads is not None and machine.reads not in before:
                 raise OptionError(
-                    f"no tape {machine.reads!r} to read: there is {', '.join(before)}"
+                    f"no tape {machine.reads!r} to read: the tapes are {', '.join(before)}"
                 )
             before += [machine.tape] if machine.tape is not None else []
         for tagger in (*taggers, *(one for one in behind if isinstance(one, Composable))):
             _check_reads(tagger, set(self.tapes) - set(tagger.tapes))
             if getattr(tagger, "normalize", "product") == "chain":
                 raise OptionError(
-                    f"{tagger!r} is no product of transducers, which alone goes with taggers of "
-                    "segments: compose its taggers with normalize='product'"
+                    f"{tagger!r} uses the chain rule, which cannot be combined with taggers of "
+                    "segments or transducers: compose its taggers with normalize='product'"
                 )
 
     @property
@@ -289,7 +288,10 @@ class Product(Composition[LabelsT]):
             paths = [lattice.nbest(asked.n, tapes=shown) for lattice in lattices]
         else:
             if not set(shown) <= set(self.of_tokens):
-                raise OptionError("tapes= is of tapes of segments, or of what transducers write")
+                raise OptionError(
+                    "tapes= includes a tape of segments or the output tape of a transducer, "
+                    "expected tapes with one label per token"
+                )
             paths = [self._distinct(lattice, asked.n, shown) for lattice in lattices]
         if asked.strict:
             _check(paths, lattices)

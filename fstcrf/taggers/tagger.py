@@ -19,7 +19,7 @@ from fstcrf.ragged import Ragged
 from fstcrf.storage import VERSION, write_arrays
 from fstcrf.taggers.jointmodel import JointModel, Normalize, budget_of
 from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request, in_columns
-from fstcrf.taggers.model.reading import Data, SentenceLike, sized
+from fstcrf.taggers.model.reading import Data, SentenceLike, check_text
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Tagger(ABC, Generic[LabelsT]):
         if search is not None:
             one_of("search", search, plans.Search)
         n = whole_number(n, "n", least=1, narrow=True)
-        sized(sentences, "the text")
+        check_text(sentences)
         tapes = options.get("tapes")
         shown = None if tapes is None else shown_tapes(self.tapes, tapes)
         named: Mapping[str, str] = {}
@@ -262,7 +262,7 @@ class Tagger(ABC, Generic[LabelsT]):
 
     def unproven(self, answer: Answer) -> int:
         """Return of how many sentences a warning says that their paths are not proven."""
-        return int((~answer.exact.reshape(len(answer), answer.n).all(axis=1)).sum())
+        return answer.unproven
 
     def decision(self) -> JointModel | None:
         """Return the composition that decides all tapes together; None where there is none."""
@@ -405,7 +405,7 @@ class Composable(Tagger[LabelsT]):
         OptionError
             It has no file.
         """
-        raise OptionError(f"{self!r} cannot be saved: it has no file of its own")
+        raise OptionError(f"{self!r} cannot be saved: there is no file format for it")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it, with all that it is made of, to one file, whole or not at all.
@@ -636,7 +636,10 @@ class Composition(Composable[LabelsT]):
         OptionError
             A tagger of segments is among them: lattices of arcs are written out.
         """
-        raise OptionError("lattices of arcs are written out: lattice(sentence).plan() tells of one")
+        raise OptionError(
+            "this tagger has no plan, because its lattices are stored as arcs: "
+            "lattice(sentence).plan() describes the lattice of one sentence"
+        )
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
         """Return which features of which tagger pushed which label at a token, and by how much.

@@ -1,4 +1,4 @@
-"""Text: corpora, tagging schemes, templates and the attributes that they give."""
+"""Text: corpora, tagging schemes, feature templates and their attributes."""
 
 from fstcrf.lazy import importer
 

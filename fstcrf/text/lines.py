@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     import io
 
 LINE_BYTES = 1 << 26
-"""Of a line, at most: those of a text are far shorter, and a small file may unpack to gigabytes."""
+"""Longest line: real ones are far shorter, but a small compressed file may unpack to gigabytes."""
 
 CHUNK_BYTES = 1 << 16
-"""That are read at once."""
+"""Bytes of one read."""
 
 _Text = TypeVar("_Text", str, bytes)
 
 
 def too_long(path: str, line: int | None) -> DataError:
-    """Return the error of a line that is longer than any text has."""
+    """Return the error for a line that is too long."""
     return DataError(
         f"more than {LINE_BYTES >> 20} MB without the end of a line, expected text",
         path=path,
@@ -34,22 +34,22 @@ def too_long(path: str, line: int | None) -> DataError:
 
 
 def text_chunks(read: Callable[[int], bytes], path: str = "<input>") -> Iterator[bytes]:
-    r"""Yield a text in pieces, without its byte order mark, each line ended by a line feed alone.
+    r"""Yield a text in pieces, without byte order mark, with lines that end in a line feed.
 
-    A line feed, CR LF, or CR ends a line, in every format of text that is read here; no other
-    character does.
+    A line feed, CR LF, or CR ends a line, in every text format of the package; no other character
+    does.
 
     Parameters
     ----------
     read : function
         `read` or `read1` of a binary file.
     path : str
-        What messages call the file.
+        Name of the file in messages.
 
     Raises
     ------
     DataError
-        A line that is longer than those of any text.
+        A line that is too long.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def text_chunks(read: Callable[[int], bytes], path: str = "<input>") -> Iterator
             if not (more := read(len(BOM) - len(chunk))):
                 break
             chunk += more
-        while chunk.endswith(b"\r") and (more := read(1)):  # perhaps of CR LF
+        while chunk.endswith(b"\r") and (more := read(1)):  # perhaps followed by LF
             chunk += more
         data = chunk if started else chunk.removeprefix(BOM)
         started = True
@@ -76,32 +76,32 @@ def text_chunks(read: Callable[[int], bytes], path: str = "<input>") -> Iterator
 
 
 def unix_lines(text: _Text) -> _Text:
-    """Return a text whose lines end with a line feed alone."""
+    """Return a text whose lines end in line feeds."""
     if isinstance(text, bytes):
         return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_lines(file: BinaryIO, path: str) -> Iterator[str]:
-    """Yield the lines of a file of UTF-8 without their ends; see `text_chunks`.
+    """Yield the lines of a UTF-8 file without their ends; see `text_chunks`.
 
     Parameters
     ----------
     file : binary file
-        As `open_binary` yields it.
+        The file, from `open_binary`.
     path : str
-        What messages call it.
+        Name of the file in messages.
 
     Raises
     ------
     DataError
-        A line that is longer than those of any text, a byte that is not UTF-8; names the line.
+        A line that is too long, or a byte that is not UTF-8; names the line.
     """
     for number, line in enumerate(_byte_lines(file, path), 1):
         try:
             yield line.decode()
         except UnicodeDecodeError:
-            yield decoded(line, path, first_line=number)  # it says where
+            yield decoded(line, path, first_line=number)  # raises the error with its position
 
 
 def _byte_lines(file: BinaryIO, path: str) -> Iterator[bytes]:
@@ -118,7 +118,7 @@ def _byte_lines(file: BinaryIO, path: str) -> Iterator[bytes]:
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Return the text of a file: UTF-8, each line ended by a line feed alone, no byte order mark.
+    """Return the text of a UTF-8 file, with line feeds as line ends, without byte order mark.
 
     Gzip is unpacked.
 
@@ -145,7 +145,7 @@ def text_lines(text: str) -> list[str]:
 
 
 def text_fields(line: str) -> list[str]:
-    r"""Return the fields of a line: what stands between tabs and blanks.
+    r"""Return the fields of a line, which tabs and blanks separate.
 
     >>> text_fields("New\xa0York  \tB\u3000")
     ['New\xa0York', 'B\u3000']
@@ -158,7 +158,7 @@ def decoded(data: bytes, path: str, *, first_line: int = 1) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # The codec counts from behind the mark.
+        # The codec counts from the end of the mark.
         start = error.start + (len(BOM) if data.startswith(BOM) else 0)
         raise DataError(
             f"byte 0x{data[start]:02x} is not UTF-8; convert the file to UTF-8",

@@ -173,7 +173,7 @@ def test_tapes_have_columns_of_their_own(one: Any, both: Any) -> None:
 
 def test_outputs_and_names(one: Any) -> None:
     batch = pa.RecordBatch.from_pydict({"text": ["Anna slept"], "labels": ["x"]})
-    with pytest.raises(OptionError, match="has a column 'labels' already: say prefix="):
+    with pytest.raises(OptionError, match="has a column 'labels' already: give another prefix"):
         fstcrf.tag_batches(one, [batch])
     found = fstcrf.tag_batches(one, [batch], prefix="ner_", outputs=["probabilities", "labels"])
     table = gathered(found)

@@ -243,7 +243,7 @@ def test_what_goes_wrong(tagger: CRF, tmp_path: Path) -> None:
         blank(min_probability=2.0)
     other = blank(tape="chunk")
     other.get_pipe("fstcrf").model = tagger
-    with pytest.raises(OptionError, match="no tape 'chunk': there is ner"):
+    with pytest.raises(OptionError, match="no tape 'chunk': the tapes are ner"):
         other("Ann")
     pos = blank()
     pos.get_pipe("fstcrf").model = CRF.train(DATA, "pos", "U:%x[0,word]", max_iterations=2)

@@ -258,6 +258,16 @@ def test_units_of_a_column_in_models_of_segments(scale: float, l1: float) -> Non
         assert (ones[0] < ones[1]) == (scale > 1.0)
 
 
+@pytest.mark.parametrize("factor", [1e-30, 1e6, 1e39, 1e300])
+def test_weights_of_sentences_in_parts_count_as_in_the_whole(factor: float) -> None:
+    own = factor * np.random.default_rng(0).uniform(0.5, 2.0, len(TARGET))
+    options: dict[str, Any] = {"l2": factor, "features": "complete", "weights": own}
+    whole = CRF.train(as_columns(1.0), "y", TEMPLATE, **options)
+    parts = CRF.train(as_columns(1.0), "y", TEMPLATE, memory_limit=1 << 30, **options)
+    np.testing.assert_array_equal(parts.theta, whole.theta)
+    assert reached(parts) == reached(whole)
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_units_of_a_column_in_parts(scale: float) -> None:
     options: dict[str, Any] = {"l2": 0.5, "features": "complete"}

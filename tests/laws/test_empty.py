@@ -488,7 +488,7 @@ def test_the_empty_labelling_alone(grammar: Grammar) -> None:
 
 def test_rules_that_leave_no_label_are_mistakes() -> None:
     """A rule, unlike a language, says what goes together with labels, so it leaves some."""
-    with pytest.raises(GrammarError, match="accepts nothing over these 3 labels"):
+    with pytest.raises(GrammarError, match="accepts no sequence of these 3 labels"):
         never(ANY, tape=TAPE).bind({TAPE: LABELS})
     with pytest.raises(GrammarError, match=r"no label is in label\[\"Q\"\]"):
         Grammar.from_text('export X = label["Q"]*;', LABELS)

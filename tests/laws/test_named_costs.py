@@ -15,7 +15,13 @@ import numpy as np
 import pytest
 
 from fstcrf import Lattice, Transducer
-from fstcrf.errors import AmbiguousError, EpsilonCycleError, LabelError
+from fstcrf.errors import (
+    AmbiguousError,
+    EpsilonCycleError,
+    LabelError,
+    NumericError,
+    ShapeError,
+)
 from fstcrf.machines.transducer import Semiring
 from tests.oracle.test_algebra import READ, SEMIRINGS, WRITTEN, random
 
@@ -106,3 +112,42 @@ def test_named_costs_survive_the_algebra(operation: str, semiring: Semiring) -> 
 def test_a_wrong_derivative_is_noticed() -> None:
     with pytest.raises(AssertionError):
         check("@", "log", Counter(), wrong=True)
+
+
+BAD_USES: dict[str, tuple[Any, str]] = {
+    "short": ([1.0], r"named\['k'\] is float64 \[1\], expected float64 \[2\]"),
+    "a number": (3, r"named\['k'\] is float64 \[\]"),
+    "text": (["x", "y"], r"named\['k'\] is no array of numbers"),
+    "NaN": ([0.0, np.nan], r"named\['k'\] has nan at 1, expected finite numbers"),
+    "infinite": ([-np.inf, 0.0], r"named\['k'\] has -inf at 0"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_USES)
+def test_uses_that_are_no_finite_number_for_each_arc_and_end_are_refused(bad: str) -> None:
+    uses, message = BAD_USES[bad]
+    loop: Any = {"input_symbols": ["a"], "output_symbols": ["a"], "named": {"k": uses}}
+    with pytest.raises((ShapeError, NumericError), match=message):
+        Transducer.from_arrays([0], [0], [0], [0], **loop)
+
+
+def test_names_tell_the_arcs_of_a_part_apart() -> None:
+    """Each arc of an edit machine, in a composition of three, by what log Z changes with it."""
+    rng = np.random.default_rng(3)
+    ends, score = [-0.1], rng.normal(size=8)
+    given = [-1, -1, 0, 0, 0, 1, 1, 1], [0, 1, -1, 0, 1, -1, 0, 1], [0] * 8
+    named = {str(k): np.eye(9)[k] for k in range(9)}
+    lattice = Lattice.from_arrays(READ, rng.normal(size=(2, 2)), tape="in")
+    word = Transducer.from_pairs([("a b", "a b"), ("b", "b")], tape="word")
+
+    def composed(score: Any) -> Any:
+        symbols: Any = {"input_symbols": READ, "output_symbols": ("a", "b")}
+        return Transducer.from_arrays([0] * 8, *given, score, ends, **symbols, named=named) @ word
+
+    machine = composed(score)
+    found = machine.by_name((lattice @ machine).gradient()["word"])
+    for k in range(8):
+        step = _H * np.eye(8)[k]
+        more, less = (lattice @ composed(score + s * step) for s in (1, -1))
+        wanted = (more.log_partition() - less.log_partition()) / (2 * _H)
+        assert -found[str(k)] == pytest.approx(wanted, abs=1e-6)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -137,8 +138,9 @@ MADE: dict[str, Callable[[Any, float], Any]] = {
 
 
 def saved(lattice: Any) -> Any:
-    """Return what a file of the lattice's machine is read as."""
-    return Lattice.from_machine(openfst.from_bytes(openfst.to_bytes(lattice.row.machine)))
+    """Return what a file of the lattice's machine is read as, projected on what it reads."""
+    read = openfst.from_bytes(openfst.to_bytes(lattice.row.machine))
+    return Lattice.from_machine(replace(read, olabel=read.ilabel, osymbols=read.isymbols))
 
 
 FORMS: dict[str, Callable[[Any], Any]] = {

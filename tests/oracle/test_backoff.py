@@ -183,9 +183,9 @@ ONE = "0 1 a\n1"
 @pytest.mark.parametrize(
     ("ask", "error", "text"),
     [
-        (lambda m: m.with_failures([1, 0], [0, 0]), OptionError, "in a circle: 0 → 1 → 0"),
+        (lambda m: m.with_failures([1, 0], [0, 0]), OptionError, "form a cycle: 0 → 1 → 0"),
         (lambda m: m.with_failures([1], [0]), ShapeError, r"expected \[2\]"),
-        (lambda m: m.with_failures([2, -1], [0, 0]), ShapeError, "states from 0 to 1"),
+        (lambda m: m.with_failures([2, -1], [0, 0]), ShapeError, "expected 0 to 1"),
         (lambda m: m.with_failures([1, -1], [0, np.nan]), FstcrfError, "NaN"),
     ],
 )
@@ -202,5 +202,5 @@ def test_what_is_too_large_to_expand_is_said(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(TooLargeError, match="2 states over 2 labels has more than 1 arcs"):
         machine.with_failures([1, -1], [0.0, 0.0])
     silent = Transducer.from_text("0 1 <eps> x\n1")
-    with pytest.raises(OptionError, match="state 0 has an arc without input"):
+    with pytest.raises(OptionError, match="state 0 has an arc that reads epsilon"):
         silent.with_failures([-1, -1], [0.0, 0.0])

@@ -148,18 +148,20 @@ def test_what_is_no_grammar() -> None:
     rewriting.set_start(0)
     rewriting.set_final(1)
     rewriting.add_arc(0, pynini.Arc(1, 2, 0, 1))
-    with pytest.raises(GrammarError, match="mine writes something else than it reads"):
+    with pytest.raises(GrammarError, match="mine writes other symbols than it reads"):
         Grammar.from_fst(rewriting, name="mine")
     with pytest.raises(GrammarError, match=r"mine: symbol 7, but there are 5 labels"):
         bound(one_of(7))
     with pytest.raises(GrammarError, match=r"mine: symbol 'I-VP' is no label; the nearest are"):
         bound(to_fst(c.bio().bind(LABELS)[0]), LABELS[:4])
-    with pytest.raises(GrammarError, match="mine accepts nothing over these 5 labels"):
+    with pytest.raises(GrammarError, match="mine accepts no sequence of these 5 labels"):
         bound(pynini.Fst())
     loops = pynini.union(
         pynini.closure(weighted(O, 1.0)) + B_NP, pynini.closure(weighted(O, 2.0)) + B_VP
     )
-    with pytest.raises(GrammarError, match="as a deterministic machine: more than 10000 states"):
+    with pytest.raises(
+        GrammarError, match="cannot make the machine deterministic: more than 10000 states"
+    ):
         bound(loops)
     silent = pynini.Fst()
     silent.add_states(1)

@@ -346,7 +346,7 @@ def test_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Grammar.from_file(tmp_path / "self.grm")
     (tmp_path / "open.grm").write_text('export X = each["[a]", <?>];\n')
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(GrammarError, match=r"open\.grm:1:24: the cost <\?> is open"):
+    with pytest.raises(GrammarError, match=r"open\.grm:1:24: the cost <\?> has no value yet"):
         parse_rules('import "open.grm" as o; export X = o.X;')
     with pytest.raises(GrammarError, match=r"<input>:1:1: none\.grm: No such file"):
         Grammar.from_text('import "none.grm" as n; export X = any;')
@@ -359,24 +359,24 @@ def test_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "message"),
     [
         ('export X = "[a]" : "[b]";', "1:1: X is a relation"),
-        ('export X = ("[a]" : "[b]") & any;', "1:12: a relation stands beside '&'"),
-        ('export X = any - ("[a]" : "[b]");', "1:12: a relation stands beside '-'"),
-        ('export X = "[a]" : ("[a]" : "[b]");', "1:12: a relation stands beside ':'"),
+        ('export X = ("[a]" : "[b]") & any;', "1:12: an operand of '&' is a relation"),
+        ('export X = any - ("[a]" : "[b]");', "1:12: an operand of '-' is a relation"),
+        ('export X = "[a]" : ("[a]" : "[b]");', "1:12: an operand of ':' is a relation"),
         ('export X = each["[a]" : "[b]", <1>];', "1:12: "),
         ('tape x, y; export X = "[x=a]" : "[y=a]";', "1:23: a relation reads one tape"),
         ("export X = input[any, any];", "1:12: input takes one relation: input[x]"),
-        ('export X = each t in any["x"] { t };', "1:22: any[…] is no set of symbols"),
-        ('export X = each t in parts["("] { t };', "1:22: '(' is no regular expression"),
+        ('export X = each t in any["x"] { t };', "1:22: any[…] is not a set of symbols"),
+        ('export X = each t in parts["("] { t };', "1:22: '(' is not a regular expression"),
         ('export X = each t in {"a"} { u };', "1:30: 'u' is not defined"),
         ('export X = each t in parts["(.)"] { u };', "1:37: 'u' is not defined"),
         ("func f[k] { return any{k}; } export X = f[any];", "1:20: 'k' is no number"),
-        ('func f[t] { return "[{t}]"; } export X = f[any];', "{t}: expected one label or type"),
+        ('func f[t] { return "[{t}]"; } export X = f[any];', "{t} must be replaced by one label"),
         ("export X = !any;", "1:12: unexpected '!'; a complement is written ~x"),
         ('export X = "[a]" : "[b]" | "[b]" : "[a]";', "1:34: unexpected ':'; ':' binds less"),
         ('export X = any "[a]" / any;', "1:22: unexpected '/'; rewrite rules"),
         ('export X = CDRewrite["[a]", any];', "1:12: 'CDRewrite' is not defined: make one"),
-        ("export X = any <?>;", "1:12: <?> is the cost of a pattern"),
-        ("export X = at_most[1, any, <?n>];", "1:28: <?n>: a cost with a name belongs to"),
+        ("export X = any <?>;", "1:12: <?> can only be the cost of a pattern"),
+        ("export X = at_most[1, any, <?n>];", "1:28: <?n>: a named cost must follow"),
         ('export X = any\n   "[c]";', "2:4: no label 'c'; there are 'a', 'b'"),
         ('export X = each t in {"a", "b"} { "[{t}]" "[I-{t}]"* };',
          'need not be one, write label["..."], here label["I-a"]'),
@@ -398,7 +398,7 @@ def test_which_export() -> None:
     read = fstcrf.Transducer.from_grammar
     assert read(text, LABELS, export="X").tape is None
     assert read(text, LABELS, export="Y", tape="out").tape == "out"
-    with pytest.raises(GrammarError, match="exports 'X', 'Y': say which"):
+    with pytest.raises(GrammarError, match="exports 'X', 'Y': choose one"):
         read(text, LABELS)
     with pytest.raises(GrammarError, match="no export 'Z'; there are 'X', 'Y'"):
         read(text, LABELS, export="Z")

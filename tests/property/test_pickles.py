@@ -93,9 +93,9 @@ GRAMMARS: dict[str, Callable[[Path], Grammar]] = {
     "before": lambda _: constraints.before("B", "A"),
     "bilou": lambda _: constraints.bilou(weight=-1.0).bound(["O", "U-A"]),
     "bio": lambda _: bio(),
+    "bmes": lambda _: constraints.bmes(weight=-2.0).bound(["O", "S-A"]),
+    "bmewo": lambda _: constraints.bmewo(weight=-2.0).bound(["O", "W-A"]),
     "bioes": lambda _: bioes(weight=-2.0).bound(["O", "S-A"]),
-    "bmes": lambda _: constraints.bmes().bound(["O", "S-A"]),
-    "bmewo": lambda _: constraints.bmewo().bound(["O", "W-A"]),
     "contiguous": lambda _: constraints.contiguous(),
     "end_with": lambda _: constraints.end_with(constraints.label("O|B-.*")),
     "exactly": lambda _: constraints.exactly(2, ["A", "B"]),
@@ -186,7 +186,7 @@ def test_a_function_without_a_name_is_pickled_as_its_answers() -> None:
     assert copy.deepcopy(grammar).bound(LABELS).accepts(["O"])
     again = pickle.loads(pickle.dumps(grammar.bound(LABELS)))
     assert not again.accepts(["O", "O"])
-    with pytest.raises(GrammarError, match="of 4 other labels, without the function: define"):
+    with pytest.raises(GrammarError, match="for 4 other labels: define"):
         again.bound(["A", "B"])
 
 

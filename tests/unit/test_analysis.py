@@ -153,7 +153,7 @@ def test_taggers_that_decide_together() -> None:
     assert "no probabilities" in report_page(chain)
     with pytest.raises(OptionError, match="no curve"):
         chain.curve()
-    with pytest.raises(OptionError, match="say which tape"):
+    with pytest.raises(OptionError, match="has several tapes"):
         analyse(product, corpus, "chunk")
     with pytest.raises(OptionError, match="no tape 'x'"):
         analyse(product, corpus, "chunk", tape="x")

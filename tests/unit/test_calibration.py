@@ -224,7 +224,7 @@ def test_taggers_give_events_as_their_lattices_do() -> None:
     assert events.types == ("X",)
     assert events.correct.any()
     both = fstcrf.compose(tagger, fstcrf.CRF.train(data, "word", "U:%x[0,x]"))
-    with pytest.raises(OptionError, match="which tape"):
+    with pytest.raises(OptionError, match="has several tapes"):
         lattices_of(both, data)
     assert len(lattices_of(both, data, tape="x")) == 3
 

@@ -153,7 +153,7 @@ def test_a_calibration_of_another_model() -> None:
     done("tag", "field", "dev.txt", *given)
     done("tag", "joint", "dev.txt", *given, "--columns", ",".join(COLUMNS))
     refusal = failure("tag", "pos", "dev.txt", *given, status=2)
-    assert "--calibration cal.json is of another model: none of what it knows, " in refusal
+    assert "--calibration cal.json belongs to another model: it calibrates " in refusal
 
 
 def test_a_calibration_decides_what_is_too_improbable() -> None:

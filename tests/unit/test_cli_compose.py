@@ -86,7 +86,7 @@ def test_weights_tuned_on_held_out_data() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["pos.fstcrf"], 2, "nothing to compose: give two models or more, or --grammar"),
+        (["pos.fstcrf"], 2, "too few models: give two models or more, or --grammar"),
         (
             ["pos.fstcrf", "other.fstcrf"],
             2,
@@ -102,7 +102,7 @@ def test_weights_tuned_on_held_out_data() -> None:
         (["pos.fstcrf", "none.fstcrf"], 1, "none.fstcrf: No such file or directory"),
         (["pos.fstcrf", "literal.fstcrf"], 2, "some of the taggers read columns, others attribute"),
         (["pos.fstcrf", "field.fstcrf", "--grammar", "none.grm"], 1, "none.grm: No such file"),
-        (["pos.fstcrf", "field.fstcrf", "--grammar", "bioo"], 1, "no grammar 'bioo' comes with"),
+        (["pos.fstcrf", "field.fstcrf", "--grammar", "bioo"], 1, "fstcrf ships no grammar 'bioo'"),
     ],
 )
 def test_bad_compositions(arguments: list[str], status: int, message: str) -> None:
@@ -128,12 +128,12 @@ def test_weights_are_chosen_where_labels_are() -> None:
     given = ["pos.fstcrf", "field.fstcrf", "-o", "joint", "--columns", "word,pos"]
     line = failure("compose", *given, "--tune", "dev.txt")
     assert line == (
-        "dev.txt: no column 'field' with the labels wanted of the tape field; the columns are "
-        "word, pos: say --target field=COLUMN"
+        "dev.txt: no column 'field' with the gold labels of tape field; the columns are "
+        "word, pos: give --target field=COLUMN"
     )
     line = failure("compose", *given, "--tune", "dev.txt", "--target", "field=pos")
-    assert "none of the gold labels of tape 'field' is one of its labels" in line
-    assert line.endswith("say which column has them, --target TAPE=COLUMN")
+    assert "no gold label of tape 'field' is among its labels" in line
+    assert line.endswith("name the column of gold labels, --target TAPE=COLUMN")
     replace(CRF.load("literal.fstcrf"), tape="other").save("other")
     Path("items.txt").write_text("X\ta\n\n")
     given = ["literal.fstcrf", "other", "-o", "joint", "--tune", "items.txt"]
@@ -156,7 +156,10 @@ GRAMMARS = [
     ('tape field;\nexport A =\n  "[B-DAYS]" any*;\n', ":3: no label 'B-DAYS'; the nearest are"),
     ("tape field;\nexport A = any - any;\n", ":2: export A accepts no sentence"),
     ("tape fields;\nexport A = any*;\n", ":2: export A: no tape 'fields'; the tapes are"),
-    ("export A = any*;\n", ":1: export A: there are the tapes 'pos', 'field'"),
+    (
+        "export A = any*;\n",
+        ":1: export A: it does not name the tape that it reads, one of 'pos', 'field'",
+    ),
     ("tape field;\nexport A = any* any;\nexport B = any**;;\n", ":3: "),
     (
         'tape field;\nexport A = "[O]" any*;\nexport B = "[B-DAY]" any*;\n',

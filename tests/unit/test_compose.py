@@ -86,7 +86,7 @@ def test_normalize_is_inherited_and_must_be_said_when_parts_differ() -> None:
     assert (chain & GRAMMAR).normalize == "chain"
     parts = trained("ent", "U:%x[0,word]", tape="x"), trained("pos", "B\n", tape="y")
     product = compose(*parts, weights=(1.0, 0.5))
-    with pytest.raises(OptionError, match="both kinds: say normalize="):
+    with pytest.raises(OptionError, match="others by the chain rule: choose normalize="):
         compose(chain, product)
 
 
@@ -233,7 +233,7 @@ def of_pair(**options: Any) -> Any:
 
 
 REFUSED: list[tuple[Any, type[Exception], str]] = [
-    (compose, OptionError, "nothing to compose"),
+    (compose, OptionError, "needs at least one tagger"),
     (lambda: loosely("pos"), OptionError, "cannot compose 'pos'"),
     (
         lambda: loosely(tagger("pos"), tagger("pos2")),
@@ -254,7 +254,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: loosely(tagger("pos"), tagger("pos").lattice(TEST[0])),
         OptionError,
-        "taggers compose with taggers",
+        "taggers compose only with taggers",
     ),
     (
         lambda: loosely(tagger("pos").lattice(TEST[0]), normalize="chain"),
@@ -268,7 +268,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     ),
     (lambda: loosely(tagger("pos"), grammar="x"), OptionError, "grammar is 'x', expected"),
     (lambda: of_pair(grammar=never(label("B"), tape="ner")), GrammarError, "'ner'"),
-    (lambda: of_pair(grammar=never(label("B"))), GrammarError, "say which"),
+    (lambda: of_pair(grammar=never(label("B"))), GrammarError, "does not name the tape"),
     (lambda: tagger("pos") & at_most(1, "Q"), GrammarError, "'Q'"),
     (
         lambda: (
@@ -304,7 +304,7 @@ def test_taggers_that_read_each_other() -> None:
     again = trained("chunk", "U:%x[0,word]")
     third = trained("pos", "U:%y[0,chunk]", again)
     for normalize in BOTH:
-        with pytest.raises(OptionError, match="read each other in a circle: chunk, pos"):
+        with pytest.raises(OptionError, match="tapes chunk, pos read each other in a cycle"):
             compose(second, third, normalize=normalize)  # type: ignore[call-overload]
 
 
@@ -314,5 +314,5 @@ def test_conjuncts_of_other_labels_are_refused() -> None:
     with pytest.raises(LabelError, match="bound to other labels than the tape 'pos' has"):
         JointCRF((pos,), (1.0,), (acceptor,))
     (acceptor,) = at_most(1, label("X")).bind({"chunk": ["X", "Y"]})
-    with pytest.raises(LabelError, match="reads the tape 'chunk'; there is 'pos'"):
+    with pytest.raises(LabelError, match="reads the tape 'chunk'; the tapes are 'pos'"):
         JointCRF((pos,), (1.0,), (acceptor,))

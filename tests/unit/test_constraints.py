@@ -76,7 +76,7 @@ def test_unknown_names(grammar: Grammar, message: str) -> None:
 
 
 def test_nothing_left() -> None:
-    with pytest.raises(GrammarError, match=r"never\(any\) accepts nothing over these 5 labels"):
+    with pytest.raises(GrammarError, match=r"never\(any\) accepts no sequence of these 5 labels"):
         c.never(c.ANY).bind(BIO)
 
 
@@ -125,7 +125,7 @@ def test_arguments_that_cannot_be(make: Callable[[], Any], message: str) -> None
 
 
 def test_no_regular_expression() -> None:
-    with pytest.raises(GrammarError, match=r"'B-\(' is no regular expression: missing \)"):
+    with pytest.raises(GrammarError, match=r"'B-\(' is not a regular expression: missing \)"):
         c.label("B-(")
 
 
@@ -180,7 +180,7 @@ def test_a_single_label_set_serves_any_tape() -> None:
         (
             c.bio(),
             TAPES,
-            "there are the tapes 'pos', 'chunk'; say which one it reads: tape=..., of",
+            "it does not name the tape that it reads, one of 'pos', 'chunk': give tape=...",
         ),
         (c.bio(tape="ner"), TAPES, "no tape 'ner'; the tapes are 'pos', 'chunk'"),
         (c.bio(tape="ner"), {"chunk": BIO}, "no tape 'ner'; the tapes are 'chunk'"),

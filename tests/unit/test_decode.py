@@ -250,7 +250,9 @@ def test_known_labels_in_columns(name: str) -> None:
     with pytest.raises(OptionError, match=f"give columns by tape, of {', '.join(tagger.tapes)}"):
         tagger.decode(corpus, forced={"x": "gold"})
     odd = corpus.with_column("gold", [["X", *row[1:]] for row in rows])
-    with pytest.raises(DataError, match=r"^sentence 0, token 0: 'X' in column 'gold' is no label"):
+    with pytest.raises(
+        DataError, match=r"^sentence 0, token 0: 'X' in column 'gold' is not a label"
+    ):
         tagger.decode(odd, forced={"pos": "gold"})
 
 
@@ -299,7 +301,7 @@ def test_distributions_of_answers(name: str) -> None:
         sure = answer.confidence(b)
         assert sure.probability.low == pytest.approx(answer.probabilities[b])
     chain = compose(A, B, normalize="chain")
-    with pytest.raises(OptionError, match="no transducer, so there are no marginals"):
+    with pytest.raises(OptionError, match="answers of this search have no marginals"):
         chain.decode(DATA).marginals("pos")
 
 

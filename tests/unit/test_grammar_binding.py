@@ -18,7 +18,9 @@ LABELS = ["O", "B-NP", "I-NP"]
 def test_unbound_until_labels_are_known() -> None:
     grammar = c.at_most(1, "NP")
     assert grammar.labels is None
-    with pytest.raises(GrammarError, match=r"is not bound to labels; say which: \.bound\(labels\)"):
+    with pytest.raises(
+        GrammarError, match=r"is not bound to labels: bind it with \.bound\(labels\)"
+    ):
         grammar.accepts(["O"])
     assert grammar.bound(LABELS).accepts(["O"])
     with pytest.raises(GrammarError, match="no type 'VP'"):
@@ -50,16 +52,18 @@ def test_from_acceptor() -> None:
     (acceptor,) = c.at_most(1, "NP").bind(LABELS)
     grammar = Grammar.from_acceptor(acceptor)
     assert grammar.bind(LABELS) == (acceptor,)
-    with pytest.raises(GrammarError, match="does not have the labels it was made for"):
+    with pytest.raises(
+        GrammarError, match="does not have the labels that the grammar was made for"
+    ):
         grammar.bind(["O"])
 
 
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([], "no labels to bind a grammar to"),
-        ({}, "no tape to bind a grammar to"),
-        ({"pos": []}, "tape 'pos': no labels"),
+        ([], "cannot bind the grammar: the label set is empty"),
+        ({}, "cannot bind the grammar: no tapes are given"),
+        ({"pos": []}, "tape 'pos': cannot bind the grammar: the label set is empty"),
         ("abc", "labels are 'abc', expected a list of labels"),
         ({"pos": "abc"}, "a dict of labels has the keys 0 to 0"),
         ([1, 2], "expected a list of labels"),
@@ -76,7 +80,9 @@ def test_what_is_no_label_set(labels: Any, message: str) -> None:
 def test_labellings_of_other_tapes() -> None:
     grammar = c.bio(tape="chunk").bound({"chunk": LABELS, "pos": ["N"]})
     assert grammar.accepts({"chunk": ["O"], "pos": ["N"]})
-    with pytest.raises(GrammarError, match=r"a labelling of the tapes ''; .* has 'chunk', 'pos'"):
+    with pytest.raises(
+        GrammarError, match=r"the labelling has the tapes '', but .* reads 'chunk', 'pos'"
+    ):
         grammar.accepts(["O"])
     one = c.bio().bound({"chunk": LABELS})
     assert one.accepts(["O"])

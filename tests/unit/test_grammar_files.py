@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 
 from fstcrf import Transducer
-from fstcrf.errors import GrammarError
+from fstcrf.errors import GrammarError, OptionError
 from fstcrf.machines.grammar import Grammar, expansion
+from fstcrf.machines.openfst import to_bytes
 from fstcrf.text.lines import read_text
 from tests.support.memory import peak
 
@@ -148,7 +150,9 @@ def test_one_tape() -> None:
     assert [a.tapes for a in found] == [("chunk",)] * 2
     assert [a.tapes for a in Grammar.from_text(text).bind(BIO)] == [("",)] * 2
     assert "no tape 'chunk'" in message(text, {"pos": ["O"], "ner": ["O"]})
-    assert "say which one it reads" in message('export X = "[O]";', {"a": ["O"], "b": ["O"]})
+    assert "does not name the tape that it reads" in message(
+        'export X = "[O]";', {"a": ["O"], "b": ["O"]}
+    )
 
 
 def test_several_tapes() -> None:
@@ -222,21 +226,21 @@ def test_syntax_is_checked_before_labels_are_known() -> None:
         ('export X = "[x];', "quotes that are not closed on this line"),
         ("export X = any $;", "<input>:1: unexpected '$'"),
         ("export X = any <one>;", "expected a number between < and >"),
-        ("export X = any <1> | any;", "unexpected '|' behind a weight; a weight belongs to all"),
+        ("export X = any <1> | any;", "unexpected '|' after a weight; a weight ends the whole"),
         ("export X = any{3,1};", "{3,1}: expected two numbers up to 1000, the smaller one first"),
         ("export X = any{2000};", "{2000,2000}: expected two numbers up to 1000"),
         ("export X = any{2000,};", "{2000,}: expected"),
-        ('export X = "x";', '<input>:1: "x": labels stand in brackets: "[LABEL]"'),
-        ('export X = "[x";', "labels stand in brackets"),
-        ('export X = "[x] y";', "labels stand in brackets"),
+        ('export X = "x";', '<input>:1: "x": a label must be in brackets: "[LABEL]"'),
+        ('export X = "[x";', "a label must be in brackets"),
+        ('export X = "[x] y";', "a label must be in brackets"),
         ("export X = Y;", "'Y' is not defined"),
         ("export Verbs = any; export X = verbs;", "'verbs' is not defined; the nearest are Verbs"),
         ("export X = contiguuous;", "the nearest are contiguous"),
-        ("export X = Y;\nY = any;", "'Y' is defined in line 2, behind or around its use"),
+        ("export X = Y;\nY = any;", "'Y' is used before its definition in line 2 is complete"),
         ("export X = any X;", "'X' is used in its own definition"),
         (
             "\nX = any\nX;export Y = X;",
-            "'X' is used in its own definition; no grammar is recursive",
+            "'X' is used in its own definition; a grammar cannot be recursive",
         ),
         ("func f[x] { return x f[x]; }\nexport X = f[any];", "'f' is used in its own definition"),
         ("X = any; X = any; export Y = X;", "'X' is defined twice, first in line 1"),
@@ -248,24 +252,24 @@ def test_syntax_is_checked_before_labels_are_known() -> None:
         ("func f[x] { return x; } export Y = f;", "'f' is a function: write f[...]"),
         ("func f[x] { return x; } export Y = f[any, any];", "f takes 1 arguments, not 2"),
         ("func f[x] { return x; } export Y = f[1];", "is a number, expected an expression"),
-        ("X = any; export Y = X[any];", "'X' is no function and takes no arguments"),
+        ("X = any; export Y = X[any];", "'X' is not a function and takes no arguments"),
         ("export Y = g[any];", "'g' is not defined"),
-        ('export Y = any - ("[x]" <1>);', "what stands behind a minus has weights"),
+        ('export Y = any - ("[x]" <1>);', "the right side of a minus has weights"),
         ("export Y = label[any];", 'label takes a regular expression in quotes: label["B-.*"]'),
-        ('export Y = label["B-("];', "'B-(' is no regular expression"),
-        ('export Y = at_most[1, label["B-("]];', "'B-(' is no regular expression"),
+        ('export Y = label["B-("];', "'B-(' is not a regular expression"),
+        ('export Y = at_most[1, label["B-("]];', "'B-(' is not a regular expression"),
         ('export Y = spans["NP"];', "'spans' names no labels here, only in a constraint"),
         (
             "export Y = at_most;",
-            'the arguments of at_most do not fit; an example: at_most[2, "NAME"]',
+            'wrong arguments for at_most, expected for example at_most[2, "NAME"]',
         ),
-        ('export Y = at_most["NP", 1];', "the arguments of at_most do not fit"),
-        ("export Y = at_most[1, bio];", "the arguments of at_most do not fit"),
-        ("export Y = bio[any];", "the arguments of bio do not fit; an example: bio"),
-        ('export Y = at_most[1, "a" "b"];', "labels stand in brackets"),
+        ('export Y = at_most["NP", 1];', "wrong arguments for at_most"),
+        ("export Y = at_most[1, bio];", "wrong arguments for at_most"),
+        ("export Y = bio[any];", "wrong arguments for bio, expected for example bio"),
+        ('export Y = at_most[1, "a" "b"];', "a label must be in brackets"),
         ('export Y = at_most[1, "[a]" "[b]"];', "expected labels, types, classes of labels, or a"),
         ('export Y = at_most[1, "[a][b]"];', '"[a][b]": expected one label here'),
-        ('export Y = at_most[1, "[a"];', "labels stand in brackets"),
+        ('export Y = at_most[1, "[a"];', "a label must be in brackets"),
         ('export Y = at_most[1, bio "[b]"];', "expected labels, types"),
         ('export Y = at_most[20000, "NP"];', "expected a whole number from 0 to 10000"),
         (
@@ -298,12 +302,15 @@ def test_messages_without_labels(text: str, expected: str) -> None:
         ("export X = any any - any{2};", "<input>:1: export X accepts no sentence"),
         ('export X = label["Q"]*;', 'accepts no sentence; no label is in label["Q"]'),
         ('export X = "" - "";', "export X accepts no sentence"),
-        ("\nexport X = never[any];", "<input>:2: never(any) accepts nothing"),
+        ("\nexport X = never[any];", "<input>:2: never(any) accepts no sequence"),
         (
             'export X = ("" <-1>)* any;',
             "a loop that reads no label has a negative weight, a reward",
         ),
-        ('export X = any - at_most[0, "NP", <1>];', "a soft constraint stands behind a minus"),
+        (
+            'export X = any - at_most[0, "NP", <1>];',
+            "the right side of a minus is a soft constraint",
+        ),
         (
             'export X = ("[O]" <1>)* ("[O]" "[B-NP]")? | ("[O]" <2>)* "[O]" "[B-VP]";',
             "export X is too large: more than 10000 states; are there two ways to read the same",
@@ -319,7 +326,7 @@ def test_messages_about_labels(text: str, expected: str) -> None:
 
 def test_a_grammar_that_comes_with_fstcrf() -> None:
     assert Grammar.shipped("bio", BIO).accepts(["B-NP", "I-NP"])
-    with pytest.raises(GrammarError, match="no grammar 'boi' comes with fstcrf; there are bio"):
+    with pytest.raises(GrammarError, match="fstcrf ships no grammar 'boi', only bio"):
         Grammar.shipped("boi")
 
 
@@ -469,7 +476,7 @@ def test_each_file_is_read_once(
         read.append(Path(path).name)
         return read_text(path)
 
-    monkeypatch.setattr(expansion, "text_of", read_once)
+    monkeypatch.setattr(expansion, "read_text", read_once)
     names = [f"d{k}.grm" for k in range(depth + 1)]
     for name, after in itertools.pairwise(names):
         (tmp_path / name).write_text(
@@ -478,32 +485,76 @@ def test_each_file_is_read_once(
         )
     (tmp_path / names[-1]).write_text('func f[x] { return x; }\nexport X = "[O]"*;\n')
     grammar = Grammar.from_file(tmp_path / names[0], ["O"])
-    assert sorted(read[1:]) == sorted(names[1:])
+    assert sorted(read) == sorted(names[1:])
     assert grammar.accepts(["O", "O"])
 
 
-@pytest.mark.parametrize("way", ["up", "absolute", "a link", "through a file below"])
+MACHINE = Transducer.from_text("0 0 O\n0", tape=None)
+NAMING = {"import": 'import "{}" as p; export X = p.X;', "fst": 'export X = fst["{}"];'}
+
+
+@pytest.mark.parametrize("naming", NAMING)
+@pytest.mark.parametrize("way", ["up", "absolute", "a link", "a folder", "through a file below"])
 @pytest.mark.parametrize(
-    "door", [Grammar.from_file, lambda path: Transducer.from_grammar(path, ["O"])]
+    "door", [Grammar.from_file, partial(Transducer.from_grammar, labels=["O"])]
 )
-def test_imports_stay_below_the_first_file(
-    way: str, door: Callable[[Path], object], tmp_path: Path
+def test_grammars_name_files_below_the_first_one(
+    way: str, naming: str, door: Callable[..., object], tmp_path: Path
 ) -> None:
     folder = tmp_path / "own"
     (folder / "sub").mkdir(parents=True)
     (tmp_path / "secret").write_text("password")
-    named = {"up": "../secret", "absolute": f"{tmp_path}/secret", "a link": "link.grm"}
-    (folder / "link.grm").symlink_to(tmp_path / "secret")
-    (folder / "sub" / "b.grm").write_text('import "../../secret" as s;\nexport X = s.X;\n')
-    name = named.get(way, "sub/b.grm")
-    (folder / "a.grm").write_text(f'import "{name}" as p;\nexport X = p.X;\n')
-    with pytest.raises(GrammarError, match=r"is outside of .*own, the folder") as caught:
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "around").symlink_to(tmp_path)
+    names = {"up": "../secret", "absolute": f"{tmp_path}/secret", "a link": "link"}
+    text = NAMING[naming].format(names.get(way, "around/secret"))
+    if way == "through a file below":
+        (folder / "sub" / "b.grm").write_text(NAMING[naming].format("../../secret"))
+        text = NAMING["import"].format("sub/b.grm")
+    (folder / "a.grm").write_text(text)
+    with pytest.raises(GrammarError, match=r"is outside of .*own, .*folders=") as caught:
         door(folder / "a.grm")
     assert "password" not in str(caught.value)
-    (folder / "sub" / "b.grm").write_text('import "../c.grm" as c;\nexport X = c.X;\n')
-    (folder / "c.grm").write_text('export X = "[O]"*;\n')
-    (folder / "a.grm").write_text('import "sub/b.grm" as p;\nexport X = p.X;\n')
-    door(folder / "a.grm")
+    with pytest.raises(GrammarError, match=r"is outside of .*own, .*folders="):
+        door(folder / "a.grm", folders=[folder / "sub", tmp_path / "other"])
+
+    if naming == "fst":
+        (tmp_path / "secret").write_bytes(to_bytes(MACHINE.machine))
+    else:
+        (tmp_path / "secret").write_text('export X = "[O]"*;')
+    for allowed in ([tmp_path], [str(tmp_path)], [tmp_path / "other", folder / "around"]):
+        door(folder / "a.grm", folders=allowed)
+
+
+def test_what_is_below_the_first_file_may_name_what_is_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b.grm").write_text('import "../c.grm" as c;\nexport X = c.X;\n')
+    (tmp_path / "c.grm").write_text('export X = "[O]"*;\n')
+    (tmp_path / "a.grm").write_text('import "sub/b.grm" as p;\nexport X = p.X;\n')
+    assert Grammar.from_file(tmp_path / "a.grm", ["O"]).accepts(["O"])
+
+
+def test_a_text_names_files_of_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "c.grm").write_text('export X = "[O]"*;\n')
+    (tmp_path / "own" / "c.grm").write_text('export X = "[O]"*;\n')
+    monkeypatch.chdir(tmp_path / "own")
+    assert Grammar.from_text('import "c.grm" as c; export X = c.X;', ["O"]).accepts(["O"])
+    outside = 'import "../c.grm" as c; export X = c.X;'
+    with pytest.raises(GrammarError, match=r"^<input>:1:1: '../c.grm' is outside of"):
+        Grammar.from_text(outside)
+    assert Grammar.from_text(outside, ["O"], folders=[tmp_path]).accepts(["O"])
+
+
+@pytest.mark.parametrize("folders", ["own", 3, None, [3], [None], {"own"}, ["a\0b"]])
+def test_folders_are_a_list_of_paths(folders: Any) -> None:
+    for text in ('export X = "[O]";', 'import "c.grm" as c; export X = c.X;'):
+        with pytest.raises(OptionError):
+            Grammar.from_text(text, folders=folders)
+        with pytest.raises(OptionError):
+            Transducer.from_grammar(text, ["O"], folders=folders)
 
 
 @pytest.mark.parametrize("text", ['import "{}" as p; export X = p.X;', 'export X = fst["{}"];'])

@@ -120,7 +120,7 @@ def test_three_in_a_row(pos: CRF) -> None:
         labels = {label for sentence in chunk.tag_all(given) for label in sentence}
         assert {a for a in attributes if a.startswith("U1")} == {f"U1:{x}" for x in labels}
         assert [tape.name for tape in model.reads] == ["chunk"]
-    with pytest.raises(OptionError, match="tape 'chunk' reads tape 'pos': its tagger must be in"):
+    with pytest.raises(OptionError, match="tape 'chunk' reads tape 'pos': add the tagger"):
         CRF.train(data, "z", template, reads=[chunk])
 
 

@@ -153,12 +153,12 @@ def test_folding_is_free() -> None:
 
 
 def test_programs_that_cannot_be() -> None:
-    with pytest.raises(OptionError, match="tapes need distinct names, these are a, a"):
+    with pytest.raises(OptionError, match="tapes need distinct names, got a, a"):
         Program([chain("a"), chain("a")])
     with pytest.raises(OptionError, match="the tape 'a' reads 'b', which is not part"):
         Program([chain("a", node_contexts=((), ("b",)))])
     circle = [chain("a", node_contexts=((), ("b",))), chain("b", node_contexts=((), ("a",)))]
-    with pytest.raises(OptionError, match="tapes read each other in a circle: a, b"):
+    with pytest.raises(OptionError, match="the tapes a, b read each other in a cycle"):
         Program(circle)
 
 
@@ -168,7 +168,7 @@ def _anything(tape: str, labels: tuple[str, ...]) -> Acceptor:
 
 
 def test_grammars_over_other_tapes_or_labels() -> None:
-    with pytest.raises(LabelError, match="anything reads the tape 'b'; there is 'a'"):
+    with pytest.raises(LabelError, match="anything reads the tape 'b'; the tapes are 'a'"):
         Program([chain("a")], (), [_anything("b", BIO)]).folding  # noqa: B018
     other = Program([chain("a")], (), [_anything("a", ("O", "B-Y", "I-X"))])
     with pytest.raises(LabelError, match="bound to other labels than the tape 'a' has: B-X, B-Y"):

@@ -71,10 +71,10 @@ def test_matches_are_counted_where_they_end(pattern: str, labels: str, matches: 
         ('export X = each["[O]" <2>, <1>];', "has weights"),
         ('export X = each[label["Z"], <1>];', 'matches nothing; no label is in label["Z"]'),
         ('export X = each["[Z]", <1>];', "no label 'Z'"),
-        ("export X = each[2, <1>];", "do not fit"),
+        ("export X = each[2, <1>];", "wrong arguments for each"),
         ('export X = each["[O]", <1>, tape=t];', "no option 'tape'"),
-        ('export X = each["[O]", <?>];', "the cost <?> is open"),
-        ('export X = "[O]" <?>;', "<?> is the cost of a pattern or constraint"),
+        ('export X = each["[O]", <?>];', "the cost <?> has no value yet"),
+        ('export X = "[O]" <?>;', "<?> can only be the cost of a pattern or constraint"),
         ('export X = each[at_most[1, "NP", <1>] any, <1>];', "soft constraint"),
     ],
 )
@@ -89,8 +89,11 @@ def test_patterns_that_are_refused(text: str, message: str) -> None:
     ("rules", "message"),
     [
         ('export X = each["[O]", <1>];', "no cost is open"),
-        (f"{RULE}\nA = each['[O]', <?>];".replace("'", '"'), "an open cost, <?>, stands in an"),
-        ('export X = (each["[O]", <?>] | any)*;', "stands in an export of its own"),
+        (
+            f"{RULE}\nA = each['[O]', <?>];".replace("'", '"'),
+            "an open cost <?> needs its own export",
+        ),
+        ('export X = (each["[O]", <?>] | any)*;', "needs its own export"),
         ('A = each["[O]", <?>];\nexport X = A;\nexport Y = A;', "share one open cost"),
         ('export X = each["[Q]", <?>];', "no label 'Q'"),
         ('tape word, tag;\nexport X = each["[lemma=a]", <?>];', "expected tape=label"),
@@ -229,7 +232,7 @@ def test_the_line_of_gold_labels_that_rules_forbid(tagger: CRF, tmp_path: Path) 
 
 def test_a_rule_that_never_matches(tagger: CRF, data: fstcrf.Corpus) -> None:
     rules = f'export Y = each["[B-NP]" any{{4}} "[O]", <?>];\n{RULE}'  # of longer sentences
-    with pytest.warns(LearningWarning, match=r"has a match of Y: nothing is learned") as told:
+    with pytest.warns(LearningWarning, match=r"has a match of Y, so its weight stays 0") as told:
         both = train_with_rules(tagger, data, rules)
     assert len(told) == 1
     assert both.weights["Y"] == 0.0
@@ -297,7 +300,7 @@ def test_wrong_usage(files: list[str]) -> None:
     assert "--resume needs --joint" in wrong("--resume")
     assert "--l1 is not for --joint" in wrong("--joint", "new", "--l1", "1")
     assert "--joint model would overwrite an input" in wrong("--joint", "model")
-    assert "needs a file of its own" in wrong("--joint", "learned.grm")
+    assert "give another file name" in wrong("--joint", "learned.grm")
     Path("rules.grm").write_text(f'{RULE}\nexport ONE = at_most[1, "NP"];', "utf-8")
     message = failure("rules", *files, "--joint", "new")
     assert message.startswith("gold.txt:8: the gold labels of 1 of 3 sentences are forbidden")

@@ -249,7 +249,7 @@ def test_class_weights_pull() -> None:
     assert sum(p[:, 2].sum() for p in pulled) > sum(p[:, 2].sum() for p in plain)
     CRFTagger(class_weight="balanced").fit(X, Y)
     CRFTagger(class_weight={"O": 2.0, "B-LOC": 3.0}).fit(X, Y)  # a fold may lack some
-    with pytest.raises(DataError, match="class_weight is of 'B-LOC', none of which is a label"):
+    with pytest.raises(DataError, match="class_weight names 'B-LOC', but none of them is a label"):
         CRFTagger(class_weight={"B-LOC": 3.0}).fit(X, Y)
 
 
@@ -334,7 +334,7 @@ def test_bad_sentences_are_named(x: Any, y: Any, words: str) -> None:
         ({"n_jobs": 0}, "n_jobs is 0"),
         ({"grammar": 3}, "grammar is 3, expected a fstcrf.Grammar"),
         ({"class_weight": "even"}, "class_weight is 'even', expected 'balanced'"),
-        ({"options": {"l2": 1.0}}, "options has 'l2', which has a parameter of its own"),
+        ({"options": {"l2": 1.0}}, "options contains 'l2', which is already a parameter"),
         ({"l2": -1.0}, "l2"),
         ({"options": {"memry": 5}}, "options has 'memry', which is no option of CRF.train"),
         ({"template": TEMPLATE}, "a template and reads= need columns"),
@@ -347,10 +347,10 @@ def test_bad_parameters_are_named_when_fitting(options: Any, words: str) -> None
 
 def test_tables_must_be_whole() -> None:
     x, y, _ = table()
-    with pytest.raises(DataError, match="no column 7 to tell sentences by"):
+    with pytest.raises(DataError, match="no column 7 to separate sentences by"):
         CRFTagger(sentence=7).fit(x, y)
     x[30, 0] = 2
-    with pytest.raises(DataError, match=r"row 30: sentence 2\.0 of column 0 comes back"):
+    with pytest.raises(DataError, match=r"row 30: sentence 2\.0 of column 0 is interrupted"):
         CRFTagger(sentence=0).fit(x, y)
     with pytest.raises(ValueError, match="inconsistent"):
         CRFTagger().fit(x, y[:-1])

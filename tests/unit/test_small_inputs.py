@@ -59,7 +59,7 @@ def test_names_that_double_are_read_once() -> None:
 def test_a_function_sees_what_stands_before_it_alone() -> None:
     text = 'a = "[O]";\nfunc f[x] {{ b = x; c = {}; return c; }}\nd = "[O]";\nexport y = f[d];'
     parse_grammar(text.format("b a"))
-    with pytest.raises(GrammarError, match="'d' is defined in line 3"):
+    with pytest.raises(GrammarError, match="'d' is used before its definition in line 3"):
         parse_grammar(text.format("d"))
     with pytest.raises(GrammarError, match="'c' is not defined"):
         parse_grammar(text.format("c"))

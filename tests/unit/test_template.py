@@ -200,7 +200,7 @@ def test_a_byte_order_mark_is_tolerated(tmp_path: Path) -> None:
         ("node", ("U", Macro("x", Plain("w")), ""), "cut without a macro"),
         ("node", ("U", Macro("x", Plain("w"), 0, 1)), "expand it first"),
         ("arc", ("B1",), "has no macro"),
-        ("bos", ("U",), "stands alone"),
+        ("bos", ("U",), "must be the only word on its line"),
     ],
 )
 def test_templates_that_are_no_line(kind: str, parts: tuple[str, ...], message: str) -> None:

@@ -490,9 +490,9 @@ def test_decoders_that_cannot_be(
         (([[0, 0]], [(0, 1)]), ShapeError, r"\[1, 2\], expected \[pieces, 3 labels\]"),
         (([[0, 0, 0]], [(0, 1), (1, 2)]), ShapeError, "1 pieces, 2 offsets"),
         (([[0, 0, 0]], [(0, 1)], [0, 1]), ShapeError, "2 word ids"),
-        (([[0, 0, 0]] * 2, [(3, 4), (0, 1)]), DataError, "piece 1: offsets go back"),
-        (([[0, 0, 0]] * 2, [(0, 4), (1, 2)]), DataError, "offsets go back"),
-        (([[0, 0, 0]] * 2, [(0, 2), (0, 4)], [0, 1]), DataError, "not of words"),
+        (([[0, 0, 0]] * 2, [(3, 4), (0, 1)]), DataError, "piece 1: offsets run backwards"),
+        (([[0, 0, 0]] * 2, [(0, 4), (1, 2)]), DataError, "offsets run backwards"),
+        (([[0, 0, 0]] * 2, [(0, 2), (0, 4)], [0, 1]), DataError, "not into words"),
         (([[0, 0, 0]], [(4, 2)], [0]), DataError, "piece 0: offsets 4 to 2"),
         (([[0, 0, 0]], [(0, 9)], None, "short"), DataError, "reach 9, and the text has 5"),
         (([[0, 0, 0]], [(0.5, 9)]), ShapeError, "whole"),
@@ -619,10 +619,10 @@ def test_labels_of_one_letter_and_those_of_iob1() -> None:
 def test_types_of_another_scheme_than_the_others_are_told() -> None:
     """Where the letters of all labels are BIOES, a type of B and I alone is in no answer."""
     labels = ["O", "B-X", "I-X", *(f"{letter}-Y" for letter in "BIES"), "B-Z", "I-Z", "I-W", "E-W"]
-    with pytest.warns(LabelWarning, match="no span of 'X', 'Z', 'W' is ever found: under bioes"):
+    with pytest.warns(LabelWarning, match="no span of 'X', 'Z', 'W' can ever be found: in bioes"):
         TokenDecoder(labels)
     few = ["O", "B-X", "I-X", "I-Y"]
-    with pytest.warns(LabelWarning, match="no span of 'Y' is ever found: under iob2"):
+    with pytest.warns(LabelWarning, match="no span of 'Y' can ever be found: in iob2"):
         decoder = TokenDecoder(few)
     assert decoder.replaced(scheme="iob1").types == ("X", "Y")  # and no warning
 

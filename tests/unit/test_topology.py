@@ -98,7 +98,7 @@ def test_forbidden_pairs_are_no_states() -> None:
         ({"order": 3}, "order is 3, expected 0, 1 or 2"),
         ({"order": -1}, "order is -1"),
         ({"order": 2, "start_label": "z"}, "start label 'z' is not a label"),
-        ({"order": 2, "labels": ("a", START)}, "order 2 keeps the label '<s>'"),
+        ({"order": 2, "labels": ("a", START)}, "order 2 reserves the label '<s>'"),
         ({"order": 2, "allowed": lambda _a, _b: False}, "every label is forbidden"),
         ({"order": 2, "labels": tuple(map(str, range(200)))}, "8040000 arcs, more than 4000000"),
     ],

@@ -69,7 +69,7 @@ def columns_of(schema: pa.Schema, column: str | None, reads: Sequence[str]) -> t
     there = ", ".join(schema.names) or "none"
     if column is not None:
         if column not in schema.names:
-            raise DataError(f"no column {column!r}; there are {there}")
+            raise DataError(f"no column {column!r}; the columns are {there}")
         return (column,)
     for name in _NAMES:
         if name in schema.names:
@@ -80,7 +80,7 @@ def columns_of(schema: pa.Schema, column: str | None, reads: Sequence[str]) -> t
     if len(fits) == 1:
         return (fits[0],)
     shown = f", nor the columns {', '.join(reads)} that the tagger reads" if reads else ""
-    raise DataError(f"no column 'tokens' or 'text'{shown}; say column=, there are {there}")
+    raise DataError(f"no column 'tokens' or 'text'{shown}: set column= to one of {there}")
 
 
 # --- What is in them -----------------------------------------------------------------------------

@@ -371,7 +371,10 @@ class _Job:
         fields = fields_of(tagger, wanted, prefix, is_text=is_text)
         twice = [f.name for f in fields if f.name in schema.names]
         if twice:
-            raise OptionError(f"the table has a column {twice[0]!r} already: say prefix='tagged_'")
+            raise OptionError(
+                f"the table has a column {twice[0]!r} already: give another prefix, such as "
+                "prefix='tagged_'"
+            )
         whole = schema
         for one in fields:
             whole = whole.append(one)

@@ -424,7 +424,8 @@ def _gold_scores(
             why = row.illegal(row.masks(said_by_tapes(gold[number], row.tapes)), number)
             token, what = why.position, why.reason
         raise DataError(
-            f"{what}; convert labels of another scheme, else leave the sentence out",
+            f"{what}; if they are in another tagging scheme, convert them; otherwise leave the "
+            "sentence out",
             sentence=number,
             token=token,
         )

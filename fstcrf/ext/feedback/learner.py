@@ -117,7 +117,10 @@ class FeedbackLearner:
             The folder cannot be written.
         """
         if aim.control == "sentence":
-            raise OptionError("control 'sentence' is for sentences that come again: use 'mean'")
+            raise OptionError(
+                "control 'sentence' needs several rewards for the same sentence, which a "
+                "learner does not have: use 'mean'"
+            )
         if aim.control == "leave-one-out":
             raise OptionError(
                 "control 'leave-one-out' needs several rewards of a sentence before any is learnt "
@@ -308,7 +311,7 @@ class FeedbackLearner:
         model, aim, rule = self._model, self.settings.aim, self.settings.rule
         data = read_one(model.index, sentence, model.columns, model.reads)
         if not data.lengths[0]:
-            raise DataError("the sentence is empty: there is nothing to label")
+            raise DataError("the sentence is empty, expected at least one token")
         design = data.design(0, 1).node
         batch = self._batch(design)
         uniform = self._draws(number, len(design) * (1 + aim.pairs))

@@ -96,5 +96,5 @@ def written(tagger: CRF, name: str) -> bytes:
     """
     writers = {known.name: known.write for known in FORMATS if known.write is not None}
     if name not in writers:
-        raise OptionError(f"nothing writes {name!r}; what can be written: {', '.join(writers)}")
+        raise OptionError(f"cannot write the format {name!r}, expected one of {', '.join(writers)}")
     return writers[name](tagger)

@@ -359,7 +359,7 @@ async def _body(request: Request) -> bytes:
         raise _RefusedError(
             413, f"more than {MAX_BODY >> 20} MB: paste less text, or tag the file by fstcrf tag"
         )
-    raise _RefusedError(408, f"the question did not come within {PATIENCE:g} seconds")
+    raise _RefusedError(408, f"no complete request arrived within {PATIENCE:g} seconds")
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:

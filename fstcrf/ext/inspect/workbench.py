@@ -546,7 +546,8 @@ class Workbench:
                 raise OptionError(f"token {token + 1} of {tape}: no label is left")
             if len(kept) > 1 and len(kept) < len(labels) and any("|" in label for label in kept):
                 raise OptionError(
-                    f"{tape}: a label cannot be forbidden where labels contain '|'; force one"
+                    f"{tape}: labels cannot be forbidden if labels of the tape contain '|': "
+                    "force a label instead"
                 )
             found.append(None if len(kept) == len(labels) else "|".join(kept))
         return found

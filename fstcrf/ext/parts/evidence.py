@@ -33,7 +33,7 @@ from fstcrf.ext.parts.spool import Spool
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import Workers
 from fstcrf.lazy import made_once
-from fstcrf.machines.topology import Background, Topology
+from fstcrf.machines.topology import DefaultArcs, Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.evidence import DataCounts, TiedEvidence
 from fstcrf.training.executors.executor import Placement
@@ -58,7 +58,7 @@ from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.shards import (
     added,
     attribute_layout,
-    background_of,
+    default_arcs_of,
     digest,
     fits_known,
     start_sentences,
@@ -239,7 +239,7 @@ def part_hessian(
 ) -> Floats:
     """Return the sums of variances by the reference."""
     if part.problem is None:
-        raise OptionError("the fused sweep tells the curvature itself")
+        raise OptionError("this engine computes the curvature itself, expected one with a problem")
     return DiagonalHessian(part.problem, space, l2=l2, scale=scale).variances(u)
 
 
@@ -313,7 +313,7 @@ class SpreadEvidence:
             tokens=int(self._offsets[-1]),
             entries=sum(part.entries for part in self._facts),
             known=known,
-            listed=known and fits_known(self.space) and self._background(self.space) is not None,
+            listed=known and fits_known(self.space) and self._default_arcs(self.space) is not None,
             largest=max(part.largest for part in self._facts),
         )
 
@@ -358,7 +358,7 @@ class SpreadEvidence:
         if has_values:
             sums = _own(self._parts.fold(added, part_magnitudes, space))
         if self.counts.known and fits_known(space):
-            plan = SweepPlan(attribute_layout(space), self._background(space), has_values)
+            plan = SweepPlan(attribute_layout(space), self._default_arcs(space), has_values)
         self._parts = self._parts.then(part_engine, space, plan, self._part_threads)
         return SummedLikelihood(
             _Elsewhere(self._parts),
@@ -371,8 +371,8 @@ class SpreadEvidence:
             value_sums=sums,
         )
 
-    def _background(self, space: ParameterSpace) -> Background | None:
-        return background_of(space.topology, self._offsets, space)
+    def _default_arcs(self, space: ParameterSpace) -> DefaultArcs | None:
+        return default_arcs_of(space.topology, self._offsets, space)
 
 
 def _concatenated(problems: Sequence[Problem]) -> Problem:

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arguments import real_array
+from fstcrf.arguments import real_array, whole_number
+from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.ext.parts.texts import Gathered, gathered
 from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.reading import sized
 from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
 from fstcrf.taggers.model.source import check_template
 from fstcrf.text.corpus import Corpus
@@ -24,6 +26,10 @@ from fstcrf.training.executors.executor import Executor, LocalExecutor
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import LikelihoodSettings
 from fstcrf.training.loop import saved_variant
+from fstcrf.training.magnitudes import weight_unit
+from fstcrf.training.optimiser import Optimiser
+from fstcrf.training.preconditioning import Multiplied
+from fstcrf.training.settings import divided
 from fstcrf.training.shards import PART_TOKENS, start_step
 
 _TARGET = "%gold"
@@ -45,7 +51,7 @@ def train_spread(run: TrainingCall) -> Model:
     check_template(templates, target, run.reads)
     gold = run.held_out_labels()
     executor = run.executor or LocalExecutor()
-    weights = run.weights
+    weights, unit = _in_units(run)
     with _variant(executor, run):
         found = gathered(
             data,
@@ -54,7 +60,7 @@ def train_spread(run: TrainingCall) -> Model:
             executor,
             settings=settings,
             grammar=run.grammar,
-            weights=None if weights is None else real_array(weights, "weights", error=DataError),
+            weights=weights,
             class_weights=run.class_weights,
             folder=None if run.memory_limit is None else tempfile.gettempdir(),
             threads=run.threads,
@@ -65,7 +71,17 @@ def train_spread(run: TrainingCall) -> Model:
             warnings.warn(note, LabelWarning, stacklevel=4)
         check_held_out(gold, found.labels, settings)
         _check_limit(run, found, method)
-        return _fitted(run, found, method, gold)
+        return _fitted(run, found, method, gold, unit)
+
+
+def _in_units(run: TrainingCall) -> tuple[Floats | None, float]:
+    """Return sentence weights divided by a power of two, and that power: float32 holds them."""
+    if run.weights is None:
+        return None, 1.0
+    weights = real_array(run.weights, "weights", error=DataError)
+    largest_class = max(run.class_weights.values(), default=1.0) if run.class_weights else 1.0
+    unit = weight_unit(np.minimum(weights * max(1.0, largest_class), np.finfo(np.float64).max))
+    return weights / unit, unit
 
 
 def _checked(run: TrainingCall) -> LBFGSSettings:
@@ -87,10 +103,10 @@ def _checked(run: TrainingCall) -> LBFGSSettings:
             raise OptionError(f"{name} needs all of the text in memory, without {where}")
     if run.template is None:
         raise OptionError(f"with {where} training needs columns and a feature template")
-    if run.memory_limit is not None and run.memory_limit < LEAST:
+    if run.memory_limit is not None and whole_number(run.memory_limit, "memory_limit") < LEAST:
         raise OptionError(
-            f"a memory limit of {_size(run.memory_limit)}: the work on one part "
-            f"takes up to {_size(LEAST)}, beside index and weights"
+            f"a memory limit of {_size(run.memory_limit)} is too low: one part needs up "
+            f"to {_size(LEAST)}, in addition to index and weights"
         )
     return method
 
@@ -115,9 +131,9 @@ def _check_limit(run: TrainingCall, found: Gathered, method: LBFGSSettings) -> N
         needed = max(needed, _ENTRY_BYTES * each * start)
     if needed > run.memory_limit:
         raise OptionError(
-            f"a memory limit of {_size(run.memory_limit)}: the work on a part, or the epochs "
-            f"that training starts with (stochastic_epochs), takes about {_size(needed)} "
-            "beside index and weights"
+            f"a memory limit of {_size(run.memory_limit)} is too low: one part, or the "
+            f"first epochs (stochastic_epochs), need about {_size(needed)} in addition "
+            "to index and weights"
         )
 
 
@@ -129,7 +145,7 @@ def _data(run: TrainingCall) -> tuple[CorpusFiles | Corpus, str]:
             raise OptionError("the labels of files are a column: name it by target=")
         return data, target
     if not isinstance(data, Corpus):
-        first = next((sentence for sentence in data if len(sentence)), None)
+        first = next((sentence for sentence in data if sized(sentence, "a sentence")), None)
         if first is not None and is_literal(first):
             raise OptionError("attribute lists are trained on in memory, without an executor")
         data = Corpus.from_sentences(data)
@@ -161,7 +177,11 @@ def _variant(executor: Executor, run: TrainingCall) -> Iterator[None]:
 
 
 def _fitted(
-    run: TrainingCall, found: Gathered, method: LBFGSSettings, gold: list[list[str]] | None
+    run: TrainingCall,
+    found: Gathered,
+    method: LBFGSSettings,
+    gold: list[list[str]] | None,
+    unit: float,
 ) -> Model:
     """Train on what was gathered."""
     evidence, space = found.evidence, found.space
@@ -176,8 +196,14 @@ def _fitted(
         parts=[part.digest for part in found.facts],
         gold=gold,
     )
-    fitting, seed = Fitting(run, ready), run.settings.seed
+    options: dict[str, int] = {"seed": run.settings.seed, "threads": run.threads}
+
+    def course() -> Optimiser:
+        if unit == 1.0:
+            return method.course(evidence, theta, **options)
+        return Multiplied(divided(method, unit).course(evidence, theta, **options), unit)
+
     try:
-        return fitting.model(lambda: method.course(evidence, theta, seed=seed, threads=run.threads))
+        return Fitting(run, ready).model(course)
     finally:
         evidence.close()

@@ -176,7 +176,7 @@ def _arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
     """Return tasks, each after those that it reads; otherwise in the order given."""
     tasks = _each_a_task(tasks)
     if not tasks:
-        raise OptionError("a pipeline of nothing: expected tasks, or taggers")
+        raise OptionError("the pipeline is empty, expected tasks or taggers")
     by_name = {name_of(task): task for task in tasks}
     if len(by_name) < len(tasks):
         names = [name_of(task) for task in tasks]

@@ -80,7 +80,7 @@ class Folder:
         try:
             return msgspec.json.decode(file.read_bytes(), type=Manifest)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ModelFileError(f"{file}: not what a pipeline writes: {error}") from None
+            raise ModelFileError(f"{file}: not a file of a pipeline: {error}") from None
 
     def check_writable(self, names: Iterable[str]) -> None:
         """Find out before tasks are trained whether all that they leave could be written."""
@@ -527,8 +527,8 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
         if not manifest.finished:
             done = ", ".join(manifest.tasks) or "none of its tasks"
             raise ModelFileError(
-                f"{place}: no finished pipeline; {done} trained so far: train it to its end, the "
-                "same command goes on"
+                f"{place}: the pipeline is not finished, only {done} trained so far: run "
+                "the training command again to continue"
             )
         decode, place = manifest.decode, place / COMPOSITION
     model = load(place)

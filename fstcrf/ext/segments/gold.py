@@ -101,7 +101,7 @@ def present_segments(
     )
     if on_missing == "error":
         raise DataError(
-            f"{what}: allow tails, a larger longest=, or say on_missing='nearest' or 'skip'",
+            f"{what}: allow tails, give a larger longest=, or set on_missing='nearest' or 'skip'",
             sentence=own,
             token=int(gold.start[k] - corpus.offsets[own]),
         )

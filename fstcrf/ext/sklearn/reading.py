@@ -66,7 +66,9 @@ class Read:
             missing = next((t for t, label in enumerate(row) if _is_missing(label)), None)
             if missing is not None:
                 raise DataError(
-                    "no label, or NaN; '_' is one that is not known", sentence=number, token=missing
+                    "the label is missing or NaN: use '_' for an unknown label",
+                    sentence=number,
+                    token=missing,
                 )
         return [row.tolist() if hasattr(row, "tolist") else list(row) for row in rows]
 
@@ -141,8 +143,9 @@ def _runs(keys: list[Any], name: Any) -> Longs:
     for (key, _), row in zip(runs, offsets.tolist(), strict=False):
         if key in seen:
             raise DataError(
-                f"row {row}: sentence {key!r} of column {name!r} comes back; its rows must stand "
-                "together: sort by that column"
+                f"row {row}: sentence {key!r} of column {name!r} is interrupted by other "
+                "sentences: sort by that column, so that the rows of a sentence are "
+                "adjacent"
             )
         seen.add(key)
     return offsets.astype(np.int64)
@@ -177,7 +180,9 @@ def read_table(columns: dict[Any, list[Any]], sentence: str | int | None, *, tex
     if sentence is not None:
         if sentence not in columns:
             shown = ", ".join(map(repr, columns))
-            raise DataError(f"no column {sentence!r} to tell sentences by; there are {shown}")
+            raise DataError(
+                f"no column {sentence!r} to separate sentences by; the columns are {shown}"
+            )
         offsets = _runs(columns.pop(sentence), sentence)
     if texts:
         named = {str(name): list(map(str, values)) for name, values in columns.items()}

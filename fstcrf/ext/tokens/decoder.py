@@ -183,8 +183,9 @@ class TokenDecoder:
         self._steps = steps(self.labels, table, self.biases, self.temperature)
         if without := spanless_types([label for label in self.labels if label != OUTSIDE], table):
             warnings.warn(
-                f"no span of {listed(without)} is ever found: under {table.name} the labels of the "
-                "type can begin and end none; are all types written in one scheme?",
+                f"no span of {listed(without)} can ever be found: in {table.name}, this "
+                "type lacks a label that begins or ends a span; check that all types use "
+                "the same scheme",
                 LabelWarning,
                 stacklevel=2,
             )

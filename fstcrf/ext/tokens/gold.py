@@ -30,7 +30,8 @@ def gold_sets(gold: Sequence[GoldText]) -> list[set[Key]]:
             found.append({(int(a), int(b), str(kind)) for a, b, kind in one})
         except (TypeError, ValueError):
             raise DataError(
-                f"gold spans of document {k}: expected (first character, the one behind, type) each"
+                f"gold spans of document {k}: expected (start, end, type) each, with "
+                "character offsets and end exclusive"
             ) from None
     return found
 

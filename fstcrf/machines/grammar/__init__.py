@@ -1,6 +1,6 @@
-"""Grammars: what label sequences are legal, hard or weighted, over one tape or several.
+"""Grammars: the set of legal label sequences, hard or weighted, over one tape or several.
 
-The constraints that they are made of are in `fstcrf.constraints`.
+Their constraints are in `fstcrf.constraints`.
 """
 
 from typing import TYPE_CHECKING

@@ -314,9 +314,9 @@ def check_sums(machine: FstArrays, paths: Automaton, name: str, shown: Sequence[
             return
         what = f"{sequence_shown([shown[k] for k in witness])} has several"
     raise GrammarError(
-        f"{name} is of the log semiring, which sums over all paths of a labelling, and {what}; a "
-        "grammar scores a labelling by one path: sum beforehand, "
-        "pynini.determinize(pynini.rmepsilon(fst)), or let the best path count, "
+        f"{name} has the log semiring, which sums over all paths of a labelling, "
+        f"and {what}; a grammar scores a labelling by one path: sum the paths first "
+        "with pynini.determinize(pynini.rmepsilon(fst)), or use the best path with "
         'pynini.arcmap(fst, map_type="to_standard")'
     )
 
@@ -424,7 +424,7 @@ def constraint_from_machine(
     called = name or (Path(fst).name if isinstance(fst, str | Path) else "fst")
     machine = connect(_machine_of(fst))
     if not machine.is_acceptor:
-        raise GrammarError(f"{called} writes something else than it reads; expected an acceptor")
+        raise GrammarError(f"{called} writes other symbols than it reads; expected an acceptor")
     largest = int(machine.ilabel.max(initial=0))
     table = machine.isymbols or tuple(map(str, range(largest + 1)))
     check_sums(machine, automaton(machine, largest), called, table[1:])
@@ -454,8 +454,8 @@ def _bound(
             deterministic = determinise(automaton(numbered, len(labels)))
         except TooLargeError as error:
             raise GrammarError(
-                f"as a deterministic machine: {error}; compose it as it is: lattice @ "
-                "Transducer.from_fst(fst, tape=None)"
+                f"cannot make the machine deterministic: {error}; compose it without that: "
+                "lattice @ Transducer.from_fst(fst, tape=None)"
             ) from None
     target, score, final = deterministic
     return (minimise(trim(Acceptor((chosen,), (labels,), target, score, final, name))),)

@@ -1,4 +1,4 @@
-"""The constraints that ``.grm`` files know by name: what each takes, and what makes it of that."""
+"""The built-in constraints of ``.grm`` files: kinds of their arguments, and factories."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXAMPLES: dict[_Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A built-in constraint: what it takes, and what makes it of that, `options` among it."""
+    """A built-in constraint: kinds of its arguments, its factory, and its options."""
 
     make: Callable[..., Constraint]
     kinds: tuple[_Kind, ...]
@@ -44,10 +44,8 @@ def _scheme(name: str) -> _Form:
     return _Form(partial(constraint.tagging_scheme, name), (), ("tape", "weight"))
 
 
-def _machine(file: str, *, options: RuleOptions, folder: Path) -> Constraint:
-    path = folder / file
-    if "\0" in file:
-        raise GrammarError(f"{file!r} has a null character, so no file is called so")
+def _machine(file: str, *, options: RuleOptions, allowed: Callable[[str], Path]) -> Constraint:
+    path = allowed(file)
     try:
         check_regular(path)
         return constraint_from_machine(path, options.tape)
@@ -58,14 +56,17 @@ def _machine(file: str, *, options: RuleOptions, folder: Path) -> Constraint:
 
 
 def _matches(pattern: Regular, *, options: RuleOptions, tapes: tuple[str, ...]) -> Constraint:
-    """Return what scores each token at which a match of a pattern ends."""
+    """Return the constraint that scores each token at which a match of a pattern ends."""
     weight = options.weight
     if weight is None:
-        raise GrammarError("each needs a cost: each[x, <1.5>], or <?> where it is to be learned")
+        raise GrammarError("each needs a cost: each[x, <1.5>], or each[x, <?>] to learn it")
     if has_scores(pattern):
-        raise GrammarError("the pattern of each has weights; its cost is that of each match")
+        raise GrammarError(
+            "the pattern of each has weights, expected one without: the cost in "
+            "each[x, <cost>] counts once per match"
+        )
     if writes(pattern):
-        raise GrammarError("the pattern of each is a relation: say input[x] or output[x]")
+        raise GrammarError("the pattern of each is a relation: use input[x] or output[x]")
     return Constraint("each[…]", partial(_each, pattern, weight, tapes))
 
 
@@ -82,10 +83,12 @@ def _each(
     anywhere: Regular = syntax.Concatenation((around, pattern), place)
     parts = [part for part in leaves(pattern) if isinstance(part, Constrained)]
     if any(acceptor.weighted for part in parts for acceptor in binding.part(part)):
-        raise GrammarError("the pattern of each holds a soft constraint")
+        raise GrammarError("the pattern of each contains a soft constraint, expected a hard one")
     (matching,) = binding.acceptors(anywhere, "each")
     if matching.final[0] > -np.inf:
-        raise GrammarError("the pattern of each matches the empty sequence, so everywhere")
+        raise GrammarError(
+            "the pattern of each matches the empty sequence, so it would match everywhere"
+        )
     if is_empty(matching):
         raise GrammarError(f"the pattern of each matches nothing{binding.nothing(pattern)}")
     ends = (matching.final > -np.inf)[matching.target] & (matching.target >= 0)
@@ -118,21 +121,28 @@ BUILT_IN: dict[str, _Form] = {
 
 
 def constrained(
-    name: str, values: list[Any], options: dict[str, Any], tapes: tuple[str, ...], folder: Path
+    name: str,
+    values: list[Any],
+    options: dict[str, Any],
+    tapes: tuple[str, ...],
+    allowed: Callable[[str], Path],
 ) -> Constraint:
-    """Return a built-in constraint with its arguments."""
+    """Return a built-in constraint with its arguments.
+
+    `allowed` returns the path of a file, or raises a GrammarError.
+    """
     form = BUILT_IN[name]
     fits = len(values) == len(form.kinds) or (name == "contiguous" and not values)
     if not fits or not all(map(_fits, values, form.kinds)):
         shown = f"[{', '.join(_EXAMPLES[kind] for kind in form.kinds)}]" if form.kinds else ""
-        raise GrammarError(f"the arguments of {name} do not fit; an example: {name}{shown}")
+        raise GrammarError(f"wrong arguments for {name}, expected for example {name}{shown}")
     unknown = next((option for option in options if option not in form.options), None)
     if unknown is not None:
         raise GrammarError(f"{name} has no option {unknown!r}, only {', '.join(form.options)}")
     settings = {"tape": tapes[0] if len(tapes) == 1 else None, **options}
     if settings.get("scheme") == "none":
         settings["scheme"] = None
-    more: dict[str, Any] = {"folder": folder} if "file" in form.kinds else {}
+    more: dict[str, Any] = {"allowed": allowed} if "file" in form.kinds else {}
     if "pattern" in form.kinds:
         more = {"tapes": tapes}
     return form.make(*values, options=RuleOptions(**settings), **more)

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import one_of
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.lazy import optional
@@ -175,7 +176,9 @@ class _Reader:
     def _table(self) -> tuple[str, ...]:
         """Symbols of a table; ids that it does not have get an empty one."""
         if self.numbers("i", "a symbol table") != (_TABLE_MAGIC,):
-            raise DataError("OpenFst bytes: a symbol table is announced but not there")
+            raise DataError(
+                "OpenFst bytes: the header announces a symbol table, but the table is missing"
+            )
         self.text("the name of a symbol table")
         _, size = self.numbers("qq", "a symbol table")
         symbols: dict[int, str] = {}
@@ -211,8 +214,7 @@ _WORD = np.dtype("<i4")
 
 def _arc_kind(arc_type: str) -> np.dtype[np.floating]:
     """Return the dtype of a weight."""
-    if arc_type not in _WEIGHT:
-        raise OptionError(f"arc type is {arc_type!r}, expected one of {', '.join(_WEIGHT)}")
+    one_of("arc type", arc_type, ArcType)
     return _WEIGHT[arc_type]
 
 
@@ -349,7 +351,9 @@ def from_bytes(data: bytes) -> FstArrays:
         raise DataError(f"OpenFst bytes: start is state {header.start} of {states}")
     targets = arcs["target"]
     if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < states:
-        raise DataError(f"OpenFst bytes: an arc leads to a state that is none of the {states}")
+        raise DataError(
+            f"OpenFst bytes: an arc leads to an unknown state, expected 0 to {states - 1}"
+        )
     labels = [np.ascontiguousarray(arcs[name], dtype=np.int32) for name in ("ilabel", "olabel")]
     for label, table in zip(labels, (isymbols, osymbols), strict=True):
         if len(label) and (
@@ -375,7 +379,10 @@ def _scores(costs: NDArray[np.floating], what: str) -> Floats:
         scores: Floats = 0.0 - costs.astype(np.float64)
     if not (scores < np.inf).all():
         place = int(np.flatnonzero(~(scores < np.inf))[0])
-        raise DataError(f"OpenFst bytes: {what} {place} weighs {costs[place]}, expected a cost")
+        raise DataError(
+            f"OpenFst bytes: {what} {place} has the weight {costs[place]}, expected a "
+            "finite cost or infinity"
+        )
     return scores
 
 
@@ -398,7 +405,7 @@ def _read_const(reader: _Reader, header: _Header, weight: np.dtype[np.floating])
     rows = Ragged.from_lengths(states["arcs"])
     degree, first = rows.lengths, rows.offsets[:-1]
     if rows.total != len(arcs) or (states["first"][degree > 0] != first[degree > 0]).any():
-        raise DataError("OpenFst bytes: the arcs of the states are not one after the other")
+        raise DataError("OpenFst bytes: the arcs are not stored state after state")
     return states["final"], degree, arcs
 
 
@@ -450,7 +457,7 @@ def pynini_module() -> ModuleType:
     return optional(  # 700 MB that few need
         "pynini",
         "pynini is needed for this and not installed: `pip install pynini` has wheels for "
-        "Linux on x86-64 only; elsewhere: `conda install -c conda-forge pynini`",
+        "Linux on x86-64; elsewhere use `conda install -c conda-forge pynini`",
     )
 
 
@@ -495,5 +502,5 @@ def from_fst(fst: Any) -> FstArrays:
     if not isinstance(fst, pywrapfst.Fst):
         raise OptionError(f"expected a pynini.Fst, not {type(fst).__name__}")
     if fst.properties(pywrapfst.ERROR, test=False):
-        raise DataError("the Fst is in a state of error: what made it has failed")
+        raise DataError("the Fst has its error flag set: the operation that built it failed")
     return from_bytes(pywrapfst.convert(fst, "const").write_to_string())

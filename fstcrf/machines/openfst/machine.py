@@ -230,7 +230,7 @@ def sausage_machine(
         (states,)
     }:
         shapes = [list(array.shape) for array in (node, arcs, initial, final)]
-        raise ShapeError(f"node, arcs, initial and final are {shapes}: they do not fit together")
+        raise ShapeError(f"node, arcs, initial and final are {shapes}: the shapes do not match")
     if not tokens:
         nothing = np.empty(0, dtype=np.int32)
         empty = (nothing, nothing, nothing, nothing, np.empty(0), np.zeros(1))
@@ -258,7 +258,7 @@ def sausage_machine(
 
 def _ends(states: int, source: Ints | None, target: Ints | None) -> tuple[Ints, Ints]:
     if (source is None) != (target is None):
-        raise ShapeError("source and target go together: one of them is missing")
+        raise ShapeError("source and target must be given together, one of them is missing")
     if source is not None and target is not None:
         return source, target
     every = np.arange(states, dtype=np.int32)

@@ -36,7 +36,9 @@ def att_text(machine: FstArrays, *, numeric: bool = False, acceptor: bool = Fals
         `acceptor`, but an arc writes something else than it reads.
     """
     if acceptor and not machine.is_acceptor:
-        raise DataError("the machine is no acceptor: an arc writes something else than it reads")
+        raise DataError(
+            "the machine is not an acceptor: an arc writes another symbol than it reads"
+        )
     sides = [(machine.ilabel, machine.isymbols), (machine.olabel, machine.osymbols)]
     columns = [
         _names(label, None if numeric else table) for label, table in sides[: 1 if acceptor else 2]
@@ -146,6 +148,8 @@ def from_names(
     numeric: bool,
 ) -> FstArrays:
     """Read a machine whose symbols have names; see `Transducer.from_text`."""
+    if not isinstance(epsilon, str | None):
+        raise OptionError(f"epsilon is {epsilon!r}, expected a str, or None")
     if numeric and None in symbols_:
         raise OptionError("numeric=True needs input_symbols= and output_symbols=")
     isymbols, osymbols = (None if one is None else symbols(one) for one in symbols_)
@@ -193,7 +197,7 @@ _LONGEST = 1000
 
 def _state(field: str, line: int) -> int:
     if not field.isascii() or not field.isdigit() or len(field) > _LONGEST:
-        raise DataError(f"{field[:40]!r} is no state, expected a number from 0", line=line)
+        raise DataError(f"{field[:40]!r} is not a state, expected a whole number from 0", line=line)
     return int(field)
 
 
@@ -201,7 +205,7 @@ def _score(costs: list[str], line: int) -> float:
     try:
         cost = float(costs[0]) if costs else 0.0
     except ValueError:
-        raise DataError(f"{costs[0]!r} is no cost, expected a number", line=line) from None
+        raise DataError(f"{costs[0]!r} is not a cost, expected a number", line=line) from None
     if math.isnan(cost) or cost == -np.inf:
         raise DataError(f"cost {costs[0]}, expected a number or Infinity", line=line)
     return 0.0 - cost
@@ -219,7 +223,7 @@ def _ids(labels: list[str], table: Sequence[str] | None) -> _Side:
     limit, what = (2**31, "2^31") if table is None else (len(table), str(len(table)))
     for label in labels:
         if not _is_number(label):
-            raise DataError(f"label {label[:40]!r} is no number")
+            raise DataError(f"label {label[:40]!r} is not a whole number")
         if len(label) > _LONGEST or int(label) >= limit:
             raise DataError(f"label {label[:40]} is too large, expected a number below {what}")
     return [int(label) for label in labels], None if table is None else tuple(table)
@@ -231,7 +235,9 @@ def _numbered(labels: list[str], table: Sequence[str] | None) -> _Side:
     try:
         return [ids[label] for label in labels], names
     except KeyError as error:
-        raise LabelError(f"label {error.args[0]!r} is none of the {len(names)} symbols") from None
+        raise LabelError(
+            f"label {error.args[0]!r} is not in the symbol table of {len(names)} symbols"
+        ) from None
 
 
 def _assembled(

@@ -1,4 +1,4 @@
-"""A topology as a position-independent transducer: classes of arcs in, labels out."""
+"""A topology as a position-independent transducer from classes of arcs to labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fstcrf.machines.topology.topology import Topology, given_potentials
 
 if TYPE_CHECKING:
     from fstcrf.machines import openfst
-else:  # few ask for it
+else:  # rarely needed
     openfst = LazyModule("fstcrf.machines.openfst")
 
 
@@ -29,14 +29,14 @@ def topology_machine(
     ----------
     topology : Topology
     arc_slots : float64 [arc slots], optional
-        Potential of each arc slot; zero when absent, as the others.
+        Potential of each arc slot; zero if absent, like the others.
     initial, final : float64 [S], optional
         Potentials of beginning and ending in a state.
 
     Returns
     -------
     fstcrf.machines.openfst.FstArrays
-        Without what lies on no path. Input symbol k + 1 is class k of `arc_classes`.
+        Restricted to states and arcs on paths. Input symbol k + 1 is class k of `arc_classes`.
 
     Raises
     ------
@@ -72,14 +72,14 @@ def topology_machine(
 
 
 def arc_classes(topology: Topology) -> tuple[Ints, Ints]:
-    """Return the slots that each arc class sums.
+    """Return the slots whose potentials each arc class sums.
 
     Returns
     -------
     node : int32 [C, K]
         Node slots.
     arc : int32 [C]
-        Arc slot, −1: none.
+        Arc slot, −1: no slot.
     """
     classes, _, _ = _classes(topology)
     return classes[:, :-1].astype(np.int32), classes[:, -1].astype(np.int32)
@@ -91,7 +91,7 @@ def _classes(topology: Topology) -> tuple[Ints, Ints, Ints]:
     none = np.full((len(nodes), 1), -1, dtype=np.int32)
     begins = np.hstack([nodes, none])
     arcs = np.hstack([nodes[topology.target], topology.arc_slot[:, None]])
-    # Beginnings come first, in the order of the states; only those that there are.
+    # Beginnings precede arcs, in the order of the states; only existing ones.
     used = np.vstack([begins[topology.initial], arcs])
     classes, where, number = np.unique(used, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(where)
@@ -105,7 +105,7 @@ def _classes(topology: Topology) -> tuple[Ints, Ints, Ints]:
 
 
 def _names(topology: Topology, classes: Ints) -> list[str]:
-    """One readable name for each class, without white space, so that texts can hold it."""
+    """One readable name for each class, without white space, as text formats require."""
     node = [_solid(name) for name in topology.node_slot_names]
     arc = [_solid(name.replace(" → ", "→")) for name in topology.arc_slot_names]
     names: list[str] = []

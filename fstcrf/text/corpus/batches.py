@@ -21,22 +21,21 @@ from fstcrf.text.lines import text_chunks
 BLOCK_LINES = 1 << 16
 """Large enough that numpy's fixed costs vanish, small enough that a block fits in cache."""
 
-# Everything up to and with the last line that holds nothing but blanks.
+# The data up to and including the last blank line; a blank line may contain blanks and tabs.
 _LAST_BLANK = re.compile(rb".*\n[ \t]*\n", re.DOTALL)
 
 
 class TextBlock(NamedTuple):
     """Bytes of whole sentences."""
 
-    data: bytes  # lines that end in \n alone; no byte order mark
-    first_line: int  # its number in the file, from 1
+    data: bytes  # lines end in \n only; no byte order mark
+    first_line: int  # number of the first line in the file, from 1
 
 
 def blocks(file: BinaryIO, lines: int, path: str = "<input>") -> Iterator[TextBlock]:
     """Cut a file at blank lines into blocks of about `lines` lines.
 
-    A block is longer where the next blank line is further away. A line longer than any text has is
-    a DataError.
+    A block is longer if the next blank line is further away. An extremely long line is a DataError.
     """
     pieces: list[bytes] = []
     held, wanted, first_line = 0, lines, 1
@@ -48,8 +47,8 @@ def blocks(file: BinaryIO, lines: int, path: str = "<input>") -> Iterator[TextBl
         data = b"".join(pieces)
         cut = _last_boundary(data)
         if cut in {0, len(data)}:
-            # More blank lines may follow; or one endless sentence: then look again when twice
-            # as much is there, to stay linear.
+            # More blank lines may follow; or this is one endless sentence: then the next look
+            # waits for twice the data, which keeps the time linear.
             wanted = held if cut else 2 * held
             pieces = [data]
             continue
@@ -72,45 +71,45 @@ def _last_boundary(data: bytes) -> int:
 
 
 class Scan(NamedTuple):
-    """What a block holds: N tokens in S sentences, H lines that open documents."""
+    """The contents of a block: N tokens in S sentences, H lines that open documents."""
 
-    ids: list[Ints]  # [N], numbers of the strings of each column
-    lines: Longs  # [N], of each token in the file, from 1
+    ids: list[Ints]  # [N], string ids of each column
+    lines: Longs  # [N], line of each token in the file, from 1
     starts: Longs  # [S], first token of each sentence
     header_lines: Longs  # [H]
-    headers: list[str]  # what these lines say
-    blank_lines: Ints | None = None  # [S], that follow each sentence
+    headers: list[str]  # texts of these lines
+    blank_lines: Ints | None = None  # [S], blank lines after each sentence
     chars: Ints | None = None  # [N, 2], start and end of each token in its document
 
 
 class BlockReader(ABC):
-    """A format of text files: what it makes of one block after the other."""
+    """A format of text files, which reads one block after the other."""
 
     def __init__(self, source: Source) -> None:
         self.path = source_name(source)  # for messages
 
     @abstractmethod
     def forget(self) -> None:
-        """Begin to number strings anew."""
+        """Discard all string ids, so that numbering begins at 0 again."""
 
     @abstractmethod
     def scan(self, block: TextBlock) -> Scan:
-        """Read the next block; new strings are added to those of their columns."""
+        """Read the next block; new strings are added to the strings of their columns."""
 
     @abstractmethod
     def strings(self) -> Mapping[str, tuple[str, ...]]:
         """Return the distinct strings of each column in the order of their numbers."""
 
     def finished(self, corpus: Corpus) -> Corpus:
-        """Return a corpus with what is made of its columns."""
+        """Return a corpus with its derived columns."""
         return corpus
 
 
 class DocumentCounter:
-    """Numbers a file's documents block by block; sentences before the first header are one, too."""
+    """Numbers a file's documents block by block; sentences before the first header are one."""
 
     def __init__(self) -> None:
-        self._next: int | None = None  # number of the next document; None before any line
+        self._next: int | None = None  # number of the next document; `None` before the first line
         self._first = 0
         self._headers: list[str] = []
 
@@ -129,7 +128,7 @@ class DocumentCounter:
         return (before + np.searchsorted(header_lines, sentence_lines)).astype(np.int32)
 
     def take(self) -> tuple[int, tuple[str, ...]]:
-        """Return the first document and the headers from there; forget all but the last one."""
+        """Return the first document and the headers from there; keep only the last one."""
         first, headers = self._first, tuple(self._headers) or ("",)
         self._first += max(len(self._headers) - 1, 0)
         del self._headers[:-1]
@@ -137,7 +136,7 @@ class DocumentCounter:
 
 
 def read_whole(source: Source, reader: BlockReader, *, allow_empty: bool) -> Corpus:
-    """Read a file at once; DataError where it holds no sentences, unless that is allowed."""
+    """Read a whole file; raise DataError if it has no sentences, unless `allow_empty` is set."""
     reader.forget()
     with open_binary(source) as file:
         scans = [reader.scan(block) for block in blocks(file, BLOCK_LINES, reader.path)]
@@ -149,7 +148,7 @@ def read_whole(source: Source, reader: BlockReader, *, allow_empty: bool) -> Cor
 
 
 def read_batches(source: Source, reader: BlockReader, batch_tokens: int) -> Iterator[Corpus]:
-    """Read a file some sentences at a time: at most so many tokens, or one longer sentence."""
+    """Read a file in batches of at most `batch_tokens` tokens, or of one longer sentence."""
     if batch_tokens < 1:
         raise OptionError(f"batch_tokens={batch_tokens}, expected at least 1")
     return _batches(source, reader, batch_tokens)
@@ -169,10 +168,10 @@ def _batches(source: Source, reader: BlockReader, batch_tokens: int) -> Iterator
 def _corpus(
     scans: Sequence[Scan], numbers: Sequence[Ints], documents: DocumentCounter, reader: BlockReader
 ) -> Corpus:
-    """Return successive blocks as one corpus; `numbers` [S] are the documents of each."""
+    """Join consecutive blocks to one corpus; `numbers` [S] are the documents of each."""
     n_tokens = Ragged.from_lengths(len(scan.lines) for scan in scans).offsets
     starts = [scan.starts + n for scan, n in zip(scans, n_tokens.tolist(), strict=False)]
-    full = [scan for scan in scans if len(scan.lines)]  # others may not know the columns
+    full = [scan for scan in scans if len(scan.lines)]  # other blocks may not know the columns
     none = np.zeros(0, dtype=np.int32)
     first, headers = documents.take()
     return reader.finished(
@@ -204,7 +203,7 @@ def batches(corpus: Corpus, batch_tokens: int) -> Iterator[Corpus]:
         stop = None if last is None else last + 1 - corpus.first_document
         headers = corpus.document_headers[first - corpus.first_document : stop]
         yield corpus[start:end].changed(document_headers=headers, first_document=first)
-        # A document that goes on is known to both batches; empty ones go with the next.
+        # A document that spans two batches is in both; empty documents are in the later batch.
         if last is not None:
             first = last if int(corpus.documents[end]) == last else last + 1
 
@@ -215,7 +214,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 def whole_documents(batches: Iterable[Corpus]) -> Iterator[Corpus]:
-    """Yield the sentences of a file's stream in batches that end where a document does.
+    """Yield the sentences of a stream in batches that end with a document.
 
     Memory is bounded by the longest document and the longest batch.
     """
@@ -236,7 +235,7 @@ def whole_documents(batches: Iterable[Corpus]) -> Iterator[Corpus]:
 
 
 def _part(batch: Corpus, first: int, end: int) -> Corpus:
-    """Return successive sentences of whole documents, and headers of empty ones behind them."""
+    """Return consecutive sentences of whole documents, with headers of empty ones after them."""
     start = batch.first_document if first == 0 else int(batch.documents[first])
     stop = None if end == len(batch) else int(batch.documents[end]) - batch.first_document
     headers = batch.document_headers[start - batch.first_document : stop]
@@ -244,7 +243,7 @@ def _part(batch: Corpus, first: int, end: int) -> Corpus:
 
 
 def _continued(batches: Sequence[Corpus]) -> Corpus:
-    """Return successive batches as one; a document that goes on in the next is one document."""
+    """Join consecutive batches; a document that spans several batches becomes one document."""
     if len(batches) == 1:
         return batches[0]
     headers: dict[int, str] = {}

@@ -1,7 +1,7 @@
-"""Files of one text, read piece by piece: what processes on several machines share.
+"""The files of a text, read in pieces: the unit of work of distributed training.
 
-A piece is a run of whole sentences that can be read by itself: a range of bytes of a text, a batch
-of a compressed file, a row group of a Parquet file.
+A piece is a run of whole sentences that can be read without the rest: a range of bytes of a text, a
+batch of a compressed file, or a row group of a Parquet file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fstcrf.text.lines import CHUNK_BYTES, LINE_BYTES, too_long, unix_lines
 Kind: TypeAlias = Literal["columns", "conllu", "parquet"]
 
 PIECE_BYTES = 1 << 22
-"""Of a text that is not compressed."""
+"""Bytes of a piece of an uncompressed text."""
 
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))[ \t]*(?:\r\n?|\n)")
 _BATCH_TOKENS = 1 << 17  # of a compressed file
@@ -41,7 +41,7 @@ _ADVICE = "Parquet files need pyarrow: pip install 'fstcrf[arrow]'"
 class Piece(NamedTuple):
     """Some sentences of a file.
 
-    unit : what first and end count: bytes, batches or row groups; "file" is all of it.
+    unit : unit of first and end: bytes, batches or row groups; "file" means the whole file.
     """
 
     path: str
@@ -52,19 +52,19 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """Files that are one text, one after the other.
+    """Files that form one text, in this order.
 
-    Processes that read them must find them under the same names. Training that is spread over
-    several, or kept within a limit of memory, takes these instead of a `Corpus`.
+    Processes that read them must find them under the same paths. Training on several machines, or
+    within a limit of memory, takes CorpusFiles in place of a `Corpus`.
 
     Parameters
     ----------
     paths : sequence of path
     columns : sequence of str, optional
-        Names of the columns of column files; of Parquet files those to read, lists of strings, a
-        row a sentence. All of them where absent.
+        Names of the columns of column files. For Parquet files: the columns to read, lists of
+        strings, one row a sentence. All of them if absent.
     kind : {"columns", "conllu", "parquet"}, optional
-        What the files are; found by their names where absent.
+        Format of the files; inferred from their names if absent.
     separator : str, optional
         As for `read_columns`.
     feature_columns : sequence of str
@@ -109,12 +109,12 @@ class CorpusFiles:
         Raises
         ------
         DataError
-            A file that is not what it must be; names file and line.
+            A file in a wrong format; names file and line.
         """
         return concatenated([self.read_piece(Piece(str(path), "file")) for path in self.paths])
 
     def pieces(self, path: str) -> list[Piece]:
-        """Return the pieces of a file, as far as they are known without reading it."""
+        """Return the pieces of a file that are known without reading it."""
         if self.kind == "parquet":
             with _parquet(path) as table:
                 return [Piece(path, "group", k, k + 1) for k in range(table.num_row_groups)]
@@ -127,7 +127,7 @@ class CorpusFiles:
         return [Piece(path, "bytes", a, b) for a, b in pairwise(cuts)]
 
     def read_pieces(self, piece: Piece) -> Iterator[tuple[Piece, Corpus]]:
-        """Read a piece; one that is a whole file comes in batches, each a piece."""
+        """Read a piece; a whole file is read in batches, each a piece."""
         if piece.unit != "file" or self.kind == "parquet":
             yield piece, self.read_piece(piece)
             return
@@ -135,12 +135,12 @@ class CorpusFiles:
             yield Piece(piece.path, "batch", number, number + 1), corpus
 
     def read_piece(self, piece: Piece) -> Corpus:
-        """Return the sentences of a piece, perhaps none.
+        """Return the sentences of a piece; there may be no sentence.
 
         Raises
         ------
         DataError
-            They are not what they must be; names the file, and the line where it is a text.
+            The piece has a wrong format; names the file, and for a text the line.
         """
         if self.kind == "parquet":
             return self._read_groups(piece)
@@ -169,7 +169,7 @@ class CorpusFiles:
                 source,
                 feature_columns=self.feature_columns,
                 allow_empty=allow_empty,
-                allow_absent=True,  # of a piece
+                allow_absent=True,  # from a piece
             )
         return read_columns(source, self.columns, separator=self.separator, allow_empty=allow_empty)
 
@@ -206,13 +206,13 @@ def _kind(path: str) -> Kind:
 
 
 class _Named(io.BytesIO):
-    """Bytes of a file, under its name."""
+    """Bytes of a file, with its name."""
 
     name: str
 
 
 def _boundary(file: Any, path: str, position: int) -> int:
-    """Return where the first sentence begins behind a position: after its next blank line."""
+    """Return the first sentence start after a position: the end of its next blank line."""
     if not position:
         return 0
     file.seek(position)
@@ -220,7 +220,7 @@ def _boundary(file: Any, path: str, position: int) -> int:
     while chunk := file.read(max(CHUNK_BYTES, len(held))):
         held += chunk
         found = _BLANK_LINE.search(held)
-        if found is not None and found.end() < len(held):  # else a line feed may follow
+        if found is not None and found.end() < len(held):  # otherwise a line feed may follow
             return position + found.end()
         line = found.start() if found else max(0, held.rfind(b"\n"), held.rfind(b"\r"))
         if len(held) - line > LINE_BYTES:
@@ -230,7 +230,7 @@ def _boundary(file: Any, path: str, position: int) -> int:
 
 
 class _Streams:
-    """Compressed files that are being read: their batches are mostly asked for in order."""
+    """Open compressed files, whose batches are usually requested in order."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[int, CorpusFiles, str], tuple[int, Iterator[Corpus]]] = {}
@@ -258,7 +258,7 @@ _STREAMS = _Streams()
 
 
 class _parquet:  # noqa: N801 (used like a function)
-    """Open a Parquet file; what is wrong with it is said with its name."""
+    """Opens a Parquet file; errors name the file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -279,10 +279,10 @@ class _parquet:  # noqa: N801 (used like a function)
 
 
 def parquet_error(error: BaseException, path: str) -> BaseException:
-    """Return what is said of a Parquet file that pyarrow cannot read; other errors as they are.
+    """Convert pyarrow's error for a bad Parquet file to a DataError; return other errors unchanged.
 
-    Of damaged files, pyarrow raises OSErrors without a number, and says of some names that they
-    are not UTF-8.
+    For damaged files, pyarrow raises OSErrors without a number, or reports that a name is not
+    UTF-8.
     """
     arrow = optional("pyarrow", _ADVICE)
     damaged = isinstance(error, OSError) and error.errno is None
@@ -294,7 +294,7 @@ def parquet_error(error: BaseException, path: str) -> BaseException:
 
 
 def _corpus(table: Any, names: Sequence[str], path: str) -> Corpus:
-    """Return rows with a list of strings in each column."""
+    """Return a corpus from rows with a list of strings in each column."""
     lengths, columns = None, {}
     for name in names:
         array = table.column(name).combine_chunks()

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from fstcrf.arguments import check_strings
+from fstcrf.arguments import check_strings, first_twice
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source, Target, open_target
 from fstcrf.kernel.strings import (
@@ -38,11 +38,11 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How the lines of a column file are to be read."""
+    """The format of a column file's lines."""
 
     columns: tuple[str, ...]
-    separator: str | None  # splits exactly; None: any run of spaces and tabs splits
-    docstart: str | None  # first field of the lines that open a document; None: none do
+    separator: str | None  # separates fields exactly; `None`: any run of spaces and tabs does
+    docstart: str | None  # first field of the lines that open a document; `None`: no line does
 
 
 def shortened(line: str) -> str:
@@ -59,9 +59,9 @@ class WidthError(DataError):
 
 
 class _ColumnReader(BlockReader):
-    """Reads the blocks of a column file; its first row decides how many columns there are.
+    """Reads the blocks of a column file; its first row determines the number of columns.
 
-    Without any names columns are numbered; by `min_columns` the last ones may be left out.
+    Without names, columns are numbered; with `min_columns`, the last ones are optional.
     """
 
     def __init__(self, source: Source, layout: _Layout, min_columns: int | None) -> None:
@@ -74,7 +74,7 @@ class _ColumnReader(BlockReader):
         self.forget()
 
     def forget(self) -> None:
-        """Begin to number strings anew."""
+        """Discard all string ids."""
         self._interned = [Strings() for _ in self._layout.columns]
 
     def strings(self) -> dict[str, tuple[str, ...]]:
@@ -99,7 +99,7 @@ class _ColumnReader(BlockReader):
         return Scan(read.ids, *places, headers, read.blank_lines)
 
     def _fit(self, block: TextBlock) -> None:
-        """Let the first row decide what is open."""
+        """Determine the columns from the first row."""
         if self._fitted:
             return
         try:
@@ -151,25 +151,25 @@ def read_columns(
     Parameters
     ----------
     path : path, "-" or binary file
-        UTF-8, perhaps gzipped; ``"-"`` is standard input. A byte order mark means
-        nothing; a line feed, CR LF or CR ends a line.
+        UTF-8, perhaps gzipped; ``"-"`` is standard input. A byte order mark is skipped; a line
+        feed, CR LF or CR ends a line.
     columns : sequence of str or None
-        Names of the columns, one for each field of a row. None: as many as the first row has,
+        Names of the columns, one for each field of a row. `None`: the columns of the first row,
         named ``"0"``, ``"1"``, and so on.
     min_columns : int, optional
-        The file may leave out its last columns down to so many; its first row decides.
+        The file may omit its last columns, down to this number; its first row decides.
     separator : str, optional
-        Splits rows exactly, so that fields may hold spaces (``"\t"``). When absent, any run of
-        spaces and tabs splits; no other character does.
+        Splits rows exactly, so that fields may hold spaces (``"\t"``). If absent, any run of spaces
+        and tabs separates fields; no other character does.
     docstart : str, optional
-        First field of the lines that open a document. None: no line does.
+        First field of the lines that open a document. `None`: no line does.
     allow_empty : bool
         Accept a file without sentences.
 
     Returns
     -------
     Corpus
-        With `lines` (for messages), and documents where the file opens any.
+        With `lines` (for messages), and with documents if the file opens any.
 
     Raises
     ------
@@ -199,13 +199,13 @@ def stream_columns(
     path, columns, min_columns, separator, docstart
         As in `read_columns`.
     batch_tokens : int
-        Most tokens of a batch; a longer sentence is a batch of its own.
+        Maximum number of tokens in a batch; a longer sentence becomes a batch.
 
     Yields
     ------
     Corpus
-        Whole sentences, in order. Documents are numbered through the whole file; a batch knows
-        the headers of its own documents. A file without sentences gives no batch.
+        Whole sentences, in order. Document numbers count through the whole file; a batch has the
+        headers of its documents. A file without sentences yields no batch.
 
     Raises
     ------
@@ -222,9 +222,8 @@ def _layout(columns: Sequence[str] | None, separator: str | None, docstart: str 
     if columns is not None and not columns:
         raise OptionError("columns names no column")
     columns = columns or ()
-    repeated = sorted({name for name in columns if list(columns).count(name) > 1})
-    if repeated:
-        raise OptionError(f"column {repeated[0]!r} is named twice in {tuple(columns)}")
+    if (twice := first_twice(columns)) is not None:
+        raise OptionError(f"column {twice!r} is named twice in {tuple(columns)}")
     if separator is not None and (not separator or "\n" in separator or "\r" in separator):
         raise OptionError(f"separator={separator!r}, expected at least one character of a line")
     return _Layout(tuple(columns), separator, docstart or None)
@@ -236,14 +235,14 @@ _BLANKS = " \t"
 
 
 class ColumnWriter:
-    r"""Writes corpora one after the other into one open file, as `stream_columns` gives them.
+    r"""Writes corpora one after the other into an open file, such as those of `stream_columns`.
 
     Parameters
     ----------
     file : binary or text file
-        Where to write to.
+        The file to write to.
     columns : sequence of str, optional
-        The columns to write, in this order; those of each corpus when absent.
+        The columns to write, in this order; all columns of each corpus if absent.
     separator : str
         Between the fields of a row.
     docstart : str
@@ -291,14 +290,15 @@ class ColumnWriter:
         self._write(self._trailing_headers(corpus))
 
     def _openings(self, corpus: Corpus) -> list[int]:
-        """Return the sentences before which something else is to be written."""
+        """Return the sentences before which headers or blank lines must be written."""
         documents = corpus.documents
         opening = (np.flatnonzero(np.diff(documents)) + 1).tolist()
         first = len(documents) > 0 and int(documents[0]) != self._document
         return [0, *opening] if first else opening
 
     def _headers(self, corpus: Corpus, document: int) -> list[str]:
-        # Also of the documents without sentences that stand between the last one and this one.
+        # Also returns headers of documents without sentences between the last written one and this
+        # one.
         before = self._document
         first = corpus.first_document if before is None else before + 1
         lines: list[str] = []
@@ -345,7 +345,7 @@ class ColumnWriter:
                 )
 
     def _check_lines(self, names: Sequence[str], columns: Sequence[Column]) -> None:
-        """Refuse rows that are read as other lines than those of tokens."""
+        """Refuse rows that would be read back as blank lines or document headers."""
         mark, between = self._docstart, self._separator if len(columns) > 1 else ""
         for value in columns[0].values:
             line = value + between
@@ -363,8 +363,8 @@ class ColumnWriter:
             blank &= np.asarray(empty)[column.ids]
         if blank.any():
             raise DataError(
-                f"token {int(blank.argmax()) + 1} has nothing but blanks in "
-                f"{', '.join(names)}: it would read back as a blank line"
+                f"token {int(blank.argmax()) + 1} has only blanks in {', '.join(names)}: it "
+                "would be read back as a blank line, the end of a sentence"
             )
 
     def _write(self, lines: Sequence[str]) -> None:
@@ -381,7 +381,7 @@ class ColumnWriter:
 
 
 class _Rows:
-    """The sentences of a corpus as bytes, some at a time."""
+    """The sentences of a corpus as bytes, in portions."""
 
     def __init__(self, corpus: Corpus, columns: Sequence[Column], separator: str) -> None:
         self._columns = [TextColumn(c.ids, *pack_strings(c.values)) for c in columns]
@@ -397,7 +397,8 @@ class _Rows:
         a, b = int(self._offsets[first]), int(self._offsets[last])
         breaks = np.zeros(b - a, dtype=np.int32)
         ends, blank = self._offsets[first + 1 : last + 1] - a - 1, self._blank[first:last]
-        np.add.at(breaks, ends[ends >= 0], blank[ends >= 0])  # empty sentences end where others do
+        # several empty sentences may end at one token
+        np.add.at(breaks, ends[ends >= 0], blank[ends >= 0])
         leading = b"\n" * int(blank[ends < 0].sum())
         if a == b:
             return leading
@@ -422,14 +423,14 @@ def write_columns(
     Parameters
     ----------
     corpus : Corpus
-        What to write.
+        Corpus to write.
     file : path, "-" or binary file
         A path appears only when it is complete, and is compressed when it ends in ``.gz``;
         ``"-"`` is standard output.
     columns : sequence of str, optional
-        The columns to write, in this order; all when absent.
+        The columns to write, in this order; all if absent.
     separator : str
-        Between the fields of a row; ``"\t"`` where fields hold spaces.
+        Separator of the fields of a row; use ``"\t"`` if fields contain spaces.
     docstart : str
         First field of the lines that open a document.
 

@@ -7,7 +7,7 @@
     1    We    we   PRON  PRP  Case=Nom|Number=Plur  2  nsubj  2:nsubj  _
     2-3  can't _    _     _    _                     _  _      _        SpaceAfter=No
 
-Rows ``n-m`` (multiword tokens) and ``n.m`` (empty nodes) are no tokens. The text of a document,
+Rows ``n-m`` (multiword tokens) and ``n.m`` (empty nodes) are not tokens. The text of a document,
 which character offsets count, is the text of its sentences with one line end after each.
 """
 
@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from fstcrf.arguments import closest, first_twice
 from fstcrf.arrays import Bytes, Longs, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source
@@ -41,7 +41,7 @@ _SHOWN = 20  # names of features, in messages
 _MOST = 18  # digits of a multiword token's ids
 _RANGE = re.compile(rf"([0-9]{{1,{_MOST}}})([-.])([0-9]{{1,{_MOST}}})")
 _LONG = re.compile(rb"[0-9]+[-.]")
-_USUAL = 9  # digits of ids that are looked at in all lines at once
+_USUAL = 9  # digits of ids that are checked in all lines at once
 _ID, _FORM, _MISC = 0, 1, 9
 _COMMENT, _LINE_END = ord("#"), ord("\n")
 _DIGITS = list(b"0123456789")
@@ -62,7 +62,7 @@ def read_conllu(
         UTF-8, perhaps gzipped; ``"-"`` is standard input.
     feature_columns : sequence of str
         Morphological features (``"Number"``), or else keys of the last column (``"ner"``), that
-        become columns; ``_`` where absent.
+        become columns; ``_`` if absent.
     allow_empty : bool
         Accept a file without sentences.
     allow_absent : bool
@@ -71,11 +71,11 @@ def read_conllu(
     Returns
     -------
     Corpus
-        The ten columns of `CONLLU`; ``upos+feats``, both joined by ``|`` where there are
-        features; the `feature_columns`. Documents by ``# newdoc``, their ids as headers.
-        Character offsets: found in ``# text``, or built from ``SpaceAfter=No`` where a sentence
-        has no such line; tokens of a multiword token share its span; -1 in a sentence whose
-        text does not hold its forms.
+        The ten columns of `CONLLU`; ``upos+feats``, the two joined by ``|`` if a token has
+        features; the `feature_columns`. Documents by ``# newdoc``, their ids as headers. Character
+        offsets: found in ``# text``, or built from ``SpaceAfter=No`` if a sentence has no such
+        line; tokens of a multiword token share its span; -1 in a sentence whose text does not
+        contain its forms.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def stream_conllu(
     path, feature_columns
         As in `read_conllu`; a feature column that no token has holds ``_``.
     batch_tokens : int
-        Most tokens of a batch; a longer sentence is a batch of its own.
+        Maximum number of tokens in a batch; a longer sentence becomes a batch.
 
     Yields
     ------
@@ -121,11 +121,11 @@ def stream_conllu(
 
 
 class _Others(NamedTuple):
-    """Lines of a block that are no tokens, each with the sentence that it stands in or before."""
+    """Lines of a block that are not tokens, each with its sentence or the next one."""
 
     headers: dict[int, str]  # by their lines, from 0
     opens: Bytes  # [S] a document opens there
-    closes: bool  # one opens behind the last sentence
+    closes: bool  # a document opens after the last sentence
     texts: dict[int, bytes]  # by sentence
     ranges: list[_Range]
     empty: list[_Empty]
@@ -137,7 +137,7 @@ class _Empty(NamedTuple):
     sentence: int
     line: int  # in the block, from 0
     name: str  # its id
-    before: int  # the token that comes next
+    before: int  # the next token
 
 
 class _Range(NamedTuple):
@@ -146,9 +146,9 @@ class _Range(NamedTuple):
     sentence: int
     line: int  # in the block, from 0
     name: str  # its id
-    before: int  # the token that comes next
+    before: int  # the next token
     form: bytes
-    covered: int  # tokens that it promises
+    covered: int  # tokens that its id covers
     spaced: bool
 
 
@@ -162,19 +162,17 @@ class _TreebankReader(BlockReader):
                 f"feature_columns={feature_columns!r}, expected a sequence: ({feature_columns!r},)"
             )
         self._features = tuple(feature_columns)
-        taken = [*CONLLU, JOINED, *self._features]
-        repeated = sorted({name for name in self._features if taken.count(name) > 1})
-        if repeated:
-            raise OptionError(
-                f"feature column {repeated[0]!r} names a column that there is already"
-            )
+        twice = first_twice((*CONLLU, JOINED, *self._features))
+        if twice is not None:
+            raise OptionError(f"feature column {twice!r} names a column that there is already")
         self._position = 0  # where the next sentence starts in its document's text
 
     def forget(self) -> None:
-        """Begin to number strings anew."""
+        """Discard all string ids."""
         self._strings = [Strings() for _ in CONLLU]
-        self._ids = np.empty(0, dtype=np.int64)  # the number that each distinct one is; 0: none
-        self._spaced = np.empty(0, dtype=np.uint8)  # of each distinct string of the last column
+        # the number of each distinct id; 0: not a plain number
+        self._ids = np.empty(0, dtype=np.int64)
+        self._spaced = np.empty(0, dtype=np.uint8)  # for each distinct string of the last column
 
     def strings(self) -> dict[str, tuple[str, ...]]:
         """Return the distinct strings of each column in the order of their numbers."""
@@ -194,7 +192,8 @@ class _TreebankReader(BlockReader):
             raise self._bad_row(block) from None
         numbers = self._numbers(block)[read.ids[_ID]]
         lines = np.delete(np.arange(len(ends)), other)[read.lines]
-        behind = np.searchsorted(blank, lines[read.starts])  # each sentence is between two blanks
+        # each sentence is between two blank lines
+        behind = np.searchsorted(blank, lines[read.starts])
         others = self._others(block, places, other, lines, behind, np.searchsorted(blank, other))
         self._check_ranges(block, read, others.ranges)
         self._check_order(block, read, lines, numbers, others.empty)
@@ -222,7 +221,7 @@ class _TreebankReader(BlockReader):
     ) -> _Others:
         """Read comments and multiword tokens.
 
-        `sentences` and `behind` count the blank lines before each.
+        `sentences` and `behind` are the numbers of blank lines before each of them.
         """
         opens, closes = np.zeros(len(sentences), dtype=np.uint8), False
         headers: dict[int, str] = {}
@@ -256,7 +255,7 @@ class _TreebankReader(BlockReader):
         return _Others(headers, opens, closes, texts, ranges, empty)
 
     def _forms(self, found: Lines, others: _Others) -> Forms:
-        """Return how the sentences of a block are written."""
+        """Return the surface forms of the sentences of a block."""
         strings, forms = self._strings[_FORM], found.ids[_FORM]
         spaced, n = self._spaces()[found.ids[_MISC]], len(forms)
         begin, size = strings.offsets[forms], Ragged(strings.offsets).lengths[forms]
@@ -266,7 +265,7 @@ class _TreebankReader(BlockReader):
         sentence, _, _, before, blobs, covered, spaces = zip(*others.ranges, strict=True)
         at = np.array(before, dtype=np.int64)
         ends = np.minimum(at + np.array(covered), starts[np.array(sentence) + 1])
-        ends[:-1] = np.minimum(ends[:-1], at[1:])  # the next one takes over
+        ends[:-1] = np.minimum(ends[:-1], at[1:])  # the next one replaces it
         steps = np.zeros(n + 1, dtype=np.int64)
         np.add.at(steps, at, 1)
         np.add.at(steps, np.maximum(ends, at), -1)
@@ -291,7 +290,7 @@ class _TreebankReader(BlockReader):
         return self._spaced
 
     def _numbers(self, block: TextBlock) -> Longs:
-        """Return the number that each distinct id is, 0 where it is written in another way."""
+        """Return the number of each distinct id, 0 if it is written in another way."""
         fresh = _later(self._strings[_ID], len(self._ids))
         if not all(map(str.isdecimal, fresh)):
             raise self._bad_row(block)
@@ -330,10 +329,10 @@ class _TreebankReader(BlockReader):
             raise DataError(problem, path=self.path, line=block.first_line + line)
 
     def _check_ranges(self, block: TextBlock, found: Lines, ranges: Sequence[_Range]) -> None:
-        """Refuse multiword tokens that do not stand before theirs, lack some, or overlap."""
+        """Refuse multiword tokens that do not precede their tokens, lack some, or overlap."""
         strings, ids = self._strings[_ID], found.ids[_ID]
         ends = np.append(found.starts[1:], len(ids))
-        taken = 0  # the tokens before it belong to earlier ones
+        taken = 0  # tokens before this one belong to earlier multiword tokens
         for one in ranges:
             end, first = int(ends[one.sentence]), one.name.partition("-")[0]
             follows = "0" if one.before >= end else _string(strings, int(ids[one.before]))
@@ -350,7 +349,7 @@ class _TreebankReader(BlockReader):
             raise DataError(f"id {one.name!r} {what}", path=self.path, line=line)
 
     def _bad_row(self, block: TextBlock) -> DataError:
-        """Return what is wrong with the first bad row of a block."""
+        """Return the error of the first bad row of a block."""
         rows = 0
         for number, line in enumerate(block.data.decode().split("\n"), block.first_line):
             if line.startswith("#") or not line.strip(" \t"):
@@ -363,7 +362,7 @@ class _TreebankReader(BlockReader):
         raise AssertionError("a block without a bad row")
 
     def finished(self, corpus: Corpus) -> Corpus:
-        """Return a corpus with the columns made of others."""
+        """Return a corpus with the derived columns added."""
         columns = corpus.columns
         made = {JOINED: _joined(columns["upos"], columns["feats"])}
         made |= {name: _feature_column(columns, name) for name in self._features}
@@ -371,7 +370,7 @@ class _TreebankReader(BlockReader):
 
 
 def _kinds(data: bytes, ends: Longs) -> tuple[Longs, Longs]:
-    """Return the lines that are blank, and the other lines that are no tokens, from 0."""
+    """Return the blank lines, and the other lines that are not tokens, from 0."""
     text, starts = np.frombuffer(data, dtype=np.uint8), np.append(0, ends[:-1] + 1)
     if not len(ends):
         return ends, ends
@@ -380,7 +379,7 @@ def _kinds(data: bytes, ends: Longs) -> tuple[Longs, Longs]:
     blank = [k for k in odd.tolist() if not data[starts[k] : ends[k]].strip(b" \t")]
     other, at = [np.flatnonzero(first == _COMMENT)], starts.copy()
     left = np.flatnonzero(np.isin(first, _DIGITS))
-    for _ in range(_USUAL):  # a character of ids more
+    for _ in range(_USUAL):  # one more character of the ids
         at[left] += 1
         byte = text[at[left]]
         other.append(left[np.isin(byte, list(b"-."))])
@@ -392,13 +391,12 @@ def _kinds(data: bytes, ends: Longs) -> tuple[Longs, Longs]:
 
 
 def _without(data: bytes, places: Sequence[tuple[int, int]]) -> bytes:
-    """Return what is outside of places, which are in order."""
+    """Return the data without some ranges, which are in order."""
     cuts = [0, *(bound for place in places for bound in place), len(data)]
     return b"".join([data[a:b] for a, b in zip(cuts[::2], cuts[1::2], strict=True)])
 
 
 def _later(strings: Strings, known: int) -> list[str]:
-    """Return the strings from a number on."""
     bounds = strings.offsets[known:].tolist()
     data = strings.text[bounds[0] :].tobytes()
     return [data[a - bounds[0] : b - bounds[0]].decode() for a, b in pairwise(bounds)]
@@ -416,7 +414,7 @@ def _sound(fields: Sequence[str]) -> bool:
 
 
 def _words(identifier: str) -> int | None:
-    """Return how many tokens a multiword token has, 0 for an empty node, None for no such id."""
+    """Return the number of tokens of a multiword token, 0 for an empty node, None for other ids."""
     match = _RANGE.fullmatch(identifier)
     if match is None or match[2] == ".":
         return None if match is None else 0
@@ -454,7 +452,7 @@ def _joined(upos: Column, feats: Column) -> Column:
 
 
 def is_gold(corpus: Corpus, name: str) -> bool:
-    """Return whether a column is one of those that `read_conllu` makes."""
+    """Return whether a column is one that `read_conllu` creates."""
     columns = corpus.columns
     if name not in columns or not set(CONLLU) <= set(columns):
         return False
@@ -467,7 +465,7 @@ def is_gold(corpus: Corpus, name: str) -> bool:
 
 
 def _feature_column(columns: Mapping[str, Column], name: str) -> Column:
-    """Return a feature of each token: its morphological one, else that of its last column."""
+    """Return a feature of each token: a morphological feature, or else one of its last column."""
     feats, misc = columns["feats"], columns["misc"]
     own = [_features(value).get(name, "_") for value in feats.values]
     others = [_features(value).get(name, "_") for value in misc.values]
@@ -489,7 +487,7 @@ def check_features(corpus: Corpus, names: Iterable[str]) -> None:
             list(dict.fromkeys(key for value in columns[kind].values for key in _features(value)))
             for kind in ("feats", "misc")
         ]
-        near = get_close_matches(name, [key for keys in kinds for key in keys], 1)
+        near = closest(name, [key for keys in kinds for key in keys])
         hint = f", perhaps {near[0]!r} is meant" if near else ""
         feats, misc = (", ".join(keys[:_SHOWN]) or "none" for keys in kinds)
         raise DataError(

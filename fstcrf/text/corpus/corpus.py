@@ -15,7 +15,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
-from fstcrf.arguments import check_items, items_of
+from fstcrf.arguments import check_items, first_twice, items_of
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ragged import Ragged
@@ -38,7 +38,7 @@ class Sentence:
     Raises
     ------
     DataError
-        Columns of different lengths, or one that is no list, such as a string.
+        A missing column, columns of different lengths, or one that is not a list, such as a string.
     """
 
     __slots__ = ("_columns", "_length", "char_offsets", "document")
@@ -103,8 +103,9 @@ def as_sentence(
             f"a sentence is the string {sentence[:20]!r}, expected columns or rows; a file is read "
             "by read_columns(path, columns)"
         )
+    sentence = [*items_of(sentence, "a sentence is", "columns or rows", DataError)]
     if columns is None:
-        if len(sentence) == 0:
+        if not sentence:
             return Sentence({})
         raise DataError("rows of strings need column names: columns=('word', ...)")
     for position, row in enumerate(sentence):
@@ -114,7 +115,7 @@ def as_sentence(
 
 
 def each_sentence(sentences: Iterable[T], read: Callable[[T], Sentence]) -> list[Sentence]:
-    """Read sentences; the error of one names its number, where there are several."""
+    """Read sentences; if there are several, an error names the number of the sentence."""
     given = list(items_of(sentences, "the sentences are", "a list of them", DataError))
     found = []
     for number, sentence in enumerate(given):
@@ -127,7 +128,7 @@ def each_sentence(sentences: Iterable[T], read: Callable[[T], Sentence]) -> list
 
 
 def no_column(name: str, known: Iterable[str]) -> str:
-    """Return the message that a column is missing; names those there are."""
+    """Return the message that a column is missing, with the names of the existing ones."""
     return f"no column {name!r}; there are {', '.join(map(repr, known)) or 'none'}"
 
 
@@ -155,11 +156,12 @@ class Column:
         index: dict[Any, int] = {}
         try:
             ids = [index.setdefault(string, len(index)) for string in strings]
-        except TypeError as error:  # Python's own says which type
-            raise DataError(f"a column holds what is no string: {error}") from None
+        except TypeError as error:  # Python's message names the type
+            raise DataError(f"a column holds a value that is not a string: {error}") from None
         if odd := [string for string in index if not isinstance(string, str)]:
             raise DataError(f"a column holds {odd[0]!r}, expected strings")
-        return cls(np.asarray(ids, dtype=np.int32), tuple(map(str, index)))  # not NumPy's
+        # plain str, not numpy.str_
+        return cls(np.asarray(ids, dtype=np.int32), tuple(map(str, index)))
 
     def strings(self, start: int = 0, end: int | None = None) -> list[str]:
         """Return the strings of the tokens ``start : end``."""
@@ -168,7 +170,7 @@ class Column:
 
 
 class TokenPlace(TypedDict, total=False):
-    """Where a token stands, as keyword arguments of `DataError`."""
+    """The place of a token, as keyword arguments of `DataError`."""
 
     path: str | None
     line: int
@@ -177,7 +179,7 @@ class TokenPlace(TypedDict, total=False):
 
 
 class Changes(TypedDict, total=False):
-    """What a corpus may have otherwise; see `Corpus`."""
+    """Parts of a corpus that `changed` can replace; see `Corpus`."""
 
     columns: Mapping[str, Column]
     documents: Ints
@@ -197,21 +199,21 @@ class Corpus(Sequence[Sentence]):
     offsets : int64 [S + 1]
         Sentence ``s`` owns the tokens ``offsets[s] : offsets[s + 1]``.
     documents : int32 [S], optional
-        Document of each sentence; one document when absent.
+        Document of each sentence; one document if absent.
     document_headers : sequence of str, optional
-        For each document, the line that opened it (``-DOCSTART- ...`` or a CoNLL-U ``newdoc``
-        id), empty when it has none.
+        For each document, the line that opened it (``-DOCSTART- ...`` or a CoNLL-U ``newdoc`` id),
+        or an empty string.
     first_document : int
         Number of the document that ``document_headers[0]`` belongs to: not 0 in the later
         batches of a stream.
     char_offsets : int32 [N, 2], optional
-        Start and end of each token in its document's text, end exclusive; -1 where unknown.
+        Start and end of each token in its document's text, end exclusive; -1 if unknown.
     source : str, optional
-        Where it was read from, for messages.
+        Name of the source, for messages.
     lines : int64 [N], optional
         Line of each token in the source, from 1, for messages.
     files : Column [S], optional
-        The file that each sentence was read from, where there are several; lines are of these.
+        The file of each sentence, if there are several; `lines` count in these files.
     blank_lines : int32 [S], optional
         Blank lines that follow each sentence in the source, for the writer.
 
@@ -273,7 +275,7 @@ class Corpus(Sequence[Sentence]):
         sentences : iterable
             The sentences.
         columns : sequence of str, optional
-            Names of the columns: required for row tuples, else those of the first sentence.
+            Names of the columns: required for row tuples, else the columns of the first sentence.
 
         Raises
         ------
@@ -289,7 +291,7 @@ class Corpus(Sequence[Sentence]):
                     raise DataError(no_column(name, sentence.columns), sentence=number)
                 table[name] += _strings(name, sentence[name], number)
         offsets = Ragged.from_lengths(map(len, parsed)).offsets
-        # One that says nothing of itself, such as an empty list, is where the one before it is.
+        # A sentence without columns, such as an empty list, is in the document of the previous one.
         own = np.fromiter((bool(s.columns) for s in parsed), bool, len(parsed))
         documents = np.asarray([s.document for s in parsed], dtype=np.int32)
         documents = documents[np.maximum.accumulate(np.where(own, np.arange(len(own)), 0))]
@@ -346,7 +348,7 @@ class Corpus(Sequence[Sentence]):
         Raises
         ------
         DataError
-            There is no such column; names those there are.
+            There is no such column; names the existing ones.
         """
         try:
             return self.columns[name]
@@ -360,14 +362,14 @@ class Corpus(Sequence[Sentence]):
         return [strings[a:b] for a, b in itertools.pairwise(bounds)]
 
     def document_header(self, document: int) -> str:
-        """Return the line that opened a document, empty when there is none."""
+        """Return the line that opened a document, or an empty string."""
         index = document - self.first_document
         return self.document_headers[index] if 0 <= index < len(self.document_headers) else ""
 
     def document_slices(self) -> list[slice]:
-        """Return the sentences of each document, in order, as ``corpus[slice]`` takes them.
+        """Return the sentences of each document, in order, as slices for ``corpus[slice]``.
 
-        A document without sentences has none; one whose sentences do not stand together has
+        A document without sentences has no slice; a document whose sentences are not contiguous has
         one slice for each stretch.
         """
         if len(self) == 0:
@@ -408,7 +410,7 @@ class Corpus(Sequence[Sentence]):
         return self.changed(columns={**self.columns, name: column})
 
     def renamed(self, names: Mapping[str, str]) -> Corpus:
-        """Return the corpus with other names of some columns, which stay where they are.
+        """Return the corpus with some columns renamed, in the same order.
 
         Parameters
         ----------
@@ -418,14 +420,13 @@ class Corpus(Sequence[Sentence]):
         Raises
         ------
         OptionError
-            A column that is not there, or a new name that another column has.
+            A column that does not exist, or a new name that another column has.
         """
         odd = next((name for name in names if name not in self.columns), None)
         if odd is not None:
             raise OptionError(no_column(odd, self.columns))
         new = [names.get(name, name) for name in self.columns]
-        twice = next((name for name in new if new.count(name) > 1), None)
-        if twice is not None:
+        if (twice := first_twice(new)) is not None:
             raise OptionError(f"two columns would be called {twice!r}")
         return self.changed(columns=dict(zip(new, self.columns.values(), strict=True)))
 
@@ -439,7 +440,7 @@ class Corpus(Sequence[Sentence]):
         return self._part(rows.entries(chosen), chosen, rows.select(chosen).offsets)
 
     def _part(self, tokens: Longs | slice, sentences: Longs | slice, offsets: Longs) -> Corpus:
-        """Return some sentences, which are these tokens; of slices, arrays are views."""
+        """Return some sentences, which have these tokens; for slices, arrays are views."""
         documents = self.documents[sentences]
         kept = set(documents.tolist())
         headers, files = enumerate(self.document_headers, self.first_document), self.files
@@ -470,7 +471,7 @@ class Corpus(Sequence[Sentence]):
         }
 
     def changed(self, **given: Unpack[Changes]) -> Corpus:
-        """Return the same sentences with what is given in the place of what they have."""
+        """Return the same sentences with the given parts replaced."""
         return Corpus(**{**vars(self), **given})
 
 
@@ -488,8 +489,8 @@ def _joined_offsets(sentences: Sequence[Sentence]) -> Ints | None:
 def concatenated(corpora: Sequence[Corpus]) -> Corpus:
     """Return the sentences of several corpora as one corpus.
 
-    Documents are numbered on. Character offsets are kept where all corpora have them, and so are
-    lines: messages name the file and the line in it.
+    Documents are numbered consecutively. Character offsets are kept if all corpora have them, and
+    so are lines: messages name the file and its line.
 
     Parameters
     ----------

@@ -6,9 +6,9 @@ r"""CRFsuite's item text: one token a line, its label and its attributes between
     B-VP <TAB> w[0]=reckons
 
 A blank line ends a sentence. A colon in an attribute is written ``\:``, a backslash ``\\``; the
-number behind a plain colon is the attribute's value, else it is 1. A label has no value: a colon in
-it may be written either way, and ``:`` is a label. ``@weight:2`` before a label, the weight of the
-sentence in training, is skipped.
+number after a plain colon is the attribute's value, which is 1 by default. A label has no value:
+its colons may be written either way, and ``:`` is a label. ``@weight:2`` before a label, the weight
+of the sentence in training, is skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fstcrf.text.lines import read_lines
 
 LABEL, ATTRIBUTES = "label", "attributes"
 
-# Up to the first plain colon, and what is behind it.
+# Text up to the first plain colon, and the text after it.
 _FIELD = re.compile(r"((?:\\[\\:]|[^:])*)(?::(.*))?", re.DOTALL)
 _ESCAPED = re.compile(r"\\([\\:])")
 _WEIGHT = "@weight"
@@ -43,14 +43,14 @@ def read_items(path: Source) -> Corpus:
     Returns
     -------
     Corpus
-        With the columns ``label`` and ``attributes``, the text of a token's attributes, which
-        `item_of` reads; models over attribute lists take it as it is.
+        With the columns ``label`` and ``attributes``. The latter is the text of a token's
+        attributes, which `item_of` reads and models over attribute lists accept.
 
     Raises
     ------
     DataError
-        A line without a label, a byte that is not UTF-8, no sentence, no attribute anywhere;
-        names file and line.
+        A line without a label, a byte that is not UTF-8, no sentence, or no attribute in the whole
+        file; names file and line.
     """
     corpus = next(stream_items(path, batch_tokens=sys.maxsize), None)
     if corpus is None:
@@ -66,7 +66,7 @@ def stream_items(path: Source, *, batch_tokens: int = 100_000) -> Iterator[Corpu
     path
         As in `read_items`.
     batch_tokens : int
-        A batch ends with the sentence that reaches so many tokens.
+        A batch ends with the sentence that reaches this number of tokens.
 
     Yields
     ------
@@ -140,10 +140,10 @@ class _Batch:
 
 
 def item_of(text: str) -> list[str] | dict[str, float]:
-    r"""Return the attributes of a token: a list, or a dict where they have values.
+    r"""Return the attributes of a token: a list, or a dict if they have values.
 
-    They stand between tabs. Values of repeated ones add up, as CRFsuite has it; a ValueError
-    has no number.
+    They are separated by tabs. Values of repeated attributes are added, as in CRFsuite; a value
+    that is not a number raises ValueError.
 
     >>> item_of("w=He\tfirst")
     ['w=He', 'first']
@@ -168,7 +168,7 @@ def item_of(text: str) -> list[str] | dict[str, float]:
 
 
 def _parted(field: str) -> tuple[str, str]:
-    """Return name and value of a field; no value is empty."""
+    """Return name and value of a field; a missing value is empty."""
     if ":" not in field and "\\" not in field:
         return field, ""
     match = _FIELD.match(field)

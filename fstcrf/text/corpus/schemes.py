@@ -1,18 +1,18 @@
-"""Tagging schemes as data, and spans of labelled sentences: read, written, converted.
+"""Tagging schemes as data; reading, writing and converting spans of labelled sentences.
 
 =========================== ===================================================
 ``io``                      I inside; two spans of one type that touch become one
 ``iob1``                    I inside; B only where two spans of one type touch
 ``iob2`` (``bio``)          B starts every span, I continues
-``bioes`` (``iobes``)       B starts, I continues, E ends, S is a span alone
+``bioes`` (``iobes``)       B starts, I continues, E ends, S is a whole span
 ``bilou``                   the same with L for E and U for S
 ``bmes``, ``bmewo``         the same as bioes with M for I; and with W for S
 ``conlleval``               the scorer's rules, which read all of these leniently
 =========================== ===================================================
 
-Labels that break their scheme are read in one of three ways (``illegal=``): ``"repair"`` as
-conlleval does, which reads every label sequence whatever its scheme; ``"drop"`` keeps only spans
-that are well formed; ``"raise"`` accepts nothing else.
+Labels that break their scheme are read in one of three ways (``illegal=``): ``"repair"``, as
+conlleval does, which reads every label sequence of every scheme; ``"drop"`` keeps only well-formed
+spans; ``"raise"`` raises an error.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ OUTSIDE = "O"
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A tagging scheme over letters; ``O`` also stands for both ends of the sentence.
+    """A tagging scheme over letters; ``O`` is also used for both ends of the sentence.
 
-    Two neighbours are looked up as (letter, next letter, same type); ``"?"`` stands for a letter
-    that the scheme does not have.
+    Two neighbours are looked up as (letter, next letter, same type); ``"?"`` replaces a letter that
+    the scheme does not have.
 
     Parameters
     ----------
@@ -59,13 +59,13 @@ class Scheme:
     letters : str
         All letters, the outside letter first.
     starts : set of (str, str, bool)
-        The second letter begins a span.
+        Pairs in which the second letter begins a span.
     inside : set of (str, str, bool)
-        The second letter continues the span of the first.
+        Pairs in which the second letter continues the span of the first.
     last : set of str
         Letters that may end a span.
     strict : bool
-        False for conlleval's rules: every succession, and every letter, is accepted.
+        False for conlleval's rules, which accept every letter and every succession.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Scheme:
     strict: bool = True
 
     def legal(self, letter: str, following: str, *, same: bool) -> bool:
-        """Tell whether one letter may follow another; `same` says whether their types agree."""
+        """Return whether one letter may follow another; `same`: their types are equal."""
         if not self.strict or (letter, following, same) in self.inside:
             return True
         closed = letter == OUTSIDE or letter in self.last
@@ -84,7 +84,7 @@ class Scheme:
 
 
 def _pairs(*rules: tuple[str, str, str]) -> frozenset[tuple[str, str, bool]]:
-    # A rule: these letters, then these letters, of types that are "same", "other" or "any".
+    # Expand rules: these letters, then these letters, of types that are "same", "other" or "any".
     relations = {"same": (True,), "other": (False,), "any": (True, False)}
     return frozenset(
         (a, b, same)
@@ -114,7 +114,7 @@ _IO = Scheme(
 
 
 def _begun(name: str, letters: str) -> Scheme:
-    """Return a scheme of O, B, a letter inside, and, if any, those that end spans and are one."""
+    """Return a scheme of O, B, an inside letter, and optionally end and single letters."""
     inner, end, single = letters[2], letters[3:4], letters[4:5]
     return Scheme(
         name,
@@ -126,9 +126,9 @@ def _begun(name: str, letters: str) -> Scheme:
 
 
 _IOB2, _BIOES = _begun("iob2", "OBI"), _begun("bioes", "OBIES")
-# conlleval's startOfChunk and endOfChunk. "?" is any other letter. Beyond the original: S is
-# known, L and U read as E and S, M and W as I and S, a B starts a span also behind E and brackets,
-# and O ends every span. The original miscounts those; on B, I, O (and on E without B) both agree.
+# conlleval's startOfChunk and endOfChunk. "?" is any other letter. Beyond the original: S is known,
+# L and U are read as E and S, M and W as I and S, a B also starts a span after E and brackets, and
+# O ends every span. The original miscounts these cases; on B, I, O (and on E without B) both agree.
 _ALL = "OBIES[].?"
 _CONLLEVAL = Scheme(
     "conlleval",
@@ -164,7 +164,7 @@ def named_scheme(scheme: str | Scheme) -> Scheme:
     Raises
     ------
     OptionError
-        There is none of that name.
+        No scheme has this name.
     """
     if isinstance(scheme, Scheme):
         return scheme
@@ -175,7 +175,7 @@ def named_scheme(scheme: str | Scheme) -> Scheme:
 
 
 def scheme_pair(text: str) -> tuple[str, str]:
-    """Return the scheme of labels and the one that they are wanted in; one name stands for both.
+    """Return the schemes of the labels and of the result; a single name is used for both.
 
     >>> scheme_pair("iob1:bioes"), scheme_pair("bio")
     (('iob1', 'bioes'), ('bio', 'bio'))
@@ -197,8 +197,8 @@ def scheme_pair(text: str) -> tuple[str, str]:
 def split_label(label: str, scheme: Scheme) -> tuple[str, str]:
     """Return letter and type of a label, split at its first hyphen.
 
-    Letters that the scheme does not have, and an ``O`` with a type in a strict scheme, come
-    back as ``"?"``.
+    A letter that the scheme does not have, or an ``O`` with a type in a strict scheme, becomes
+    ``"?"``.
     """
     letter, _, kind = label.partition("-")
     if not scheme.strict:
@@ -212,7 +212,7 @@ def split_label(label: str, scheme: Scheme) -> tuple[str, str]:
 def tables(scheme: Scheme) -> tuple[Bools, Bools, Bools]:
     """Return starts and inside as bool [K, K, 2] and last as bool [K], indexed by letter ids.
 
-    Letter ids are places in ``scheme.letters``, behind them ``"?"``; the last axis is 1 for the
+    Letter ids are positions in ``scheme.letters``, followed by ``"?"``; the last axis is 1 for the
     same type.
     """
     letters = scheme.letters + "?"
@@ -224,10 +224,10 @@ def tables(scheme: Scheme) -> tuple[Bools, Bools, Bools]:
 
 
 def succession_tables(parts: Sequence[tuple[str, str]], scheme: Scheme) -> tuple[Bools, Bools]:
-    """Return where a span begins, and where one goes on: at a label (column) behind another (row).
+    """Return whether a span begins, and whether one continues, at a label (column) after a row.
 
-    `parts` are letters and types of L labels, as `split_label` has them; both tables are bool
-    [L + 1, L + 1], the last row the start of a sentence, the last column its end.
+    `parts` are letters and types of L labels, from `split_label`; both tables are bool [L + 1,
+    L + 1]. The last row is the start of a sentence, the last column its end.
     """
     letter, kind = numbered_parts([*parts, (OUTSIDE, "")], scheme)
     place = letter[:, None], letter, (kind[:, None] == kind).astype(np.int64)
@@ -236,7 +236,7 @@ def succession_tables(parts: Sequence[tuple[str, str]], scheme: Scheme) -> tuple
 
 
 def numbered_parts(parts: Sequence[tuple[str, str]], scheme: Scheme) -> tuple[Longs, Longs]:
-    """Return the letter ids of labels, as `tables` has them, and numbers of their types."""
+    """Return the letter ids of labels, as in `tables`, and numbers of their types."""
     letters, number = scheme.letters + "?", dict[str, int]()
     letter = np.asarray([letters.index(letter) for letter, _ in parts], dtype=np.int64)
     kind = [number.setdefault(kind, len(number)) for _, kind in parts]
@@ -245,7 +245,7 @@ def numbered_parts(parts: Sequence[tuple[str, str]], scheme: Scheme) -> tuple[Lo
 
 @lru_cache(maxsize=32)
 def legal_pairs(scheme: Scheme) -> Bools:
-    """Return which letters may follow which, bool [K, K, 2], indexed as in `tables`."""
+    """Return the legal pairs of letters, bool [K, K, 2], indexed as in `tables`."""
     letters = scheme.letters + "?"
     either = (False, True)
     return np.asarray(
@@ -254,7 +254,7 @@ def legal_pairs(scheme: Scheme) -> Bools:
 
 
 def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
-    """Tell which label may follow which.
+    """Return which label may follow which.
 
     Parameters
     ----------
@@ -291,9 +291,9 @@ def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
 
 
 def span_transitions(labels: tuple[str, ...], scheme: Scheme) -> Bools:
-    """Return `legal_transitions` of labels that a scheme has, and allows spans of.
+    """Return `legal_transitions`, after checking that the scheme has the labels and allows spans.
 
-    Labels that are in no legal labelling are named in a LabelWarning.
+    A LabelWarning names labels that no legal labelling contains.
     """
     known_labels(labels, scheme)
     check_readable(labels, scheme)
@@ -314,7 +314,7 @@ def span_transitions(labels: tuple[str, ...], scheme: Scheme) -> Bools:
 
 
 def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
-    """Raise GrammarError where a strict scheme allows no span of labels."""
+    """Raise GrammarError if a strict scheme allows no span of these labels."""
     if not scheme.strict:
         return
     spanning = [label for label in labels if label != OUTSIDE]
@@ -322,13 +322,13 @@ def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
     if spanning and len(spanless_types(spanning, scheme)) == len(types):
         shown = ", ".join(spanning[:6] + ["…"] * (len(spanning) > 6))
         raise GrammarError(
-            f"{scheme.name} allows no span of {shown}: none of them can both begin and end one; "
-            f"{expected(scheme)}"
+            f"no span can be written in {scheme.name} with the labels {shown}: no type "
+            f"has both a label that begins and one that ends a span; {expected(scheme)}"
         )
 
 
 def spanless_types(labels: Sequence[str], scheme: Scheme) -> list[str]:
-    """Return the types of which a scheme allows no span of labels other than O."""
+    """Return the types that have no legal span with labels other than O."""
     parts = [(label, *split_label(label, scheme)) for label in labels]
     letters = defaultdict[str, list[str]](list)
     for _, letter, kind in parts:
@@ -346,7 +346,7 @@ def spanless_types(labels: Sequence[str], scheme: Scheme) -> list[str]:
 
 
 def _reached(follows: Bools, first: Bools) -> Bools:
-    """Return the labels that come behind some first ones, these among them: bool [L]."""
+    """Return the labels that can be reached from some first ones, including these: bool [L]."""
     reached = first
     while True:
         more = reached | follows[reached].any(axis=0)
@@ -356,7 +356,7 @@ def _reached(follows: Bools, first: Bools) -> Bools:
 
 
 def known_labels(labels: Iterable[str], scheme: Scheme) -> list[tuple[str, str]]:
-    """Return letter and type of each label; one that the scheme does not have is a LabelError."""
+    """Return letter and type of each label; a label that the scheme lacks is a LabelError."""
     parts = [(label, split_label(label, scheme)) for label in labels]
     for label, (letter, _) in parts:
         if letter == "?" and scheme.strict:
@@ -365,7 +365,7 @@ def known_labels(labels: Iterable[str], scheme: Scheme) -> list[tuple[str, str]]
 
 
 def expected(scheme: Scheme) -> str:
-    """Return what the labels of a scheme look like, for messages."""
+    """Return the expected form of a scheme's labels, for messages."""
     return "expected O, " + ", ".join(f"{letter}-TYPE" for letter in scheme.letters[1:])
 
 
@@ -381,9 +381,9 @@ class Span(NamedTuple):
     Attributes
     ----------
     start, end : int
-        First token and the one behind the last.
+        First token, and the token after the last.
     type : str
-        What it is: ``"NP"``.
+        Type of the span: ``"NP"``.
     """
 
     start: int
@@ -397,11 +397,11 @@ class SpanArrays(NamedTuple):
     Attributes
     ----------
     start, end : int64 [M]
-        First token and the one behind the last, counted through the whole corpus.
+        First token, and the token after the last, counted through the whole corpus.
     type : int32 [M]
         Index into `types`.
     types : tuple of str
-        The distinct types of the labels; all of them need not occur.
+        The distinct types of the labels; some may not occur.
     """
 
     start: Longs
@@ -411,7 +411,7 @@ class SpanArrays(NamedTuple):
 
 
 def has_spans(labels: Iterable[str]) -> bool:
-    """Tell whether labels are of spans, in IOB or a scheme that refines it."""
+    """Return whether labels are span labels, in IOB or a scheme that refines it."""
     return any(label[:2] in {"B-", "I-"} for label in labels)
 
 
@@ -427,14 +427,14 @@ def spans(
     scheme : str or Scheme
         The scheme of the labels; ``"repair"`` reads all schemes alike.
     illegal : "repair", "drop" or "raise"
-        What becomes of labels that break the scheme.
+        Treatment of labels that break the scheme.
 
     Raises
     ------
     SchemeError
         With ``illegal="raise"``: the first label that breaks the scheme, and its position.
     LabelError
-        No list of labels, such as a string; a label that is no string.
+        The labels are not a list, such as a string; or a label is not a string.
     OptionError
         No such scheme, or no such way to treat illegal labels.
 
@@ -474,7 +474,7 @@ def _reading(scheme: str | Scheme, illegal: str) -> Scheme:
 
 
 def _first_illegal(labels: Sequence[str], scheme: Scheme) -> tuple[int, str] | None:
-    # Position of the label at fault, and what is wrong with it.
+    # Return the position of the first illegal label, and the reason.
     parts = [split_label(label, scheme) for label in labels]
     neighbours = itertools.pairwise([(OUTSIDE, ""), *parts, (OUTSIDE, "")])
     for position, ((letter, kind), (following, following_kind)) in enumerate(neighbours):
@@ -491,7 +491,7 @@ def _first_illegal(labels: Sequence[str], scheme: Scheme) -> tuple[int, str] | N
 def labels_from_spans(
     found: Iterable[tuple[int, int, str]], length: int, scheme: str | Scheme = "iob2"
 ) -> list[str]:
-    """Return the labels of a sentence that has these spans.
+    """Return the labels of a sentence with given spans.
 
     Parameters
     ----------
@@ -505,10 +505,10 @@ def labels_from_spans(
     Raises
     ------
     DataError
-        Spans that overlap, are empty or lie outside the sentence; a span that is not (start, end,
-        type), or whose type is no name, such as None or "".
+        Spans that overlap, are empty or leave the sentence; a span that is not (start, end, type),
+        or whose type is not a name, such as `None` or "".
     OptionError
-        No such scheme, or conlleval, which is none to write.
+        No such scheme, or conlleval, which cannot be written.
 
     Examples
     --------
@@ -520,7 +520,7 @@ def labels_from_spans(
 
 
 def written_spans(found: Iterable[Span], length: int, scheme: str | Scheme) -> list[str]:
-    """Return what `labels_from_spans` does; spans without a type are letters alone: ``B I``."""
+    """Return the labels of spans; a span without a type gets letters only: ``B I``."""
     table = named_scheme(scheme)
     if not table.strict:
         raise OptionError(f"scheme {table.name!r} only reads labels; name one to write")
@@ -540,7 +540,7 @@ def written_spans(found: Iterable[Span], length: int, scheme: str | Scheme) -> l
 
 
 def checked_span(number: int, given: Any, *, sentence: int | None = None) -> Span:
-    """Return a span; DataError where it is none, or has no type that labels could name."""
+    """Return a checked span; raise DataError for another value, or a type that cannot be named."""
     try:
         start, end, kind = given
         span = Span(operator.index(start), operator.index(end), kind)
@@ -557,7 +557,7 @@ def checked_span(number: int, given: Any, *, sentence: int | None = None) -> Spa
 
 
 def span_letters(length: int, scheme: Scheme, *, touches: bool) -> str:
-    """Return the letters of a span; `touches`: one of its type stands right before it."""
+    """Return the letters of a span; `touches`: a span of its type ends right before it."""
     if scheme.name == "io":
         return "I" * length
     if scheme.name == "iob1":
@@ -582,16 +582,17 @@ def convert(
     labels : sequence of str
         The labels.
     source, target : str or Scheme
-        Their scheme and the one wanted.
+        Their scheme, and the scheme of the result.
     illegal : "repair", "drop" or "raise"
-        What becomes of labels that break the source scheme.
+        Treatment of labels that break the source scheme.
 
     Raises
     ------
     SchemeError, OptionError
         As `spans` and `labels_from_spans`.
     LabelError
-        No list of labels; a label that is none of spans, such as ``NN``: it would be lost.
+        The labels are not a list; or a label is not a span label, such as ``NN``, and would be
+        lost.
 
     Examples
     --------
@@ -601,7 +602,10 @@ def convert(
     labels, conlleval = string_list(labels, "label"), named_scheme("conlleval")
     for label in labels:
         if split_label(label, conlleval)[0] == "?":
-            raise LabelError(f"label {label!r} is none of spans: {expected(_IOB2)}, or the like")
+            raise LabelError(
+                f"{label!r} is not a label of a span: {expected(_IOB2)}, or labels of a "
+                "similar scheme"
+            )
     return written_spans(spans(labels, source, illegal=illegal), len(labels), target)
 
 
@@ -645,8 +649,8 @@ def span_arrays(
 ) -> SpanArrays:
     """Return the spans of a whole column of labels.
 
-    The same spans as `spans` gives sentence by sentence, found by indexing a table with all
-    neighbouring pairs at once.
+    These are the spans that `spans` returns sentence by sentence, found by indexing a table with
+    all neighbouring pairs at once.
 
     Parameters
     ----------
@@ -655,7 +659,7 @@ def span_arrays(
     offsets : int64 [S + 1]
         Sentence ``s`` owns the tokens ``offsets[s] : offsets[s + 1]``.
     scheme, illegal
-        As in `spans`; only reading, nothing is raised.
+        As in `spans`; labels are only read, so ``"raise"`` is not allowed.
 
     Raises
     ------
@@ -669,7 +673,7 @@ def span_arrays(
     types = {"": 0}
     letter_of = np.asarray([letters.index(letter) for letter, _ in parts], dtype=np.int64)
     type_of = np.asarray([types.setdefault(kind, len(types)) for _, kind in parts], dtype=np.int32)
-    # One outside position behind each sentence, and one before all.
+    # One outside position after each sentence, and one before all.
     sentence = Ragged(offsets).rows()
     places = np.arange(len(sentence)) + sentence + 1
     letter = np.zeros(len(sentence) + len(offsets), dtype=np.int64)

@@ -1,9 +1,9 @@
-r"""Expressions over bytes, as Wapiti's patterns have them.
+r"""Expressions over bytes, with the syntax of Wapiti's patterns.
 
 ``.`` is any byte, ``\a \d \l \p \s \u \w`` ASCII letter, digit, lower case, punctuation, space,
-upper case, letter or digit (a capital letter: the contrary), a backslash before any other byte
-that byte; ``?`` and ``*`` behind one of these; ``^`` at the start, ``$`` at the end. ``*`` takes
-as few as it can.
+upper case, letter or digit (a capital letter negates), a backslash before any other byte is that
+byte; ``?`` and ``*`` after one of these; ``^`` at the start, ``$`` at the end. ``*`` matches as
+little as possible.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _CLASSES = {
 }
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _FEW_STARS, _FEW_OPTIONS = 2, 10
-_MAX_ATOMS = 200  # each may be a Python call within a call
+_MAX_ATOMS = 200  # each may be a nested Python call
 
 
 @dataclass(frozen=True, slots=True)
 class _Atom:
-    """What matches one byte, and how often: once, at most once (``?``) or at will (``*``)."""
+    """A class of bytes, and its number of repetitions: one, at most one (``?``) or any (``*``)."""
 
     one: re.Pattern[bytes]
     repeat: str
@@ -44,13 +44,13 @@ class _Expression:
 
     @property
     def misjudges(self) -> bool:
-        """Whether something that must be there, or a ``*``, stands behind a ``?``."""
+        """Whether a mandatory atom, or a ``*``, follows a ``?``."""
         repeats = [atom.repeat for atom in self.atoms]
         return "?" in repeats and set(repeats[repeats.index("?") :]) != {"?"}
 
     @property
     def is_quick(self) -> bool:
-        """Whether Python's expressions, which try every way, take no time worth mentioning."""
+        """Whether Python's backtracking expressions are fast for it."""
         repeats = [atom.repeat for atom in self.atoms]
         return repeats.count("*") <= _FEW_STARS and repeats.count("?") <= _FEW_OPTIONS
 
@@ -67,7 +67,7 @@ def lower_ascii(string: str) -> str:
 
 
 def show(data: bytes) -> str:
-    r"""Return bytes as a string; a byte that is no character of UTF-8 becomes ``\x..``.
+    r"""Return bytes as a string; a byte that is not part of a UTF-8 character becomes ``\x..``.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def show(data: bytes) -> str:
 
 
 def test(expression: str) -> Callable[[str], str]:
-    """Return the function that says, ``true`` or ``false``, whether an expression is found."""
+    """Return a function that maps a string to ``true`` if it has a match, else to ``false``."""
     parsed = _parsed(expression)
     search = _compiled(parsed).search
     if parsed.is_quick:
@@ -87,10 +87,10 @@ def test(expression: str) -> Callable[[str], str]:
 
 
 def find(expression: str) -> Callable[[str], str]:
-    """Return the function from a string to what an expression matches first, shown by `show`.
+    """Return the function from a string to the first match of an expression, formatted by `show`.
 
-    Nothing where it is not found. Where `misjudges` holds, as many bytes as Wapiti takes, up to the
-    end of the string.
+    It returns an empty string without a match. If `misjudges` is true, the match has the length
+    that Wapiti reports, up to the end of the string.
     """
     parsed = _parsed(expression)
     if parsed.misjudges or not parsed.is_quick:
@@ -105,9 +105,9 @@ def find(expression: str) -> Callable[[str], str]:
 
 
 def misjudges(expression: str) -> bool:
-    """Return whether a match may be taken to be longer than it is.
+    """Return whether Wapiti may report a match that is too long.
 
-    Wapiti counts the bytes that it tried behind a ``?`` in vain.
+    Wapiti counts the bytes that it tried in vain after a ``?``.
     """
     return _parsed(expression).misjudges
 
@@ -124,7 +124,7 @@ def _parsed(expression: str) -> _Expression:
     while place < len(data) and data[place : place + 2] != b"$":
         one = data[place : place + 1 + (data[place : place + 1] == b"\\")]
         if one in (b"*", b"?", b"\\"):
-            raise TemplateError(f"{expression!r}: {show(one)} needs something beside it")
+            raise TemplateError(f"{expression!r}: {show(one)} must be attached to a character")
         place += len(one)
         repeat = data[place : place + 1].decode("latin-1")
         repeat = repeat if repeat in ("*", "?") else ""
@@ -136,7 +136,7 @@ def _parsed(expression: str) -> _Expression:
 
 
 def _matching(one: bytes) -> bytes:
-    """Return Python's expression for what matches one byte."""
+    """Return Python's expression for a class of one byte."""
     if one == b".":
         return one
     letter = one[-1:].decode("latin-1")
@@ -154,7 +154,7 @@ def _compiled(expression: _Expression) -> re.Pattern[bytes]:
 
 
 def _taken(expression: _Expression, data: bytes) -> bytes | None:
-    """Return what Wapiti takes for the match, to the end of the string at most; None for none."""
+    """Return the match as Wapiti reports it, cut at the end of the string; None without a match."""
     matcher = _Matcher(expression, data)
     for start in (0,) if expression.at_start else range(len(data) + 1):
         matched, length = matcher.matched(0, start)
@@ -164,14 +164,14 @@ def _taken(expression: _Expression, data: bytes) -> bytes | None:
 
 
 class _Matcher:
-    """Matches an expression as Wapiti does, and counts bytes as it does."""
+    """Matches an expression like Wapiti, with its count of bytes."""
 
     def __init__(self, expression: _Expression, data: bytes) -> None:
         self._expression, self._data = expression, data
         self._known: dict[tuple[int, int], tuple[bool, int]] = {}
 
     def matched(self, number: int, place: int) -> tuple[bool, int]:
-        """Match the atoms from a number on; return whether they do, and the bytes counted.
+        """Match the atoms from a number on; return whether they match, and the bytes counted.
 
         Complexity: O(atoms · bytes²) for all places together.
         """
@@ -192,7 +192,7 @@ class _Matcher:
             counted += rest
         if matched or not atom.repeat:
             return matched, counted
-        # What was counted behind this byte stays counted.
+        # Wapiti keeps the bytes counted after this one.
         matched, rest = self.matched(number + 1, place)
         return matched, counted - 1 + rest
 

@@ -1,7 +1,7 @@
-"""The attributes of a text that is read part by part, counted exactly in bounded memory.
+"""Counts the attributes of a text that is read in parts, exactly and in bounded memory.
 
-Parts give distinct keys with counts. What does not fit the memory that is allowed is written to
-files, ordered by a hash of the keys, and read again a range of hashes at a time.
+Parts yield distinct keys with counts. Keys that exceed the memory limit are written to files,
+ordered by a hash, and read back one range of hashes at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fstcrf.text.features.tables import AttributeTables, Vocabularies
 
 Keys = NDArray[np.uint64]
 Counted = tuple[Keys, Longs]
-"""Distinct keys, ascending, and how many tokens have each."""
+"""Distinct keys, ascending, and the number of tokens with each."""
 
 _RANGES = 64  # of hashes
 _BUDGET = 1 << 28  # bytes of keys and counts
@@ -46,16 +46,16 @@ def counted_keys(
 
 
 def prefix_keys(encoder: Encoder, family: Family, packing: Packing) -> Keys:
-    """Return the distinct keys of the first numbers of a family, as many as the packing has."""
+    """Return the distinct keys of the first numbers of a family, one number per width."""
     entries = encoder.entries(family)
     keys, _ = packing.pack(entries.codes[: len(packing.widths)], entries.count)
     return distinct_keys(keys, packing.bits)[0]
 
 
 def fitted_packing(widths: Sequence[int], prefixes: Callable[[Packing], Keys]) -> Packing:
-    """Return the packing of numbers that occur, as `Packing.fitted` does.
+    """Return the packing of the numbers that occur, as `Packing.fitted` does.
 
-    `prefixes` maps the packing of the first numbers to the distinct keys that they give.
+    `prefixes` maps a packing of the first numbers to the distinct keys that occur.
     """
     tables: list[KeyTable] = []
     used = 0
@@ -76,9 +76,9 @@ def numbered(
     first: int,
     min_count: int,
 ) -> AttributeTables:
-    """Return the attributes that enough tokens have, numbered family by family.
+    """Return the attributes that at least `min_count` tokens have, numbered family by family.
 
-    `first` is the number of the first family for the counter.
+    `first` is the counter's number of the first family.
     """
     tables, next_row = [], 0
     for number in range(len(families)):
@@ -94,14 +94,14 @@ def numbered(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Where the keys of one family are in the file: those of each range of hashes, [ranges + 1]."""
+    """The keys of one family in the file: the bounds of each range of hashes, [ranges + 1]."""
 
     start: int
     bounds: Longs
 
 
 class KeyCounter:
-    """Adds up counts of keys, of several families.
+    """Adds up counts of keys of several families.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class KeyCounter:
     budget : int
         Bytes of keys and counts that are held in memory.
     folder : str, optional
-        Where what is more is written; the system's folder for such files when absent.
+        Folder for keys that exceed the budget; the system's temporary folder if absent.
     """
 
     def __init__(self, families: int, *, budget: int = _BUDGET, folder: str | None = None) -> None:
@@ -137,7 +137,7 @@ class KeyCounter:
             self._write()
 
     def frequent(self, family: int, min_count: int) -> Keys:
-        """Return the keys of a family with at least such a count, ascending."""
+        """Return the keys of a family with at least this count, ascending."""
         held = joined_counts(self._held[family]) if self._held[family] else _NOTHING
         if not self._runs[family]:
             return held[0][held[1] >= min_count]
@@ -151,7 +151,7 @@ class KeyCounter:
         return np.sort(np.concatenate(kept))
 
     def _write(self) -> None:
-        """Write what is held to the file, family by family, by hash."""
+        """Write the keys in memory to the file, family by family, ordered by hash."""
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self._folder, prefix="fstcrf-")  # noqa: SIM115
@@ -187,7 +187,7 @@ def _range_of(keys: Keys) -> NDArray[np.uint8]:
 
 
 def joined_counts(parts: Sequence[Counted]) -> Counted:
-    """Return the keys of several lists, their counts added up."""
+    """Return the keys of several lists, with their counts added up."""
     if len(parts) == 1:
         return parts[0]
     keys = np.concatenate([keys for keys, _ in parts])

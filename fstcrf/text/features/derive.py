@@ -1,4 +1,4 @@
-"""What a template reads of a token: a column, or strings derived from one.
+"""The strings that a template reads at a token: a column, or strings derived from one.
 
 All functions run once per *distinct* string of a column, never per token.
 """
@@ -9,16 +9,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from fstcrf.arguments import closest
 from fstcrf.errors import TemplateError
-from fstcrf.lazy import LazyModule
 from fstcrf.text.features import bytewise
-
-if TYPE_CHECKING:
-    import difflib
-else:  # only mistakes need it
-    difflib = LazyModule("difflib")
 
 _BARE = re.compile(r"[^\s,()\[\]{}\"%]+")
 _CATEGORY_CLASS = {"Lu": "A", "Lt": "A", "Ll": "a", "Lm": "x", "Lo": "x"}
@@ -28,12 +22,12 @@ _RUNS = re.compile(r"(.)\1+", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A column as it is.
+    """A column without changes.
 
     Parameters
     ----------
     column : str or int
-        Its name, or its number from 0 in the order of the corpus.
+        Its name, or its position in the corpus, from 0.
     """
 
     column: str | int
@@ -47,18 +41,18 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A function of a source; made by `derived`, which checks it.
+    """A function of a source; created by `derived`, which checks it.
 
     Parameters
     ----------
     function : str
         Name in `FUNCTIONS`.
     source : Plain or Derived
-        What it is applied to.
+        Argument of the function.
     arguments : tuple of str and int
         Further arguments, as in the text of a template.
     entries : tuple of str
-        The strings of a list, as ``member`` has, sorted; they are part of the model.
+        The strings of a list, such as the list of ``member``, sorted; they are part of the model.
     """
 
     function: str
@@ -82,7 +76,7 @@ class ColumnFunction:
     parameters: tuple[type[int | str], ...]
     # Takes a `Derived`, returns the function from a string to a list of strings.
     make: Callable[[Derived], Callable[[str], list[str]]]
-    # Whether a string may give several strings, hence a token several attributes.
+    # Whether a string may yield several strings, and so a token several attributes.
     multiple: bool = False
     # Whether its argument names a list of strings, which is read with the template.
     listed: bool = False
@@ -97,7 +91,7 @@ def derived(
 ) -> Derived:
     """Return a checked `Derived`."""
     if function not in FUNCTIONS:
-        near = difflib.get_close_matches(function, FUNCTIONS, n=1)
+        near = closest(function, FUNCTIONS)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FUNCTIONS)}"
         raise TemplateError(f"no function {function!r}; {hint}")
     types = FUNCTIONS[function].parameters
@@ -119,7 +113,7 @@ def is_multiple(source: Source) -> bool:
 
 
 def root(source: Source) -> str | int:
-    """Return the column that a source reads in the end."""
+    """Return the column at the root of a source."""
     while isinstance(source, Derived):
         source = source.source
     return source.column
@@ -133,7 +127,7 @@ def resolved(source: Source, column: str) -> Source:
 
 
 def strings_of(source: Source) -> Callable[[str], list[str]]:
-    """Return the function from a string of the column to the strings the source makes of it."""
+    """Return the function from a string of the column to the strings that the source derives."""
     if isinstance(source, Plain):
         return lambda string: [string]
     outer = FUNCTIONS[source.function].make(source)
@@ -144,12 +138,12 @@ def strings_of(source: Source) -> Callable[[str], list[str]]:
 
 
 def _quoted(text: str) -> str:
-    """Return a string in double quotes, quotes inside doubled (a backslash means nothing)."""
+    """Return a string in double quotes, with quotes inside doubled; backslashes are not special."""
     return '"' + text.replace('"', '""') + '"'
 
 
 class _Classes(dict[int, str]):
-    """Code point to class, filled as characters are met."""
+    """Maps code points to classes; entries are computed on demand."""
 
     def __missing__(self, code: int) -> str:
         category = unicodedata.category(chr(code))
@@ -164,8 +158,8 @@ _CLASSES = _Classes()
 def _char_classes(string: str) -> str:
     """Return the string with each letter and digit replaced by its class.
 
-    Upper and title case give ``A``, lower case ``a``, other letters and marks ``x``, numbers
-    ``0``; every other character stays.
+    Upper and title case give ``A``, lower case ``a``, other letters and marks ``x``, numbers ``0``;
+    every other character is kept.
 
     Examples
     --------
@@ -212,7 +206,8 @@ def _ngrams(node: Derived) -> Callable[[str], list[str]]:
         marked = f"<{string}>"
         lengths = range(max(shortest, 2), min(longest, len(marked)) + 1)
         longer = [marked[i : i + n] for n in lengths for i in range(len(marked) - n + 1)]
-        single = list(string) if shortest == 1 else []  # a mark alone says nothing
+        # a single boundary mark carries no information
+        single = list(string) if shortest == 1 else []
         return list(dict.fromkeys(single + longer))
 
     return grams
@@ -252,7 +247,7 @@ def _member(node: Derived) -> Callable[[str], list[str]]:
 
 
 def _known_shape(node: Derived) -> Callable[[str], list[str]]:
-    """Mark the short shape of a word that is not in lower case, but known so: ``Turkey`` Aa, k."""
+    """Mark the short shape of a word whose lower case is known: ``Turkey`` gives Aa and k."""
     entries = frozenset(node.entries)
 
     def shape(string: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Which attributes each token has, as sparse rows.
+"""The attributes of each token, as sparse rows.
 
 A *row* is the number of an attribute: its row in the weight matrix ``[rows, slots]``.
 """
@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf.arrays import Ints, Longs, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel import SparseRows
 from fstcrf.ragged import Ragged
-from fstcrf.text.features.keys import IndexArrays, Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,7 @@ class Design:
         Attributes of single labels (templates ``U``).
     arc : SparseRows [N, arc attributes] or None
         Attributes of label pairs (templates ``B`` with macros): row ``t`` belongs to the pair of
-        labels at ``t - 1`` and ``t``, so first tokens of sentences have none. None when no
+        labels at ``t - 1`` and ``t``, so first tokens of sentences have no attributes. `None` if no
         template has such attributes.
     """
 
@@ -41,13 +38,13 @@ class Design:
 class Block:
     """Attributes from one template family, sorted by token."""
 
-    tokens: Ints | None  # [n]: token of each entry; ``0 .. N - 1`` when None
+    tokens: Ints | None  # [n]: token of each entry; ``0 .. N - 1`` if `None`
     rows: Ints  # [n]: attribute of each entry
-    values: Singles | None = None  # [n]: value of each entry; all 1 when None
+    values: Singles | None = None  # [n]: value of each entry; all 1 if `None`
 
 
 def assembled(n_tokens: int, blocks: Sequence[Block], n_rows: int) -> SparseRows:
-    """Put blocks together: within a token, the entries of earlier blocks come first.
+    """Join blocks to sparse rows: within a token, the entries of earlier blocks come first.
 
     Complexity: O(n_tokens · blocks + entries).
     """
@@ -70,7 +67,7 @@ def assembled(n_tokens: int, blocks: Sequence[Block], n_rows: int) -> SparseRows
 
 
 def _places(tokens: Ints | None, cursor: Longs) -> tuple[Longs, Longs | int]:
-    """Return where a block's entries go and how many each token gets."""
+    """Return the positions of a block's entries, and the number of entries of each token."""
     if tokens is None:
         return cursor.copy(), 1
     used = Ragged.from_rows(tokens, len(cursor))
@@ -78,50 +75,8 @@ def _places(tokens: Ints | None, cursor: Longs) -> tuple[Longs, Longs | int]:
     return first[tokens] + np.arange(len(tokens)), used.lengths
 
 
-_Data_contra = TypeVar("_Data_contra", contravariant=True)
-
-
-class AttributeIndex(Protocol[_Data_contra]):
-    """An index of attributes, of templates or of literal strings.
-
-    It is filled by `build` on training data, and afterwards only looked up: attributes that it
-    does not know are absent from a design.
-    """
-
-    @property
-    def n_node_rows(self) -> int:
-        """Number of attributes of single labels."""
-
-    @property
-    def n_arc_rows(self) -> int:
-        """Number of attributes of label pairs."""
-
-    @property
-    def hash_bits(self) -> int | None:
-        """The k of 2^k hashed rows; None when attributes are kept by name."""
-
-    def design(self, data: _Data_contra, /) -> Design:
-        """Return the attributes of every token of the data."""
-
-    def attribute(self, row: int, *, arc: bool = False) -> str:
-        """Return the text of an attribute, ``#row`` when it is hashed."""
-
-    def row(self, attribute: str, *, arc: bool = False) -> int | None:
-        """Return the number of an attribute, None when it is unknown."""
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the index as arrays, for a model file."""
-
-    def metadata(self) -> dict[str, str | int | list[str] | None]:
-        """Return the rest of the index as JSON values."""
-
-    @classmethod
-    def from_arrays(cls, arrays: IndexArrays, metadata: Metadata) -> Self:
-        """Return the index that `arrays` and `metadata` describe."""
-
-
 def check_order(order: Ints, n_rows: int) -> Ints:
-    """Return a renumbering of rows after checking that it is a permutation."""
+    """Return a renumbering of rows, checked to be a permutation."""
     order = np.ascontiguousarray(order, dtype=np.int32)
     seen = np.zeros(n_rows, dtype=bool)
     if order.shape == (n_rows,) and not np.any((order < 0) | (order >= n_rows)):

@@ -1,4 +1,4 @@
-"""The attributes of templates hashed into 2^k rows: nothing is stored, nothing is known by name.
+"""The attributes of templates hashed into 2^k rows; neither strings nor names are stored.
 
 The row is the high bits of a hash of the family's text and of the strings, so it is the same in
 every run and on every machine.
@@ -30,8 +30,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 def string_hashes(strings: Sequence[str]) -> NDArray[np.uint64]:
     """Return the hash of each string, uint64 [n].
 
-    FNV-1a, ``h = (h xor byte) * prime`` over the bytes, here one byte of all strings at a time;
-    then `mixed`, because FNV leaves the high bits of short strings alike.
+    FNV-1a, ``h = (h xor byte) * prime`` over the bytes, vectorised over strings; then `mixed`,
+    because FNV gives short strings similar high bits.
     """
     blob, offsets = pack_strings(strings)
     lengths = Ragged(offsets).lengths
@@ -64,7 +64,7 @@ def hashed_rows(hashes: NDArray[np.uint64], bits: int) -> Ints:
 
 
 def check_bits(bits: object) -> int | None:
-    """Return the number of hash bits if it can be."""
+    """Return a valid number of hash bits, or raise an error."""
     if bits is None or (type(bits) is int and 1 <= bits <= MAX_BITS):
         return bits
     raise OptionError(f"hash_bits is {bits!r}, expected a number from 1 to {MAX_BITS}")
@@ -75,18 +75,18 @@ def check_bits(bits: object) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Collisions:
-    """How crowded hashed rows are.
+    """Statistics of collisions in hashed rows.
 
     Parameters
     ----------
     attributes : int
         Distinct attributes of the corpus.
     rows : int
-        SparseRows there are, 2^k.
+        Number of rows, 2^k.
     used : int
-        SparseRows that have an attribute.
+        Rows with at least one attribute.
     shared : int
-        Attributes whose row another one has too.
+        Attributes that share their row with another one.
     """
 
     attributes: int
@@ -117,7 +117,7 @@ class Hashed:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows; none where there are no families."""
+        """Number of rows; 0 without families."""
         return 1 << self.bits if self.families else 0
 
     def rows(self, reader: Reader) -> SparseRows:
@@ -135,7 +135,7 @@ class Hashed:
         return lambda first, end: self.rows(Reader(reader.corpus[first:end], reach=reader.reach))
 
     def collisions(self, reader: Reader) -> Collisions:
-        """Return how many attributes of a corpus share their row."""
+        """Return the number of a corpus's attributes that share their row."""
         encoder = Encoder(reader, self)
         hashes = [np.empty(0, dtype=np.uint64)]
         for family in self.families:
@@ -144,7 +144,7 @@ class Hashed:
         return Collisions.of(distinct(np.concatenate(hashes)), self.bits)
 
     def find(self, attribute: str) -> int | None:
-        """Return the row of an attribute; None when its text can be read in several ways."""
+        """Return the row of an attribute; `None` if its text can be split in several ways."""
         readings = [(f, strings) for f in self.families for strings in f.readings(attribute)]
         if len(readings) != 1:
             return None
@@ -157,13 +157,12 @@ class Hashed:
         return string_hashes(names)
 
     def codes(self, source: Source, strings: Sequence[str]) -> tuple[NDArray[np.uint64], Bools]:
-        """Return the hashes of strings, all of which have one."""
+        """Return the hashes of strings; every string has one."""
         del source
         return string_hashes(strings), np.ones(len(strings), dtype=np.bool)
 
 
 def _hashes(family: Family, codes: Sequence[NDArray[np.uint64]], count: int) -> NDArray[np.uint64]:
-    """Return the hash of each attribute."""
     hashes = np.full(count, string_hashes([family.identity])[0])
     for code in codes:
         hashes = mixed(hashes * _FNV_PRIME ^ code)

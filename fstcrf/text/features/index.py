@@ -1,8 +1,8 @@
 """The index of the attributes that templates give, in memory and as the arrays of a model file.
 
-Columns are interned; what templates derive from them is computed once per distinct string; the
-attributes of a template are tuples of string numbers packed into 64-bit keys; rows are the numbers
-of the keys, template by template. The arrays::
+Columns are interned. Strings that templates derive are computed once per distinct string. The
+attributes of a template are tuples of string ids, packed into 64-bit keys. Rows are the numbers of
+the keys, template by template. The arrays::
 
     strings.blob    uint8 [B]     all strings, UTF-8: member lists, then vocabularies
     strings.offsets int64 [n + 1] string i is blob[offsets[i] : offsets[i + 1]]
@@ -61,26 +61,26 @@ KIND = "templates"
 VERSION = 1
 
 TRAINED = ("pad", "skip")
-"""What `build` knows; the boundary of Wapiti comes with its models."""
+"""Options of `build`; the boundary of Wapiti occurs only in imported models."""
 
 
 class FeatureIndex:
-    """The attributes of a set of templates; made by `build` or `from_arrays`.
+    """The attributes of a set of templates; created by `build` or `from_arrays`.
 
     Parameters
     ----------
     templates : TemplateSet
         The templates, columns by name.
     boundary : {"pad", "skip", "wapiti"}
-        A string outside the sentence is ``_B-1``, ``_B+1``, ..., or drops the attribute; or it is
-        ``_x-1``, ..., and strings are derived from it.
+        Treatment of positions outside the sentence: the string is ``_B-1``, ``_B+1``, ...; or the
+        attribute is dropped; or the string is ``_x-1``, ..., and strings are derived from it.
     node, arc : AttributeTables or Hashed
         Attributes of labels and of label pairs.
 
     Attributes
     ----------
     columns, tapes : tuple of str
-        What the templates read: columns, and tapes of earlier taggers.
+        Columns and tapes of earlier taggers that the templates read.
     """
 
     def __init__(
@@ -97,14 +97,14 @@ class FeatureIndex:
         self.arc = arc
         self._families = (*node.families, *arc.families)
         self._read = {column for family in self._families for column in family.columns}
-        self.columns = tuple(map(str, templates.columns))  # names since `build`
+        self.columns = tuple(map(str, templates.columns))  # names, since `build` resolves numbers
         self.tapes = templates.tapes
         self._padding = padding(boundary, self._families)
 
     def observed(self) -> dict[str, tuple[str, ...]]:
-        """Return the columns whose strings are attributes as they are, and these strings.
+        """Return the columns whose strings appear unchanged in attributes, with these strings.
 
-        Hashed attributes have none that are known.
+        For hashed attributes no strings are known.
         """
         strings: dict[str, tuple[str, ...]] = {}
         for side in (self.node, self.arc):
@@ -126,18 +126,19 @@ class FeatureIndex:
         hash_bits: int | None = None,
         base: FeatureIndex | None = None,
     ) -> tuple[FeatureIndex, Design]:
-        """Return the index of the attributes of a corpus, and the corpus's design.
+        """Return the index of the attributes of a corpus, and the design of the corpus.
 
         Parameters
         ----------
         corpus : Corpus
-            The training text, with the column ``tape_column(tape)`` for each tape that is read.
+            The training text, with the column ``tape_column(tape)`` for each tape that the
+            templates read.
         templates : TemplateSet
             The templates.
         boundary : {"pad", "skip"}, default "pad"
-            What a string outside the sentence is. Bags and values are skipped there always.
+            Treatment of positions outside the sentence. Bags and values always skip them.
         min_count : int, default 1
-            Leave out attributes that fewer tokens have.
+            Drop attributes of fewer tokens.
         hash_bits : int, optional
             Hash attributes into 2^hash_bits rows instead of keeping them by name.
         base : FeatureIndex, optional
@@ -151,7 +152,7 @@ class FeatureIndex:
         DataError
             A value that is not a finite number.
         OptionError
-            Options outside what they may be, or other than those of `base`.
+            Options out of range, or other than the options of `base`.
         """
         cls.check_options(boundary, min_count, hash_bits)
         templates = templates.resolved(tuple(corpus.columns), data=corpus.source)
@@ -166,7 +167,8 @@ class FeatureIndex:
         distance = padding(boundary, (*node, *arc))
         reader = Reader(corpus, reach=distance)
         for column in templates.columns:
-            pack_strings(reader.column(str(column)).values)  # which refuses what no file can hold
+            # refuses strings that no file can store
+            pack_strings(reader.column(str(column)).values)
         old_node, old_arc = (None, None) if base is None else (base.node, base.arc)
         if isinstance(old_node, Hashed) or isinstance(old_arc, Hashed):
             raise OptionError("a hashed index cannot be continued by name")
@@ -182,7 +184,7 @@ class FeatureIndex:
         return index, Design(node_rows, arc_rows if arc else None)
 
     def design(self, corpus: Corpus, /) -> Design:
-        """Return the attributes of every token; those the index does not know are absent.
+        """Return the attributes of every token; unknown attributes are absent.
 
         Raises
         ------
@@ -196,7 +198,7 @@ class FeatureIndex:
     def runs(self, corpus: Corpus) -> Callable[[int, int], Design]:
         """Return the function from a run of sentences, (first, end), to its design.
 
-        For many runs of one corpus: what is done per distinct string is done once.
+        Use it for many runs of one corpus: work per distinct string is shared.
 
         Raises
         ------
@@ -211,12 +213,12 @@ class FeatureIndex:
         return lambda first, end: Design(node(first, end), arc(first, end))
 
     def of_one(self, sentence: Sentence) -> Design | None:
-        """Return the attributes of a sentence, where there is a short way to them.
+        """Return the attributes of a sentence quickly; `None` if the templates need a full reader.
 
         Parameters
         ----------
         sentence : Sentence
-            Not empty, with all columns that are read, of strings.
+            Not empty, with all columns that the templates read, of strings.
         """
         if isinstance(self.node, Hashed) or self.arc.families or self.tapes:
             return None
@@ -224,13 +226,13 @@ class FeatureIndex:
         return None if rows is None else Design(rows)
 
     def reader(self, corpus: Corpus, *, open_tapes: Sequence[str] = ()) -> Reader:
-        """Return a pass over a corpus that has the columns which the templates read.
+        """Return a reader of a corpus, after checking its columns.
 
         Parameters
         ----------
         corpus : Corpus
         open_tapes : sequence of str
-            Tapes that need no column: their families are not looked up as they are.
+            Tapes that need no column, because their families are looked up separately.
 
         Raises
         ------
@@ -254,11 +256,11 @@ class FeatureIndex:
 
     @property
     def hash_bits(self) -> int | None:
-        """The k of 2^k hashed rows; None when attributes are kept by name."""
+        """The k of 2^k hashed rows; `None` if attributes are kept by name."""
         return self.node.bits if isinstance(self.node, Hashed) else None
 
     def attribute(self, row: int, *, arc: bool = False) -> str:
-        """Return the text of an attribute, such as ``U05:in/the``; ``#row`` when it is hashed.
+        """Return the text of an attribute, such as ``U05:in/the``; ``#row`` if it is hashed.
 
         Raises
         ------
@@ -285,15 +287,16 @@ class FeatureIndex:
         return side.attributes(wanted)
 
     def row(self, attribute: str, *, arc: bool = False) -> int | None:
-        """Return the row of an attribute by its text; None when it is unknown.
+        """Return the row of an attribute by its text; `None` if it is unknown.
 
-        Two attributes have one text only where strings hold the template's separators; then it
-        is one of theirs. Hashed attributes are found where the text can be cut in one way.
+        Two attributes share a text only if strings contain the template's separators; then the row
+        of one of them is returned. A hashed attribute is found if its text can be split in one way
+        only.
         """
         return self._side(arc=arc).find(attribute)
 
     def collisions(self, corpus: Corpus) -> Collisions:
-        """Return how many attributes of single labels share a hashed row.
+        """Return the number of label attributes that share a hashed row.
 
         Raises
         ------
@@ -343,7 +346,7 @@ class FeatureIndex:
         Raises
         ------
         ModelFileError
-            Something is missing, or not what it must be.
+            An array or entry is missing or damaged.
         """
         templates, boundary, hash_bits = _read_templates(arrays, metadata)
         node, arc = families(templates, arc=False), families(templates, arc=True)
@@ -356,7 +359,7 @@ class FeatureIndex:
         return cls(templates, boundary, node=tables[0], arc=tables[1])
 
     def check_like(self, templates: TemplateSet, boundary: Boundary, hash_bits: int | None) -> None:
-        """Check that another index may continue this one.
+        """Check that another index may extend this one.
 
         Raises
         ------
@@ -373,12 +376,12 @@ class FeatureIndex:
 
     @staticmethod
     def check_options(boundary: str, min_count: int, hash_bits: int | None) -> None:
-        """Check what `build` is told.
+        """Check the options of `build`.
 
         Raises
         ------
         OptionError
-            Options outside what they may be.
+            Options out of range.
         """
         _check_options(boundary, min_count, hash_bits)
 
@@ -422,7 +425,7 @@ def _read_templates(
     check_kind(metadata, KIND, VERSION)
     text, names = metadata.get("templates"), metadata.get("lists")
     boundary, bits = metadata.get("boundary"), metadata.get("hash_bits")
-    if not isinstance(text, str) or not isinstance(names, list):  # JSON may hold anything
+    if not isinstance(text, str) or not isinstance(names, list):  # JSON may contain any value
         raise ModelFileError("the index names no templates")
     if boundary not in BOUNDARIES:
         raise ModelFileError(f"the index has boundary {boundary!r}, expected one of {BOUNDARIES}")
@@ -477,7 +480,7 @@ def _flat(name: str, tables: Sequence[KeyTable]) -> dict[str, NDArray[np.generic
 
 
 def _groups(arrays: IndexArrays) -> tuple[Bytes, Longs, list[int]]:
-    """Return all strings as a blob, and where member lists and vocabularies begin and end."""
+    """Return all strings as a blob, and the bounds of member lists and vocabularies."""
     blob = checked_array(arrays, "strings.blob", np.uint8)
     offsets = checked_array(arrays, "strings.offsets", np.int64)
     check_blob(blob, offsets, "strings")
@@ -485,7 +488,7 @@ def _groups(arrays: IndexArrays) -> tuple[Bytes, Longs, list[int]]:
 
 
 def _cut(blob: Bytes, offsets: Longs, first: int, end: int) -> tuple[Bytes, Longs]:
-    """Return the strings ``first : end`` of a blob as a blob of their own."""
+    """Return the strings ``first : end`` of a blob as a separate blob."""
     bounds = offsets[first : end + 1]
     return blob[bounds[0] : bounds[-1]], bounds - bounds[0]
 
@@ -549,10 +552,10 @@ def _check_permutation(rows: Ints, name: str) -> None:
 def _check_keys(
     family: Family, packing: Packing, table: KeyTable, vocabularies: Vocabularies, name: str
 ) -> None:
-    """Check that every key stands for strings that exist."""
+    """Check that every key consists of ids of existing strings."""
     damaged = ModelFileError(f"{name}.keys holds numbers of strings that do not exist")
     sizes = [vocabularies.size(source) for source in family.sources]
-    if not sizes and table.keys.any():  # what reads nothing is one attribute, the key 0
+    if not sizes and table.keys.any():  # a family without strings has one attribute, the key 0
         raise damaged
     try:
         if not packing.prefixes:

@@ -1,12 +1,12 @@
-"""Numbers of strings, and integer keys of attributes packed from them.
+"""String ids, and the integer keys of attributes that are packed from them.
 
-An attribute of one template is a tuple of string numbers, one per macro. With ``w`` bits for each
-number the tuple is packed, first macro highest::
+An attribute of one template is a tuple of string ids, one per macro. With ``w`` bits for each id,
+the tuple is packed, first macro highest::
 
     key = (((n_1 << w_2) | n_2) << w_3) | n_3 ...
 
-Where the sum of the widths exceeds 63 bits, the numbers packed so far are first replaced by
-*their* number in a table of the prefixes that occur; so keys are exact whatever the template.
+If the sum of the widths exceeds 63 bits, the ids packed so far are first replaced by *their* number
+in a table of occurring prefixes; so keys are exact for every template.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Metadata = Mapping[str, object]
 """The rest of an index, values of JSON."""
 
 Codes = Sequence[NDArray[np.uint64]]
-"""String numbers, one array [n] per macro."""
+"""String ids, one array [n] per macro."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyTable:
-    """Sorted keys with a row each."""
+    """Sorted keys and the row of each."""
 
     keys: NDArray[np.uint64]  # [n]: strictly increasing
     rows: Ints  # [n]: row of each key, ≥ 0
@@ -62,7 +62,7 @@ class KeyTable:
         return np.where(self.keys[place] == keys, self.rows[place], np.int32(-1))
 
     def merged(self, keys: NDArray[np.uint64], rows: Ints) -> KeyTable:
-        """Return the table with further keys, none of which it has yet."""
+        """Return the table with further keys, which must be new."""
         if not len(self.keys):
             return KeyTable(keys, rows)
         all_keys = np.concatenate([self.keys, keys])
@@ -72,7 +72,7 @@ class KeyTable:
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How the string numbers of one template family become keys."""
+    """The packing of a template family's string ids into keys."""
 
     widths: tuple[int, ...]  # bits of each number
     # Numbers of the prefixes that are replaced, first to last; empty when 63 bits suffice.
@@ -80,10 +80,10 @@ class Packing:
 
     @classmethod
     def fitted(cls, widths: Sequence[int], codes: Iterable[NDArray[np.uint64]]) -> Packing:
-        """Return the packing of numbers that occur.
+        """Return the packing of the ids that occur.
 
-        `codes` are uint64 [n] for each macro, of as many bits as `widths` says, at most 32. They
-        are not looked at where 63 bits suffice.
+        `codes` are uint64 [n] for each macro, with the bits of `widths`, at most 32. They are not
+        read if 63 bits suffice.
         """
         if sum(widths) <= KEY_BITS:
             return cls(tuple(widths))
@@ -116,9 +116,10 @@ class Packing:
         return self._stages()[-1][1]
 
     def pack(self, codes: Codes, count: int) -> tuple[NDArray[np.uint64], Bools | None]:
-        """Return the keys of `count` tuples of numbers, and whether their prefixes are known.
+        """Return the keys of `count` tuples of ids, and whether their prefixes are known.
 
-        That is None where all are. `count`: a template without macros has no array to tell it.
+        The second value is `None` if all are known. `count` is needed for templates without macros,
+        which have no array.
         """
         key, in_vocabulary = np.zeros(count, dtype=np.uint64), None
         stages = self._stages()
@@ -133,9 +134,9 @@ class Packing:
         return key, in_vocabulary
 
     def unpack(self, keys: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
-        """Return the numbers of keys, one array per macro; the inverse of `pack`.
+        """Return the ids of keys, one array per macro; the inverse of `pack`.
 
-        IndexError: a prefix number that no table has.
+        Raise IndexError for a prefix number that no table has.
         """
         codes: list[NDArray[np.uint64]] = []
         for number, (macros, _) in reversed(list(enumerate(self._stages()))):
@@ -149,7 +150,7 @@ class Packing:
         return codes[::-1]
 
     def _stages(self) -> list[tuple[range, int]]:
-        """Return the macros that are packed between replacements, and the bits so far."""
+        """Return the macros between two prefix replacements, and the bits so far."""
         stages: list[tuple[range, int]] = []
         first, used = 0, 0
         for macro, width in enumerate(self.widths):
@@ -161,10 +162,9 @@ class Packing:
 
 
 def distinct_keys(keys: NDArray[np.uint64], bits: int) -> tuple[NDArray[np.uint64], Ints, Longs]:
-    """Return sorted distinct keys, the place of each key among them, and their counts.
+    """Return sorted distinct keys, the position of each key among them, and their counts.
 
-    The keys are below 2^bits: where that is of the order of their number, they are counted, not
-    sorted.
+    The keys are below 2^bits: if this is near their number, they are counted, not sorted.
     """
     if bits < KEY_BITS and 1 << bits <= _DENSE * len(keys) + 1024:
         table = np.bincount(keys.view(np.int64), minlength=1 << bits)
@@ -177,7 +177,7 @@ def distinct_keys(keys: NDArray[np.uint64], bits: int) -> tuple[NDArray[np.uint6
 
 
 def width_of(count: int) -> int:
-    """Return the bits that `count` different numbers need."""
+    """Return the number of bits for `count` different numbers."""
     return max(count - 1, 0).bit_length()
 
 
@@ -188,7 +188,10 @@ _CONTINUES, _CONTINUATION = np.uint8(0b11000000), np.uint8(0b10000000)
 
 
 class Vocabulary:
-    """Distinct strings and their numbers; a value, never changed. Repeated strings count once."""
+    """Distinct strings and their ids; immutable.
+
+    Repeated strings count once.
+    """
 
     __slots__ = ("_size", "_strings", "_table")
 
@@ -232,24 +235,24 @@ class Vocabulary:
         return Vocabulary((*self.strings, *strings))
 
     def number(self, string: str) -> int | None:
-        """Return the number of a string, None when it is unknown."""
+        """Return the id of a string, `None` if it is unknown."""
         number = int(self.numbers([string])[0])
         return None if number < 0 else number
 
     def numbers(self, strings: Sequence[str]) -> Longs:
-        """Return the numbers of strings, −1 for unknown ones."""
+        """Return the ids of strings, −1 for unknown ones."""
         return self._found.numbers(*pack_strings(strings, surrogates="surrogatepass"))
 
     @property
     def _found(self) -> Strings:
-        # Two threads may both make it: the same table.
+        # A race of two threads is harmless: both make the same table.
         if self._table is None:
             self._table = Strings(*pack_strings(self.strings, surrogates="surrogatepass"))
         return self._table
 
 
 def check_blob(blob: Bytes, offsets: Longs, name: str) -> None:
-    """Check strings that a file holds one after the other; `name` says what they are."""
+    """Check concatenated strings of a file; `name` describes them in errors."""
     if blob.dtype != np.uint8 or blob.ndim != 1 or offsets.dtype != np.int64 or offsets.ndim != 1:
         raise ModelFileError(
             f"{name} is {blob.dtype} {list(blob.shape)} with offsets {offsets.dtype} "

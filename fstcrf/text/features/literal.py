@@ -1,4 +1,4 @@
-"""Attributes that the caller writes: per token a list of strings or a dict.
+"""Attributes given by the caller: for each token a list of strings or a dict.
 
 A dict becomes attributes as in python-crfsuite::
 
@@ -35,7 +35,7 @@ from fstcrf.text.features.keys import (
 )
 
 LiteralSentence = Sequence[Sequence[str] | set[str] | frozenset[str] | Mapping[str, Any]]
-"""Per token, its attributes: strings, or a dict."""
+"""The attributes of one token: strings, or a dict."""
 
 KIND = "literal"
 VERSION = 1
@@ -60,7 +60,7 @@ def is_literal(sentence: object) -> TypeGuard[LiteralSentence]:
 
 
 class LiteralIndex:
-    """The attributes of sentences given as attribute strings; made by `build`.
+    """The attributes of sentences given as attribute strings; created by `build`.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class LiteralIndex:
     Raises
     ------
     DataError
-        An attribute that is there twice.
+        An attribute that occurs twice.
     OptionError
         `hash_bits` outside 1 to 30.
     """
@@ -99,7 +99,7 @@ class LiteralIndex:
         sentences : sequence of sentence
             Per token, a list of strings or a dict.
         min_count : int, default 1
-            Leave out attributes that occur fewer times.
+            Drop attributes that occur less often.
         hash_bits : int, optional
             Hash attributes into 2^hash_bits rows instead of keeping them by name.
         base : LiteralIndex, optional
@@ -110,7 +110,7 @@ class LiteralIndex:
         DataError
             A token that is neither list nor dict, or a value that is not a finite number.
         OptionError
-            Options outside what they may be, or other than those of `base`.
+            Options out of range, or other than the options of `base`.
         """
         if min_count < 1 or (hash_bits is not None and min_count > 1):
             raise OptionError(
@@ -127,11 +127,11 @@ class LiteralIndex:
         counts = np.bincount(vocabulary.numbers(tokens.names), minlength=len(vocabulary))
         frequent = [vocabulary.strings[i] for i in np.flatnonzero(counts >= min_count).tolist()]
         index = cls(tuple(dict.fromkeys([*earlier, *frequent])))
-        pack_strings(index.attribute_strings)  # which refuses what no file can hold
+        pack_strings(index.attribute_strings)  # refuses strings that no file can store
         return index, index._rows(tokens)
 
     def design(self, data: Sequence[LiteralSentence], /) -> Design:
-        """Return the attributes of every token; those the index does not know are absent.
+        """Return the attributes of every token; unknown attributes are absent.
 
         Raises
         ------
@@ -147,21 +147,21 @@ class LiteralIndex:
 
     @property
     def n_arc_rows(self) -> int:
-        """Number of attributes of label pairs: literal attributes are never that."""
+        """Number of attributes of label pairs: always 0."""
         return 0
 
     @property
     def hash_bits(self) -> int | None:
-        """The k of 2^k hashed rows; None when attributes are kept by name."""
+        """The k of 2^k hashed rows; `None` if attributes are kept by name."""
         return self._bits
 
     @property
     def attribute_strings(self) -> tuple[str, ...]:
-        """All attributes, in the order of their rows; none when they are hashed."""
+        """All attributes, in the order of their rows; empty if they are hashed."""
         return self._vocabulary.strings
 
     def attribute(self, row: int, *, arc: bool = False) -> str:
-        """Return the text of an attribute, ``#row`` when it is hashed.
+        """Return the text of an attribute, or ``#row`` if it is hashed.
 
         Raises
         ------
@@ -174,7 +174,7 @@ class LiteralIndex:
         return self._vocabulary.strings[row] if self._bits is None else f"#{row}"
 
     def row(self, attribute: str, *, arc: bool = False) -> int | None:
-        """Return the row of an attribute; None when it is unknown."""
+        """Return the row of an attribute; `None` if it is unknown."""
         if arc:
             return None
         if self._bits is None:
@@ -182,7 +182,7 @@ class LiteralIndex:
         return int(hashed_rows(string_hashes([attribute]), self._bits)[0])
 
     def collisions(self, sentences: Sequence[LiteralSentence]) -> Collisions:
-        """Return how many attributes share a hashed row.
+        """Return the number of attributes that share a hashed row.
 
         Raises
         ------
@@ -225,7 +225,7 @@ class LiteralIndex:
         Raises
         ------
         ModelFileError
-            Something is missing, or not what it must be.
+            An array or entry is missing or damaged.
         """
         check_kind(metadata, KIND, VERSION)
         blob = checked_array(arrays, "strings.blob", np.uint8)
@@ -240,21 +240,21 @@ class LiteralIndex:
     def from_text(
         cls, text: Bytes, offsets: Longs, *, hash_bits: int | None = None
     ) -> LiteralIndex:
-        """Return the index of attributes that are not strings yet; they become so when asked for.
+        """Return the index of attributes in UTF-8, which are decoded on demand.
 
         Parameters
         ----------
         text : uint8 [B]
-            The attributes one after the other, UTF-8.
+            The attributes, concatenated, UTF-8.
         offsets : int64 [A + 1]
-            Where each begins.
+            Start of each attribute.
         hash_bits : int, optional
             As for the class.
 
         Raises
         ------
         ModelFileError
-            An attribute that is there twice.
+            An attribute that occurs twice.
         """
         new = cls(hash_bits=hash_bits)
         new._vocabulary = Vocabulary.from_blob(text, offsets, "attributes")
@@ -277,7 +277,7 @@ class LiteralIndex:
 
 
 class _Tokens:
-    """The attributes of sentences one after the other; per token, a list of strings or a dict."""
+    """The attributes of all tokens of some sentences; per token, a list of strings or a dict."""
 
     def __init__(self, sentences: Sequence[LiteralSentence]) -> None:
         self.names: list[str] = []
@@ -313,7 +313,6 @@ class _Tokens:
 
 
 def _append(token: object, names: list[str], numbers: list[float]) -> None:
-    """Append the attributes of one token."""
     if isinstance(token, Mapping):
         _append_attributes(token, "", names, numbers)
         return
@@ -322,7 +321,7 @@ def _append(token: object, names: list[str], numbers: list[float]) -> None:
     if not isinstance(token, (list, set, frozenset)):
         raise TypeError(f"{token!r} is neither a list of attributes nor a dict")
     try:
-        "".join(token)  # quicker than to ask each for its type
+        "".join(token)  # faster than checking each type
     except TypeError:
         raise TypeError(f"{token!r} holds something that is not a string") from None
     strings = token if isinstance(token, list) else sorted(token)
@@ -333,7 +332,7 @@ def _append(token: object, names: list[str], numbers: list[float]) -> None:
 def _append_attributes(
     features: Mapping[Any, Any], prefix: str, names: list[str], numbers: list[float]
 ) -> None:
-    """Append the attributes of a dict, as python-crfsuite's ItemSequence makes them."""
+    """Append the attributes of a dict, with the rules of python-crfsuite's ItemSequence."""
     try:
         "".join(features)
     except TypeError:
@@ -341,7 +340,7 @@ def _append_attributes(
         raise TypeError(f"the key {odd!r} is not a string") from None
     add, count = names.append, numbers.append
     for key, value in features.items():
-        kind = type(value)  # the usual types first, the others at leisure
+        kind = type(value)  # the usual types first
         if kind is str:
             add(f"{prefix}{key}:{value}")
             count(1.0)

@@ -28,16 +28,16 @@ EOS = Template("eos")
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A template without a name yet, or several that differ by an offset.
+    """A template without a name, or several that differ by an offset.
 
     Parameters
     ----------
     parts : tuple of str and Macro
-        What follows the name.
+        The template's text after its name.
     kind : {"node", "arc"}
         Whether it conditions one label or a pair of labels.
     name : str, optional
-        A name instead of the number that `template_set` gives, ``U`` or ``B`` first.
+        A name that replaces the number from `template_set`; begins with ``U`` or ``B``.
     """
 
     parts: tuple[str | Macro, ...]
@@ -56,13 +56,13 @@ class Pattern:
         return replace(self, kind="arc")
 
     def named(self, name: str) -> Pattern:
-        """Return the pattern with a name of its own, such as ``U_word``."""
+        """Return the pattern with an explicit name, such as ``U_word``."""
         return replace(self, name=name)
 
 
 @dataclass(frozen=True, slots=True)
 class _Transitions:
-    """Stands for the line ``B``."""
+    """Placeholder for the line ``B``."""
 
 
 def at(column: str | int | Source, offset: int = 0, *, document: bool = False) -> Pattern:
@@ -75,7 +75,7 @@ def at(column: str | int | Source, offset: int = 0, *, document: bool = False) -
     offset : int, default 0
         Position relative to the token.
     document : bool
-        Go on past the ends of the sentence, inside its document (``%d``); so below.
+        Continue past the ends of the sentence, within its document (``%d``); so below.
     """
     return Pattern((Macro("x", _source(column), offset, offset, document=document),))
 
@@ -90,7 +90,7 @@ def window(column: str | int | Source, first: int, last: int, *, document: bool 
 
 
 def bag(column: str | int | Source, first: int, last: int, *, document: bool = False) -> Pattern:
-    """Return the pattern of the set of strings in a window, whatever their position."""
+    """Return the pattern of the set of strings in a window, without their positions."""
     return Pattern((Macro("bag", _source(column), first, last, document=document),))
 
 
@@ -110,7 +110,7 @@ def bias() -> Pattern:
 
 
 def transitions() -> _Transitions:
-    """Return what stands for label transitions in `template_set`."""
+    """Return a placeholder for label transitions in `template_set`."""
     return _Transitions()
 
 
@@ -120,7 +120,7 @@ def template_set(*items: Pattern | Template | TemplateSet | _Transitions) -> Tem
     Parameters
     ----------
     items : Pattern, Template, TemplateSet or the result of `transitions`
-        The templates. A window counts as one.
+        The templates. A window is one item.
 
     Raises
     ------
@@ -170,14 +170,14 @@ def short_shape(column: str | int | Source) -> Derived:
 
 
 def charclass(column: str | int | Source) -> Derived:
-    """Return which classes of characters occur: ``McCoy's-52`` gives ``Aa0.``."""
+    """Return the classes of characters that occur: ``McCoy's-52`` gives ``Aa0.``."""
     return derived("charclass", _source(column))
 
 
 def known_shape(
     column: str | int | Source, entries: str | Path | Iterable[str], *, name: str | None = None
 ) -> Derived:
-    """Return the short shape, marked where the string is not in lower case but known so.
+    """Return the short shape, marked if the string's lower case is known but it is not lower case.
 
     Arguments and errors as for `member`; the entries are words in lower case.
     """
@@ -186,12 +186,12 @@ def known_shape(
 
 
 def prefix(column: str | int | Source, size: int) -> Derived:
-    """Return the first `size` characters, fewer where there are fewer."""
+    """Return the first `size` characters, or all of a shorter string."""
     return derived("prefix", _source(column), (size,))
 
 
 def suffix(column: str | int | Source, size: int) -> Derived:
-    """Return the last `size` characters, fewer where there are fewer."""
+    """Return the last `size` characters, or all of a shorter string."""
     return derived("suffix", _source(column), (size,))
 
 
@@ -201,28 +201,28 @@ def ngrams(column: str | int | Source, shortest: int, longest: int) -> Derived:
 
 
 def match(column: str | int | Source, pattern: str) -> Derived:
-    """Return ``1`` where a regular expression is found in the string, else ``0``."""
+    """Return ``1`` if a regular expression is found in the string, else ``0``."""
     return derived("match", _source(column), (pattern,))
 
 
 def find(column: str | int | Source, pattern: str) -> Derived:
-    """Return the first text that a regular expression matches, empty where there is none."""
+    """Return the first match of a regular expression, or an empty string."""
     return derived("find", _source(column), (pattern,))
 
 
 def member(
     column: str | int | Source, entries: str | Path | Iterable[str], *, name: str | None = None
 ) -> Derived:
-    """Return ``1`` where the string is in a list, else ``0``.
+    """Return ``1`` if the string is in a list, else ``0``.
 
     Parameters
     ----------
     column : str, int, Plain or Derived
-        What is looked up.
+        The string to look up.
     entries : str, Path or iterable of str
         A file of one string a line, or the strings themselves.
     name : str, optional
-        Name of the list in the text form; the path when absent.
+        Name of the list in the text form; the path if absent.
 
     Raises
     ------
@@ -254,7 +254,6 @@ def _is_value(part: str | Macro) -> bool:
 
 
 def _merged(parts: tuple[str | Macro, ...]) -> list[str | Macro]:
-    """Return the parts with adjacent texts joined."""
     merged: list[str | Macro] = []
     for part in parts:
         if isinstance(part, str) and merged and isinstance(merged[-1], str):

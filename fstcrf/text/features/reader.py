@@ -1,9 +1,9 @@
-"""A corpus seen through templates: which string, and which number, is where.
+"""A corpus seen through templates: the string or number at each position.
 
 Templates that share attributes are a *family*. An attribute is a text: ``U:%x[-1,word]`` and
 ``U:%x[1,word]`` give the same text for the same word, so they share their attributes, as in CRF++;
 a bag ``U:%x{-4..-1,word}`` is such a family of four members. Templates of equal text that read
-*different* columns stay apart.
+*different* columns are different families.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from fstcrf.text.features.template import Macro, Template, TemplateKind, Templat
 
 Boundary = Literal["pad", "skip", "wapiti"]
 BOUNDARIES = ("pad", "skip", "wapiti")
-_FARTHEST = 4  # Wapiti has one name for all that is farther outside
+_FARTHEST = 4  # Wapiti has one name for all positions farther outside
 _FIXED_TEXT = {"bos": "__BOS__", "eos": "__EOS__"}
 
 
 class Position(NamedTuple):
-    """One string that a member reads."""
+    """The position of a string that a family member reads."""
 
     offset: int  # position relative to the token
-    # Whether a position outside the sentence may give ``_B-1``; in a bag it gives nothing.
+    # Whether a position outside the sentence may yield ``_B-1``; in a bag it yields no string.
     pads: bool
-    # The offset is a place in the sentence instead, from 1 or from its end at −1.
+    # The offset is a position in the sentence, from 1, or from its end at −1.
     absolute: bool = False
-    document: bool = False  # it may lie in another sentence of the document
+    document: bool = False  # may be in another sentence of the document
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,45 +50,45 @@ class Family:
 
     kind: TemplateKind  # of its templates
     literals: tuple[str, ...]  # [m + 1]: text around the strings of an attribute
-    # [m]: where each string comes from; a tape is a column of the name that `tape_column` gives.
+    # [m]: source of each string; a tape is a column named by `tape_column`.
     sources: tuple[Source, ...] = ()
     values: tuple[Macro, ...] = ()  # numbers that multiply the attribute
     members: tuple[tuple[Position, ...], ...] = ((),)  # [m]: offsets of each member
 
     @property
     def identity(self) -> str:
-        """Text that tells the family from others, whatever its offsets."""
+        """Text that distinguishes the family from others, without offsets."""
         return "\0".join([*self.literals, *map(str, self.sources), *map(str, self.values)])
 
     def attribute(self, strings: Sequence[str]) -> str:
-        """Return the text of the attribute that has these strings."""
+        """Return the text of the attribute with these strings."""
         pairs = zip(strings, self.literals[1:], strict=True)
         return self.literals[0] + "".join(s + literal for s, literal in pairs)
 
     def readings(self, attribute: str) -> Iterator[tuple[str, ...]]:
-        """Yield the strings that an attribute may consist of, in every way it can be cut."""
+        """Yield the strings of an attribute, for every way to split its text."""
         if attribute.startswith(self.literals[0]):
             yield from _cuts(attribute[len(self.literals[0]) :], self.literals[1:])
 
     @property
     def columns(self) -> set[str]:
-        """Columns of the corpus that are read."""
+        """Columns of the corpus that the family reads."""
         read = (*self.sources, *(macro.source for macro in self.values))
         return {str(root(source)) for source in read}
 
     @property
     def is_plural(self) -> bool:
-        """Whether a token may get several of its attributes, or one of them twice."""
+        """Whether a token may have several of its attributes, or one of them twice."""
         return len(self.members) > 1 or any(is_multiple(s) for s in self.sources)
 
     @property
     def is_absolute(self) -> bool:
-        """Whether it reads a place of the sentence, the same for all its tokens."""
+        """Whether it reads a fixed position of the sentence, the same for all its tokens."""
         return any(place.absolute for member in self.members for place in member)
 
     @property
     def is_wide(self) -> bool:
-        """Whether it looks past the ends of a sentence."""
+        """Whether it reads past the ends of a sentence."""
         return any(place.document for member in self.members for place in member)
 
 
@@ -106,13 +106,13 @@ def families(templates: TemplateSet, *, arc: bool) -> tuple[Family, ...]:
 
 
 def padding(boundary: Boundary, group: Iterable[Family]) -> int:
-    """Return the largest distance at which a string is padded; 0 where nothing is."""
+    """Return the largest distance at which positions are padded; 0 without padding."""
     places = [t for family in group for member in family.members for t in member if t.pads]
     return max((abs(t.offset) for t in places), default=0) if boundary != "skip" else 0
 
 
 def sources(group: Iterable[Family]) -> list[Source]:
-    """Return what families read, each source once."""
+    """Return the sources that families read, each once."""
     return list(dict.fromkeys(source for family in group for source in family.sources))
 
 
@@ -134,7 +134,7 @@ def pad_names(distance: int, boundary: Boundary = "pad") -> list[str]:
 
 
 def pad_texts(source: Source, distance: int, boundary: Boundary) -> list[str]:
-    """Return the text of each pad in an attribute; Wapiti derives strings from pads as well."""
+    """Return the text of each pad in an attribute; Wapiti also derives strings from pads."""
     names = pad_names(distance, boundary)
     if boundary != "wapiti" or is_multiple(source):
         return names
@@ -143,7 +143,6 @@ def pad_texts(source: Source, distance: int, boundary: Boundary) -> list[str]:
 
 
 def _family(template: Template) -> Family:
-    """Return the family of a template, its members left out."""
     if template.kind in _FIXED_TEXT:
         return Family(template.kind, (_FIXED_TEXT[template.kind],))
     literals = [""]
@@ -173,7 +172,7 @@ def _position(macro: Macro, offset: int) -> Position:
 
 
 def _cuts(text: str, literals: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the strings between which the literals stand, the last literal at the end."""
+    """Yield the strings between the literals, for every match; the last literal ends the text."""
     if not literals:
         if not text:
             yield ()
@@ -194,22 +193,22 @@ def _source(macro: Macro) -> Source:
 
 # --- Strings at offsets ---------------------------------------------------------------------------
 # A position has a *local* number: a string outside the sentence (a pad) is below ``2 * reach``, the
-# column's strings follow, −1 is nothing at all.
+# column's strings follow, −1 means no string.
 
 _SPARSE = 4
 
 
 class OffsetColumn(NamedTuple):
-    """What is at one offset of every token."""
+    """The strings at one offset of every token."""
 
     numbers: Ints  # [N]: local numbers
-    complete: bool  # whether none of them is −1
+    complete: bool  # whether no number is −1
 
 
 class Reader:
-    """One pass over a corpus; remembers what several templates ask for.
+    """One pass over a corpus; caches data that several templates need.
 
-    `reach`: how far outside the sentence strings are padded; 0 leaves them out.
+    `reach`: largest distance of pads outside the sentence; 0: no pads.
     """
 
     def __init__(self, corpus: Corpus, *, reach: int) -> None:
@@ -223,11 +222,11 @@ class Reader:
         self._columns: dict[str, Column] = {}
         self._made: dict[Source, list[list[str]]] = {}
         self._local: dict[tuple[str, Position], OffsetColumn] = {}
-        # What is around tokens in the document: local numbers; -2 - k for the k-th pad.
+        # Strings around tokens in the document: local numbers; -2 - k for the k-th pad.
         self._around: dict[tuple[str, int], Ints] = {}
 
     def column(self, name: str) -> Column:
-        """Return a column with no string that does not occur, there or around the tokens."""
+        """Return a column restricted to strings that occur at tokens or around them."""
         if name not in self._columns:
             if name not in self.corpus.columns:
                 columns = ", ".join(map(repr, self.corpus.columns)) or "none"
@@ -242,7 +241,7 @@ class Reader:
 
     def _check_strings(self, name: str, column: Column) -> None:
         try:
-            "".join(column.values)  # quicker than to ask each for its type
+            "".join(column.values)  # faster than checking each type
         except TypeError:
             values: tuple[object, ...] = column.values
             odd = next(i for i, value in enumerate(values) if not isinstance(value, str))
@@ -252,7 +251,7 @@ class Reader:
             ) from None
 
     def _with_surroundings(self, name: str, column: Column) -> Column:
-        """Return a column with the strings that stand around tokens only; remember those."""
+        """Return a column with the strings that occur only around tokens; remember these."""
         number: dict[str, int] = {}
         for other, offset in surrounded(name, self.corpus.columns):
             number = number or {string: k for k, string in enumerate(column.values)}
@@ -266,7 +265,7 @@ class Reader:
         return Column(column.ids, tuple(number)) if number else column
 
     def made(self, source: Source) -> list[list[str]]:
-        """Return what a source makes of each string of its column."""
+        """Return the strings that a source derives from each string of its column."""
         if source not in self._made:
             self._made[source] = list(
                 map(remembered(source), self.column(str(root(source))).values)
@@ -274,7 +273,7 @@ class Reader:
         return self._made[source]
 
     def strings(self, source: Source) -> list[str]:
-        """Return the distinct strings that a source makes of the corpus."""
+        """Return the distinct strings that a source derives in the corpus."""
         return list(dict.fromkeys(chain.from_iterable(self.made(source))))
 
     def at(self, source: Source, place: Position) -> OffsetColumn:
@@ -291,14 +290,14 @@ class Reader:
         return self._local[name, place]
 
     def firing(self, family: Family) -> Bools | None:
-        """Return the tokens at which a family may fire; None for all."""
+        """Return the tokens at which a family may fire; `None` for all."""
         mask: Bools | None = None
         if family.kind == "bos":
             mask = self._before == 0
         elif family.kind == "eos":
             mask = self._after == 0
         elif family.kind == "arc":
-            mask = self._before > 0  # no pair of labels ends at a first token
+            mask = self._before > 0  # first tokens end no pair of labels
         for macro in family.values:
             local = self.at(macro.source, Position(macro.first, pads=False))
             if not local.complete:
@@ -347,7 +346,7 @@ class Reader:
         return OffsetColumn(numbers, place.pads or not outside.any())
 
     def _values(self, family: Family, tokens: Ints | None) -> Singles | None:
-        """Return the value of each entry; None when all are 1."""
+        """Return the value of each entry; `None` if all are 1."""
         if not family.values:
             return None
         product = np.ones(self.n_tokens if tokens is None else len(tokens))
@@ -381,7 +380,7 @@ class Reader:
 
 
 def once(tokens: Ints | None, rows: Ints) -> tuple[Ints, Ints]:
-    """Return entries sorted by token and row, each pair once."""
+    """Return entries sorted by token and row, without duplicates."""
     if tokens is None:
         tokens = np.arange(len(rows), dtype=np.int32)
     size = int(rows.max(initial=0)) + 1
@@ -394,7 +393,7 @@ def once(tokens: Ints | None, rows: Ints) -> tuple[Ints, Ints]:
 
 @lru_cache(maxsize=64)
 def remembered(source: Source) -> Callable[[str], list[str]]:
-    """Return what a source makes of a string; taggers that read one text ask again and again."""
+    """Return a cached function from a string to the strings of a source, shared by taggers."""
     make = strings_of(source)
     return make if isinstance(source, Plain) else lru_cache(maxsize=50_000)(make)
 
@@ -402,7 +401,7 @@ def remembered(source: Source) -> Callable[[str], list[str]]:
 def _without_unused(column: Column) -> Column:
     ids: NDArray[np.integer[Any]] = column.ids
     values = column.values
-    if len(values) > _SPARSE * len(ids):  # one sentence cut from a large corpus
+    if len(values) > _SPARSE * len(ids):  # one sentence of a large corpus
         used, ids = np.unique(ids, return_inverse=True)
     else:
         used = np.flatnonzero(np.bincount(ids, minlength=len(values)))
@@ -415,7 +414,7 @@ def _without_unused(column: Column) -> Column:
 
 
 def _number(text: str) -> float:
-    """Return the number that a text is, NaN when it is none."""
+    """Return the number that a text represents, or NaN."""
     try:
         return math.nan if "_" in text else float(text)
     except ValueError:
@@ -423,25 +422,25 @@ def _number(text: str) -> float:
 
 
 # --- Numbers of strings ---------------------------------------------------------------------------
-# What a source makes of each string of its column is a table indexed by local number, so that a
-# derived column costs a token one gather.
+# The strings that a source derives from its column are a table indexed by local number, so that a
+# derived column costs one gather a token.
 
 
 class Coder(Protocol):
-    """Numbers the strings of a source."""
+    """Assigns numbers to the strings of a source."""
 
     def pads(self, names: Sequence[str]) -> NDArray[np.uint64]:
-        """Return the numbers of the strings outside a sentence."""
+        """Return the numbers of the pads outside a sentence."""
 
     def codes(self, source: Source, strings: Sequence[str]) -> tuple[NDArray[np.uint64], Bools]:
-        """Return the numbers of strings, and which strings have one."""
+        """Return the numbers of strings, and a mask of the strings that have one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
     """The attributes of one family."""
 
-    # [n]: token of each entry, sorted within each member; ``0 .. n - 1`` when None.
+    # [n]: token of each entry, sorted within each member; ``0 .. n - 1`` if `None`.
     tokens: Ints | None
     codes: list[NDArray[np.uint64]]  # [n]: their numbers, one array per macro
     count: int  # number of entries, n
@@ -449,11 +448,11 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class _Symbols:
-    """The numbers that a source gives each local number.
+    """The table of a source from local numbers to its numbers.
 
-    Local number ``i`` has ``codes[first[i] : first[i + 1]]``. For a single-valued source
-    `first` is None: ``codes[i]`` is the number if ``known[i]``, and the last entry of both
-    arrays stands for local number −1.
+    Local number ``i`` has ``codes[first[i] : first[i + 1]]``. For a single-valued source `first` is
+    `None`: ``codes[i]`` is the number if ``known[i]``, and the last entry of both arrays is for
+    local number −1.
     """
 
     codes: NDArray[np.uint64]
@@ -461,7 +460,7 @@ class _Symbols:
     first: Longs | None = None
 
     def present(self, local: OffsetColumn) -> Bools | None:
-        """Return where there may be a number; None for everywhere."""
+        """Return the tokens that may have a number; `None` for all."""
         if self.first is not None:
             return None if local.complete else local.numbers >= 0
         everywhere = local.complete and bool(self.known[:-1].all())
@@ -477,7 +476,7 @@ class Encoder:
         self._symbols: dict[Source, _Symbols] = {}
 
     def entries(self, family: Family) -> Entries:
-        """Return the attributes of a family, its members one after the other."""
+        """Return the attributes of a family, member by member."""
         several = [self._member(family, places) for places in family.members]
         if len(several) == 1:
             return several[0]

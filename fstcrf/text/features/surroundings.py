@@ -1,8 +1,8 @@
-"""Strings beyond the ends of a sentence, within its document: what ``%d`` of a template reads.
+"""Strings beyond the ends of a sentence, within its document, which ``%d`` in a template reads.
 
-A corpus is cut into runs of sentences in many places. So what stands around each token is written
-down while documents are whole, as columns: that of ``%d[-1,word]`` has that name and holds the word
-before each token. The strings are those of ``word``; outside the document it is ``_B-1``, ...
+Many functions cut a corpus into runs of sentences. So the strings around each token are stored as
+columns while documents are whole: the column ``%d[-1,word]`` has the word before each token. Its
+strings are strings of ``word``; outside the document they are ``_B-1``, ...
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fstcrf.text.features.template import TemplateSet
 
 
 def surrounding_column(name: str, offset: int) -> str:
-    """Return the name of the corpus column of what is at an offset in the document.
+    """Return the name of the corpus column for an offset in the document.
 
     Examples
     --------
@@ -29,26 +29,26 @@ def surrounding_column(name: str, offset: int) -> str:
 
 
 def is_surrounding(column: str) -> bool:
-    """Tell whether a corpus column holds what is around the tokens of another one."""
+    """Return whether a corpus column has the strings around the tokens of another column."""
     return column.startswith("%d[")
 
 
 def reads_documents(templates: TemplateSet) -> bool:
-    """Tell whether a template looks past the ends of a sentence."""
+    """Return whether a template reads past the ends of a sentence."""
     return any(macro.document for template in templates for macro in template.macros)
 
 
 def with_surroundings(corpus: Corpus, templates: TemplateSet) -> Corpus:
-    """Return a corpus with the columns of what templates read around each token of a document.
+    """Return a corpus with added columns of the strings that templates read around tokens.
 
-    Columns that it has already stay as they are: the corpus may be a part of a document.
+    Existing columns are kept: the corpus may be a part of a document.
 
     Parameters
     ----------
     corpus : Corpus
-        With its documents; without any it is one document.
+        A corpus of whole documents; without document numbers it is one document.
     templates : TemplateSet
-        Those of columns that the corpus does not have add nothing.
+        Templates over missing columns add no column.
     """
     if not reads_documents(templates):
         return corpus
@@ -64,9 +64,9 @@ def with_surroundings(corpus: Corpus, templates: TemplateSet) -> Corpus:
 
 
 def pad_number(string: str, offset: int, reach: int) -> int | None:
-    """Return the number of what is outside the document, of the 2 · reach there are; None for text.
+    """Return the number of a pad string, one of 2 · reach; `None` for text.
 
-    Those before the document come first, the nearest one first.
+    Pads before the document have the first numbers, the nearest one first.
     """
     sign = "_B-" if offset < 0 else "_B+"
     if not string.startswith(sign) or not string[3:].isdecimal():
@@ -78,7 +78,7 @@ def pad_number(string: str, offset: int, reach: int) -> int | None:
 
 
 def surrounded(name: str, columns: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield those of the columns that hold what is around the tokens of a column, with offsets."""
+    """Yield the columns that have strings around the tokens of a column, with their offsets."""
     for other in columns:
         offset, comma, rest = other.removeprefix("%d[").partition(",")
         if is_surrounding(other) and comma and rest == f"{name}]":
@@ -86,7 +86,7 @@ def surrounded(name: str, columns: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def _read(templates: TemplateSet, columns: Sequence[str]) -> Iterable[tuple[str, int]]:
-    """Return columns and offsets that are read, each once; offset 0 is the token itself."""
+    """Return the columns and offsets that templates read, each once; offset 0 is the token."""
     plain = [name for name in columns if not name.startswith(("%y[", "%d["))]
     places: dict[tuple[str, int], None] = {}
     for macro in (macro for template in templates for macro in template.macros if macro.document):
@@ -100,7 +100,7 @@ def _read(templates: TemplateSet, columns: Sequence[str]) -> Iterable[tuple[str,
 
 
 def _bounds(corpus: Corpus) -> Longs:
-    """Return the first token, and the end, of each token's document, int64 [2, N]."""
+    """Return the first and the end token of each token's document, int64 [2, N]."""
     slices = corpus.document_slices()
     first = corpus.offsets[[part.start for part in slices]]
     end = corpus.offsets[[part.stop for part in slices]]
@@ -109,7 +109,7 @@ def _bounds(corpus: Corpus) -> Longs:
 
 def _moved(column: Column, offset: int, first: Longs, end: Longs) -> Column:
     place = np.arange(len(column.ids)) + offset
-    # The k-th token outside is the k-th of the strings that are added.
+    # The k-th token outside has the k-th of the added strings.
     outside = np.where(offset < 0, first - place, place - end + 1)
     inside = outside <= 0
     ids = np.where(

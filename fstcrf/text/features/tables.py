@@ -1,8 +1,8 @@
-"""The attributes of templates, each known by name: from the strings of a token to its rows.
+"""The attributes of templates, known by name: from the strings of a token to its rows.
 
-The kernel makes the keys of families that read one string at each offset and looks them up. Those
-that read several (bags, n-grams), multiply by numbers, look at a place of the sentence or past its
-ends, or need more than 63 bits are made with NumPy.
+The kernel builds and looks up the keys of families that read one string at each offset. NumPy
+builds the keys of other families: with several strings (bags, n-grams), with factors, with fixed
+positions in the sentence or positions past its ends, or with more than 63 bits.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from fstcrf.text.features.reader import (
 )
 from fstcrf.text.features.template import tape_column
 
-_SEEN = 50_000  # strings of a source whose numbers are kept
+_SEEN = 50_000  # cached strings of a source
 
 _FIRING: dict[str, Firing] = {"node": "every", "bos": "first", "eos": "last", "arc": "inner"}
 
 
 class _PlainFamilies:
-    """The families whose keys the kernel makes itself; parameters are those of `AttributeTables`.
+    """The families whose keys the kernel builds; parameters as in `AttributeTables`.
 
-    `numbers` are their places among the families, `sources` what they read, a column of codes for
-    each.
+    `numbers` are their positions among the families, `sources` the sources they read, each with a
+    column of codes.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class _PlainFamilies:
             for i in self.numbers
         ]
         self.finder = RowFinder(made, reach=reach)
-        # What strings of the columns come to: the words of single sentences come again and again.
+        # Cache from strings to codes, because words repeat across single sentences.
         self._columns = [str(root(source)) for source in self.sources]
         self._seen: list[dict[str, int]] = [{} for _ in self.sources]
 
@@ -90,9 +90,9 @@ class _PlainFamilies:
         numbers: Callable[[Source, Sequence[str]], Ints],
         others: Mapping[str, Ints],
     ) -> Ints:
-        """Return the number of each token's string, as `_string_codes` does, int32 [sources, N].
+        """Return the code of each token's string, like `_string_codes`, int32 [sources, N].
 
-        `others` are those of columns that the sentence does not have, by name.
+        `others` are codes of columns that the sentence does not have, by name.
         """
         codes = np.empty((len(self.sources), len(sentence)), dtype=np.int32)
         for k, (column, out) in enumerate(zip(self._columns, codes, strict=True)):
@@ -100,7 +100,7 @@ class _PlainFamilies:
                 out[:] = others[column]
                 continue
             strings, seen = sentence[column], self._seen[k]
-            if len(seen) > _SEEN:  # threads may read the old one
+            if len(seen) > _SEEN:  # other threads may still read the old one
                 seen = self._seen[k] = {}
             new = [string for string in strings if string not in seen]
             if new:
@@ -123,9 +123,9 @@ def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: in
 def _string_codes(
     reader: Reader, sources: Sequence[Source], numbers: Callable[[Source, Sequence[str]], Ints]
 ) -> Ints:
-    """Return the number of each token's string, −1 where it has none, int32 [sources, N].
+    """Return the code of each token's string, −1 if it has no code, int32 [sources, N].
 
-    Each source gives one string a token; `numbers` are those of its distinct strings.
+    Each source gives one string a token; `numbers` returns the codes of its distinct strings.
     """
     codes = np.empty((len(sources), reader.n_tokens), dtype=np.int32)
     for source, out in zip(sources, codes, strict=True):
@@ -141,11 +141,14 @@ def _string_codes(
 
 @dataclass(frozen=True, slots=True)
 class Vocabularies:
-    """The vocabulary of each source. The pads have the numbers before its strings."""
+    """The vocabulary of each source.
+
+    The numbers of pads precede the numbers of strings.
+    """
 
     reach: int  # distance of the farthest pad
     by_source: Mapping[Source, Vocabulary]  # the strings of each source
-    boundary: Boundary = "pad"  # what the texts of pads are
+    boundary: Boundary = "pad"  # text of the pads
 
     def extended(self, reader: Reader, sources: Sequence[Source]) -> Vocabularies:
         """Return the vocabularies with the strings of a corpus."""
@@ -158,7 +161,7 @@ class Vocabularies:
         return np.arange(len(names), dtype=np.uint64)
 
     def codes(self, source: Source, strings: Sequence[str]) -> tuple[NDArray[np.uint64], Bools]:
-        """Return the numbers of strings, and which are known."""
+        """Return the numbers of strings, and a mask of the known ones."""
         numbers = self.by_source[source].numbers(strings)
         in_vocabulary = numbers >= 0
         return np.where(in_vocabulary, numbers + 2 * self.reach, 0).astype(np.uint64), in_vocabulary
@@ -170,11 +173,11 @@ class Vocabularies:
         return numbers
 
     def size(self, source: Source) -> int:
-        """Return how many numbers a source has."""
+        """Return the number of codes of a source."""
         return 2 * self.reach + len(self.by_source[source])
 
     def texts(self, source: Source, codes: NDArray[np.uint64]) -> list[str]:
-        """Return the strings of numbers."""
+        """Return the strings with these numbers."""
         pads = pad_texts(source, self.reach, self.boundary)
         strings = self.by_source[source].strings
         return [pads[i] if i < len(pads) else strings[i - len(pads)] for i in codes.tolist()]
@@ -189,9 +192,9 @@ class Vocabularies:
 
 @dataclass(frozen=True, eq=False)
 class TokenRows:
-    """The attributes of a corpus's tokens, run by run; made by `Tables.runs`.
+    """The attributes of a corpus's tokens, run by run; created by `AttributeTables.runs`.
 
-    `codes`, int32 [K, N]: the number of each token's string in each source of plain families.
+    `codes`, int32 [K, N]: the code of each token's string in each source of plain families.
     """
 
     tables: AttributeTables
@@ -209,10 +212,10 @@ class TokenRows:
         return tables._mixed(part, rows)  # noqa: SLF001
 
     def at(self, tokens: Longs, numbers: Mapping[Source, Ints], ids: Ints) -> SparseRows:
-        """Return the attributes of tokens, each as if it had other strings of some sources.
+        """Return the attributes of tokens, with other strings for some sources.
 
-        `ids`, int32 [K, M], says which of the strings of each of K sources each of the M tokens
-        has; `numbers` are those of these strings. A token may be there several times.
+        `ids`, int32 [K, M], selects a string for each of K sources and M tokens; `numbers` has the
+        codes of the strings. A token may occur several times.
         """
         plain, offsets = self.tables._plain, self.reader.corpus.offsets  # noqa: SLF001
         sentence = np.searchsorted(offsets, tokens, side="right") - 1
@@ -237,7 +240,7 @@ class AttributeTables:
     vocabularies: Vocabularies  # numbers of the strings
     packings: tuple[Packing, ...]  # for each family, from numbers to keys
     keys: tuple[KeyTable, ...]  # for each family, from keys to rows
-    n_rows: int  # number of rows: more than keys where some families of an index were left out
+    n_rows: int  # number of rows: more than keys if some families of the index were left out
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -249,20 +252,20 @@ class AttributeTables:
     def runs(self, reader: Reader) -> TokenRows:
         """Return the function from a run of sentences, (first, end), to its attributes.
 
-        What is done per distinct string is done once for all runs.
+        Work per distinct string is shared by all runs.
         """
         codes = _string_codes(reader, self._plain.sources, self.vocabularies.numbers)
         return TokenRows(self, reader, codes)
 
     def of_one(self, sentence: Sentence) -> SparseRows | None:
-        """Return the attributes of every token of a sentence; None where that needs a reader."""
+        """Return the attributes of every token of a sentence; `None` if that needs a reader."""
         return SparseRows(*self.entries(sentence, {}), None, self.n_rows) if self.is_plain else None
 
     def entries(self, sentence: Sentence, others: Mapping[str, Ints]) -> tuple[Longs, Ints]:
         """Return the bounds of a sentence's tokens among its attributes, and the attributes.
 
-        All families are plain. `others`, int32 [N] each, are the numbers of strings of columns
-        that it does not have, by name.
+        All families are plain. `others`, int32 [N] each, are codes of columns that the sentence
+        does not have, by name.
         """
         plain = self._plain
         codes = plain.codes(sentence, self.vocabularies.numbers, others)
@@ -271,11 +274,11 @@ class AttributeTables:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every family has one string a token, so that `TokenRows.at` can be asked."""
+        """Whether every family has one string a token, so that `TokenRows.at` works."""
         return len(self._plain.numbers) == len(self.families)
 
     def _mixed(self, reader: Reader, found: Ints) -> SparseRows:
-        """Return the attributes of every token, those of plain families given."""
+        """Return the attributes of every token, given the attributes of plain families."""
         encoder = Encoder(reader, self.vocabularies)
         column = {number: k for k, number in enumerate(self._plain.numbers)}
         blocks: list[Block] = []
@@ -313,7 +316,7 @@ class AttributeTables:
         return texts
 
     def find(self, attribute: str) -> int | None:
-        """Return the row of an attribute; None when it is unknown."""
+        """Return the row of an attribute; `None` if it is unknown."""
         for family, packing, table in zip(self.families, self.packings, self.keys, strict=True):
             for strings in family.readings(attribute):
                 pairs = zip(family.sources, strings, strict=True)
@@ -350,7 +353,7 @@ def fitted(
 ) -> tuple[AttributeTables, SparseRows]:
     """Return the attributes that occur in a corpus, and its rows, numbered family by family.
 
-    New attributes that fewer than `min_count` tokens have are left out; those of `base`, which has
+    New attributes of fewer than `min_count` tokens are dropped; the attributes of `base`, which has
     the same families, keep their rows.
     """
     encoder = Encoder(reader, vocabularies)
@@ -380,7 +383,7 @@ def fitted(
 
 
 def _known(base: AttributeTables | None, number: int, family: Family) -> tuple[Codes, Ints]:
-    """Return the numbers and rows of the attributes that a family has already."""
+    """Return the string ids and rows of a family's existing attributes."""
     if base is None:
         none = [np.empty(0, dtype=np.uint64) for _ in family.sources]
         return none, np.empty(0, dtype=np.int32)
@@ -418,9 +421,8 @@ def _numbered(
 # --- Attributes of labels that are not known yet --------------------------------------------------
 # In a joint decoder the label of an earlier tape is a state, not a column: the tape is *open*. An
 # attribute of ``U:%y[0,pos]/%x[0,word]`` is then the pair of a predicate, "this word is *in*",
-# which a token has or has not, and a label. The keys of an index say which pairs there are. So a
-# token's predicates are looked up once, whatever the number of labels, and only pairs that exist
-# are touched.
+# which a token may have, and a label. The keys of an index are the existing pairs. So a token's
+# predicates are looked up once, for any number of labels, and only existing pairs are visited.
 
 Context = tuple[str, ...]
 Labels = Mapping[str, Sequence[str]]
@@ -429,10 +431,10 @@ Labels = Mapping[str, Sequence[str]]
 def divided(
     side: AttributeTables | Hashed, tapes: Sequence[str]
 ) -> dict[Context, AttributeTables | Hashed]:
-    """Return the families of one side of an index, by the open tapes that they read together.
+    """Group the families of one side of an index by the open tapes that they read together.
 
-    Each context lists some of the tapes in their order; () reads none. Its attributes keep their
-    rows; those of other families are left out.
+    Each context lists some of the tapes in their order; () lists no tape. Attributes keep their
+    rows; each group omits the other families.
     """
     places: dict[Context, list[int]] = {}
     for place, family in enumerate(side.families):
@@ -442,7 +444,7 @@ def divided(
 
 
 def is_constant(side: AttributeTables | Hashed, context: Context) -> bool:
-    """Tell whether families have the same attributes at every token, given these tapes' labels."""
+    """Return whether families have the same attributes at every token, given the tapes' labels."""
     columns = set(map(tape_column, context))
     return all(family.columns <= columns for family in side.families)
 
@@ -458,19 +460,20 @@ def _chosen(side: AttributeTables | Hashed, places: Sequence[int]) -> AttributeT
 
 @dataclass(frozen=True, slots=True)
 class Predicates:
-    """Conditioned attributes as pairs of a predicate and labels."""
+    """Attributes that depend on open tapes, as pairs of a predicate and labels."""
 
-    # The predicates: the families without the tapes that they read; rows are predicates.
+    # The predicates are the families without the open tapes; their rows number the predicates.
     tables: AttributeTables
     row: Ints  # [n]: row of each conditioned attribute, each once
     predicate: Ints  # [n]: its predicate
-    label: Longs  # [n]: number of its labels: of the context's label tuples, the last tape fastest
+    label: Longs  # [n]: number of its tuple of labels in the context, the last tape fastest
 
     @classmethod
     def of(cls, tables: AttributeTables, context: Context, labels: Labels) -> Predicates:
-        """Take conditioned attributes, of families as `divided` gives them, apart.
+        """Split the conditioned attributes of families, as grouped by `divided`.
 
-        `labels` are those of each tape, in the order of their numbers; others are left out.
+        `labels` are the labels of each tape, in the order of their numbers; attributes with other
+        labels are dropped.
         """
         axes = {Plain(tape_column(tape)): tuple(labels[tape]) for tape in context}
         families, packings, keys = [], [], []
@@ -506,14 +509,15 @@ def _label_numbers(
     axes: Mapping[Plain, tuple[str, ...]],
     vocabularies: Vocabularies,
 ) -> Longs:
-    """Return the number of each attribute's labels, −1 where no labels give the attribute."""
+    """Return the number of each attribute's labels, −1 if it has other labels."""
     number = np.zeros(count, dtype=np.int64)
     possible = np.ones(count, dtype=np.bool)
     for source, labels in axes.items():
-        # One place more, the last, for labels that the index does not know: their number is −1.
+        # The extra position at the end is for labels that the index does not know: their number is
+        # −1.
         place_of = np.full(vocabularies.size(source) + 1, -1, dtype=np.int64)
         place_of[vocabularies.numbers(source, labels)] = np.arange(len(labels))
-        # A template may read the label twice: it is the same.
+        # A template may read the label twice: both are the same.
         place = place_of[codes[family.sources.index(source)]]
         possible &= place >= 0
         number = number * len(labels) + place
@@ -521,7 +525,6 @@ def _label_numbers(
 
 
 def _without(family: Family, kept: Sequence[int]) -> Family:
-    """Return a family with some of its strings only."""
     members = (tuple(terms[i] for i in kept) for terms in family.members)
     return replace(
         family,

@@ -1,7 +1,7 @@
-"""Feature templates as values, and their text: CRF++ syntax and what fstcrf adds to it.
+"""Feature templates as values, and their text: CRF++ syntax with the extensions of fstcrf.
 
-The attribute that a template gives at a token is its text with each macro replaced by the
-string found there: ``U05:%x[-1,word]/%x[0,word]`` gives ``U05:in/the``.
+The attribute of a template at a token is its text, with each macro replaced by the string at its
+position: ``U05:%x[-1,word]/%x[0,word]`` gives ``U05:in/the``.
 """
 
 from __future__ import annotations
@@ -37,17 +37,16 @@ MAX_MEMBERS = 10_000
 """Attributes that one template may give each token: the product of the sizes of its windows."""
 MAX_ATTRIBUTES = 20_000
 """... and all templates of a set together."""
-_DIGITS = 9  # of a number in a template
-_DEPTH = 50  # functions within functions
+_DIGITS = 9  # digits of a number in a template
+_DEPTH = 50  # nested function calls
 _LETTER = {"node": "U", "arc": "B"}
 _FIXED = {"bos": "BOS", "eos": "EOS"}
 
 
 def tape_column(tape: str) -> str:
-    """Return the name of the corpus column that holds the labels of a tape.
+    """Return the name of the corpus column for the labels of a tape.
 
-    It is no name that a file's column would have, so ``%y[0,pos]`` never reads a gold column
-    called ``pos``.
+    No column of a file has such a name, so ``%y[0,pos]`` never reads a gold column called ``pos``.
 
     Examples
     --------
@@ -59,7 +58,7 @@ def tape_column(tape: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """One hole of a template.
+    """One placeholder of a template.
 
     Parameters
     ----------
@@ -69,18 +68,18 @@ class Macro:
     source : Plain or Derived
         The string that is read; for a tape, `Plain` with the tape's name.
     first, last : int
-        Offsets, equal but for a bag and for a range that is still to be expanded.
+        Offsets; they are equal except in a bag and in a range before its expansion.
     absolute : bool
-        Of ``x`` only: not offsets but a place in the sentence, from 1 or from its end at −1.
+        For ``x`` only: `first` is a position in the sentence, from 1, or from its end at −1.
     document : bool
-        Of ``x`` and ``bag``: offsets go on past the sentence's ends, to those of its document
-        (``%d[..]``, ``%d{..}``).
+        For ``x`` and ``bag``: offsets continue past the sentence's ends, up to the ends of its
+        document (``%d[..]``, ``%d{..}``).
 
     Raises
     ------
     TemplateError
-        A tape read at another position, an empty window, a place 0 or of another kind, a tape or
-        number beyond the sentence, or a source of several strings where one number is expected.
+        A tape read at another position, an empty window, a position 0 or of another kind, a tape or
+        number beyond the sentence, or a source of several strings that must be a number.
     """
 
     kind: MacroKind
@@ -121,7 +120,7 @@ class Macro:
 
     @property
     def is_range(self) -> bool:
-        """Whether it stands for one template per offset."""
+        """Whether it is expanded to one template per offset."""
         return self.kind != "bag" and self.first != self.last
 
 
@@ -140,7 +139,7 @@ class Template:
     parts : tuple of str and Macro
         The line, cut at its macros.
     line : int, optional
-        Where it was read, for messages; no part of its value.
+        Line number in the file, for messages; ignored in comparisons.
 
     Raises
     ------
@@ -155,7 +154,7 @@ class Template:
     def __post_init__(self) -> None:
         if self.kind in _FIXED:
             if self.parts:
-                raise TemplateError(f"{_FIXED[self.kind]} stands alone on its line")
+                raise TemplateError(f"{_FIXED[self.kind]} must be the only word on its line")
             return
         letter, text = _LETTER[self.kind], str(self)
         if "\n" in text or "\r" in text or text != text.strip(" \t"):
@@ -163,7 +162,9 @@ class Template:
         if not text.startswith(letter) or text in _FIXED.values():
             raise TemplateError(f"{text!r} should start with {letter}")
         if any(m.is_range for m in self.macros):
-            raise TemplateError(f"{text!r} stands for several templates: expand it first")
+            raise TemplateError(
+                f"{text!r} has a range, so it describes several templates: expand it first"
+            )
         if self.kind == "arc" and not self.macros:
             raise TemplateError(f"{text!r} has no macro: write B for label transitions")
         if self.members > MAX_MEMBERS:
@@ -201,9 +202,9 @@ class TemplateSet:
     templates : tuple of Template
         Templates with attributes.
     has_transitions : bool
-        Whether pairs of labels have a weight of their own (the line ``B``).
+        Whether pairs of labels have a separate weight (the line ``B``).
     source : str, optional
-        File it was read from, for messages; no part of its value.
+        File of the templates, for messages; ignored in comparisons.
 
     Raises
     ------
@@ -248,7 +249,7 @@ class TemplateSet:
 
     @property
     def columns(self) -> tuple[str | int, ...]:
-        """Columns that are read, by name (or by number before `resolved`), without tapes."""
+        """Columns that templates read, by name (or by number before `resolved`), without tapes."""
         used = (root(m.source) for t in self for m in t.macros if m.kind != "tape")
         return tuple(dict.fromkeys(used))
 
@@ -271,7 +272,7 @@ class TemplateSet:
         columns : sequence of str
             Columns of the corpus, in order.
         data : str, optional
-            Where the corpus comes from, for messages.
+            Name of the corpus's source, for messages.
 
         Raises
         ------
@@ -308,7 +309,7 @@ class TemplateSet:
         return replace(self, templates=tuple(renamed(t) for t in self))
 
     def error(self, template: Template, message: str) -> TemplateError:
-        """Return an error that says where the template was read."""
+        """Return an error with the template's file and line."""
         return TemplateError(message, path=self.source, line=template.line)
 
 
@@ -349,12 +350,12 @@ def read_template(path: str | Path) -> TemplateSet:
     Parameters
     ----------
     path : str or Path
-        UTF-8 text; lists of ``member`` and ``known_shape`` are found relative to its folder.
+        UTF-8 text; paths of ``member`` and ``known_shape`` lists are relative to its folder.
 
     Raises
     ------
     TemplateError
-        A line that is no template, with file and line; a file without any.
+        A line that is not a template, with file and line; a file without templates.
     DataError
         A byte that is not UTF-8, a damaged gzip file.
     OSError
@@ -368,12 +369,12 @@ def read_template(path: str | Path) -> TemplateSet:
 
 
 def is_template_text(template: object) -> bool:
-    """Tell whether this is a template rather than the name of its file: it has lines or macros."""
+    """Return whether a string is template text, not a file name: it has line ends or macros."""
     return isinstance(template, str) and ("\n" in template or "%" in template)
 
 
 def as_templates(template: TemplateSet | str | os.PathLike[str]) -> TemplateSet:
-    """Return templates as they are, from text, or from a file; errors as for `read_template`."""
+    """Return templates unchanged, from text, or from a file; errors as for `read_template`."""
     if isinstance(template, TemplateSet):
         return template
     if is_template_text(template):
@@ -397,7 +398,7 @@ def parse_template(
     text : str
         Lines of templates.
     folder : str or Path, optional
-        Where the lists of ``member`` and ``known_shape`` are; the current folder when absent.
+        Folder of the ``member`` and ``known_shape`` lists; the current folder if absent.
     lists : mapping of str to sequence of str, optional
         Contents of the lists of ``member`` and ``known_shape``; then no file is read.
     source : str, optional
@@ -406,7 +407,7 @@ def parse_template(
     Raises
     ------
     TemplateError
-        A line that is no template, with its line number.
+        A line that is not a template, with its line number.
 
     Examples
     --------
@@ -414,7 +415,7 @@ def parse_template(
     U0[-1]:%x[-1,word]/%x[0,word]
     U0[0]:%x[0,word]/%x[1,word]
     """
-    content: object = text  # whatever the caller passed
+    content: object = text  # the caller may pass another type
     if not isinstance(content, str):
         raise TemplateError(f"the template is {content!r}, expected text, or the name of a file")
     templates: list[Template] = []
@@ -434,12 +435,12 @@ def parse_template(
 
 
 def read_list(path: str | Path) -> list[str]:
-    """Read the strings of a ``member`` list: one a line, blank lines left out."""
+    """Read the strings of a ``member`` list: one a line, without blank lines."""
     return [line for raw in text_lines(read_text(path)) if (line := raw.strip(" \t"))]
 
 
 def expanded(parts: Sequence[str | Macro]) -> list[tuple[str | Macro, ...]]:
-    """Expand window ranges: one tuple of parts per offset, all ranges moving together.
+    """Expand window ranges: one tuple of parts per offset; all ranges advance together.
 
     The name, which is the text before the first colon, gets the offset of the first range.
     """
@@ -470,7 +471,7 @@ def _marked(name: str | Macro, offset: int) -> str | Macro:
 
 
 def _templates(line: str, parts: list[str | Macro], room: int) -> list[Template]:
-    """Return the templates of a line, not more than there is room for; none for transitions."""
+    """Return the templates of a line, at most `room`; an empty list for transitions."""
     if line in ("BOS", "EOS"):
         return [Template("bos" if line == "BOS" else "eos")]
     if line[0] not in "UB":
@@ -560,7 +561,9 @@ class _Scanner:
         if self.lists is not None:
             raise TemplateError(f"the list {name!r} is not among those given")
         if "\0" in name:
-            raise TemplateError(f"the list {name!r} has a null character, so no file is called so")
+            raise TemplateError(
+                f"the list {name!r} contains a null character, which no file name can have"
+            )
         try:
             return read_list(self.folder / name)
         except OSError as error:
@@ -573,7 +576,7 @@ class _Scanner:
         return int(digits)
 
     def match(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
-        """Read what a pattern matches, or say what was expected."""
+        """Read a match of a pattern, or raise an error with the expected text."""
         match = pattern.match(self.line, self.at)
         if match is None:
             self.fail(expected)
@@ -587,5 +590,5 @@ class _Scanner:
         self.at += 1
 
     def fail(self, expected: str) -> NoReturn:
-        """Raise an error that shows how far the line could be read."""
+        """Raise an error that shows the position at which the line is wrong."""
         raise TemplateError(f"{self.line!r}: expected {expected} after {self.line[: self.at]!r}")
