@@ -454,8 +454,16 @@ def test_biases_of_a_privacy_filter(tmp_path: Path) -> None:
         ({"id2label": ["O", "X"]}, LabelError, "no tagging scheme has label 'X'"),
         ({"id2label": ["O", "E-X", "U-X"]}, LabelError, "labels O, E-X, U-X together"),
         ({"id2label": ["O", "X"], "scheme": "bioes"}, LabelError, "not bioes"),
-        ({"id2label": ["O", "B-X", "I-X"], "scheme": "bioes"}, GrammarError, "no span of B-X, I-X"),
-        ({"id2label": ["O", "I-X", "E-X"]}, GrammarError, "bioes allows no span of I-X, E-X"),
+        (
+            {"id2label": ["O", "B-X", "I-X"], "scheme": "bioes"},
+            GrammarError,
+            "no span can be written in bioes with the labels B-X, I-X",
+        ),
+        (
+            {"id2label": ["O", "I-X", "E-X"]},
+            GrammarError,
+            "written in bioes with the labels I-X, E-X",
+        ),
         ({"scheme": "conlleval"}, OptionError, "expected one of"),
         ({"scheme": "no"}, OptionError, "scheme"),
         ({"id2label": ["O", "S-X"]}, OptionError, "several pieces"),
@@ -645,9 +653,9 @@ def test_the_text_of_an_encoding_may_be_a_string() -> None:
 
 def test_arrays_refuse_a_scheme_of_other_labels_alike() -> None:
     labels = ["O", "B-X", "I-X"]
-    with pytest.raises(GrammarError, match="bioes allows no span of B-X, I-X") as one:
+    with pytest.raises(GrammarError, match="written in bioes with the labels B-X, I-X") as one:
         TokenDecoder(labels, "bioes")
-    with pytest.raises(GrammarError, match="bioes allows no span of B-X, I-X") as other:
+    with pytest.raises(GrammarError, match="written in bioes with the labels B-X, I-X") as other:
         fstcrf.decode(np.zeros((1, 2, 3)), labels=labels, grammar=tagging_scheme("bioes"))
     assert str(one.value) in str(other.value)
 

@@ -65,13 +65,13 @@ class DocumentJob:
         if outputs is not None and tuple(outputs) != ("spans",):
             raise OptionError(f"outputs is {outputs!r}: a TokenDecoder gives spans, ['spans']")
         if on_no_path == "relax":
-            raise OptionError("on_no_path='relax' is for taggers of sentences; 'skip' goes on")
+            raise OptionError("on_no_path='relax' is for taggers of sentences: use 'skip' here")
         if not 0.0 <= (least or 0.0) <= 1.0:
             raise OptionError(f"min_confidence is {least}, expected a probability, 0 to 1")
         columns = _columns(schema, column, texts=pieces is not None)
         name = f"{prefix}spans"
         if name in schema.names:
-            raise OptionError(f"the table has a column {name!r} already: say prefix='tagged_'")
+            raise OptionError(f"the table already has a column {name!r}: choose another prefix=")
         whole = schema.append(pyarrow().field(name, pyarrow().list_(_span_type())))
         return cls(decoder, columns, whole, pieces, on_no_path, threads, least or 0.0)
 
@@ -136,7 +136,7 @@ def _columns(schema: pa.Schema, column: str | None, *, texts: bool) -> tuple[str
     if texts:
         name = "text" if column is None else column
         if name not in schema.names or not is_string(schema.field(name).type):
-            raise DataError(f"no column {name!r} of text; say column=, there are {there}")
+            raise DataError(f"no text column {name!r}: name one by column=; there are {there}")
         return (name,)
     if column is not None:
         raise OptionError("column= names the texts that pieces= is asked about; pieces= is missing")
