@@ -304,9 +304,7 @@ def test_what_is_too_large_is_refused_soon(name: str) -> None:
 def test_what_is_too_large_is_refused_before_memory_is_taken(name: str) -> None:
     tracemalloc.start()
     try:
-        with pytest.raises(
-            (TooLargeError, GrammarError), match=REFUSED
-        ):
+        with pytest.raises((TooLargeError, GrammarError), match=REFUSED):
             TOO_LARGE[name]()
         assert tracemalloc.get_traced_memory()[1] < 600e6
     finally:

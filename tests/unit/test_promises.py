@@ -195,11 +195,11 @@ NOTHING: dict[str, tuple[str, ...]] = {
         "Limits:", "They are strings.", "[What can be relied on]",
     ),
     PAGE: (
-        "**Digits.", "Rounding is of", "The *magnitude*", "Take it off", "**Memory.",
+        "**Digits.", "**Refusals.", "Rounding is of", "The *magnitude*", "Take it off", "**Memory.",
         "**Equal bits.", "That holds on one machine", "NumPy's exponentials", "Python itself does",
         "What takes longer", "Kills at random moments", "See `SECURITY.md`",
         "It does not withstand",
-        "Measured",
+        "Measured by `python -m tests.laws", "Measured by `python -m tests.unit",
     ),
 }  # fmt: skip
 """How sentences begin that give advice, explain, or say what is not promised."""
