@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, get_args
 
@@ -13,9 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arrays import Array, Bools, Floats, Ints
 from fstcrf.errors import DataError, FstcrfError, LabelError, NumericError, OptionError, ShapeError
+from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
+    import difflib
+
     import pynini
+else:  # only mistakes need it
+    difflib = LazyModule("difflib")
 
 LabelSet: TypeAlias = Sequence[str] | Mapping[int, str] | Mapping[str, str]
 """The labels of a tape: in their order, or by their ids, 0 to L - 1, which JSON has as strings."""
@@ -30,9 +35,45 @@ _REAL = "biuf"
 """Kinds of dtypes: bool, integers, floating point."""
 
 
+_COMPARED, _CELLS = 200, 1_000_000
+"""Limits of comparing names: characters of a name, and pairs of characters of all names."""
+
+
+def closest(name: object, known: Iterable[str], n: int = 1) -> list[str]:
+    """Return the known names that are most similar to another name, best first.
+
+    Long names are skipped, and so are names beyond a limit, so that a message costs little time.
+    """
+    if not isinstance(name, str) or len(name) > _COMPARED:
+        return []
+    folded: dict[str, str] = {}
+    left = _CELLS
+    for one in known:
+        if len(one) <= _COMPARED:
+            left -= (len(one) + 1) * (len(name) + 1)
+            if left < 0:
+                break
+            folded.setdefault(one.lower(), one)
+    lower = name.lower()
+    close = difflib.get_close_matches(lower, folded, n=n, cutoff=0.5)
+    # Transposed letters are a smaller difference than other letters.
+    close.sort(key=lambda each: -difflib.SequenceMatcher(None, lower, each).quick_ratio())
+    return [folded[each] for each in close]
+
+
+def first_twice(names: Iterable[str]) -> str | None:
+    """Return the first repeated name, or `None`."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
 def one_of(name: str, given: object, known: Any) -> None:
     """Check that an option is one of the names in a Literal type."""
-    if given not in get_args(known):
+    if not isinstance(given, Hashable) or given not in get_args(known):
         expected = ", ".join(map(repr, get_args(known)))
         raise OptionError(f"{name} is {given!r}, expected one of {expected}")
 
@@ -66,6 +107,7 @@ def items_of(
     `what` begins the message, including its verb: ``"the labels are"``.
     """
     unfit = isinstance(given, str | bytes | Mapping | AbstractSet)
+    unfit = unfit or (isinstance(given, np.ndarray) and not given.ndim)
     if unfit or not isinstance(given, Iterable):
         shown = f"the string {_short(given)}" if isinstance(given, str) else _short(given)
         raise error(f"{what} {shown}, expected {expected}")
@@ -297,12 +339,17 @@ def check_scores(what: str, name: str, array: Floats) -> None:
         raise NumericError(f"{what}: {name} has NaN or +inf at {place}; -inf forbids")
 
 
-def check_counts(what: str, name: str, array: Floats, size: int) -> None:
-    """Check that an array has `size` finite numbers."""
-    check_array(what, name, array, np.float64, size)
-    if not np.isfinite(array).all():
-        place = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise NumericError(f"{what}: {name} has {array[place]} at {place}, expected finite numbers")
+def check_named(what: str, named: Mapping[str, Floats], size: int) -> None:
+    """Check that each name has an array of `size` finite numbers."""
+    if not isinstance(named, Mapping):
+        raise OptionError(f"named is {named!r}, expected a mapping of names to arrays")
+    for key, array in named.items():
+        name = f"named[{key!r}]"
+        check_array(what, name, array, np.float64, size)
+        if not np.isfinite(array).all():
+            place = int(np.flatnonzero(~np.isfinite(array))[0])
+            found = array[place]
+            raise NumericError(f"{what}: {name} has {found} at {place}, expected finite numbers")
 
 
 def check_symbols(name: str, symbols: tuple[str, ...]) -> None:
@@ -314,5 +361,5 @@ def check_symbols(name: str, symbols: tuple[str, ...]) -> None:
             f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is no symbol: "
             "leave it out; an arc that reads or writes nothing has the number -1 there"
         )
-    twice = next(x for k, x in enumerate(symbols) if x in symbols[:k])
+    twice = first_twice(symbols)
     raise LabelError(f"transducer: {name} holds {twice!r} twice, expected distinct symbols")

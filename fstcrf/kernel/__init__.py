@@ -7,13 +7,10 @@ from fstcrf.lazy import importer
 if TYPE_CHECKING:
     from fstcrf.kernel.acyclic import columns as columns
     from fstcrf.kernel.acyclic import growing as growing
-    from fstcrf.kernel.decoding import AxisMaxima as AxisMaxima
     from fstcrf.kernel.decoding import AxisPosterior as AxisPosterior
     from fstcrf.kernel.decoding import Ranked as Ranked
     from fstcrf.kernel.decoding import Variants as Variants
-    from fstcrf.kernel.decoding import axis_expectations as axis_expectations
     from fstcrf.kernel.decoding import axis_max_marginals as axis_max_marginals
-    from fstcrf.kernel.decoding import axis_maxima as axis_maxima
     from fstcrf.kernel.decoding import axis_posterior as axis_posterior
     from fstcrf.kernel.decoding import best_paths as best_paths
     from fstcrf.kernel.decoding import dead_tokens as dead_tokens
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from fstcrf.kernel.graphs import Posterior as Posterior
     from fstcrf.kernel.graphs import forward_backward as forward_backward
     from fstcrf.kernel.graphs import log_partition as log_partition
-    from fstcrf.kernel.graphs import max_marginals as max_marginals
     from fstcrf.kernel.graphs import maxima as maxima
     from fstcrf.kernel.graphs import viterbi as viterbi
     from fstcrf.kernel.lazy import Allowance as Allowance
@@ -83,12 +79,11 @@ __all__, __getattr__ = importer(
     __name__,
     {
         "acyclic": "columns growing",
-        "decoding": "AxisMaxima AxisPosterior Ranked Variants axis_expectations "
-        "axis_max_marginals axis_maxima axis_posterior best_paths dead_tokens "
-        "log_partitions nbest_paths rescored sample_paths",
+        "decoding": "AxisPosterior Ranked Variants axis_max_marginals axis_posterior best_paths "
+        "dead_tokens log_partitions nbest_paths rescored sample_paths",
         "emissions": "EmissionRows Emitter MOST_EMITTERS PathSpans SpanRules Sums",
-        "graphs": "BestPaths Classes Domain Graph Posterior forward_backward log_partition "
-        "max_marginals maxima viterbi",
+        "graphs": "BestPaths Classes Domain Graph Posterior forward_backward log_partition maxima "
+        "viterbi",
         "lazy": "Allowance Budget Conjunction LazyAcceptor SearchResult lazy_paths",
         "machines": "Axis Bound Factor JointChain Residual",
         "native": "use variant variants",

@@ -249,27 +249,6 @@ def viterbi(graph: Graph, offsets: Longs, node: Floats) -> tuple[Ints, Floats]:
     return path, score
 
 
-def max_marginals(graph: Graph, offsets: Longs, node: Floats) -> Floats:
-    """Return the score of the best path through each (token, state), −inf if no path exists.
-
-    Returns
-    -------
-    float64 [N, S]
-
-    Raises
-    ------
-    ShapeError, NumericError
-        As for `log_partition`.
-    """
-    call = GraphCall(graph, offsets, node)
-    out = np.empty_like(node)
-    status = lib.fc_machine_max_marginals(
-        *call.inputs, [array_out(out)], *(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL), call.work
-    )
-    check(status, "max_marginals")
-    return out
-
-
 class BestPaths(NamedTuple):
     """Best paths, and the best prefix and continuation of each state.
 
@@ -279,7 +258,7 @@ class BestPaths(NamedTuple):
     score : float64 [B]
         Both as `viterbi` returns them.
     marginal : float64 [N, S]
-        As `max_marginals` returns it.
+        Score of the best path through each (token, state); −inf: there is none.
     forward : float64 [N, S]
         Score of the best prefix that ends in a state, including its potential.
     ahead : float64 [N, S]

@@ -478,6 +478,11 @@ class Answer:
         """Sentences."""
         return len(self.offsets) - 1
 
+    @property
+    def unproven(self) -> int:
+        """Sentences with a path that is not proven."""
+        return int((~self.exact.reshape(len(self), self.n).all(axis=1)).sum())
+
     def __repr__(self) -> str:
         tokens, tapes = f"{self.offsets[-1]:,} tokens", ", ".join(self.tapes)
         return f"<Answer: {len(self)} sentences, {tokens}, n={self.n}, tapes {tapes}>"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fstcrf.lattices import distributions
     from fstcrf.lattices.distributions import Distributions
+    from fstcrf.lattices.engine import Tape
     from fstcrf.lattices.findings import MinimumRisk
     from fstcrf.lattices.lattice import TapeLattice
     from fstcrf.lattices.many import Group
@@ -139,19 +140,42 @@ class Lattices(many.Batch[LatticeT]):
             `best` and `nbest`.
         """
         n = whole_number(n, "n", least=1, narrow=True)
-        on, rows, size = self.on, self.rows, len(self)
+        answer = self.answer(n, self.on, budget, threads)
+        warn_unproven(answer.unproven, len(self))
+        return answer
+
+    def answer(
+        self,
+        n: int,
+        on: tuple[Tape, ...],
+        budget: Budget | None,
+        threads: int,
+        *,
+        strict: bool = False,
+        probabilities: bool = False,
+    ) -> Answer:
+        """Return what `decode` does of the first tapes, without a warning of what is not proven.
+
+        `strict`: NoPathError for a lattice without a path. `probabilities`: they will be looked at.
+        """
+        rows, size = self.rows, len(self)
 
         def ask(group: Group) -> tuple[SearchResult, list[Ints]]:
-            if not isinstance(group.engine, Dense) or group.lattices.on != on:
+            engine = group.engine
+            if not isinstance(engine, Dense) or engine.on[: len(on)] != on:
                 raise OptionError(
                     "decode() is for lattices with the same labels at each token: ask best() or "
                     "nbest(n) of others"
                 )
-            found = group.engine.decoded(n, budget)
-            return found, group.engine.labels_found(found, len(on))
+            found = engine.decoded(n, budget)
+            if strict:
+                engine.check_found(found)
+            if probabilities:
+                _ = engine.usual_log_z
+            return found, engine.labels_found(found, len(on))
 
         found = many.answered(self, ask, threads)
-        n = columns(n, max((part.score.shape[1] for _, (part, _) in found), default=0))
+        n = columns(n, max((int(part.found.max(initial=0)) for _, (part, _) in found), default=0))
         only, flat = found[0][1] if len(found) == 1 else (None, [])
         exact = bounds = None
         if only and only.score.shape[1] == n and not (only.bound > -np.inf).any():
@@ -161,15 +185,15 @@ class Lattices(many.Batch[LatticeT]):
             score, exact = np.full((size, n), -np.inf), np.ones((size, n), dtype=bool)
             bounds = score.copy()
             for group, (part, labels) in found:
-                numbers, kept = np.asarray(group.numbers), part.score.shape[1]
+                numbers, kept = np.asarray(group.numbers), min(n, part.score.shape[1])
+                tokens = rows.entries(numbers)
                 for own, its in zip(flat, labels, strict=True):
-                    own[:kept, rows.entries(numbers)] = its
-                score[numbers, :kept] = part.score
+                    own[:kept, tokens] = its[:kept]
+                score[numbers, :kept] = part.score[:, :kept]
                 proven = np.arange(n) < part.proven[:, None]
                 exact[numbers] = proven | np.isneginf(part.bound)[:, None]
                 bounds[numbers] = np.maximum(part.bound[:, None], score[numbers])
             bounds = np.where(exact, score, bounds)
-            warn_unproven(int((~exact.all(axis=1)).sum()), size)
         return Answer(
             {tape.name: own for tape, own in zip(on, flat, strict=True)},
             {tape.name: tape.labels for tape in on},

@@ -7,6 +7,7 @@ nor on the number of threads. A path is a run of joint states, one for each toke
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import cast
 
 import numpy as np
@@ -16,10 +17,11 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NoPathError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.engine import Runs, Told
+from fstcrf.lattices.engine import Runs, Tape, Told
 from fstcrf.lazy import made_once
 from fstcrf.machines import plans
 from fstcrf.machines.plans import Chain, Program
+from fstcrf.machines.plans.pairs import Pairs
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 
@@ -61,39 +63,59 @@ class Dense:
         What errors call the rows; None: there is one, which has been asked by itself.
     """
 
+    checked = False
+    """The potentials are known to be numbers below 1e300."""
+    _pairs: Pairs | None
+
     def __init__(
         self,
         program: Program,
         parts: Sequence[tuple[Floats, ...]],
         numbers: Sequence[int] | None = None,
     ) -> None:
-        self._given, self._numbers = (program, parts), numbers
-        if program.pairs is not None:
-            program, pairs = program.pairs
-            parts = [pairs.values(values) for values in parts]
-        self.program, self._parts = program, parts
+        self.whole, self.numbers, self._parts = program, numbers, parts
+        self.program, self._pairs = program.pairs or (program, None)
         if len(parts) == 1:
             self.rows = Ragged(np.array([0, len(parts[0][0])]))
         else:
             self.rows = Ragged.from_lengths(len(values[0]) for values in parts)
 
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        """The tapes."""
+        return program_tapes(self.program)
+
+    @made_once
+    def joined(self) -> tuple[Floats, ...]:
+        """Potentials of all rows, one array for each input of the composition."""
+        parts = zip(*self._parts, strict=True)
+        return tuple([p[0] if len(p) == 1 else np.concatenate(p) for p in parts])
+
+    def part(self, k: int) -> tuple[Floats, ...]:
+        """Return the potentials of the k-th row."""
+        first, end = self.rows.offsets[k : k + 2].tolist()
+        return tuple([values[first:end] for values in self.joined])
+
     @made_once
     def values(self) -> tuple[Floats, ...]:
-        """What all rows bring, as the kernel wants it."""
-        parts = zip(*self._parts, strict=True)
-        return self.program.per_token([p[0] if len(p) == 1 else np.concatenate(p) for p in parts])
+        """Potentials of all rows as the kernel wants them, of pairs where these answer."""
+        joined = self.joined if self._pairs is None else self._pairs.values(self.joined)
+        return self.program.per_token(joined)
 
     @made_once
     def searched(self) -> kernel.Bound:
         """What best paths are searched in, with the potentials of all rows."""
-        return kernel.Bound(self.program.decoder.machine, self.rows.offsets, self.values)
+        return self._bound(self.program.decoder.machine)
 
     @made_once
     def bound(self) -> kernel.Bound:
         """The whole product, with the potentials of all rows: for sums."""
         if not self.program.decoder.lazy or not self.rows.total:  # then there is nothing to expand
             return self.searched
-        return kernel.Bound(self.program.machine, self.rows.offsets, self.values)
+        return self._bound(self.program.machine)
+
+    def _bound(self, machine: kernel.JointChain) -> kernel.Bound:
+        return kernel.Bound(machine, self.rows.offsets, self.values, checked=self.checked)
 
     @property
     def clocked(self) -> Dense:
@@ -102,7 +124,7 @@ class Dense:
 
     def forget(self) -> None:
         """Let go of the joined potentials; they are joined again when somebody asks."""
-        for name in ("values", "searched", "bound"):
+        for name in ("joined", "values", "searched", "bound"):
             self.__dict__.pop(name, None)
 
     def check(self, scores: Floats) -> None:
@@ -111,15 +133,26 @@ class Dense:
         if dead.any():
             raise self.no_path(int(dead.argmax()))
 
-    def no_path(self, k: int) -> NoPathError:
-        """Return the error of the k-th row, which has no path, with the first dead token."""
-        program, parts = self._given
-        position, values = None, parts[k]
+    def check_found(self, found: kernel.SearchResult) -> None:
+        """Raise NoPathError where a row has no path, or a search has found none."""
+        missing = found.found < 1
+        if missing.any():
+            raise self.no_path(int(missing.argmax()), found)
+
+    def no_path(self, k: int, found: Runs | kernel.SearchResult | None = None) -> NoPathError:
+        """Return the error of the k-th row, which has no path, with the first dead token.
+
+        Of a search that was given up, it says so.
+        """
+        values, number = self.part(k), None if self.numbers is None else self.numbers[k]
+        if found is not None and found.bound is not None and found.bound[k] > -np.inf:
+            given_up = 0 if found.popped is None else int(found.popped[k])
+            return plans.no_path_error(self.whole, values, sentence=number, given_up=given_up)
+        position = None
         if len(values[0]):
             whole = self.bound if self.program.summable else self.searched
             position = int(kernel.dead_tokens(whole)[k])
-        number = None if self._numbers is None else self._numbers[k]
-        return plans.no_path_error(program, values, position=position, sentence=number)
+        return plans.no_path_error(self.whole, values, position=position, sentence=number)
 
     # --- Paths --------------------------------------------------------------------------------
 
@@ -255,6 +288,12 @@ class Dense:
         for tape in tapes:
             name = program.tapes[tape]
             yield program.chain[name], program.order.index(name)
+
+
+@lru_cache(maxsize=64)
+def program_tapes(program: Program) -> tuple[Tape, ...]:
+    """Return the tapes of a program: a label for each token."""
+    return tuple(Tape(tape, program.labels(tape), segments=False) for tape in program.tapes)
 
 
 def _label_pairs(topology: Topology, axis: kernel.Axis, rows: Floats) -> Floats:

@@ -10,7 +10,6 @@ All answers are exact. Scores are natural logs; a path that is forbidden has −
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -19,12 +18,11 @@ from fstcrf.arguments import items_of, one_of
 from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import NoPathError, ShapeError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.dense import Dense, program_tapes
 from fstcrf.lattices.engine import Coupling, Over, Row, Runs, Said, Segment, Tape
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped, compiled, constrained, free_program, joined, scaled_program
 from fstcrf.lazy import LazyModule, made_once, memoised
-from fstcrf.machines import plans
 from fstcrf.machines.plans import Plan, Program, Search, plan_of, scaled
 from fstcrf.machines.plans.chain import silent_acceptor
 from fstcrf.machines.plans.program import searched
@@ -71,7 +69,7 @@ class DenseRow(Taped):
 
     @property
     def on(self) -> tuple[Tape, ...]:
-        return _tapes(self.program)
+        return program_tapes(self.program)
 
     @property
     def length(self) -> int:
@@ -99,10 +97,7 @@ class DenseRow(Taped):
         """Do nothing: the engine says where there is no path."""
 
     def no_path(self, runs: Runs | None = None) -> NoPathError:
-        if runs is not None and runs.bound is not None and runs.bound[0] > -np.inf:
-            given_up = 0 if runs.popped is None else int(runs.popped[0])
-            return plans.no_path_error(self.program, self.values, given_up=given_up)
-        return self.engine.no_path(0)
+        return self.engine.no_path(0, runs)
 
     def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Dense, Runs]:
         engine = self.engine if search is None else self.searching(search).engine
@@ -262,11 +257,6 @@ class DenseRow(Taped):
 
     def plan(self) -> Plan:
         return plan_of(self.program)
-
-
-@lru_cache(maxsize=64)
-def _tapes(program: Program) -> tuple[Tape, ...]:
-    return tuple(Tape(tape, program.labels(tape), segments=False) for tape in program.tapes)
 
 
 @memoised(64)

@@ -93,11 +93,11 @@ class Batch(Sequence[LatticeT]):
         `best`: they are asked for best paths alone.
         """
         del threads
-        every, alike = list(self), dict[Hashable, list[int]]()
-        for number, lattice in enumerate(every):
-            alike.setdefault(_shared(lattice, best=best), []).append(number)
+        rows, alike = [row_of(lattice) for lattice in self], dict[Hashable, list[int]]()
+        for number, row in enumerate(rows):
+            alike.setdefault(_shared(row, best=best), []).append(number)
         parts = (
-            _groups([every[k] for k in numbers], numbers, search, clocked=clocked, best=best)
+            _groups(self, [rows[k] for k in numbers], numbers, search, clocked=clocked, best=best)
             for numbers in alike.values()
         )
         return [group for groups in parts for group in groups]
@@ -116,54 +116,22 @@ class Batch(Sequence[LatticeT]):
         return np.array(found)
 
 
-class Alone:
-    """Lattices that are rows of no engine, such as those of the chain rule: asked one by one."""
-
-    def __init__(self, lattices: Sequence[Any]) -> None:
-        self.lattices, self.rows = lattices, Ragged.from_lengths(map(len, lattices))
-        self._told: list[Any] = []
-
-    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
-        """Return the n best paths of each lattice: elements are their numbers among all of them."""
-        paths = [one.nbest(n, budget=budget) for one in self.lattices]
-        proven = [sum(path.exact for path in own) for own in paths]
-        bound = [max((p.bound for p in own if not p.exact), default=-np.inf) for own in paths]
-        some = np.array(proven), np.array(bound), np.zeros(len(paths), dtype=np.int64)
-        return self._runs(paths, [path.score for own in paths for path in own], some)
-
-    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
-        """Return n independent samples of each lattice."""
-        pairs = zip(self.lattices, generators, strict=True)
-        return self._runs([one.samples(n, generator) for one, generator in pairs], [], ())
-
-    def _runs(self, told: list[list[Any]], scores: list[float], some: tuple[Any, ...]) -> Runs:
-        self._told = [one for own in told for one in own]
-        numbers = np.arange(len(self._told) + 1)
-        counts = np.fromiter(map(len, told), np.int64)
-        return Runs(counts, np.array(scores), numbers, numbers[:-1].astype(np.int32), *some)
-
-    def told_of(self, runs: Runs) -> list[Any]:
-        """Return the paths, or samples, that are the elements of runs."""
-        return [self._told[k] for k in runs.elements.tolist()]
-
-    @property
-    def log_z(self) -> Floats:
-        """Log Z of each lattice."""
-        return np.array([one.log_partition() for one in self.lattices])
-
-    usual_log_z = log_z
-
-    def forget(self) -> None:
-        """Keep everything: paths are looked at later."""
-
-
 @dataclass(eq=False)
 class Group:
-    """Lattices that are the rows of one engine, and where they stand among all lattices."""
+    """Lattices that are the rows of one engine, by their numbers among all lattices."""
 
     numbers: Sequence[int]
-    lattices: Batch[Any]
+    batch: Batch[Any]
     engine: Engine
+
+    @property
+    def lattices(self) -> Iterator[Any]:
+        """The lattices, row by row."""
+        return map(self.batch.row, self.numbers)
+
+    def lattice(self, row: int) -> Any:
+        """Return the lattice of a row."""
+        return self.batch.row(self.numbers[row])
 
     @made_once
     def _log_z(self) -> list[float]:
@@ -172,9 +140,7 @@ class Group:
 
     def paths(self, row: int, runs: Runs) -> list[Path]:
         """Return the paths of one lattice, given as runs of its row."""
-        if isinstance(self.engine, Alone):
-            return self.engine.told_of(runs)
-        lattice, log_z = self.lattices[row], lambda: self._log_z[row]
+        lattice, log_z = self.lattice(row), lambda: self._log_z[row]
         if getattr(self.engine, "ambiguous", ""):  # of each the best path counts
             log_z = partial(lattice.total, self.engine)
         found: list[Path] = lattice.paths(self.engine, runs, log_z)
@@ -182,9 +148,7 @@ class Group:
 
     def drawn(self, row: int, runs: Runs) -> list[Any]:
         """Return what the samples of one lattice are."""
-        if isinstance(self.engine, Alone):
-            return self.engine.told_of(runs)
-        lattice = self.lattices[row]
+        lattice = self.lattice(row)
         if lattice.segmented:  # a path, whose probability is that in its own lattice
             return self.paths(row, runs)
         found: list[Any] = lattice.drawn(self.engine, runs)
@@ -193,15 +157,18 @@ class Group:
     def check(self, scores: Floats) -> None:
         """Raise NoPathError, with its number, where the score of a lattice is −inf."""
         for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
-            raise self.lattices[k].row.no_path().of_sentence(self.numbers[k])
+            raise self.lattice(k).row.no_path().of_sentence(self.numbers[k])
 
 
-def _shared(lattice: Any, *, best: bool) -> Hashable:
+def row_of(lattice: Any) -> Any:
+    """Return the row of a lattice; OptionError for anything else."""
     row = getattr(lattice, "row", None)
     if row is None:
-        if not hasattr(lattice, "nbest"):
-            raise OptionError(f"{lattice!r} is no Lattice: taggers make them by lattice(sentence)")
-        return id(type(lattice))
+        raise OptionError(f"{lattice!r} is no Lattice: taggers make them by lattice(sentence)")
+    return row
+
+
+def _shared(row: Any, *, best: bool) -> Hashable:
     if isinstance(row, Taped):
         return id(row.program)
     same: Hashable = (row.ranked if best else row.engine).shared
@@ -209,12 +176,14 @@ def _shared(lattice: Any, *, best: bool) -> Hashable:
 
 
 def _groups(
-    members: list[Any], numbers: list[int], search: Search | None, *, clocked: bool, best: bool
+    batch: Batch[Any],
+    rows: list[Any],
+    numbers: list[int],
+    search: Search | None,
+    *,
+    clocked: bool,
+    best: bool,
 ) -> Iterator[Group]:
-    if not hasattr(members[0], "row"):
-        yield Group(numbers, Batch(members), cast("Engine", Alone(members)))
-        return
-    rows = [lattice.row for lattice in members]
     one = rows[0]
     if not isinstance(one, Taped):
         engines = [row.ranked if best else row.engine for row in rows]
@@ -222,13 +191,13 @@ def _groups(
             engines = [engine.clocked for engine in engines]
         for first, end in engines[0].runs([engine.rows.total for engine in engines]):
             joined = engines[0].joined(engines[first:end])
-            yield Group(numbers[first:end], Batch(members[first:end]), joined)
+            yield Group(numbers[first:end], batch, joined)
         return
     program = one.program if search is None else searched(one.program, search)
     values = [row.values for row in rows]
     for first, end in runs_of(program, Ragged.from_lengths([len(own[0]) for own in values])):
         run = numbers[first:end]
-        yield Group(run, Batch(members[first:end]), Dense(program, values[first:end], run))
+        yield Group(run, batch, Dense(program, values[first:end], run))
 
 
 def runs_of(program: Program, rows: Ragged) -> Iterator[tuple[int, int]]:
@@ -442,7 +411,7 @@ def found_runs(
     """Return the n best paths of each group of lattices."""
 
     def ask(group: Group) -> Runs:
-        if not isinstance(group.engine, Dense | Alone):
+        if not isinstance(group.engine, Dense):
             refuse_options({"search": search, "budget": budget})
         return group.engine.nbest(n, budget)
 
@@ -533,10 +502,10 @@ def _of_tokens(
     def each(group: Group) -> list[Any]:
         engine = group.engine
         if not isinstance(engine, Dense):
-            if name == "marginals" and not isinstance(engine, Alone):
+            if name == "marginals":
                 return _of_arcs(group)
             return [getattr(lattice, name)() for lattice in group.lattices]
-        tables = ask(engine, range(len(group.lattices.on)))
+        tables = ask(engine, range(len(engine.on)))
         parts = [engine.rows.split(table) for table in tables]
         if name == "arc_marginals":
             parts = [[row[1:] for row in rows] for rows in parts]
@@ -554,13 +523,14 @@ def _of_tokens(
 
 def _of_arcs(group: Group) -> list[Any]:
     """Return the marginals of lattices of arcs, which may have other labels each."""
-    sizes = [lattice.sizes for lattice in group.lattices]
+    lattices = list(group.lattices)
+    sizes = [lattice.sizes for lattice in lattices]
     most = np.max(sizes, axis=0).tolist()
     tables = group.engine.marginals(range(len(most)), most)
     group.check(group.engine.log_z)
     split = zip(sizes, *map(group.engine.rows.split, tables), strict=True)
     each = [[p[:, :n] for p, n in zip(parts, own, strict=True)] for own, *parts in split]
-    for lattice, parts in zip(group.lattices, each, strict=True):
+    for lattice, parts in zip(lattices, each, strict=True):
         for k in (k for k, tape in enumerate(lattice.on) if tape.written):
             parts[k] = lattice.row.arcs().written(k)
     return list(map(tuple, each)) if len(most) > 1 else [part for (part,) in each]

@@ -150,7 +150,7 @@ def probable_spans(
     def ask(group: Group) -> list[ProbableSpans]:
         if not isinstance(group.engine, Dense):
             return [one.probable_spans(above, tape=tape, scheme=scheme) for one in group.lattices]
-        one = group.lattices[0]
+        one = group.lattice(0)
         return probable(group.engine, above, one.tapes[one.spanned(tape)], scheme)
 
     for group, found in answered(lattices, ask, threads):
@@ -221,7 +221,7 @@ def span_probabilities(
         if not isinstance(group.engine, Dense):
             each = zip(group.lattices, own, strict=True)
             return [x.span_probabilities(some, tape=tape, scheme=scheme) for x, some in each]
-        one = group.lattices[0]
+        one = group.lattice(0)
         return asked(group.engine, own, one.tapes[one.spanned(tape)], scheme)
 
     for group, found in answered(lattices, ask, threads):

@@ -12,7 +12,6 @@ there.
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import closest
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
 from fstcrf.errors import (
     EpsilonCycleError,
@@ -131,7 +131,7 @@ def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Ints:
     index = {label: k for k, label in enumerate(labels)}
     numbers = [index.get(symbol, -2) for symbol in symbols]
     if symbols and max(numbers) < 0:
-        near = difflib.get_close_matches(symbols[0], labels, 1, 0.0)
+        near = closest(symbols[0], labels)
         nearest = f", the nearest is {near[0]!r}" if near else ""
         raise LabelError(
             f"the transducer reads {symbols[0]!r}, and nothing that the tape has{nearest}"

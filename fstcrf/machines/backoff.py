@@ -27,6 +27,9 @@ from fstcrf.text.lines import read_text, text_fields, text_lines
 MOST_ARCS = 20_000_000
 """Largest number of arcs after expansion."""
 
+_HIGHEST = 100
+"""The highest order: finding the contexts of an n-gram takes the square of its length."""
+
 
 def expanded(machine: Transducer, target: ArrayLike, score: ArrayLike) -> Transducer:
     """Return a machine without its failure arcs; see `Transducer.with_failures`."""
@@ -199,6 +202,8 @@ def _counts(lines: _Lines) -> dict[int, int]:
         counts[int(order)] = int(count)
     if not counts or list(counts) != list(range(1, len(counts) + 1)):
         raise lines.error(f"counts of orders {list(counts)}, expected 1, 2, …")
+    if len(counts) > _HIGHEST:
+        raise lines.error(f"n-grams of order {len(counts)}, expected {_HIGHEST} at most")
     return counts
 
 
@@ -230,8 +235,8 @@ def _gram(line: str, order: int, number: int, *, highest: bool) -> _Gram:
 
 def _model(grams: list[_Gram], labels: LabelSet | None) -> Transducer:
     """Return the acceptor of a back-off model: states are contexts, failure arcs shorten them."""
-    known = [gram.words[0] for gram in grams if len(gram.words) == 1]
-    symbols = tuple(word for word in dict.fromkeys(known) if word not in {_BEGIN, _END})
+    known = dict.fromkeys(gram.words[0] for gram in grams if len(gram.words) == 1)
+    symbols = tuple(word for word in known if word not in {_BEGIN, _END})
     if labels is not None:
         symbols = label_tuple(labels, error=LabelError)
     reads: dict[str, list[int]] = {}

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import GrammarError, TooLargeError
+from fstcrf.errors import GrammarError, OptionError, TooLargeError
 from fstcrf.machines import algebra, languages
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, trim
@@ -19,7 +19,7 @@ from fstcrf.machines.grammar.binding import Binding
 from fstcrf.machines.grammar.expansion import read_text
 from fstcrf.machines.grammar.grammar import Grammar
 from fstcrf.machines.grammar.labels import Labels, label_sets
-from fstcrf.machines.grammar.language import parse_export
+from fstcrf.machines.grammar.language import named_costs, parse_export
 from fstcrf.machines.grammar.regular import MAX_ARCS, Regular, nondeterministic, writes
 from fstcrf.machines.transducer import Semiring, Transducer
 
@@ -39,13 +39,15 @@ def from_grammar(
     sets = label_sets(labels)
     if isinstance(source, Grammar):
         return replace(_of_acceptor(reduce(intersect, source.bind(sets))), semiring=semiring)
+    if not isinstance(source, str | Path):
+        raise OptionError(f"the grammar is {source!r}, expected a Grammar, a str or a Path")
     path = str(source) if isinstance(source, Path) else None
     text = read_text(path) if path else str(source)
     if path is None and "=" not in text and text.strip().endswith(".grm"):
         raise GrammarError(
             f"{text!r} is not the text of a grammar; to read a file, pass Path({text!r})"
         )
-    costs = dict(weights or {})
+    costs = named_costs(weights)
 
     def exported(costs: Mapping[str, float]) -> tuple[Transducer, list[str]]:
         return _exported(text, path, export, sets, costs, tape, semiring)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import check_strings, real_array, real_number
+from fstcrf.arguments import check_strings, items_of, real_array, real_number
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.machines.transducer import Semiring, Transducer
 from fstcrf.text.lines import text_fields
@@ -27,14 +27,14 @@ def of_pairs(
             "each pair must be (inputs, outputs): two sequences of labels, or two strings of labels"
         ) from None
     check_strings((x for pair in both for side in pair for x in side), "a label")
-    values = [0.0] * len(both) if scores is None else real_array(scores, "scores").tolist()
-    if len(values) != len(both):
-        raise ShapeError(f"{len(values)} scores for {len(both)} pairs")
+    given = np.zeros(len(both)) if scores is None else real_array(scores, "scores")
+    if given.shape != (len(both),):
+        raise ShapeError(f"scores are {list(given.shape)}, expected [{len(both)}], one a pair")
     symbols = [dict.fromkeys(x for pair in both for x in pair[side]) for side in (0, 1)]
     numbers = [{x: k for k, x in enumerate(table)} for table in symbols]
     arcs: dict[tuple[int, int, int], int] = {}
     final = [-np.inf]
-    for pair, score in zip(both, values, strict=True):
+    for pair, score in zip(both, given.tolist(), strict=True):
         state = 0
         columns = [[n[x] for x in side] for n, side in zip(numbers, pair, strict=True)]
         for k in range(max(map(len, columns))):
@@ -69,14 +69,21 @@ def of_table(
     tape: str,
 ) -> Transducer:
     """Return the transducer that rewrites label by label; see `Transducer.from_table`."""
+    if not isinstance(table, Mapping):
+        raise OptionError(f"the table is {table!r}, expected a mapping of labels to labels")
+    check_strings(table, "a label")
     rows: list[tuple[str, str | None, float]] = []
     for label, written in table.items():
         if isinstance(written, Mapping):
             rows += [(label, x, real_number(score, "a score")) for x, score in written.items()]
+        elif written is None or isinstance(written, str):
+            rows.append((label, written, 0.0))
         else:
-            several = [written] if written is None or isinstance(written, str) else written
-            rows += [(label, x, 0.0) for x in several]
-    symbols = [x for x in dict.fromkeys(x for _, x, _ in rows) if x is not None]
+            expected = "a label, a list of them, a mapping of labels to scores, or None"
+            rows += [(label, x, 0.0) for x in items_of(written, f"{label!r} becomes", expected)]
+    new = [x for _, x, _ in rows if x is not None]
+    check_strings(new, "a label")
+    symbols = list(dict.fromkeys(new))
     number = {label: k for k, label in enumerate(table)}
     output: dict[str | None, int] = {None: -1, **{x: k for k, x in enumerate(symbols)}}
     none = np.zeros(len(rows), dtype=np.int32)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import (
     LabelSet,
     check_array,
-    check_counts,
+    check_named,
     check_range,
     check_scores,
     check_symbols,
@@ -109,16 +109,18 @@ class Transducer:
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
         for name in ("input_symbols", "output_symbols"):
-            check_symbols(name, getattr(self, name))
+            symbols = label_tuple(getattr(self, name), place=f"{name}: ", error=LabelError)
+            check_symbols(name, symbols)
+            object.__setattr__(self, name, symbols)
         for name in ("tape", "reads"):
             if not isinstance(getattr(self, name), str | None):
                 raise OptionError(f"{name} is {getattr(self, name)!r}, expected a string or None")
-        if not len(self.final):
+        if not np.size(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
             dtype = np.float64 if name == "score" else np.int32
-            check_array("transducer", name, getattr(self, name), dtype, len(self.source))
-        check_array("transducer", "final", self.final, np.float64, len(self.final))
+            check_array("transducer", name, getattr(self, name), dtype, np.size(self.source))
+        check_array("transducer", "final", self.final, np.float64, np.size(self.final))
         for name, limit, least in (
             ("source", len(self.final), 0),
             ("target", len(self.final), 0),
@@ -128,9 +130,7 @@ class Transducer:
             check_range("transducer", name, getattr(self, name), limit, least)
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
-        size = len(self.source) + len(self.final)
-        for name, uses in self.named.items():
-            check_counts("transducer", f"named[{name!r}]", uses, size)
+        check_named("transducer", self.named, len(self.source) + len(self.final))
         self._settle()
         if self.tape is None and not self.is_acceptor:
             raise OptionError(
@@ -168,9 +168,7 @@ class Transducer:
         """Return what reads what this one reads, and writes what the other one writes then."""
         if isinstance(other, Transducer):
             return algebra.composed(self, other)
-        raise OptionError(
-            f"{self!r} must be the right operand of @: lattice @ transducer, or tagger @ transducer"
-        )
+        raise OptionError(f"{self!r} must be the right operand of @, behind a lattice or a tagger")
 
     def __rand__(self, other: Never) -> Never:
         raise OptionError(f"{self!r} is not a grammar: compose it, lattice @ transducer")
@@ -636,8 +634,7 @@ class Transducer:
         """
         size, gradient = len(self.score) + len(self.final), real_array(gradient, "gradient")
         if gradient.shape != (size,):
-            found = list(gradient.shape)
-            raise ShapeError(f"gradient is {found}, expected [{size}]: arcs, then states")
+            raise ShapeError(f"gradient is {gradient.shape}, expected [{size}]: arcs, then states")
         return {name: -float(uses @ gradient) for name, uses in self.named.items()}
 
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:
@@ -685,7 +682,7 @@ class Transducer:
             pynini is not installed.
         """
         kind: openfst.ArcType = "standard" if self.semiring == "tropical" else "log64"
-        made: pynini.Fst = openfst.to_fst(self.machine, arc_type or kind)
+        made: pynini.Fst = openfst.to_fst(self.machine, kind if arc_type is None else arc_type)
         return made
 
     def to_att(self, *, numeric: bool = False) -> str:

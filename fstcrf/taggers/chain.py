@@ -30,8 +30,7 @@ from fstcrf.errors import NoPathError, OptionError, ShapeError, TooLargeError
 from fstcrf.lattices import Answer
 from fstcrf.machines.plans import warn_unproven
 from fstcrf.ragged import Ragged
-from fstcrf.taggers import batches
-from fstcrf.taggers.batches import as_corpus, check_empty
+from fstcrf.taggers.batches import TaggedLattices, as_corpus, check_empty
 from fstcrf.taggers.incumbents import Incumbents
 from fstcrf.taggers.jointmodel import BUDGET, JointModel
 from fstcrf.taggers.known import Known, Request
@@ -183,8 +182,8 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
     found.bound[:] = bound
     whole = replace(rule.composition, normalize="product")
     try:
-        request = Request(corpus, strict=False)
-        answer = batches.decode(whole, request, rule.evidence.read(corpus))
+        product = TaggedLattices(whole, corpus, rule.evidence.read(corpus), streamed=True)
+        answer = product.answer(1, product.on[: len(whole.tapes)], None, 1)
     except TooLargeError:
         return found
     legal = np.flatnonzero(~answer.dead)

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arguments import real_number
+from fstcrf.arguments import first_twice, real_number
 from fstcrf.arrays import Array
 from fstcrf.errors import LabelError, ModelFileError, OptionError, TooLargeError
 from fstcrf.lazy import LazyModule, made_once
@@ -155,6 +155,12 @@ class JointModel:
     def literal(self) -> bool:
         """Whether the taggers read attribute lists or feature dicts rather than columns."""
         return isinstance(self.taggers[0].index, LiteralIndex)
+
+    @made_once
+    def cannot_overflow(self) -> bool:
+        """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
+        largest = max(float(np.abs(tagger.theta).max(initial=0.0)) for tagger in self.taggers)
+        return largest * max(self.weights) < 1e200
 
     @made_once
     def grammar_read(self) -> tuple[tuple[GivenTape, ...], tuple[Acceptor, ...]]:
@@ -304,8 +310,7 @@ def _check_tapes(composition: JointModel) -> None:
     if not composition.taggers:
         raise OptionError("nothing to compose: give at least one tagger")
     names = [*(t.tape for t in composition.taggers), *(m.tape for m in composition.maps)]
-    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
-    if twice is not None:
+    if (twice := first_twice(names)) is not None:
         raise OptionError(
             f"two taggers write one tape: {', '.join(names)}; {twice!r} is there twice: train "
             "one of them with another tape=, or rename it, tagger.renamed('pos')"

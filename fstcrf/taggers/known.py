@@ -15,7 +15,7 @@ from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import UNKNOWN, Data, Run
+from fstcrf.taggers.model.reading import UNKNOWN, Data, Run, check_text
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
@@ -208,6 +208,9 @@ class Request:
     strict: bool = True  # NoPathError for a sentence without a path
     probabilities: bool = False  # they will be looked at
     scores: bool = True  # without, scores and bounds may be of no scale
+
+    def __post_init__(self) -> None:
+        check_text(self.sentences)
 
     @classmethod
     def of(

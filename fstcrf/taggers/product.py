@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard, cast
 import msgspec
 import numpy as np
 
-from fstcrf.arguments import real_number
+from fstcrf.arguments import first_twice, real_number
 from fstcrf.arrays import Array, Floats, Ints
 from fstcrf.errors import GrammarError, ModelFileError, OptionError
 from fstcrf.lattices import Lattice, product
@@ -92,9 +92,8 @@ class Product(Composition[LabelsT]):
             raise OptionError(
                 f"weights are {factors}, expected {len(taggers)} numbers from 0, one a tagger"
             )
-        twice = [tape for tape in self.tapes if self.tapes.count(tape) > 1]
-        if twice:
-            raise OptionError(f"two taggers of the tape {twice[0]!r}: each writes one of its own")
+        if (twice := first_twice(self.tapes)) is not None:
+            raise OptionError(f"two taggers of the tape {twice!r}: each writes one of its own")
         before = list(self.of_tokens)
         for machine in self.machines:
             if machine.reads is not None and machine.reads not in before:

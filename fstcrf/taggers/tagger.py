@@ -19,7 +19,7 @@ from fstcrf.ragged import Ragged
 from fstcrf.storage import VERSION, write_arrays
 from fstcrf.taggers.jointmodel import JointModel, Normalize, budget_of
 from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request, in_columns
-from fstcrf.taggers.model.reading import Data, SentenceLike, sized
+from fstcrf.taggers.model.reading import Data, SentenceLike, check_text
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class Tagger(ABC, Generic[LabelsT]):
         if search is not None:
             one_of("search", search, plans.Search)
         n = whole_number(n, "n", least=1, narrow=True)
-        sized(sentences, "the text")
+        check_text(sentences)
         tapes = options.get("tapes")
         shown = None if tapes is None else shown_tapes(self.tapes, tapes)
         named: Mapping[str, str] = {}
@@ -262,7 +262,7 @@ class Tagger(ABC, Generic[LabelsT]):
 
     def unproven(self, answer: Answer) -> int:
         """Return of how many sentences a warning says that their paths are not proven."""
-        return int((~answer.exact.reshape(len(answer), answer.n).all(axis=1)).sum())
+        return answer.unproven
 
     def decision(self) -> JointModel | None:
         """Return the composition that decides all tapes together; None where there is none."""

@@ -188,7 +188,7 @@ class CRF(Model, Composable[list[str]]):
 
     def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
         """Return the lattice of each sentence, with what is known put in."""
-        return batches.lattices(self._composed, sentences, known)
+        return batches.TaggedLattices(self._composed, sentences, known)
 
     def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
@@ -415,11 +415,11 @@ class JointCRF(JointModel, Composition[LabelsT]):
         known = asked.evidence(self.tapes)
         if self.conditional:
             return chain.decode(self, asked, known)
-        one = asked.tapes is None or len(self.tapes) == 1
-        found = (batches.decode if one else batches.decode_tapes)(self, asked, known)
-        return found.with_posterior(lambda: self.posterior(asked, known))
+        return batches.TaggedLattices(self, asked.sentences, known, streamed=True).answered(
+            asked, self.tapes
+        )
 
-    def transducers(self, sentences: Data, known: Known | None = None) -> list[Lattice]:
+    def transducers(self, sentences: Data, known: Known | None = None) -> batches.TaggedLattices:
         """Return the lattice of each sentence, with what is known put in.
 
         Raises
@@ -433,14 +433,11 @@ class JointCRF(JointModel, Composition[LabelsT]):
                 "its best labellings, lattice(sentence, samples=1000) of samples, or compose with "
                 "normalize='product'"
             )
-        return batches.lattices(self, sentences, known)
+        return batches.TaggedLattices(self, sentences, known)
 
     def posterior(self, asked: Request, known: Known | None) -> Distributions:
         """Return the distributions over the labellings of sentences, with what is known put in."""
-        several = self.transducers(asked.sentences, known)
-        return distributions.Distributions(
-            dict.fromkeys(self.tapes, several), asked.budget, asked.threads
-        )
+        return self.transducers(asked.sentences, known).posterior(asked.budget, asked.threads)
 
     def decision(self) -> JointCRF[LabelsT]:
         """Return itself: it decides all tapes together."""
@@ -476,7 +473,11 @@ class JointCRF(JointModel, Composition[LabelsT]):
             asked: Any = {"forced": forced, "bias": bias, "threads": threads}
             return super().marginals_all(sentences, **asked, on_no_path=on_no_path)
         known = Request.of(sentences, self.label_sets, forced, bias).evidence(self.tapes)
-        return cast("list[Any]", batches.marginals(self, sentences, threads, known))
+        found = batches.TaggedLattices(self, sentences, known, streamed=True)
+        rows: list[Any] = found.marginals(threads=threads)
+        if not self.grammar_read[0]:
+            return rows
+        return [self.per_tape(dict(zip(self.tapes, row, strict=False)).__getitem__) for row in rows]
 
     def cascade(
         self,

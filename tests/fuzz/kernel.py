@@ -109,7 +109,6 @@ def graphs(draw: Bytes) -> None:
         lambda: kernel.forward_backward(graph, offsets, node, weight=draw.values(sentences)),
         lambda: kernel.log_partition(graph, offsets, node, domain=domain),
         lambda: kernel.viterbi(graph, offsets, node),
-        lambda: kernel.max_marginals(graph, offsets, node),
         lambda: kernel.maxima(graph, offsets, node),
     )
 

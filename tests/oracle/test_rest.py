@@ -30,7 +30,7 @@ def near(found: Floats, wanted: Floats) -> None:
 
 @pytest.mark.parametrize("bounds", [SMALL, WIDE])
 def test_what_else_is_asked(variant: str, bounds: Bounds) -> None:
-    """Arcs, entropies, samples, expectations, dead tokens: those of full matrices."""
+    """Arcs, entropies, samples, dead tokens: those of full matrices."""
     for seed in range(40):
         case = random_case(seed, replace(bounds, rest=True))
         if all(axis.rest is None for axis in case.machine.axes):
@@ -46,11 +46,6 @@ def test_what_else_is_asked(variant: str, bounds: Bounds) -> None:
             assert wanted.entropy is not None
             near(found.entropy, wanted.entropy)
             for one, other in zip(found.arc, wanted.arc, strict=True):
-                assert one is not None
-                assert other is not None
-                near(one, other)
-            sums, expected = (decoding.axis_expectations(b) for b in (mine, its))
-            for one, other in zip(sums.arc, expected.arc, strict=True):
                 assert one is not None
                 assert other is not None
                 near(one, other)

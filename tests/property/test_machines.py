@@ -13,7 +13,6 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.kernel import Graph, decoding
 from fstcrf.kernel.decoding import Ranked
-from fstcrf.kernel.machines import Axis, JointChain
 from tests.support.machine_strategies import LONG, WIDE, Bounds, machine_cases, random_case
 from tests.support.machines import (
     Case,
@@ -67,8 +66,6 @@ def check_chain(case: Case) -> None:
     assert_near(found.node[0], node)
     assert found.arc[0] is not None
     assert_near(found.arc[0] if graph.per_token else found.arc[0].sum(axis=0), arc)
-    (tops,) = decoding.axis_max_marginals(case.bound)
-    assert tops.tolist() == kernel.max_marginals(*batch).tolist()
 
 
 # --- Sums ----------------------------------------------------------------------------------------
@@ -102,77 +99,3 @@ def check_cut(case: Case, whole: Ranked, some: Ranked, floor: Floats) -> None:
     assert some.score.tolist() == np.where(inside, whole.score, -np.inf).tolist()
     rows = np.repeat(inside, np.diff(case.offsets), axis=0).T
     assert some.path.tolist() == np.where(rows, whole.path, -1).tolist()
-
-
-@each_variant
-@given(case=machine_cases(SMALL), seed=st.integers(0, 99))
-def test_expected_arcs_are_sums_of_posteriors(variant: str, case: Case, seed: int) -> None:
-    weight = np.random.default_rng(seed).uniform(-1.0, 2.0, len(case.offsets) - 1)
-    own = np.repeat(weight, np.diff(case.offsets))[:, None]
-    axes = tuple(range(len(case.machine.axes)))
-    each = kernel.axis_posterior(case.bound, arcs=axes)
-    found = kernel.axis_expectations(case.bound, weight=weight)
-    assert found.log_z.tobytes() == each.log_z.tobytes()
-    for node, arc, sums, expected in zip(found.node, each.arc, found.arc, each.node, strict=True):
-        assert arc is not None
-        assert sums is not None
-        assert_near(node, own * expected)
-        assert_near(sums, (own * arc).sum(axis=0), scale=case.tokens)
-
-
-@each_variant
-@given(case=machine_cases(SMALL))
-def test_both_halves_meet_in_the_max_marginals(variant: str, case: Case) -> None:
-    found = kernel.axis_maxima(case.bound)
-    path, score = kernel.best_paths(case.bound)
-    assert found.path.tobytes() == path.tobytes()
-    assert found.score.tobytes() == score.tobytes()
-    own = np.concatenate([[node_scores(one, t) for t in range(one.tokens)] for one in case.each()])[
-        :, None
-    ]
-    with np.errstate(invalid="ignore"):
-        whole = np.where(np.isneginf(own), -np.inf, found.forward + found.ahead - own)
-    shape = (case.tokens, -1, *case.sizes)
-    for c, (node, expected) in enumerate(
-        zip(found.node, kernel.axis_max_marginals(case.bound), strict=True)
-    ):
-        assert node.tobytes() == expected.tobytes()
-        others = tuple(k for k in range(1, len(shape)) if k != c + 2)
-        best = whole.reshape(case.tokens, whole.shape[1], *case.sizes).max(axis=others)
-        assert_near(best, node, scale=case.scale * case.tokens)
-
-
-@pytest.mark.parametrize("tokens", [2, 3, 5])
-@pytest.mark.parametrize("before", [0, 1])
-def test_sums_of_a_sentence_that_the_linear_domain_loses_on_the_way(
-    tokens: int, before: int
-) -> None:
-    """What was added before it was lost is not added twice; other sentences keep theirs."""
-    machine = JointChain(
-        axes=(
-            Axis(2, None, None, np.asarray([[200.0, 128.0, 0.0, -256.0]]), None, 1, None, None),
-            Axis(
-                1,
-                np.zeros(1, dtype=np.int32),
-                np.zeros(1, dtype=np.int32),
-                np.asarray([[300.0], [0.0]]),
-                np.asarray([0, 1], dtype=np.int32),
-                2,
-                None,
-                None,
-            ),
-        ),
-        factors=(),
-        residual=None,
-        initial=np.zeros((2, 1)),
-        final=np.zeros((2, 1)),
-    )
-    lengths = [2] * before + [tokens]
-    case = Case(machine=machine, offsets=np.cumsum([0, *lengths]), per_token=())
-    found = kernel.axis_expectations(case.bound)
-    each = kernel.axis_posterior(case.bound, arcs=(0, 1))
-    for total, arc in zip(found.arc, each.arc, strict=True):
-        assert total is not None
-        assert arc is not None
-        np.testing.assert_allclose(total, arc.sum(axis=0), rtol=1e-9, atol=1e-12)
-        assert total.sum() == pytest.approx(sum(lengths) - len(lengths))  # an arc between tokens

@@ -160,7 +160,6 @@ STRUCTURES: dict[str, Structure] = {
             kernel.log_partition,
             kernel.forward_backward,
             kernel.viterbi,
-            kernel.max_marginals,
         )
     },
     "machine": Structure(

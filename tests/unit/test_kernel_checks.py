@@ -44,7 +44,6 @@ CALLS: list[Callable[[Graph, Longs, Floats], object]] = [
     kernel.log_partition,
     kernel.forward_backward,
     kernel.viterbi,
-    kernel.max_marginals,
 ]
 every_call = pytest.mark.parametrize("call", CALLS, ids=lambda f: f.__name__)
 

@@ -193,7 +193,7 @@ def test_ids_beyond_reason() -> None:
 
 def test_other_types() -> None:
     wrong: Any = "tropical"
-    with pytest.raises(OptionError, match="arc type is 'tropical', expected one of standard"):
+    with pytest.raises(OptionError, match="arc type is 'tropical', expected one of 'standard'"):
         openfst.to_bytes(machine(), wrong)
     with pytest.raises(OptionError, match="fst type is 'tropical'"):
         openfst.to_bytes(machine(), fst_type=wrong)

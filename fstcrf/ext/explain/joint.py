@@ -17,10 +17,9 @@ from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import OptionError
 from fstcrf.ext.explain.pushes import attributes_at, pushes_of
 from fstcrf.lattices import Answer
-from fstcrf.taggers import batches, chain
-from fstcrf.taggers.batches import as_corpus, marginals
+from fstcrf.taggers import JointCRF
+from fstcrf.taggers.batches import TaggedLattices, as_corpus
 from fstcrf.taggers.component import Component, as_read
-from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Request
 from fstcrf.taggers.model.decoding import marginals_all
 from fstcrf.taggers.model.reading import Data, SentenceLike
@@ -114,14 +113,13 @@ class JointExplanation:
 
 
 def explain(
-    composition: JointModel, sentence: SentenceLike, token: int, decided: Answer | None = None
+    composition: JointCRF, sentence: SentenceLike, token: int, decided: Answer | None = None
 ) -> JointExplanation:
     """Return which features of which tagger pushed which label at a token, and by how much.
 
     `decided` is what taggers say one after the other: then features push their own tapes alone.
     """
-    decide = chain.decode if composition.conditional else batches.decode
-    answer = decided or decide(composition, Request([sentence]), None)
+    answer = decided or composition.decoded(Request([sentence]))
     if not 0 <= token < answer.offsets[-1]:
         raise OptionError(f"token {token} of a sentence of {answer.offsets[-1]}")
     best = {tape: tuple(answer[tape].labels(0)[0]) for tape in composition.tapes}
@@ -159,7 +157,7 @@ class _Case:
 
     def __init__(
         self,
-        composition: JointModel,
+        composition: JointCRF,
         sentence: SentenceLike,
         best: Mapping[str, tuple[str, ...]],
         token: int,
@@ -205,9 +203,8 @@ class _Case:
                 c.tagger.tape: marginals_all(c.tagger, self._seen(c))[0][self.token]
                 for c in composition.components
             }
-        found = marginals(composition, [self.sentence], 1)[0]
-        rows = found if len(composition.tapes) > 1 else (found,)
-        return {t: row[self.token] for t, row in zip(composition.tapes, rows, strict=True)}
+        lattice = TaggedLattices(composition, [self.sentence])[0]
+        return {tape: lattice.marginals(tape)[self.token] for tape in composition.tapes}
 
     def _seen(self, component: Component, corpus: Corpus | None = None) -> Data:
         """Return the sentence as a tagger reads it."""

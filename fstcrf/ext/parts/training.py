@@ -15,6 +15,7 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.ext.parts.texts import Gathered, gathered
 from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.reading import sized
 from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
 from fstcrf.taggers.model.source import check_template
 from fstcrf.text.corpus import Corpus
@@ -144,7 +145,7 @@ def _data(run: TrainingCall) -> tuple[CorpusFiles | Corpus, str]:
             raise OptionError("the labels of files are a column: name it by target=")
         return data, target
     if not isinstance(data, Corpus):
-        first = next((sentence for sentence in data if len(sentence)), None)
+        first = next((sentence for sentence in data if sized(sentence, "a sentence")), None)
         if first is not None and is_literal(first):
             raise OptionError("attribute lists are trained on in memory, without an executor")
         data = Corpus.from_sentences(data)

@@ -16,19 +16,19 @@ from typing import TypeVar
 
 import numpy as np
 
-from fstcrf import kernel
 from fstcrf.arguments import string_lists
-from fstcrf.arrays import Floats, Ints
+from fstcrf.arrays import Ints
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
+from fstcrf.lattices.many import Group, answered
 from fstcrf.machines.plans import Program, scaled, scaled_chain, warn_unproven
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.batches import as_corpus, check_paths, path_labels, runs
+from fstcrf.taggers.batches import TaggedLattices, TaggedRun, as_corpus
 from fstcrf.taggers.chain import decode
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Request
-from fstcrf.taggers.model.reading import Data, Run
+from fstcrf.taggers.model.reading import Data
 from fstcrf.text.corpus import Column
 
 Weights = tuple[float, ...]
@@ -218,25 +218,25 @@ def _decided(
     names = [tagger.tape for tagger in unit.taggers]
     programs = [_weighted(unit.program, dict(zip(names, w, strict=True))) for w in tried]
 
-    def answer(run: Run, values: tuple[Floats, ...]) -> list[list[Ints]]:
-        found = []
+    def answer(group: Group) -> list[list[Ints]]:
+        run, found = group.engine, []
+        assert isinstance(run, TaggedRun)  # noqa: S101 (as the lattices of taggers of tokens are)
         for weights, program in zip(tried, programs, strict=True):
             factor = dict(zip(names, weights, strict=True))
             mine = tuple(
                 scaled(v, factor[what.tape]) if factor.get(what.tape, 1.0) != 1.0 else v
-                for what, v in zip(program.inputs, values, strict=True)
+                for what, v in zip(program.inputs, run.joined, strict=True)
             )
-            decoder = program.decoder
-            bound = kernel.Bound(decoder.machine, run.offsets, program.per_token(mine))
-            searched = decoder.paths(bound)
-            check_paths(searched, run, bound, program, mine)
-            found.append(path_labels(unit.program, unit.tapes, searched.path[0]))
+            engine = run.with_potentials(program, mine)
+            searched = engine.decoded(1)
+            engine.check_found(searched)
+            found.append(engine.labels_found(searched, len(unit.tapes)))
         return found
 
-    _, answers = runs(unit, dev, answer, threads)
+    answers = answered(TaggedLattices(unit, dev, streamed=True), answer, threads)
     return [
         tuple(
-            Column(np.concatenate([run[number][k] for run in answers]), unit.label_sets[tape])
+            Column(np.concatenate([run[number][k][0] for _, run in answers]), unit.label_sets[tape])
             for k, tape in enumerate(unit.tapes)
         )
         for number in range(len(tried))

@@ -264,7 +264,7 @@ class ArrayLattices(Lattices[TapeLattice]):
             parts = [self._with(self.scores.part(*run)) for run in rows.runs(RUN_TOKENS)]
         threads = threads if len(parts) == 1 else 1
         engines = [Emitted(part, threads) for part in parts]
-        return [Group(one.numbers, part, one) for one, part in zip(engines, parts, strict=True)]
+        return [Group(one.numbers, self, one) for one in engines]
 
     def read(self, threads: int) -> EmissionRows:
         """Return the scores as the kernel reads them where they lie."""
@@ -349,33 +349,33 @@ class Emitted(Dense):
     """
 
     _alone = False  # one row is read as those of a batch are, and has the same bits
+    _pairs = None  # elements are labels
 
     def __init__(self, batch: ArrayLattices, threads: int) -> None:
         self._batch, self._threads, self.rows = batch, threads, batch.rows
         first = batch.scores.first
-        self.numbers = self._numbers = range(first, first + len(batch))
+        self.numbers = range(first, first + len(batch))
 
     @property
     def _read(self) -> EmissionRows:
         return self._batch.read(self._threads)
 
     @property
-    def program(self) -> Program:  # type: ignore[override]
+    def on(self) -> tuple[Tape, ...]:
+        """The tape."""
+        return self._batch.on
+
+    @property
+    def whole(self) -> Program:  # type: ignore[override]
         """The composition, compiled when it is asked for."""
         return self._batch.program
 
-    @made_once
-    def _parts(self) -> list[tuple[Floats, ...]]:  # type: ignore[override]
-        return [(own,) for own in self.rows.split(self._batch.values)]
+    program = whole  # type: ignore[assignment]
 
     @property
-    def _given(self) -> tuple[Program, list[tuple[Floats, ...]]]:  # type: ignore[override]
-        return self.program, self._parts
-
-    @made_once
-    def values(self) -> tuple[Floats, ...]:
-        """What all rows bring, as the kernel wants it."""
-        return self.program.per_token([self._batch.values])
+    def joined(self) -> tuple[Floats, ...]:  # type: ignore[override]
+        """The scores of all rows in float64."""
+        return (self._batch.values,)
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -451,7 +451,7 @@ class Emitted(Dense):
         """Return the rows that arrays cannot hold, in float64."""
         rows = np.flatnonzero(left).tolist()
         numbers = [self.numbers[k] for k in rows]
-        return Dense(self._batch.program, [self._parts[k] for k in rows], numbers)
+        return Dense(self.whole, [self.part(k) for k in rows], numbers)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fstcrf.arguments import LARGEST_SCORE, real_number
+from fstcrf.arguments import LARGEST_SCORE, closest
 from fstcrf.errors import DataError, GrammarError, OptionError
 from fstcrf.files import check_regular, resolved
 from fstcrf.machines.grammar import syntax
@@ -172,7 +171,7 @@ class Expansion:
     def check_weights(self) -> None:
         """Refuse costs for names that do not exist."""
         for name, cost in self.weights.items():
-            if not abs(real_number(cost, f"the cost <?{name}>")) <= LARGEST_SCORE:
+            if not abs(cost) <= LARGEST_SCORE:
                 raise OptionError(
                     f"the cost <?{name}> is {cost}, expected a finite number of at most "
                     f"{LARGEST_SCORE:g} in size"
@@ -567,7 +566,7 @@ class Expansion:
         if isinstance(other := scope.get(file), _Imported):
             raise place.error(f"{file} exports no {inner!r}{nearest(inner, other.meanings)}")
         names = [*scope.all_names(), *_CLASSES, *_TURNED, *BUILT_IN]
-        close = get_close_matches(name, names, n=3)
+        close = closest(name, names, 3)
         hint = f"; the nearest are {', '.join(close)}" if close else ""
         raise place.error(f"{name!r} is not defined{hint}")
 

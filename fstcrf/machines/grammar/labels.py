@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher, get_close_matches
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from fstcrf.arguments import LabelSet, is_by_tape, label_tuple
+from fstcrf.arguments import LabelSet, closest, is_by_tape, label_tuple
 from fstcrf.arrays import Bools
 from fstcrf.errors import GrammarError, OptionError, printable
 from fstcrf.lazy import made_once
@@ -53,19 +52,11 @@ def only_tape(sets: LabelSets, tape: str | None) -> str:
     return tape
 
 
-_COMPARED = 200  # compared characters of names; the time is quadratic in it
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: object, known: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: known names that look similar."""
     candidates = list(dict.fromkeys(known))
-    short = [x for x in (name, *candidates) if len(x) <= _COMPARED]
-    folded = {x.lower(): x for x in short[1:]} if name in short[:1] else {}
-    close = get_close_matches(name.lower(), folded, n=3, cutoff=0.5)
-    # Transposed letters are a smaller difference than other letters.
-    close.sort(key=lambda each: -SequenceMatcher(None, name.lower(), each).quick_ratio())
-    if close:
-        return f"; the nearest are {listed(folded[c] for c in close)}"
+    if close := closest(name, candidates, 3):
+        return f"; the nearest are {listed(close)}"
     more = ", …" if len(candidates) > 8 else ""
     return f"; there are {listed(candidates[:8])}{more}"
 

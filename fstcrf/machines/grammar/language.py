@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from fstcrf.errors import GrammarError
+from fstcrf.arguments import closest, real_number
+from fstcrf.errors import GrammarError, OptionError
 from fstcrf.lazy import memoised
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.acceptor import Acceptor
@@ -35,10 +35,19 @@ def parse_grammar(
 ) -> tuple[Constraint, ...]:
     """Return the exports of a text, cached by text; `path` is for messages."""
     _check_text(text)
-    costs = tuple(sorted((weights or {}).items()))
+    costs = tuple(sorted(named_costs(weights).items()))
     # Machines and imports are read from files, which may change.
     other = "fst" in text or "import" in text
     return _parsed(text, path, costs) if other else _as_text(text, path, costs)
+
+
+def named_costs(weights: Mapping[str, float] | None) -> dict[str, float]:
+    """Return the costs of names; OptionError of what is no mapping of names to numbers."""
+    if weights is None:
+        return {}
+    if not (isinstance(weights, Mapping) and all(isinstance(name, str) for name in weights)):
+        raise OptionError(f"weights are {weights!r}, expected a mapping of names to costs")
+    return {name: real_number(cost, f"the cost <?{name}>") for name, cost in weights.items()}
 
 
 def _check_text(text: object) -> None:
@@ -103,7 +112,7 @@ def parse_export(
             f"the grammar has the exports {listed(exports)}: choose one with export=", path=path
         )
     name = next(iter(exports)) if name is None else name
-    if name not in exports:
+    if not isinstance(name, str) or name not in exports:
         raise GrammarError(f"no export {name!r}{nearest(name, exports)}", path=path)
     return exports[name], expansion
 
@@ -161,7 +170,7 @@ def shipped_grammar(name: str) -> Path:
         (f for f in (package / "grammars", package.parent / "grammars") if f.is_dir()), package
     )
     names = sorted(path.stem for path in folder.glob("*.grm"))
-    if name not in names:
-        close = get_close_matches(name, names, n=3) or names
+    if not isinstance(name, str) or name not in names:
+        close = closest(name, names, 3) or names
         raise GrammarError(f"fstcrf ships no grammar {name!r}, only {', '.join(close)}")
     return folder / f"{name}.grm"

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import one_of
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.lazy import optional
@@ -213,8 +214,7 @@ _WORD = np.dtype("<i4")
 
 def _arc_kind(arc_type: str) -> np.dtype[np.floating]:
     """Return the dtype of a weight."""
-    if arc_type not in _WEIGHT:
-        raise OptionError(f"arc type is {arc_type!r}, expected one of {', '.join(_WEIGHT)}")
+    one_of("arc type", arc_type, ArcType)
     return _WEIGHT[arc_type]
 
 

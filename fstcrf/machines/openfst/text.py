@@ -148,6 +148,8 @@ def from_names(
     numeric: bool,
 ) -> FstArrays:
     """Read a machine whose symbols have names; see `Transducer.from_text`."""
+    if not isinstance(epsilon, str | None):
+        raise OptionError(f"epsilon is {epsilon!r}, expected a str, or None")
     if numeric and None in symbols_:
         raise OptionError("numeric=True needs input_symbols= and output_symbols=")
     isymbols, osymbols = (None if one is None else symbols(one) for one in symbols_)

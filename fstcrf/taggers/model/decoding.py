@@ -205,6 +205,8 @@ def _batch(
 
 def biases(topology: Topology, bias: Bias) -> Floats:
     """Return what is added to the potential of each state, float64 [S]."""
+    if not isinstance(bias, Mapping):
+        raise OptionError(f"bias is {bias!r}, expected a mapping of labels to numbers")
     values = np.zeros(topology.n_labels)
     given = real_array(list(bias.values()), "bias", error=OptionError)
     values[topology.label_ids(list(bias))] = given

@@ -19,6 +19,7 @@ from fstcrf.taggers.model.reading import (
     column_labels,
     label_masks,
     label_set,
+    sized,
 )
 from fstcrf.text.corpus import Column, Corpus, Scheme, Sentence, convert, named_scheme
 from fstcrf.text.corpus.collection import CorpusFiles
@@ -109,7 +110,7 @@ def _of_conllu(data: Data | CorpusFiles, target: str) -> bool:
         return data.kind == "conllu"
     if isinstance(data, Corpus):
         return is_gold(data, target)
-    first = next((one for one in data if len(one)), None)
+    first = next((one for one in data if sized(one, "a sentence")), None)
     if not isinstance(first, Sentence | Mapping) or target not in (*CONLLU, JOINED):
         return False
     return all(name in first for name in (*CONLLU, target))

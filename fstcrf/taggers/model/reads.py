@@ -22,6 +22,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from fstcrf.arguments import first_twice
 from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.kernel import SparseRows
@@ -69,8 +70,7 @@ def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
     """
     by_tape = {tagger.tape: tagger for tagger in taggers}
     if len(by_tape) < len(taggers):
-        names = [tagger.tape for tagger in taggers]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = first_twice(tagger.tape for tagger in taggers)
         raise OptionError(f"reads= has two taggers of tape {twice!r}: give them tapes by tape=")
     found: dict[str, Model] = {}
 

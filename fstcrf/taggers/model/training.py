@@ -25,7 +25,7 @@ from fstcrf.taggers.model.options import (
     optimiser_of,
     options_of,
 )
-from fstcrf.taggers.model.reading import Data, Tape, label_set
+from fstcrf.taggers.model.reading import Data, Tape, check_text, label_set
 from fstcrf.taggers.model.reads import labels_for, ordered, record_of, tapes_read
 from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
 from fstcrf.taggers.model.source import Source, Target, read_source, sentence_weights
@@ -240,6 +240,7 @@ def train_crf(
         Training diverged at once.
     """
     given = locals()
+    _check_kinds(tape, warm_start, reads, report=report, expect=expect)
     settings = checked_options(
         {option: given[option] for option in DEFAULTS},
         reads=bool(reads),
@@ -248,6 +249,10 @@ def train_crf(
     )
     if target is None:
         raise OptionError("no target: give the column of the labels, or those of each sentence")
+    if not isinstance(data, CorpusFiles):
+        check_text(data)
+    if dev is not None:
+        check_text(dev, "the held-out text")
     _check_run(threads, checkpoint, checkpoint_every, resume=resume)
     settings = decided(settings, data, target)
     name = tape or (target if isinstance(target, str) else "label")
@@ -360,6 +365,8 @@ def _check_run(
     whole_number(threads, "threads", least=1)
     if resume and checkpoint is None:
         raise OptionError("resume needs a checkpoint to go on from")
+    if checkpoint_every is not None:
+        whole_number(checkpoint_every, "checkpoint_every", least=1)
     if checkpoint is None and checkpoint_every not in (None, 10):
         raise OptionError("checkpoint_every needs a checkpoint to write to")
     if checkpoint is not None:
@@ -442,6 +449,19 @@ def _space(
     if warm_start is not None:
         return warm_theta(warm_start, source.index, space)
     return space, np.zeros(space.size)
+
+
+def _check_kinds(tape: object, warm_start: object, reads: object, **called: object) -> None:
+    """Refuse arguments that are nothing of their kind."""
+    if not isinstance(tape, str | None):
+        raise OptionError(f"tape is {tape!r}, expected a name, or None")
+    if not isinstance(warm_start, Model | None):
+        raise OptionError(f"warm_start is {warm_start!r}, expected a tagger")
+    if not isinstance(reads, Sequence) or not all(isinstance(one, Model) for one in reads):
+        raise OptionError(f"reads is {reads!r}, expected a list of taggers")
+    for name, function in called.items():
+        if function is not None and not callable(function):
+            raise OptionError(f"{name} is {function!r}, expected a function")
 
 
 def _check_reads(reads: Sequence[Model], tape: str) -> None:

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from fstcrf.arguments import check_strings
+from fstcrf.arguments import check_strings, first_twice
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source, Target, open_target
 from fstcrf.kernel.strings import (
@@ -222,9 +222,8 @@ def _layout(columns: Sequence[str] | None, separator: str | None, docstart: str 
     if columns is not None and not columns:
         raise OptionError("columns names no column")
     columns = columns or ()
-    repeated = sorted({name for name in columns if list(columns).count(name) > 1})
-    if repeated:
-        raise OptionError(f"column {repeated[0]!r} is named twice in {tuple(columns)}")
+    if (twice := first_twice(columns)) is not None:
+        raise OptionError(f"column {twice!r} is named twice in {tuple(columns)}")
     if separator is not None and (not separator or "\n" in separator or "\r" in separator):
         raise OptionError(f"separator={separator!r}, expected at least one character of a line")
     return _Layout(tuple(columns), separator, docstart or None)

@@ -15,7 +15,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
-from fstcrf.arguments import check_items, items_of
+from fstcrf.arguments import check_items, first_twice, items_of
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ragged import Ragged
@@ -103,8 +103,9 @@ def as_sentence(
             f"a sentence is the string {sentence[:20]!r}, expected columns or rows; a file is read "
             "by read_columns(path, columns)"
         )
+    sentence = [*items_of(sentence, "a sentence is", "columns or rows", DataError)]
     if columns is None:
-        if len(sentence) == 0:
+        if not sentence:
             return Sentence({})
         raise DataError("rows of strings need column names: columns=('word', ...)")
     for position, row in enumerate(sentence):
@@ -425,8 +426,7 @@ class Corpus(Sequence[Sentence]):
         if odd is not None:
             raise OptionError(no_column(odd, self.columns))
         new = [names.get(name, name) for name in self.columns]
-        twice = next((name for name in new if new.count(name) > 1), None)
-        if twice is not None:
+        if (twice := first_twice(new)) is not None:
             raise OptionError(f"two columns would be called {twice!r}")
         return self.changed(columns=dict(zip(new, self.columns.values(), strict=True)))
 

@@ -7,7 +7,6 @@ from fstcrf.lazy import importer
 if TYPE_CHECKING:
     from fstcrf.text.features.derive import Derived as Derived
     from fstcrf.text.features.derive import Plain as Plain
-    from fstcrf.text.features.design import AttributeIndex as AttributeIndex
     from fstcrf.text.features.design import Design as Design
     from fstcrf.text.features.hashed import Collisions as Collisions
     from fstcrf.text.features.index import FeatureIndex as FeatureIndex
@@ -48,7 +47,7 @@ __all__, __getattr__ = importer(
     __name__,
     {
         "derive": "Derived Plain",
-        "design": "AttributeIndex Design",
+        "design": "Design",
         "hashed": "Collisions",
         "index": "FeatureIndex",
         "literal": "LiteralIndex LiteralSentence is_literal",

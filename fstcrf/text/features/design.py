@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf.arrays import Ints, Longs, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel import SparseRows
 from fstcrf.ragged import Ragged
-from fstcrf.text.features.keys import IndexArrays, Metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,48 +73,6 @@ def _places(tokens: Ints | None, cursor: Longs) -> tuple[Longs, Longs | int]:
     used = Ragged.from_rows(tokens, len(cursor))
     first = cursor - used.offsets[:-1]  # minus the entries of earlier tokens
     return first[tokens] + np.arange(len(tokens)), used.lengths
-
-
-_Data_contra = TypeVar("_Data_contra", contravariant=True)
-
-
-class AttributeIndex(Protocol[_Data_contra]):
-    """An index of attributes, of templates or of literal strings.
-
-    `build` fills it from training data. Afterwards it is only looked up: unknown attributes are
-    absent from a design.
-    """
-
-    @property
-    def n_node_rows(self) -> int:
-        """Number of attributes of single labels."""
-
-    @property
-    def n_arc_rows(self) -> int:
-        """Number of attributes of label pairs."""
-
-    @property
-    def hash_bits(self) -> int | None:
-        """The k of 2^k hashed rows; `None` if attributes are kept by name."""
-
-    def design(self, data: _Data_contra, /) -> Design:
-        """Return the attributes of every token of the data."""
-
-    def attribute(self, row: int, *, arc: bool = False) -> str:
-        """Return the text of an attribute, or ``#row`` if it is hashed."""
-
-    def row(self, attribute: str, *, arc: bool = False) -> int | None:
-        """Return the row of an attribute; `None` if it is unknown."""
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return the index as arrays, for a model file."""
-
-    def metadata(self) -> dict[str, str | int | list[str] | None]:
-        """Return the rest of the index as JSON values."""
-
-    @classmethod
-    def from_arrays(cls, arrays: IndexArrays, metadata: Metadata) -> Self:
-        """Return the index that `arrays` and `metadata` describe."""
 
 
 def check_order(order: Ints, n_rows: int) -> Ints:
