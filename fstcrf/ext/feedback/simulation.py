@@ -179,8 +179,9 @@ def simulate(
         Stop after this number of epochs without improvement; never by default.
     rater : Rater, optional
         A model of noisy raters; by default, rewards are exact.
-    Learn all weights; otherwise only the weights of the tagger, whose set may depend on gold labels.
-        Learn all weights; else those that the tagger has, of which gold labels may have decided.
+    complete : bool
+        Learn all weights; otherwise only the weights of the tagger, whose set may depend on gold
+        labels.
     seed : int
     report : callable, optional
         Called after every epoch.
