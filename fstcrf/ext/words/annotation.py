@@ -1,4 +1,4 @@
-"""What is known of the words of a text: all of them, some of them, some boundaries."""
+"""Annotations of texts: all of their words, some words, or some boundaries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def label_of(fields: Sequence[str], chosen: Sequence[int]) -> str:
 
 
 class KnownWord(NamedTuple):
-    """A word at characters ``start`` to ``end − 1``; its label, None: unknown."""
+    """A word at characters ``start`` to ``end − 1``; its label is `None` if unknown."""
 
     start: int
     end: int
@@ -38,9 +38,9 @@ class Annotation:
     ----------
     text : str
     words : sequence of KnownWord
-        Words that stand in the text, in order; between them anything may stand.
+        The known words of the text, in order; the text between them is unknown.
     boundaries : mapping of int to bool
-        Characters before which a word begins (True), or none does (False).
+        Characters at which a word begins (True), or no word begins (False).
 
     Raises
     ------
@@ -84,7 +84,8 @@ class Annotation:
         words : iterable of str or (str, label)
             The label None is unknown.
         text : str, optional
-            In which the words stand, with blanks between them; else they are put together.
+            The text with these words, which may be separated by blanks; by default, the words are
+            joined.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Lattices to learn from: the words that may stand in annotated texts, and which of them agree.
 
-A word of an annotation that the lattice does not have is named; its text is left out, the nearest
-ways are learnt, or the word is added, as `on_missing` says.
+If the lattice lacks a word of an annotation, `on_missing` decides: it is an error that names the
+word, the text is skipped, the nearest paths are learnt, or the word is added.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CandidateLabels(WordLabels):
         super().__init__(lexicon, lambda feature: label_of(fields_of(feature), fields))
 
     def among(self, labels: Iterable[str]) -> set[str]:
-        """Return those of some labels that a word of the lexicon has, known or unknown."""
+        """Return the given labels that some word of the lexicon has, known or unknown."""
         wanted = set(labels)
         left = wanted.copy()
         for word in range(self.lexicon.n_words):
@@ -82,7 +82,7 @@ class _Words(NamedTuple):
     """Words that may stand in a text.
 
     table : int64 [4, n]
-        The character where the word before each ends; its own characters; its number.
+        The end of the word before each word; the first and last character; the number of the word.
     added : bool [n]
         The lexicon does not give them.
     last : int
@@ -121,11 +121,12 @@ class TrainingLattice:
     Parameters
     ----------
     whole, agreeing : Shape
-        All ways through the text, and those that agree with the annotation.
+        All paths through the text, and the paths that agree with the annotation.
     own : int32 [n]
         Class of each word.
     base, offset : float64 [n]
-        The lexicon's score of each, and the logarithm of how many words it stands for.
+        The lexicon's score of each word, and the logarithm of the number of words that it
+        represents.
     """
 
     whole: Shape
@@ -149,8 +150,7 @@ def sentences(
     Raises
     ------
     DataError
-        An annotation that its lattice does not have (`on_missing` "error"), or nothing to learn
-        from.
+        The lattice lacks an annotation (`on_missing` "error"), or nothing can be learnt.
     """
     builder = _Builder(classes, labels, contexts, costs=costs, on_missing=on_missing)
     found = [builder.of(k, one) for k, one in enumerate(annotations) if one.text.strip()]
@@ -283,7 +283,7 @@ class _Builder:
         return _Words(table, added, last)
 
     def _nearest(self, given: Annotation, words: _Words) -> Bools:
-        """Return the words of ways that go through as many known words as one way can."""
+        """Return the words on paths with as many known words as possible."""
         known = {(w.start, w.end): w.label for w in given.words}
         free = replace(given, words=())
         fits = free.agrees(words.start, words.end, lambda _: "")

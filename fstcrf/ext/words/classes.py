@@ -1,8 +1,8 @@
 """Classes of words: words that no template tells apart.
 
-A word has three classes: for itself, for the word before it (its left one) and for the word behind
-it (its right one). Templates are looked at once for each class. Classes are numbered as words are
-met; what stands at both ends of a text has a left and a right class, too.
+A word has three classes: one for itself, one for the previous word (its left class) and one for the
+next word (its right class). Templates are looked at once for each class. Classes are numbered in
+the order of their first word; the ends of a text have a left and a right class, too.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ClassTable:
 
     @property
     def rows(self) -> Ints:
-        """Numbers of strings, int32 [classes, templates]; −1: there is none."""
+        """Numbers of strings, int32 [classes, templates]; −1 if a template has no string."""
         return self._rows[: len(self)]
 
     def number(self, key: Hashable) -> int | None:

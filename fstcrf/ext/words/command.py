@@ -37,7 +37,7 @@ _TAG = "tag"
 
 
 class _Words(click.Group):
-    """What is no other command finds words: its name, ``tag``, may be left out."""
+    """An unknown command is ``tag``, which finds words: its name may be omitted."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or args[0] not in (*self.commands, "--help"):

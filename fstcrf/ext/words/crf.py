@@ -94,7 +94,7 @@ class LatticeCRF:
     classes: WordClasses | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what it is made of: classes of words are found again."""
+        """Return the state without classes of words, which are computed again."""
         return {**given_state(self), "classes": None}
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class LatticeCRF:
         return f"<LatticeCRF: {self.weights.size:,} weights, {self.lexicon!r}{own}>"
 
     def __matmul__(self, later: Composable) -> Composition[tuple[list[str], ...]]:
-        """Return its words, as a `WordTagger`, beside a tagger of characters."""
+        """Return the composition of its words, as a `WordTagger`, with a tagger of characters."""
         return self._tagger @ later
 
     def __rmatmul__(self, earlier: Composable) -> Composition[tuple[list[str], ...]]:
@@ -142,9 +142,9 @@ class LatticeCRF:
     ) -> LatticeCRF:
         """Learn weights from annotated texts.
 
-        The likelihood of a text is that of all ways through its lattice that agree with what is
-        known of it: of all its words, of some, or of boundaries alone. Words that differ in nothing
-        that is known agree all.
+        The likelihood of a text is the probability of all paths through its lattice that agree with
+        the annotation: with all its words, some of them, or only boundaries. Words that differ in
+        nothing that is known agree all.
 
         Parameters
         ----------
@@ -159,20 +159,20 @@ class LatticeCRF:
             Fields of a feature, from 0, that make a word's label: joined by "-", those left out
             that are "*" or empty.
         costs : {"none", "fixed", "scaled"}
-            Of the lexicon: they do not count; they do, and weights are added to them; a scale of
-            them is learnt, too.
+            The role of the lexicon's costs: "none" ignores them; "fixed" adds learnt weights to
+            them; "scaled" also learns a factor for them.
         new_words : int
-            Words of annotations that lattices lack with that label at least so many times become
-            entries of the model's lexicon, with contexts and cost of the most frequent word of
-            their label; 0: none do.
+            Words of annotations that lattices lack become entries of the model's lexicon if they
+            occur this many times with their label. They receive the contexts and cost of the most
+            frequent word with that label. 0 adds no entries.
         on_missing : {"error", "nearest", "skip", "add"}
             Annotations that no way through a lattice has: an error that counts and names them; the
             ways that have most of their words are learnt; their texts are left out; their words are
             added to the lattice, as unknown words of the kind whose label is most alike. The latter
             three say how many.
         min_count : int
-            Leave out features that fewer words (or pairs of words) on agreeing ways have; 0 keeps
-            those that only other ways have.
+            Remove features of fewer words (or pairs of words) on agreeing paths; 0 also keeps
+            features that occur only on other paths.
         dev : sequence of Annotation, optional
             Held-out texts, all of whose words are known: the weights with the best F are kept.
         l2, l1, max_iterations, period, delta, patience, threads, report
@@ -291,20 +291,20 @@ class LatticeCRF:
         boundaries: Mapping[int, bool] | None = None,
         word_class: Callable[[str], str] | None = None,
     ) -> AnyLattice:
-        """Return all words that may stand in a text, and what ways through them score.
+        """Return the lattice of all words that may occur in a text, with the scores of its paths.
 
-        As `Lexicon.lattice`; the segments have the labels of words where no `word_class` is given.
+        See `Lexicon.lattice`; without `word_class`, segments have the labels of words.
         """
         words = self.candidates(text, boundaries=boundaries)
         labels = self._labels if word_class is None else self.lexicon.labels(word_class)
         return self.ways(words, labels)
 
     def ways(self, words: Candidates, labels: WordLabels) -> AnyLattice:
-        """Return the lattice of the words that may stand in a text, with these labels."""
+        """Return the lattice of the candidate words of a text, with these labels."""
         return self._scores.lattice(words, labels)
 
     def candidates(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> Candidates:
-        """Return the words that may stand in a text: those of the lexicon."""
+        """Return the candidate words of a text, from the lexicon."""
         return self.lexicon.candidates(text, boundaries=boundaries)
 
     def label_of(self, word: Word) -> str:
@@ -406,7 +406,7 @@ class LatticeCRF:
 def counted(
     data: Sequence[Annotation], answer: WordAnswer, labels: CandidateLabels | None = None
 ) -> WordCounts:
-    """Count the words of an answer that are those of annotations; with labels, or without."""
+    """Count the words of an answer that also occur in annotations, with or without labels."""
     right = found = there = 0
     for b, one in enumerate(data):
         rows = slice(int(answer.row[b]), int(answer.row[b + 1]))
@@ -426,7 +426,7 @@ def counted(
 
 @dataclass(frozen=True, eq=False)
 class _Corpus:
-    """Lattices to learn from, the classes of their words, and what templates found in them."""
+    """Lattices to learn from, the classes of their words, and the strings from templates."""
 
     texts: list[TrainingLattice]
     classes: WordClasses

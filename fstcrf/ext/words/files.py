@@ -111,8 +111,8 @@ def read(
     Raises
     ------
     ModelFileError
-        Not such a file, of another version, damaged; its lexicon is not in it and none is given, or
-        one of other words.
+        Not such a file, another version, or damage; or the lexicon is not in the file, and the
+        given lexicon is missing or has other words.
     OSError
         It cannot be opened.
     """

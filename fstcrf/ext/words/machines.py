@@ -1,8 +1,8 @@
 """Machines of word lattices: arcs of words between arcs of neighbours.
 
 Words end in states (place, right context), words begin in states (place, left context): an arc from
-one to the other is a pair of neighbours, one back is a word. What a pair scores is looked at once
-for all words of a context, not for each two words.
+one to the other is a pair of neighbours, one back is a word. The score of a pair is computed once
+for all words of a context, instead of once for each two words.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Shape:
     word : int32 [A]
         Of an arc that is a word, which; −1: no word.
     pair : int64 [A]
-        Of an arc between neighbours, right context · 2³² + left context; −1: none.
+        Of an arc between neighbours: right context · 2³² + left context; otherwise −1.
     """
 
     row: Longs
@@ -114,10 +114,10 @@ def word_shape(
 
 
 def chained(shapes: Sequence[Shape]) -> Shape:
-    """Return one machine that goes through machines one after the other.
+    """Return one machine that runs through several machines in sequence.
 
-    The last state of each is the first of the next. Log Z is the sum of theirs, and what is
-    expected of each is as it was.
+    The last state of each is the first of the next. Its log Z is the sum of their values, and
+    expectations do not change.
     """
     states = Ragged.from_lengths(one.states - 1 for one in shapes).offsets
     sizes = Ragged.from_lengths(len(one.target) for one in shapes).offsets

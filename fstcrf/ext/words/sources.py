@@ -95,7 +95,7 @@ def _unknown(lexicon: Lexicon) -> Iterator[_Row]:
 
 
 def _contexts(classes: Longs, own: Ints, end: int, *, costs: bool) -> tuple[Longs, Longs]:
-    """Return class · 2¹⁶ + the lexicon's context of each context, and those of words.
+    """Return class · 2¹⁶ + the lexicon's context, for each context and for each word.
 
     Context 0 is that of both ends of a text.
     """

@@ -15,8 +15,8 @@ A word's feature is fields with commas between them. A template is a line::
 %n      our own: its characters, 8 for more
 ======  ===========================================================================
 
-A field that a word does not have makes no feature. What %F, %L and %R see are fields that the three
-sections of ``rewrite.def`` have rewritten.
+A field that a word does not have makes no feature. %F, %L and %R refer to fields after rewriting by
+the three sections of ``rewrite.def``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def joined(fields: Sequence[str]) -> str:
 
 
 class TemplatePart(NamedTuple):
-    """A piece of a template: an operator, and the number of a field; "" for text as it stands."""
+    """A piece of a template: an operator with the number of a field, or "" with literal text."""
 
     operator: str
     text: str = ""
@@ -82,11 +82,11 @@ class WordTemplate:
         return self._spelled(self.parts, word.fields, word)
 
     def first(self, fields: Sequence[str]) -> str | None:
-        """Return what a pair's feature has of its first word; None: there is no feature."""
+        """Return the first word's part of a pair's feature; `None` if there is no feature."""
         return self._spelled(self._of("Lr"), fields)
 
     def second(self, fields: Sequence[str]) -> str | None:
-        """Return what a pair's feature has of its second word; None: there is no feature."""
+        """Return the second word's part of a pair's feature; `None` if there is no feature."""
         return self._spelled(self._of("Rl"), fields)
 
     def _of(self, operators: str) -> tuple[TemplatePart, ...]:
@@ -108,7 +108,7 @@ class WordTemplate:
             if text is None:
                 return None
             found.append(text)
-        # of a pair, fields stand apart: what is between them is the template's
+        # for a pair, fields stay separate: the template has the text between them
         return "".join(found) if word is not None else "\x1f".join(found)
 
 
@@ -122,7 +122,7 @@ def _whole(operator: str, fields: Sequence[str], word: WordSeen | None) -> str |
 
 @dataclass(frozen=True)
 class WordTemplates:
-    """The templates of a ``feature.def``: those of words, those of neighbours."""
+    """The templates of a ``feature.def``: templates of words and templates of neighbours."""
 
     unigrams: tuple[WordTemplate, ...]
     bigrams: tuple[WordTemplate, ...]
@@ -218,7 +218,7 @@ class RewriteRule(NamedTuple):
     wanted : tuple of (int, frozenset)
         Fields that must be one of some strings.
     result : tuple of tuple
-        Of each new field its pieces: text, or the number of an old one from 0.
+        The pieces of each new field: text, or the number of an old field from 0.
     """
 
     size: int
@@ -271,7 +271,7 @@ class Rewrites:
 
     @classmethod
     def given(cls, rewrite: Rewrites | str | os.PathLike[str] | None) -> Rewrites:
-        """Return rules from themselves, from text, from a file, or none."""
+        """Return rules from existing rules, text or a file, or an empty list."""
         if rewrite is None or rewrite == "":
             return cls()
         if isinstance(rewrite, Rewrites):
