@@ -32,7 +32,7 @@ class KnownWord(NamedTuple):
 
 @dataclass(frozen=True)
 class Annotation:
-    """A text, and what is known of its words.
+    """A text with an annotation of its words.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Annotation:
         Parameters
         ----------
         words : iterable of str or (str, label)
-            The label None is unknown.
+            The label `None` is unknown.
         text : str, optional
             The text with these words, which may be separated by blanks; by default, the words are
             joined.
@@ -90,7 +90,7 @@ class Annotation:
         Raises
         ------
         DataError
-            The words are not those of the text.
+            The words do not occur in the text.
         """
         pairs = [(word, None) if isinstance(word, str) else word for word in words]
         whole = "".join(word for word, _ in pairs) if text is None else text
@@ -109,13 +109,13 @@ class Annotation:
     def of_marks(cls, line: str) -> Annotation:
         """Return the annotation of characters with a mark between each two.
 
-        ``|`` a word begins, ``-`` none does, a blank: unknown. ``"東-京|都 に"``: 東京 is no two
-        words, and 都 begins one.
+        ``|`` begins a word, ``-`` begins no word, and after a blank this is unknown. In
+        ``"東-京|都 に"``, no word begins at 京, and a word begins at 都.
 
         Raises
         ------
         DataError
-            Something else stands between two characters.
+            Another mark between two characters.
         """
         text, marks = line[::2], line[1::2]
         if set(marks) - {_BEGINS, _NONE, _OPEN} or (line and len(marks) != len(text) - 1):

@@ -1,4 +1,4 @@
-"""Lattices to learn from: the words that may stand in annotated texts, and which of them agree.
+"""Lattices to learn from: candidate words of annotated texts, marked if they agree.
 
 If the lattice lacks a word of an annotation, `on_missing` decides: it is an error that names the
 word, the text is skipped, the nearest paths are learnt, or the word is added.
@@ -56,7 +56,7 @@ class CandidateLabels(WordLabels):
 
 
 class Contexts:
-    """Numbers of contexts: a class and, where the lexicon's costs count, its own context."""
+    """Numbers of contexts: a class and, if the lexicon's costs count, its context."""
 
     def __init__(self, *, costs: bool) -> None:
         self._costs = costs
@@ -79,10 +79,10 @@ class Contexts:
 
 
 class _Words(NamedTuple):
-    """Words that may stand in a text.
+    """Candidate words of a text.
 
     table : int64 [4, n]
-        The end of the word before each word; the first and last character; the number of the word.
+        The end of the word before each word; the start and end of the word; its number.
     added : bool [n]
         The lexicon does not give them.
     last : int
@@ -150,7 +150,7 @@ def sentences(
     Raises
     ------
     DataError
-        The lattice lacks an annotation (`on_missing` "error"), or nothing can be learnt.
+        The lattice lacks an annotation (`on_missing` "error"), or there is nothing to learn.
     """
     builder = _Builder(classes, labels, contexts, costs=costs, on_missing=on_missing)
     found = [builder.of(k, one) for k, one in enumerate(annotations) if one.text.strip()]
@@ -201,7 +201,7 @@ class _Builder:
         )
 
     def of(self, number: int, given: Annotation) -> TrainingLattice | None:
-        """Return the lattice of a text; None: left out, or wanting."""
+        """Return the lattice of a text; `None` if the text is skipped or its words are missing."""
         words = self._words(given.text)
         agrees = self._agrees(given, words)
         made = self._made(given.text, words, agrees)
@@ -261,7 +261,7 @@ class _Builder:
         ]
 
     def _with(self, text: str, words: _Words, absent: Sequence[KnownWord]) -> _Words:
-        """Add words as unknown ones, and what may stand behind them."""
+        """Add words as unknown words, and the candidates after them."""
         for one in absent:
             before = len(text[: one.start].rstrip())
             row = before, one.start, one.end, self._labels.unknown(one.label)
@@ -273,7 +273,7 @@ class _Builder:
         return words
 
     def _continued(self, text: str, words: _Words, at: int) -> _Words:
-        """Add the words that may stand behind a word that was added."""
+        """Add the candidate words after an added word."""
         further = self._words(text[at:])
         new = ~np.isin(further.first + at, words.first)
         shift = np.asarray([at, at, at, 0])[:, None]

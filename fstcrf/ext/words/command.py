@@ -29,7 +29,7 @@ from fstcrf.text.lines import read_lines
 
 if TYPE_CHECKING:
     from fstcrf.ext import words as wordlattice
-else:  # a lexicon alone does not wait for what only training needs
+else:  # a lexicon without weights need not wait for imports of training
     wordlattice = LazyModule("fstcrf.ext.words")
 
 _BATCH = 1000

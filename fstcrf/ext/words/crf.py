@@ -1,4 +1,4 @@
-"""`LatticeCRF`: a conditional random field over the words that may stand in unspaced text."""
+"""`LatticeCRF`: a conditional random field over the candidate words of unspaced text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
     from fstcrf.taggers.tagger import Composable, Composition, Tagger
 
-taggers: Any = LazyModule("fstcrf.ext.words.tagger")  # it stands on this
+taggers: Any = LazyModule("fstcrf.ext.words.tagger")  # this module imports ours
 
 _RUN = 4000  # characters whose words are in one machine
 
@@ -66,7 +66,7 @@ class WordCounts(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class LatticeCRF:
-    """Words of unspaced text: a lexicon says which may stand, learnt weights which do.
+    """Finds words in unspaced text: a lexicon gives the candidates, weights choose among them.
 
     Made by `train` and `load`. Any number of threads may ask it.
 
@@ -80,7 +80,7 @@ class LatticeCRF:
     label : tuple of int
         Fields that make a word's label.
     record : struct
-        What was trained, and how.
+        The record of training.
     classes : WordClasses, optional
         Classes of words with the numbers of these features, if they are there already.
     """
@@ -143,13 +143,13 @@ class LatticeCRF:
         """Learn weights from annotated texts.
 
         The likelihood of a text is the probability of all paths through its lattice that agree with
-        the annotation: with all its words, some of them, or only boundaries. Words that differ in
-        nothing that is known agree all.
+        the annotation: with all its words, some of them, or only boundaries. Words that do not
+        differ in any annotated property all agree.
 
         Parameters
         ----------
         lexicon : Lexicon
-            The words that may stand in texts.
+            The candidate words of texts.
         data : sequence of Annotation
         template : WordTemplates, str or path
             Features of words and of neighbours: a ``feature.def``, or its lines.
@@ -166,10 +166,10 @@ class LatticeCRF:
             occur this many times with their label. They receive the contexts and cost of the most
             frequent word with that label. 0 adds no entries.
         on_missing : {"error", "nearest", "skip", "add"}
-            Annotations that no way through a lattice has: an error that counts and names them; the
-            ways that have most of their words are learnt; their texts are left out; their words are
-            added to the lattice, as unknown words of the kind whose label is most alike. The latter
-            three say how many.
+            Annotations that no path through a lattice contains. "error" counts and names them;
+            "nearest" learns the paths with most of their words; "skip" leaves out their texts;
+            "add" adds their words to the lattice, as unknown words of the kind with the most
+            similar label. The last three report the number of such annotations.
         min_count : int
             Remove features of fewer words (or pairs of words) on agreeing paths; 0 also keeps
             features that occur only on other paths.
@@ -190,10 +190,10 @@ class LatticeCRF:
         Raises
         ------
         DataError
-            Nothing to learn from; annotations that lattices do not have; a template that cannot be
-            read; a feature that no rule rewrites.
+            Nothing to learn from; annotations that lattices lack; a template that cannot be read; a
+            feature that no rule rewrites.
         OptionError
-            Options outside what they may be.
+            Options outside their range.
         """
         course = Course.of(locals())
         one_of("on_missing", on_missing, OnMissing)
@@ -237,7 +237,7 @@ class LatticeCRF:
         ----------
         data : sequence of Annotation
         labels : bool
-            A word is right only with its label, where that is known.
+            A word counts as right only with the right label, if its label is known.
         """
         answer = self.tag_all([one.text for one in data])
         return counted(data, answer, self._labels if labels else None)
@@ -261,7 +261,7 @@ class LatticeCRF:
     ) -> WordAnswer:
         """Return the best words of texts as flat arrays; arguments as for `tag`.
 
-        A text that no words cover has none, and the score −inf. The answer is the same for any
+        A text that no words cover has no words, and the score −inf. The answer is the same for any
         number of threads.
         """
         if boundaries is not None and len(boundaries) != len(texts):
@@ -360,7 +360,7 @@ class LatticeCRF:
 
     @property
     def saved(self) -> SavedLatticeCRF:
-        """What a file holds of it."""
+        """The contents of its file."""
         parts = self.lexicon, self.templates, self.rewrites, self.weights, self.label, self.record
         return SavedLatticeCRF(*parts)
 
@@ -532,7 +532,7 @@ class _Chosen:
 
 
 def _kept(rows: Ints | Longs, size: int, count: Longs | None, least: int) -> tuple[Longs, Ints]:
-    """Return the features that are kept, and rows with their numbers, others as there are none."""
+    """Return the kept features, and the rows with new numbers; dropped features share a number."""
     kept = np.arange(size)
     if count is not None:
         times = np.bincount(

@@ -37,9 +37,9 @@ class WordSpace:
     unigrams, bigrams : int
         Weights of each.
     own : int32 [classes, templates]
-        Weights of each class; `unigrams`: none.
+        Weights of each class; the number `unigrams` represents no weight.
     pair : int32 [pairs, templates]
-        Weights of each pair of neighbours; `bigrams`: none.
+        Weights of each pair of neighbours; the number `bigrams` represents no weight.
     """
 
     scaled: bool
@@ -149,7 +149,7 @@ class LatticeProblem:
     base: Floats
 
     def chains(self, classes: int) -> list[tuple[_Chain, _Chain]]:
-        """Return chains of all ways and of those that agree."""
+        """Return chains of all paths and of the agreeing paths."""
         arcs = Ragged.from_lengths(len(text.whole.target) for text in self.texts)
         found = []
         for first, end in pairwise(arcs.cut(max(N_SHARDS, -(-len(self.texts) // _MOST)))):

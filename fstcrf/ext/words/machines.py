@@ -44,7 +44,7 @@ class Shape:
         return Ragged(self.row).rows()
 
     def kept(self, arcs: Bools) -> Shape | None:
-        """Return the machine of some arcs, without those on no path; None: there is no path."""
+        """Return the machine of some arcs on complete paths; `None` if there is no path."""
         source = self.source()[arcs]
         target, states = self.target[arcs], self.states
         ends = np.zeros(states, dtype=bool)
@@ -80,7 +80,8 @@ def word_shape(
     entering = np.append(entering, np.asarray(closing, dtype=np.int64))
     leaving = np.append(end.astype(np.int64) << 33 | right.astype(np.int64), ends[1])
     begins, stops = distinct(entering), distinct(leaving)
-    codes = np.sort(np.concatenate([begins, stops]))  # a word's end comes before a word's begin
+    # the end of a word precedes the beginning of a word
+    codes = np.sort(np.concatenate([begins, stops]))
     final = len(codes)
     # arcs between neighbours: at each place from every right context to every left one
     place = stops >> 33

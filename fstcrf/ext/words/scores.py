@@ -67,7 +67,7 @@ class WordWeights:
 
 
 class BestWords(NamedTuple):
-    """The best words of texts, ``row[b] : row[b + 1]`` those of text b; score −inf: no way."""
+    """The best words of texts, ``row[b] : row[b + 1]`` for text b; without a path, score −inf."""
 
     row: Longs
     start: Ints

@@ -113,7 +113,7 @@ class WordTagger(Composable[list[str]]):
 
     @property
     def lexicon(self) -> Lexicon:
-        """The lexicon that says which words there are."""
+        """The lexicon of the words."""
         return self.words.lexicon if isinstance(self.words, LatticeCRF) else self.words
 
     # --- As a tagger --------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class WordTagger(Composable[list[str]]):
         return self._spelling if tape == self.tape else None
 
     def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `Tagger.decoded`."""
+        """Return the result of `decode`; see `Tagger.decoded`."""
         return Product[list[str]]((self,)).decoded(asked)
 
     def constrained(

@@ -30,9 +30,9 @@ def read_words(
 
     Either CoNLL-U: the text of a sentence comes from ``# text =``, or else from its joined words; a
     label comes from a column. Or one word per line, ``word<TAB>label``, with a blank line or EOS
-    after each sentence; its text is the joined words. A label with commas is a whole feature, of
-    which some fields are the label. The label ``?`` is unknown, and of ``text<TAB>??`` the words
-    are.
+    after each sentence; its text is the joined words. A label with commas is a whole feature, and
+    some of its fields form the label. The label ``?`` is unknown; ``text<TAB>??`` is text with
+    unknown words.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def read_marked(path: str | os.PathLike[str]) -> list[Annotation]:
     Raises
     ------
     DataError
-        A line that is none; names it.
+        An invalid line; the message names it.
     OSError
         It cannot be read.
     """
