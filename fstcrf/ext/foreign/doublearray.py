@@ -2,7 +2,7 @@
 
 A node has a base b. Its child along byte c is the unit p = b + c + 1, with check[p] = b and the
 child's base as base[p]. A key that ends at a node is the unit b itself: check[b] = b and
-base[b] = −value − 1. The root's base is that of unit 0.
+base[b] = −value − 1. The root's base is the base of unit 0.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _WINDOW = 1024
 
 
 class _Arcs(NamedTuple):
-    """What leaves the nodes of a trie, sorted by node: to a child, or to the end of a key."""
+    """The arcs of a trie's nodes, sorted by node: to a child, or to the end of a key."""
 
     node: Longs  # [E]
-    code: Longs  # [E]: 0 where a key ends, else byte + 1; rising within a node
-    child: Longs  # [E]: the child; −value − 1 where a key ends
+    code: Longs  # [E]: 0 if a key ends, else byte + 1; ascending within a node
+    child: Longs  # [E]: the child; −value − 1 if a key ends
 
 
 def double_array(keys: Sequence[bytes], values: Longs) -> NDArray[np.void]:
