@@ -343,7 +343,7 @@ class Bandit:
         one.touched = None if touched is None else np.asarray(touched, dtype=np.int64)
 
     def _order(self, generator: np.random.Generator, draws: int) -> Longs:
-        """Draw permutations of the sentences, as many as are needed, each so many times."""
+        """Draw permutations of the sentences, and repeat each sentence `draws` times."""
         n, needed = len(self._sentences), self.samples // draws
         turns = [generator.permutation(n) for _ in range(-(-needed // n))]
         return np.repeat(np.concatenate(turns)[:needed].astype(np.int64), draws)

@@ -260,9 +260,9 @@ def is_empty(path: Path) -> bool:
 class Journal:
     """An append-only file of records that survives the death of its writer.
 
-    What is appended at once is a frame: a mark, length and CRC-32, four bytes each, little-endian,
-    then the records as a list of msgpack. A frame that was being written when the process died is
-    cut short at the end: it is cut off on opening. Where the machine died, any part of the last
+    Records that are appended together form a frame: a mark, length and CRC-32, four bytes each,
+    little-endian, then the records as a list of msgpack. A frame that was being written when the
+    process died is incomplete: it is cut off on opening. If the machine died, any part of the last
     frame may be missing, for its blocks reach the disk in any order: it is cut off with a
     `RecoveryWarning`. Nobody has been promised its records. An incomplete frame before a whole
     frame is damage, and the file is refused.

@@ -245,7 +245,7 @@ class FeedbackLearner:
         self.feedback_all([(proposal, reward)])
 
     def feedback_all(self, answers: Iterable[tuple[Proposal | int, float]]) -> None:
-        """Say how good several proposals were, written to the journal at once; all or nothing.
+        """Give the rewards of several proposals, written to the journal at once; all or nothing.
 
         Raises
         ------

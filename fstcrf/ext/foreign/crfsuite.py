@@ -323,7 +323,7 @@ def _reference_lists(model: CRFsuiteModel, kind: int, name: bytes, count: int, b
 # --- Models as taggers ----------------------------------------------------------------------------
 
 MOST_LABELS = 5000
-"""Of a model that is read, trained or written: every pair of them has an arc, some 36 bytes."""
+"""The limit of a model that is read, trained or written: each pair has an arc of about 36 bytes."""
 
 
 def check_labels(labels: int) -> None:

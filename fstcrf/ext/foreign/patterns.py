@@ -1,8 +1,9 @@
-"""What the files of CRF++ and of Wapiti hold, patterns, texts and weights, as CRFs over columns.
+"""Models of CRF++ and Wapiti (patterns, texts and weights) as CRFs over columns.
 
-Both programs know an attribute by its text: a pattern with its holes filled. A CRF of ours knows it
-by the strings in the holes. A text may be cut into such strings in several ways (``a/b/c`` at
-``%x[0,0]/%x[1,0]``) and may belong to several patterns; each way is a row with the same weights.
+Both programs identify an attribute by its text: a pattern with filled holes. A CRF of fstcrf
+identifies it by the strings in the holes. A text may be cut into such strings in several ways
+(``a/b/c`` at ``%x[0,0]/%x[1,0]``) and may belong to several patterns; each way is a row with the
+same weights.
 """
 
 from __future__ import annotations
