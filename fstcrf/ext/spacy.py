@@ -137,8 +137,8 @@ class TaggerComponent:
         Raises
         ------
         AttributeError
-            There is no model, or its file cannot be read. spaCy asks by `hasattr`, in some processes
-            before the model exists, because Python 3.11 iterates over names in hash order.
+            There is no model, or its file cannot be read. spaCy asks by `hasattr`, in some
+            processes before the model exists, because Python 3.11 iterates in hash order.
         """
         try:
             return self._loaded()
