@@ -165,25 +165,24 @@ def label_tuple(
     strings of JSON; label k is its value for k, in any order of keys. `place` is the beginning of
     messages, `error` the type of the error.
     """
-    given = _numbered(labels, place, error) if isinstance(labels, Mapping) else labels
-    if type(given) in (list, tuple) and set(map(type, given)) <= _STR:
-        found = tuple(given)
-    else:
-        try:
-            ordered = not isinstance(given, str | bytes | AbstractSet) and tuple(given)
-        except TypeError:
-            ordered = False
-        if ordered is False or not all(isinstance(label, str) for label in ordered):
-            raise error(
-                f"{place}labels are {_short(labels)}, expected a list of labels, or a dict of ids "
-                "and labels"
-            )
-        found = tuple(map(str, ordered))  # NumPy's strings are str, but have another repr
-    if len(set(found)) < len(found):
-        k = next(k for k, label in enumerate(found) if label in found[:k])
-        first = found.index(found[k])
-        raise error(f"{place}label {_short(found[k])} occurs twice, at {first} and {k}")
-    return found
+    values = _numbered(labels, place, error) if isinstance(labels, Mapping) else labels
+    try:
+        names = None if isinstance(values, str | bytes | AbstractSet) else tuple(values)
+    except TypeError:
+        names = None
+    kinds = set() if names is None else set(map(type, names))
+    if names is None or not all(issubclass(kind, str) for kind in kinds):
+        raise error(
+            f"{place}labels are {_short(labels)}, expected a list of labels, or a dict of ids and "
+            "labels"
+        )
+    if not kinds <= _STR:
+        names = tuple(map(str, names))  # NumPy's strings are str, and shown as something else
+    if len(set(names)) < len(names):
+        k = next(k for k, label in enumerate(names) if label in names[:k])
+        first = names.index(names[k])
+        raise error(f"{place}label {_short(names[k])} occurs twice, at {first} and {k}")
+    return names
 
 
 def is_by_tape(labels: object) -> bool:
@@ -339,10 +338,10 @@ def check_scores(what: str, name: str, array: Floats) -> None:
         raise NumericError(f"{what}: {name} has NaN or +inf at {place}; -inf forbids")
 
 
-def check_named(what: str, named: Mapping[str, Floats], size: int) -> None:
+def check_named(what: str, named: object, size: int) -> None:
     """Check that each name has an array of `size` finite numbers."""
     if not isinstance(named, Mapping):
-        raise OptionError(f"named is {named!r}, expected a mapping of names to arrays")
+        raise OptionError(f"named is {_short(named)}, expected a mapping of names to arrays")
     for key, array in named.items():
         name = f"named[{key!r}]"
         check_array(what, name, array, np.float64, size)
@@ -352,14 +351,16 @@ def check_named(what: str, named: Mapping[str, Floats], size: int) -> None:
             raise NumericError(f"{what}: {name} has {found} at {place}, expected finite numbers")
 
 
-def check_symbols(name: str, symbols: tuple[str, ...]) -> None:
-    """Refuse duplicate symbols, and a symbol with epsilon's name."""
+def symbol_tuple(name: str, symbols: LabelSet) -> tuple[str, ...]:
+    """Return the symbols of a machine: distinct names other than epsilon's."""
+    symbols = label_tuple(symbols, place=f"{name}: ", error=LabelError)
     if len({*symbols, "<eps>"}) == len(symbols) + 1:
-        return
+        return symbols
     if "<eps>" in symbols:
         raise LabelError(
-            f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is no symbol: "
-            "leave it out; an arc that reads or writes nothing has the number -1 there"
+            f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is "
+            "not a symbol: leave it out, and use the number -1 for an arc that reads "
+            "or writes epsilon"
         )
     twice = first_twice(symbols)
     raise LabelError(f"transducer: {name} holds {twice!r} twice, expected distinct symbols")

@@ -479,8 +479,8 @@ def whole_lines(
         raise DataError(what, path=os.fspath(path), line=line + 1)
     if b"\n" in rest or b"\0" in rest:
         warn(
-            f"{os.fspath(path)}: the last {len(rest):,} bytes were never written wholly: what was "
-            "being added when the machine stopped is gone",
+            f"{os.fspath(path)}: the last {len(rest):,} bytes are an incomplete entry "
+            "and are dropped: it was being written when the machine stopped",
             RecoveryWarning,
             stacklevel=2,
         )

@@ -249,7 +249,8 @@ def evaluate_spans(
     table = named_scheme(scheme)
     if table.strict and not strict:
         raise OptionError(
-            f"scheme={table.name!r} needs strict=True: without it, spans are those of conlleval"
+            f"scheme={table.name!r} needs strict=True: without strict, spans follow the "
+            "rules of conlleval"
         )
     pairs = paired(gold, predicted)
     illegal: Literal["drop", "repair"] = "drop" if strict else "repair"
@@ -277,7 +278,7 @@ def _tell_of_dropped(pairs: LabelPairs, wanted: SpanArrays, scheme: str) -> None
     dropped = Counter(span[2] for span in read if span not in kept)
     if dropped:
         warnings.warn(
-            f"gold spans that are not well formed in {scheme} count as none: {counted(dropped)}",
+            (f"gold spans that are not well formed in {scheme} are ignored: {counted(dropped)}"),
             LabelWarning,
             stacklevel=3,
         )

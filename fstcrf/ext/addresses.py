@@ -381,7 +381,7 @@ def components_of(
         name = f"Second{label}" if crossed and "StreetName" in label else label
         name = (tag_mapping.get(name) or name) if tag_mapping else name
         if name != last and name in found:
-            raise ValueError(f"{name} comes back after {last}")
+            raise ValueError(f"the label {name} is repeated after {last}")
         found.setdefault(name, []).append(token)
         last = name
     return {name: " ".join(tokens).strip(" ,;") for name, tokens in found.items()}

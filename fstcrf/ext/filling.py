@@ -192,8 +192,9 @@ def _cells(name: str, k: int, features: Sequence[str]) -> list[_Filled]:
         return [_Filled(upos, k, _first_part), _Filled(feats, k, _other_parts)]
     if name in ("", _NOTHING) or any(character in name for character in "\t\r\n|="):
         raise OptionError(
-            f"{name!r} is no column of CoNLL-U, nor a key of its last one: expected "
-            f"{', '.join((*CONLLU[1:], JOINED, *features))}, or another key, such as ner"
+            f"{name!r} is neither a column of CoNLL-U nor a key of its last column: "
+            f"expected {', '.join((*CONLLU[1:], JOINED, *features))}, or another key, "
+            "such as ner"
         )
     return [_Filled(_MISC, k, partial(_with_entry, name=name, ordered=False), whole=False)]
 

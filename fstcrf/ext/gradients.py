@@ -221,8 +221,8 @@ def likelihood(
     if not skip:
         b = int(np.flatnonzero(skipped)[0])
         if found.log_z[b] > -np.inf:
-            own = [one.select(np.asarray([b])) for one in scores]
-            row = heads.lattices(own, chains, couplings)[0].row
+            single = [one.select(np.asarray([b])) for one in scores]
+            row = heads.lattices(single, chains, couplings)[0].row
             raise row.illegal(_masks(tags, b, len(row), heads.sizes), b)
         if not joint.lengths[b]:
             reason = "it has no tokens, and the grammar does not accept the empty labelling"

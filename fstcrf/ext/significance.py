@@ -175,7 +175,9 @@ def span_counts(
 
 def _lists(labels: Sequence[Sequence[str]] | Column) -> Sequence[Sequence[str]]:
     if isinstance(labels, Column):
-        raise OptionError("a column of labels beside a list of them: give two of a kind")
+        raise OptionError(
+            "one argument is a column of labels, the other a list: give two columns or two lists"
+        )
     return labels
 
 
@@ -292,7 +294,7 @@ def bootstrapped_f(
 def _runs(side: SpanCounts | Sequence[SpanCounts]) -> Sequence[SpanCounts]:
     runs = [side] if isinstance(side, SpanCounts) else list(side)
     if not runs:
-        raise ShapeError("a side without a run, expected at least one")
+        raise ShapeError("one side has no run, expected at least one")
     return runs
 
 
@@ -397,7 +399,9 @@ def _pooled(first: SpanCounts, second: SpanCounts) -> SpanCounts:
             f"{len(first)} sentences or documents, expected at least 2 to draw from them"
         )
     if not np.array_equal(first.wanted, second.wanted):
-        raise ShapeError("the two sides want different spans: they are of different sentences")
+        raise ShapeError(
+            "the two sides have different gold spans: both must be of the same sentences"
+        )
     names = "right", "found", "wanted"
     return SpanCounts(*(np.append(getattr(first, n), getattr(second, n), axis=-1) for n in names))
 

@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -210,8 +211,8 @@ class TaggerComponent:
                 span = doc.char_span(start, end, label=kind, alignment_mode="expand")
                 if span is None:
                     raise DataError(
-                        f"span {start} to {end} is outside the doc's {len(doc.text)} characters; "
-                        "pieces are those of doc.text"
+                        f"span {start} to {end} is outside the doc's {len(doc.text)} characters: "
+                        "offsets of pieces must refer to doc.text"
                     )
                 spans.append((span.start, span.end, kind, p))
             self._write(doc, spans)
@@ -249,8 +250,8 @@ class TaggerComponent:
             return self.features(sentence)
         if any(isinstance(part.index, LiteralIndex) for part in _parts(tagger)):
             raise OptionError(
-                "the model reads features of one's own: config={'features': function}, which "
-                "returns those of a sentence"
+                "the model reads custom features: give config={'features': function}, "
+                "where function returns the features of a sentence"
             )
         known = {part.tape for part in _parts(tagger)}
         columns = {}
@@ -264,8 +265,8 @@ class TaggerComponent:
             annotated = _ANNOTATIONS.get(attribute)
             if annotated and not sentence.doc.has_annotation(annotated):
                 raise DataError(
-                    f"the model reads {attribute!r} as column {name!r}, and the doc has none: put "
-                    "a component that sets it before this one"
+                    f"the model reads {attribute!r} as column {name!r}, but the doc has no "
+                    f"{attribute!r}: put a component that sets it before this one"
                 )
             columns[name] = [str(getattr(token, attribute)) for token in sentence]
         return columns
@@ -275,13 +276,16 @@ class TaggerComponent:
         sets = tagger.label_sets
         if self.tape is not None:
             if self.tape not in sets:
-                raise OptionError(f"no tape {self.tape!r}: there is {', '.join(sets)}")
+                raise OptionError(f"no tape {self.tape!r}: the tapes are {', '.join(sets)}")
             return self.tape
         found = [t for t, labels in sets.items() if any(x[:2] in ("B-", "I-") for x in labels)]
         if len(found) == 1:
             return found[0]
         if found:
-            raise OptionError(f"spans of which tape? config={{'tape': ...}}: {', '.join(found)}")
+            raise OptionError(
+                f"several tapes have spans, {', '.join(found)}: choose one with "
+                "config={'tape': ...}"
+            )
         if not self.attributes:
             first = next(iter(sets))
             raise OptionError(
@@ -460,9 +464,9 @@ def _is_restored(nlp: Any) -> bool:
     names may be gone. spaCy tells its factories nothing about that, so its calls are looked at.
     """
     code = import_module("spacy.language").Language.from_config.__func__.__code__
-    frame = sys._getframe()  # noqa: SLF001 (inspect.stack reads sources)
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 (inspect.stack reads sources)
     while frame is not None and not (frame.f_code is code and frame.f_locals.get("nlp") is nlp):
-        frame = frame.f_back  # type: ignore[assignment]  # the outermost has none
+        frame = frame.f_back
     return frame is not None
 
 

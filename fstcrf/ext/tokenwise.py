@@ -82,7 +82,10 @@ class TokenPotentials:
         if not isinstance(crf.index, LiteralIndex) or crf.index.hash_bits is not None:
             raise OptionError("the tagger reads columns or hashed attributes, expected named ones")
         if crf.weights.has_arc_attributes:
-            raise OptionError("the tagger has attributes of label pairs, expected those of labels")
+            raise OptionError(
+                "the tagger has attributes of label pairs, expected only attributes of "
+                "single labels"
+            )
         if capacity < 1:
             raise OptionError(f"capacity is {capacity}, expected at least 1")
         self.crf, self.capacity = crf, capacity

@@ -301,14 +301,17 @@ class CRFLayer(Module):
         exporting = getattr(torch.compiler, "is_exporting", bool)  # from PyTorch 2.7 on
         if torch.jit.is_tracing() or exporting():
             raise OptionError(
-                "a CRFLayer cannot be traced or exported: its answers would be kept as constants; "
-                "trace the network in front of it, and ask the layer about what that returns"
+                "a CRFLayer cannot be traced or exported, because its answers would become "
+                "constants: trace only the network, and call the layer on its output"
             )
         pairs = zip(emissions, self.heads.tapes, strict=True)
         found = [read_scores(e, lengths, mask=mask, n_labels=len(own)) for e, (_, own) in pairs]
         if any(one.rows.shape[:2] != found[0].rows.shape[:2] for one in found):
             shapes = ", ".join(str(list(one.rows.shape)) for one in found)
-            raise ShapeError(f"emissions of the heads are {shapes}: of other sentences")
+            raise ShapeError(
+                f"emissions of the heads are {shapes}: all heads need the same sentences "
+                "and lengths"
+            )
         return found
 
     def _tags(self, tags: Any, scores: Scores) -> list[Ints] | Bools:
@@ -398,7 +401,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
 
 
 class _DifferentiatedOnce(torch.autograd.Function):
-    """A gradient that has no gradient."""
+    """A gradient without second derivatives."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, own: Tensor) -> Tensor:  # noqa: ARG004
@@ -437,8 +440,8 @@ def _known(ids: Longs, scores: Scores, tape: str, size: int) -> Ints:
     if odd.any():
         b, t = (int(i[0]) for i in np.nonzero(odd))
         raise LabelError(
-            f"sentence {b}, token {t}: label id {ids[b, t]} of {tape}, expected 0 to {size - 1}, "
-            "or -1 where it is not known"
+            f"sentence {b}, token {t}: label id {ids[b, t]} of {tape}, expected 0 to "
+            f"{size - 1}, or -1 if the label is unknown"
         )
     return np.where(wrong, -1, ids).astype(np.int32)
 

@@ -152,7 +152,7 @@ def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]
         _kept(target, np.int32, shape, "target", keep),
     )
     if len(source) and (source.min() < 0 or source.max() >= n):
-        raise ShapeError(f"an arc leaves a state that is none of the {n}")
+        raise ShapeError(f"an arc leaves an unknown state, expected 0 to {n - 1}")
     row = Ragged.from_rows(source, n).offsets
     return {
         "row": _kept(row, np.int64, (n + 1,), "row", keep),
@@ -265,10 +265,13 @@ class JointChain:
             if (axis.rest is None) != (axis.others is None):
                 raise ShapeError(f"axis {c}: rest and others go together: one is missing")
             if axis.rest is not None and axis.source is not None:
-                raise ShapeError(f"axis {c} lists its arcs: a rest is for an axis of all pairs")
+                raise ShapeError(
+                    f"axis {c} lists its arcs, so it cannot have a rest: only an axis with all "
+                    "pairs of states can"
+                )
             others = axis.others
             if others is not None and ((others < 0) | (others >= axis.n_arcs)).any():
-                raise ShapeError(f"axis {c}: an arc of its others is none of {axis.n_arcs:,}")
+                raise ShapeError(f"axis {c}: others holds an arc outside [0, {axis.n_arcs:,})")
         where = ffi.new("int64_t *")
         status = lib.fc_check_machine(self._static[0], where)
         if status != lib.FC_OK:

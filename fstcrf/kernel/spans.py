@@ -169,7 +169,7 @@ def asked_spans(batch: Bound, labels: SpanLabels, asked: AskedSpans) -> tuple[Fl
     counts = Ragged(asked.bounds).lengths
     length = np.repeat(Ragged(batch.bounds).lengths, counts)
     if (asked.span[:, 1] > length).any():
-        raise ShapeError("a span ends behind its sentence")
+        raise ShapeError("a span ends after the end of its sentence")
     probability, log_z = np.zeros(len(asked.span)), np.empty(batch.n_sentences)
     for sentences, run in _runs(batch, labels, None):
         first, end = asked.bounds[[sentences.start, sentences.stop]].tolist()
@@ -357,7 +357,7 @@ class _Search:
             blocks = self._blocks(sentence, suffixes, span, probability)
             if blocks is not None:
                 return blocks, suffixes.total
-        raise NumericError("no domain holds the sentence")
+        raise NumericError("the sentence is in none of the domains")
 
     def _blocks(
         self,

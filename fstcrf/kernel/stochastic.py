@@ -184,7 +184,9 @@ class StochasticLearner:
         """
         order = settled(order)
         if order.size and not 0 <= order.min() <= order.max() < self._n_sentences:
-            raise OptionError(f"order names a sentence that is none of the {self._n_sentences}")
+            raise OptionError(
+                f"order names an unknown sentence, expected 0 to {self._n_sentences - 1}"
+            )
         handle, _keep = graph_view(self._graph, classed=True)
         loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
         where = ffi.new("int64_t *")

@@ -379,7 +379,7 @@ class ArcRow:
         labels = string_list(labels, "label")
         for label in labels:
             if self.frames is not None and index.get(label, -1) in (-1, self.frames.blank):
-                raise LabelError(f"{label!r} is no label of strings")
+                raise LabelError(f"{label!r} is not a label of strings")
             if label not in index:
                 raise LabelError(unknown_label(label, self.on[tape].labels))
         return [index[label] for label in labels]
@@ -424,7 +424,8 @@ class ArcRow:
         stands = on.segments or on.written or not spelled
         if stands and scheme is not None:
             raise OptionError(
-                "scheme= is for labels of tokens; those of arcs are read as they stand"
+                "scheme= is for labels of tokens: the labels of this lattice's arcs "
+                "already name whole segments"
             )
         if (tape, chosen) not in self._runs:
             arcs, read = self.engine.clocked, None if stands else chosen
@@ -450,7 +451,10 @@ class ArcRow:
         return MinimumRisk(tuple([names[k] for k in told.label.tolist()]), expected)
 
     def bounded_confidence(self, method: Method, *_options: object) -> Confidence:
-        raise OptionError(f"method={method!r} is for lattices of tokens; those of arcs are exact")
+        raise OptionError(
+            f"method={method!r} is for lattices of tokens: leave it out here, the "
+            "confidence of a lattice of arcs is exact"
+        )
 
     # --- Changes ------------------------------------------------------------------------------
 
@@ -528,8 +532,8 @@ class ArcRow:
             away = next((self.on[k].name for k in tapes if self.on[k].written), None)
             if away is not None and read == "tokens":
                 raise GrammarError(
-                    f"tape {away!r} has no label for each token: a grammar reads it alone, "
-                    'over="segments"'
+                    f"tape {away!r} has no label per token: use a grammar that reads only this "
+                    'tape, with over="segments"'
                 )
             rules.append(Rule(part, tapes, read))
         return replace(self, rules=tuple(rules))
@@ -599,7 +603,10 @@ class ArcRow:
             Label of the second tape to whether a segment of the first begins there.
         """
         if len(self.on) < 2:
-            raise OptionError("no tape of tokens: compose with one first, segments @ tokens")
+            raise OptionError(
+                "the lattice has no tape of tokens: compose it with a lattice of tokens "
+                "first, segments @ tokens"
+            )
         first = np.asarray([begins(label) for label in self.on[1].labels])
         arcs = self.settled.free
         return replace(

@@ -695,6 +695,6 @@ def check_size(arcs: int, what: str) -> None:
     """Refuse to write out too many arcs."""
     if arcs > MOST_ARCS:
         raise TooLargeError(
-            f"{what} has {arcs:,} arcs, too many to write out: restrict the lattice, or constrain "
-            "fewer labels at once"
+            f"{what} has {arcs:,} arcs, which is too many to store: restrict the "
+            "lattice, or use constraints over fewer labels"
         )

@@ -77,14 +77,14 @@ def from_spans(
     """Return the lattice of sets of spans that do not overlap; see `Lattice.from_spans`."""
     if nested:
         raise OptionError(
-            "nested=True: sets of nested spans are no paths of a lattice; pass the spans of "
-            "each level on their own"
+            "nested=True: a lattice cannot represent nested spans: build one lattice "
+            "per level of nesting"
         )
     size = _checked_length(length)
     columns = _span_columns(spans)
     known = tuple(dict.fromkeys(columns[2])) if labels is None else label_tuple(labels)
     if OUTSIDE in known:
-        raise OptionError('a span has the label "O": that is what tokens outside have')
+        raise OptionError('a span has the label "O", which is reserved for tokens outside of spans')
     index = {name: k for k, name in enumerate(known)}
     unknown = next((name for name in columns[2] if name not in index), None)
     if unknown is not None:

@@ -292,7 +292,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
     def dense(self) -> DenseRow:
         """The row of a lattice that has a label for each token; OptionError of one of arcs."""
         if not isinstance(self.row, DenseRow):
-            raise OptionError(f"{self!r} has no potentials of tokens: its arcs are written out")
+            raise OptionError(f"{self!r} has no potentials of tokens: it is stored as arcs")
         return self.row
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -538,7 +538,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             A product too large to write out.
         """
         if not isinstance(lattice, Lattice):
-            raise OptionError(f"{lattice!r} is no lattice of tokens")
+            raise OptionError(f"{lattice!r} is not a lattice of tokens")
         parts: list[Lattice] = [self, lattice]
         tables: dict[tuple[int, int], Floats] = {}
         length = composition.common_length(parts)

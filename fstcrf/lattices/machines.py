@@ -40,9 +40,9 @@ def acyclic_acceptor(whole: FstArrays) -> tuple[FstArrays, Ints]:
         arc = int(different[0])
         read, written = int(machine.ilabel[arc]), int(whole.olabel[machine.olabel[arc]])
         raise DataError(
-            f"no acceptor: an arc of state {machine.source[arc]} reads "
-            f"{_shown(read, machine.isymbols)} and writes {_shown(written, whole.osymbols)}; "
-            "project the Fst on its output first"
+            f"the Fst is not an acceptor: an arc of state {machine.source[arc]} reads "
+            f"{_shown(read, machine.isymbols)} and writes "
+            f"{_shown(written, whole.osymbols)}; project the Fst on its output first"
         )
     if (machine.target <= machine.source).any():
         machine = _numbered(machine)
@@ -61,8 +61,9 @@ def _numbered(machine: FstArrays) -> FstArrays:
         _, loop = acyclic.topological(row, machine.target[free])
         what = "a cycle" if loop < 0 else "an epsilon loop"
         raise DataError(
-            f"the Fst is cyclic, there is {what} through state {cycle if loop < 0 else loop} of "
-            f"those on a path; a lattice is acyclic: compose it with a sentence first"
+            f"the Fst is cyclic, there is {what} through state "
+            f"{cycle if loop < 0 else loop} (numbered after removing states that are on "
+            "no path); a lattice must be acyclic: compose the Fst with a sentence first"
         )
     final = np.empty_like(machine.final)
     final[number] = machine.final
@@ -100,7 +101,7 @@ def machine_labels(machine: FstArrays, labels: LabelSet | None) -> tuple[tuple[s
     if labels is None:
         if not tables:
             raise DataError(
-                "the Fst has no symbol table: pass labels=..., of which label k is the symbol k + 1"
+                "the Fst has no symbol table: pass labels=..., where label k names symbol k + 1"
             )
         table = tables[0]
     else:
@@ -112,7 +113,7 @@ def machine_labels(machine: FstArrays, labels: LabelSet | None) -> tuple[tuple[s
     used = distinct(machine.ilabel)
     for number in used[used > 0].tolist():
         if number >= len(table) or not table[number]:
-            raise DataError(f"an arc has the label id {number}, which is none of the labels")
+            raise DataError(f"an arc has the label id {number}, which is not in the labels")
     if labels is not None:
         return table[1:], machine.ilabel - np.int32(1)
     names, place = without_gaps(table)

@@ -134,7 +134,8 @@ def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Ints:
         near = closest(symbols[0], labels)
         nearest = f", the nearest is {near[0]!r}" if near else ""
         raise LabelError(
-            f"the transducer reads {symbols[0]!r}, and nothing that the tape has{nearest}"
+            f"the transducer reads {symbols[0]!r} and no label of the tape{nearest}; "
+            f"there are {', '.join(map(repr, labels[:8]))}"
         )
     return np.asarray([*numbers, -1], dtype=np.int32)
 
@@ -227,11 +228,11 @@ def _tape_read(on: Sequence[Tape], machine: Transducer) -> int:
     """Return which tape a transducer reads."""
     names = [tape.name for tape in on]
     if machine.reads is not None and machine.reads not in names:
-        raise OptionError(f"no tape {machine.reads!r} to read: there is {', '.join(names)}")
+        raise OptionError(f"no tape {machine.reads!r} to read: the tapes are {', '.join(names)}")
     if machine.tape in names:
         raise OptionError(
-            f"tape {machine.tape!r} is there already: name what the transducer writes, "
-            f".on({machine.reads or names[-1]!r}, writes=...)"
+            f"tape {machine.tape!r} is there already: give the output tape of the "
+            f"transducer another name, .on({machine.reads or names[-1]!r}, writes=...)"
         )
     return len(names) - 1 if machine.reads is None else names.index(machine.reads)
 
@@ -346,9 +347,10 @@ def warn_beside(row: Row, other: Row) -> None:
     for tape in row.on if len(other.on) == 1 else ():
         if tape.written and labels == set(tape.labels):
             warnings.warn(
-                f"a lattice over tape {other.on[0].name!r} has the labels of tape {tape.name!r}, "
-                "which a transducer writes, and another name: it stands beside, and does not score "
-                f"what is written; to score that, make it with tape={tape.name!r}",
+                f"a lattice over tape {other.on[0].name!r} has the same labels as tape "
+                f"{tape.name!r}, which a transducer writes, but another name, so it does "
+                "not score the output of the transducer; to score the output, make the "
+                f"lattice with tape={tape.name!r}",
                 LabelWarning,
                 stacklevel=3,
             )
@@ -370,7 +372,10 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     """
     base, other = _written(row).single, cast("ArcRow", scorer.arcs())
     if not base.timed or not other.timed or base.length != other.length:
-        raise ShapeError("what is written is scored over the same text: of as many tokens")
+        raise ShapeError(
+            "the lattice that scores a transducer's output must have as many tokens as "
+            "the transducer's input"
+        )
     names, arcs = base.on[tape].labels, base.free
     if not other.on[0].segments:
         check_lengths(next(m for m in base.machines if m.tape == base.on[tape].name))
@@ -389,8 +394,9 @@ def check_lengths(machine: Transducer) -> None:
         state, reads = machine.source[odd[0]], machine.input[odd[0]] >= 0
         what = "reads a label and writes none" if reads else "writes a label and reads none"
         raise ShapeError(
-            f"{machine.tape!r} has one label a token, and the transducer {what} in state {state}: "
-            "compose a tagger of segments, or write a label, such as O, for every token"
+            f"tape {machine.tape!r} needs one label per token, but the transducer "
+            f"{what} in state {state}: compose a tagger of segments, or write a label, "
+            "such as O, for every token"
         )
 
 
@@ -399,7 +405,10 @@ def _units(tokens: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Ints]:
     number = {name: k for k, name in enumerate(names)}
     known = np.asarray([*(number.get(x, -2) for x in tokens.on[0].labels), -1])
     if known.max() < 0:
-        raise LabelError(f"nothing that is written is a label such as {tokens.on[0].labels[0]!r}")
+        raise LabelError(
+            "the transducer does not write any of the lattice's labels, such as "
+            f"{tokens.on[0].labels[0]!r}"
+        )
     arcs = tokens.engine
     flat, which = arcs.explicit
     arc = np.arange(len(arcs.source)) if which is None else which.astype(np.int64)
@@ -418,7 +427,10 @@ def _brackets(segments: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Int
     pairs = [(number.get(f"[{x}", -1), number.get(f"{x}]", -1)) for x in segments.on[0].labels]
     if not any(min(pair) >= 0 for pair in pairs):
         first = segments.on[0].labels[0]
-        raise LabelError(f"nothing on the tape opens and closes {first!r}: write '[{first}', …")
+        raise LabelError(
+            f"the transducer must write brackets around segments: no symbols '[{first}' "
+            f"and '{first}]' on its output tape"
+        )
     arcs = segments.engine
     flat, which = arcs.explicit
     arc = np.arange(len(arcs.source)) if which is None else which.astype(np.int64)

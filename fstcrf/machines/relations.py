@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,12 +15,13 @@ from fstcrf.errors import GrammarError, OptionError, TooLargeError
 from fstcrf.machines import algebra, languages
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, trim
-from fstcrf.machines.grammar.binding import Binding
-from fstcrf.machines.grammar.expansion import read_text
+from fstcrf.machines.grammar.binding import Binding, Export
+from fstcrf.machines.grammar.expansion import Expansion
 from fstcrf.machines.grammar.grammar import Grammar
 from fstcrf.machines.grammar.labels import Labels, label_sets
-from fstcrf.machines.grammar.language import named_costs, parse_export
+from fstcrf.machines.grammar.language import allowed_folders, named_costs, parse_export
 from fstcrf.machines.grammar.regular import MAX_ARCS, Regular, nondeterministic, writes
+from fstcrf.machines.grammar.syntax import read_text
 from fstcrf.machines.transducer import Semiring, Transducer
 
 _Row: TypeAlias = tuple[int, int, int, int, float]
@@ -34,6 +35,7 @@ def from_grammar(
     weights: Mapping[str, float] | None,
     tape: str,
     semiring: Semiring,
+    folders: Sequence[str | Path],
 ) -> Transducer:
     """Return a grammar, or an export of a ``.grm`` text or file; see `Transducer.from_grammar`."""
     sets = label_sets(labels)
@@ -49,24 +51,23 @@ def from_grammar(
         )
     costs = named_costs(weights)
 
+    parsed = partial(parse_export, text, path, export, allowed_folders(folders))
+
     def exported(costs: Mapping[str, float]) -> tuple[Transducer, list[str]]:
-        return _exported(text, path, export, sets, costs, tape, semiring)
+        return _exported(*parsed(costs), sets, tape, semiring)
 
     machine, names = exported(costs)
     return replace(machine, named=_uses(exported, path, costs, machine, names))
 
 
 def _exported(
-    text: str,
-    path: str | None,
-    export: str | None,
+    chosen: Export,
+    expansion: Expansion,
     sets: Mapping[str, tuple[str, ...]],
-    costs: Mapping[str, float],
     tape: str,
     semiring: Semiring,
 ) -> tuple[Transducer, list[str]]:
     """Return an export as a transducer, and the names of costs in its file."""
-    chosen, expansion = parse_export(text, path, export, costs)
     binding = Binding(expansion.file.tapes, sets)
     with chosen.errors_named():
         value = binding.expanded(chosen.value)
@@ -107,11 +108,9 @@ def _uses(
                 known[-1][there] = np.round((before[there] - after[there]) / step, 9) + 0.0
         if len(known) < 2 or not np.array_equal(known[0], known[1]):
             raise GrammarError(
-                (
-                    f"the value of the cost <?{name}> changes the structure of the machine, so "
-                    "the cost cannot stay open: move it out of the operands of & and :, and "
-                    "out of input[x] and output[x]"
-                ),
+                f"the value of the cost <?{name}> changes the structure of the machine, so "
+                "the cost cannot stay open: move it out of the operands of & and :, and "
+                "out of input[x] and output[x]",
                 path=path,
             )
         there = before > -np.inf

@@ -27,14 +27,14 @@ def of_pairs(
             "each pair must be (inputs, outputs): two sequences of labels, or two strings of labels"
         ) from None
     check_strings((x for pair in both for side in pair for x in side), "a label")
-    given = np.zeros(len(both)) if scores is None else real_array(scores, "scores")
-    if given.shape != (len(both),):
-        raise ShapeError(f"scores are {list(given.shape)}, expected [{len(both)}], one a pair")
+    values = np.zeros(len(both)) if scores is None else real_array(scores, "scores")
+    if values.shape != (len(both),):
+        raise ShapeError(f"scores are {list(values.shape)}, expected [{len(both)}], one a pair")
     symbols = [dict.fromkeys(x for pair in both for x in pair[side]) for side in (0, 1)]
     numbers = [{x: k for k, x in enumerate(table)} for table in symbols]
     arcs: dict[tuple[int, int, int], int] = {}
     final = [-np.inf]
-    for pair, score in zip(both, given.tolist(), strict=True):
+    for pair, score in zip(both, values.tolist(), strict=True):
         state = 0
         columns = [[n[x] for x in side] for n, side in zip(numbers, pair, strict=True)]
         for k in range(max(map(len, columns))):

@@ -17,10 +17,10 @@ from fstcrf.arguments import (
     check_named,
     check_range,
     check_scores,
-    check_symbols,
     label_tuple,
     one_of,
     real_array,
+    symbol_tuple,
 )
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import LabelError, OptionError, ShapeError
@@ -109,9 +109,7 @@ class Transducer:
     def __post_init__(self) -> None:
         one_of("semiring", self.semiring, Semiring)
         for name in ("input_symbols", "output_symbols"):
-            symbols = label_tuple(getattr(self, name), place=f"{name}: ", error=LabelError)
-            check_symbols(name, symbols)
-            object.__setattr__(self, name, symbols)
+            object.__setattr__(self, name, symbol_tuple(name, getattr(self, name)))
         for name in ("tape", "reads"):
             if not isinstance(getattr(self, name), str | None):
                 raise OptionError(f"{name} is {getattr(self, name)!r}, expected a string or None")
@@ -133,10 +131,7 @@ class Transducer:
         check_named("transducer", self.named, len(self.source) + len(self.final))
         self._settle()
         if self.tape is None and not self.is_acceptor:
-            raise OptionError(
-                "this transducer writes other symbols than it reads, so it is not an "
-                "acceptor: name the tape that it writes with tape="
-            )
+            raise OptionError("the transducer is not an acceptor: name the tape that it writes")
 
     def _settle(self) -> None:
         """Replace arrays that somebody may write to by copies that nobody writes to."""
@@ -168,7 +163,9 @@ class Transducer:
         """Return what reads what this one reads, and writes what the other one writes then."""
         if isinstance(other, Transducer):
             return algebra.composed(self, other)
-        raise OptionError(f"{self!r} must be the right operand of @, behind a lattice or a tagger")
+        raise OptionError(
+            f"{self!r} must be the right operand of @: lattice @ transducer, or tagger @ transducer"
+        )
 
     def __rand__(self, other: Never) -> Never:
         raise OptionError(f"{self!r} is not a grammar: compose it, lattice @ transducer")
@@ -577,6 +574,7 @@ class Transducer:
         weights: Mapping[str, float] | None = None,
         tape: str = "output",
         semiring: Semiring = "tropical",
+        folders: Sequence[str | Path] = (),
     ) -> Transducer:
         """Return a grammar, or an export of a ``.grm`` file, as a transducer.
 
@@ -598,6 +596,8 @@ class Transducer:
         semiring : {"tropical", "log"}
             As for the class: the costs of several alternatives for one string are the lowest of
             them, or add up as probabilities do.
+        folders : sequence of path
+            As for `Grammar.from_file`.
 
         Raises
         ------
@@ -616,7 +616,8 @@ class Transducer:
         >>> spans.output_symbols
         ('NP',)
         """
-        made: Transducer = relations.from_grammar(source, labels, export, weights, tape, semiring)
+        args = source, labels, export, weights, tape, semiring, folders
+        made: Transducer = relations.from_grammar(*args)
         return made
 
     def by_name(self, gradient: Floats) -> dict[str, float]:
@@ -632,9 +633,9 @@ class Transducer:
         ShapeError
             Another number of derivatives.
         """
-        size, gradient = len(self.score) + len(self.final), real_array(gradient, "gradient")
-        if gradient.shape != (size,):
-            raise ShapeError(f"gradient is {gradient.shape}, expected [{size}]: arcs, then states")
+        size = len(self.score) + len(self.final)
+        gradient = real_array(gradient, "gradient")
+        check_array("by_name, of arcs and states", "gradient", gradient, np.float64, size)
         return {name: -float(uses @ gradient) for name, uses in self.named.items()}
 
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:

@@ -50,7 +50,9 @@ def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acce
     name = f"map {read[0]} → {written[0]}"
     machine = openfst.connect(openfst.from_fst(fst))
     if machine.start < 0:
-        raise DataError(f"the {name} accepts nothing: it has no path from its start to an end")
+        raise DataError(
+            f"the {name} accepts no string: no path leads from its start to a final state"
+        )
     _check_lengths(machine, name)
     largest = int(machine.ilabel.max(initial=0))
     if machine.isymbols is None and largest > len(read[1]):
@@ -113,8 +115,9 @@ def _check_lengths(machine: openfst.FstArrays, name: str) -> None:
     number = int(symbol[half[0]])
     text = repr(table[number]) if table else f"symbol {number}"
     raise DataError(
-        f"the {name} is not length-preserving: an arc {does} {text} and {does_not} nothing; a map "
-        "reads and writes one label an arc; tagger @ transducer takes any other"
+        f"the {name} is not length-preserving: an arc {does} {text} and {does_not} "
+        "epsilon; every arc of a map must read and write one label; for other "
+        "transducers use tagger @ transducer"
     )
 
 
@@ -179,8 +182,8 @@ def _deterministic(machine: openfst.FstArrays, read: Tape, written: Tape, name: 
         target, score, final = determinise(automaton, MAX_STATES)
     except TooLargeError as error:
         raise GrammarError(
-            f"the {name} does not become deterministic: {error}; two paths over the same labels "
-            "must not drift apart in weight for ever"
+            f"the {name} cannot be determinized: {error}; the weights of two paths over "
+            "the same labels must not differ without bound"
         ) from None
     shape = (len(final), *sizes)
     return minimise(
@@ -216,11 +219,11 @@ def split(parts: Sequence[object]) -> tuple[list[object], dict[int, pynini.Fst]]
         if not is_fst(part):
             taggers.append(part)
         elif not taggers or len(taggers) in maps:
-            raise OptionError("a map stands between two taggers: compose(pos, map, later)")
+            raise OptionError("a map must be placed between two taggers: compose(pos, map, later)")
         else:
             maps[len(taggers)] = part
     if len(taggers) in maps:
-        raise OptionError("a map stands between two taggers: none follows it")
+        raise OptionError("a map must be placed between two taggers, but no tagger follows it")
     return taggers, maps
 
 
@@ -271,8 +274,9 @@ def _source(before: JointModel, open_reads: Iterable[str]) -> str:
     named = [tape for tape in before.tapes if tape in open_reads]
     if len(named) != 1:
         raise OptionError(
-            f"the part before a map writes {', '.join(map(repr, before.tapes))}: put the tagger "
-            "whose labels it reads directly before it"
+            "it is ambiguous which tape the map reads: the composition before it "
+            f"writes {', '.join(map(repr, before.tapes))}; put the tagger whose labels "
+            "the map reads directly before the map"
         )
     return named[0]
 
@@ -287,9 +291,9 @@ def _read(after: JointModel, open_reads: Iterable[str], source: str, names: Iter
         return source
     what = f"reads {', '.join(map(repr, reads))}" if reads else "reads no tape"
     raise OptionError(
-        f"it is not clear what a map writes: the part behind it, "
-        f"{', '.join(map(repr, after.tapes))}, {what}; put the map directly before the tagger that "
-        "reads its labels"
+        "it is ambiguous which tape the map writes: the next tagger, "
+        f"{', '.join(map(repr, after.tapes))}, {what}; put the map directly before "
+        "the tagger that reads its labels"
     )
 
 
@@ -326,7 +330,10 @@ def joined(
     ]
     kinds = {whole.normalize for whole in wholes if _is_of_a_kind(whole)}
     if normalize is None and len(kinds) > 1:
-        raise OptionError("compositions of both kinds: say normalize='product' or 'chain'")
+        raise OptionError(
+            "some taggers are composed by product, others by the chain rule: choose "
+            "normalize='product' or normalize='chain'"
+        )
     between = mapped(wholes, transducers)
     whole = JointModel(
         taggers=tuple(tagger for whole in wholes for tagger in whole.taggers),

@@ -308,12 +308,12 @@ def _check(composition: JointModel) -> None:
 
 def _check_tapes(composition: JointModel) -> None:
     if not composition.taggers:
-        raise OptionError("nothing to compose: give at least one tagger")
+        raise OptionError("compose() needs at least one tagger")
     names = [*(t.tape for t in composition.taggers), *(m.tape for m in composition.maps)]
     if (twice := first_twice(names)) is not None:
         raise OptionError(
-            f"two taggers write one tape: {', '.join(names)}; {twice!r} is there twice: train "
-            "one of them with another tape=, or rename it, tagger.renamed('pos')"
+            f"two taggers write the same tape {twice!r} (tapes: {', '.join(names)}): train one of "
+            "them with another tape=, or rename it, tagger.renamed('pos')"
         )
 
 
@@ -349,7 +349,7 @@ def _check_grammar(composition: JointModel) -> None:
         for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
             if tape not in sets:
                 there = ", ".join(map(repr, sets))
-                raise LabelError(f"{acceptor.name} reads the tape {tape!r}; there is {there}")
+                raise LabelError(f"{acceptor.name} reads the tape {tape!r}; the tapes are {there}")
             if sets[tape] != labels:
                 other = ", ".join(sorted(set(labels) ^ set(sets[tape]))[:5])
                 raise LabelError(

@@ -429,9 +429,9 @@ class JointCRF(JointModel, Composition[LabelsT]):
         """
         if self.conditional:
             raise OptionError(
-                "normalize='chain' is no product of transducers: ask lattice(sentence, n=50) of "
-                "its best labellings, lattice(sentence, samples=1000) of samples, or compose with "
-                "normalize='product'"
+                "normalize='chain' has no lattice of all labellings: use lattice(sentence, "
+                "n=50) for the best labellings, lattice(sentence, samples=1000) for "
+                "samples, or compose with normalize='product'"
             )
         return batches.TaggedLattices(self, sentences, known)
 

@@ -76,7 +76,7 @@ class Pairs:
             self._sy, self._yy = np.zeros((memory, memory)), np.zeros((memory, memory))
         except (MemoryError, ValueError):  # ValueError: larger than the address space
             raise OptionError(
-                f"memory is {memory}: so many steps of {size:,} weights are more than memory holds"
+                f"memory is {memory}: that many pairs of {size:,} weights do not fit into memory"
             ) from None
         self._dots = np.zeros(2 * memory)  # of the store with the gradient
         self._order: list[int] = []  # rows, oldest first
@@ -177,7 +177,9 @@ class Pairs:
         self._sy, self._yy, self._dots = (floats(state[name]) for name in ("sy", "yy", "dots"))
         self._order = state["order"].tolist()
         if sorted(self._order) != sorted(set(self._order) & set(range(len(self._sy)))):
-            raise ShapeError(f"order has other numbers than those of {len(self._sy)} pairs")
+            raise ShapeError(
+                f"order must hold distinct numbers from 0 to {len(self._sy) - 1}, one per pair"
+            )
 
 
 def _largest(x: Floats) -> float:

@@ -144,8 +144,8 @@ class Checkpoint:
         arrays, metadata = read_arrays(self.path, kind=KIND, version=VERSION)
         if metadata.get("fingerprint") != self.fingerprint:
             raise ModelFileError(
-                f"{os.fspath(self.path)}: is of a run with other data or options; "
-                "repeat that run, or remove the file to start anew"
+                f"{os.fspath(self.path)}: belongs to a run with other data or options; "
+                "repeat that run, or remove the file to start again"
             )
         position = _position(metadata, self.path)
         state = {
@@ -217,8 +217,8 @@ def check_checkpoint(
         pass
     if not resume and Path(path).exists():
         raise OptionError(
-            f"{os.fspath(path)} exists, the state of an earlier run: go on from it by resume=, "
-            "or remove it to start anew"
+            f"{os.fspath(path)} exists and holds the state of an earlier run: continue "
+            "it with resume=, or remove it to start again"
         )
 
 

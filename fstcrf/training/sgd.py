@@ -106,8 +106,8 @@ def calibrated_rate(
         search.walk(rate / factor, 1.0 / factor, most, stubborn=True)
     if not np.isfinite(search.value):
         raise NumericError(
-            f"no step size converges, of those tried from {tried.calibration_rate:.3g} down to "
-            f"{search.least:.3g}: {remedy}"
+            f"no step size from {tried.calibration_rate:.3g} down to {search.least:.3g} "
+            f"converges: {remedy}"
         )
     return search.best
 

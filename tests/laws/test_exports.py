@@ -84,7 +84,7 @@ def test_a_path_and_a_mapping_have_the_score_of_their_labels(kind: str, name: st
 def test_labels_of_tokens_are_not_asked_of_a_written_tape(kind: str, name: str) -> None:
     composed = lattices()[kind] @ MACHINES[name]
     for ask in (composed.arc_marginals, composed.max_marginals):
-        with pytest.raises(OptionError, match="writes tape 'y' at boundaries"):
+        with pytest.raises(OptionError, match="writes tape 'y' between tokens"):
             ask()
 
 

@@ -139,7 +139,7 @@ def test_held_out_text_of_a_decoder(ask: str) -> None:
         "gold spans of 1 of 3 documents break the grammar, so some count as missed; the first: "
         "document 1, word 2: the gold label 'B-X' after 'O', the last one, breaks at_most(1, \"X\")"
     )
-    kind = ["temperature"] * (ask == "calibrated")
+    kind = ["log-odds"] * (ask == "calibrated")
     with pytest.warns(LabelWarning, match=re.escape(says)):
         getattr(decoder, ask)(documents, gold, *kind)
     getattr(decoder.replaced(grammar=None), ask)(documents, gold, *kind)

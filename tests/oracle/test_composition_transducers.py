@@ -527,7 +527,7 @@ def test_a_grammar_of_tokens_does_not_read_what_is_written_at_boundaries() -> No
     base = Lattice.from_arrays(INPUT, np.zeros((2, 3)))
     one = machine_of([0], [0], [0], [0], [0.0], [0.0], INPUT, OUTPUT)
     lattice = Lattice(composed(base.row, one))
-    with pytest.raises(GrammarError, match="'out' has no label for each token"):
+    with pytest.raises(GrammarError, match="'out' has no label per token"):
         lattice.constrained(Grammar.from_arrays(OUTPUT, [[0, 0]], tape="out"), over="tokens")
 
 

@@ -257,7 +257,7 @@ def check_sums(case: Case, lattice: AnyLattice) -> None:
         if all(map(one_run, case.machines)):
             close(lattice.gradient()[str(machine.tape)], counts)
         else:
-            with pytest.raises(AmbiguousError, match="another machine"):
+            with pytest.raises(AmbiguousError, match="keeps only the best one"):
                 lattice.gradient()
 
 

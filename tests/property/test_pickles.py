@@ -483,7 +483,7 @@ KINDS_OF_THINGS: dict[str, Kind] = {
             grammar=at_most(1, "A"),
             thresholds={"A": 0.2},
             biases=TransitionBiases(background_to_start=0.5),
-            calibration=Calibration.fit(events(), "temperature", least=1),
+            calibration=Calibration.fit(events(), "log-odds", least=1),
         ),
         of_decoder,
     ),

@@ -100,7 +100,7 @@ def test_labels() -> None:
         Lattice.from_machine(named, (*LABELS, "w"))
     with pytest.raises(LabelError, match="'x' occurs twice"):
         Lattice.from_machine(plain, ("x", "x"))
-    with pytest.raises(DataError, match="label id 9, which is none of the labels"):
+    with pytest.raises(DataError, match="label id 9, which is not in the labels"):
         lattice("0 1 9 9\n1\n")
     other = openfst.from_att(text, isymbols=TABLE, osymbols=("<e>", *LABELS))
     with pytest.raises(DataError, match="symbol 0, <eps>, has two names"):
@@ -130,7 +130,7 @@ def test_paths_of_several_lengths() -> None:
 
 
 def test_options() -> None:
-    with pytest.raises(OptionError, match="no tape 'words': there is label"):
+    with pytest.raises(OptionError, match="no tape 'words': the tapes are label"):
         lattice().nbest(1, tapes=["words"])
     for wrong in ("label", [], ["label", "label"]):
         with pytest.raises(OptionError, match="expected names of tapes, each once"):

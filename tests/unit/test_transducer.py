@@ -107,7 +107,7 @@ def test_the_tape_that_is_read_is_named_and_acceptors_add_none() -> None:
         (lambda: Transducer.from_text(""), DataError, "no start state"),
         (lambda: Transducer.from_pairs([("a", "b")], [1, 2]), ShapeError, "2 scores for 1 pairs"),
         (lambda: Transducer.from_table({"a": {"b": float("nan")}}), FstcrfError, "NaN|nan"),
-        (lambda: lattice() @ from_arrays().on("pos"), OptionError, "no tape 'pos' to read: there"),
+        (lambda: lattice() @ from_arrays().on("pos"), OptionError, "no tape 'pos' to read: the"),
         (lambda: lattice() @ from_arrays().on("label", "label"), OptionError, "is there already"),
         (lambda: Transducer.from_pairs([("a", "b")], tape=None), OptionError, "not an acceptor"),
         (lambda: lattice() @ Transducer.from_pairs([("NP", "b")]), LabelError, "reads 'NP'"),

@@ -46,7 +46,9 @@ def outputs_of(tagger: Tagger, outputs: Sequence[Output] | None) -> tuple[Output
         shown = ", ".join(get_args(Output))
         raise OptionError(f"outputs is {outputs!r}, expected some of {shown}")
     if "probabilities" in outputs and is_conditional(tagger):
-        raise OptionError("normalize='chain' has no probabilities of single labels; leave them out")
+        raise OptionError(
+            "normalize='chain' has no probabilities of single labels: remove them from outputs"
+        )
     return tuple(outputs)
 
 

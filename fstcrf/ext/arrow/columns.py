@@ -56,7 +56,7 @@ def columns_read(tagger: Tagger) -> tuple[str, ...]:
     elif isinstance(tagger, JointCRF | TrainedPipeline):
         parts = tagger.taggers
     else:
-        raise OptionError(f"{tagger!r} does not tag sentence by sentence, which batches need")
+        raise OptionError(f"{tagger!r} does not tag sentence by sentence, so it cannot tag batches")
     indexes = [part.index for part in parts]
     found = dict.fromkeys(
         name for i in indexes if not isinstance(i, LiteralIndex) for name in i.columns
@@ -69,7 +69,7 @@ def columns_of(schema: pa.Schema, column: str | None, reads: Sequence[str]) -> t
     there = ", ".join(schema.names) or "none"
     if column is not None:
         if column not in schema.names:
-            raise DataError(f"no column {column!r}; there are {there}")
+            raise DataError(f"no column {column!r}; the columns are {there}")
         return (column,)
     for name in _NAMES:
         if name in schema.names:
@@ -80,7 +80,7 @@ def columns_of(schema: pa.Schema, column: str | None, reads: Sequence[str]) -> t
     if len(fits) == 1:
         return (fits[0],)
     shown = f", nor the columns {', '.join(reads)} that the tagger reads" if reads else ""
-    raise DataError(f"no column 'tokens' or 'text'{shown}; say column=, there are {there}")
+    raise DataError(f"no column 'tokens' or 'text'{shown}: set column= to one of {there}")
 
 
 # --- What is in them -----------------------------------------------------------------------------
@@ -175,8 +175,8 @@ def _by_column(flat: pa.Array, reads: Sequence[str], column: str) -> dict[str, p
     missing = [name for name in reads if name not in names]
     if missing:
         raise DataError(
-            f"the structs of column {column!r} have no field {missing[0]!r}; there are "
-            f"{', '.join(names)}"
+            f"the structs of column {column!r} have no field {missing[0]!r}; the fields "
+            f"are {', '.join(names)}"
         )
     parts = dict(zip(names, flat.flatten(), strict=True))
     return {name: parts[name] for name in reads}

@@ -70,9 +70,9 @@ def _advising(path: str) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        if "say column=" not in error.message:
+        if "set column=" not in error.message:
             raise
-        text = error.message.replace("say column=", "say --columns NAME")
+        text = error.message.replace("set column=", "set --columns")
         raise DataError(text, path=error.path or path) from None
 
 

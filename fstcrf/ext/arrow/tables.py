@@ -11,6 +11,8 @@ column that the tagger reads:
 ``string``                    text, which is cut into tokens
 several ``list<string>``      named as the columns that the tagger reads
 ============================  ========================================================
+
+A `TokenDecoder` reads documents, which `documents` describes.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ from fstcrf.ext.arrow.columns import (
     read_sentences,
     words,
 )
+from fstcrf.ext.arrow.documents import DocumentJob, PiecesOf
 from fstcrf.ext.calibration.curves import Calibration
+from fstcrf.ext.tokens import TokenDecoder
 from fstcrf.files import atomic_write, path_name
 from fstcrf.lazy import memoised, optional
 from fstcrf.ragged import Ragged
@@ -62,7 +66,7 @@ _GROUP_BYTES = 1 << 26  # bytes of a row group in output
 
 
 def tag_batches(
-    tagger: Tagger | str | os.PathLike[str],
+    tagger: Tagger | TokenDecoder | str | os.PathLike[str],
     batches: Iterable[pa.RecordBatch],
     *,
     column: str | None = None,
@@ -74,13 +78,17 @@ def tag_batches(
     calibration: Calibration | str | os.PathLike[str] | None = None,
     threads: int = 1,
     schema: pa.Schema | None = None,
+    pieces: PiecesOf | None = None,
 ) -> pa.RecordBatchReader:
     """Tag record batches, and add columns of labels, spans and probabilities.
 
     Parameters
     ----------
-    tagger : Tagger or path
+    tagger : Tagger, TokenDecoder or path
         A tagger, or its file, so that processes elsewhere need not be sent it; each reads it once.
+        A decoder reads the columns ``logits``, ``offsets`` and, if they exist, ``word_ids`` and
+        ``text``, and adds ``spans`` of characters; besides the options `outputs`, `prefix`,
+        `min_confidence`, `threads` and `on_no_path`, it accepts only `pieces` and `column`.
     batches : iterable of pyarrow.RecordBatch, or a table
         Rows are sentences. Or an object with ``__arrow_c_stream__``: a table of pyarrow, a
         DataFrame of Polars or pandas, a relation of DuckDB.
@@ -107,6 +115,9 @@ def tag_batches(
         The answer does not depend on it.
     schema : pyarrow.Schema, optional
         The schema of the batches, for the case that there are no batches.
+    pieces : callable, optional
+        For a `TokenDecoder`: returns the `Pieces` of a list of texts, which are in `column`, by
+        default ``"text"``. Then no scores are read from the table.
 
     Returns
     -------
@@ -130,36 +141,30 @@ def tag_batches(
     source, schema = _opened(batches, schema)
     if schema is None:
         return arrow.RecordBatchReader.from_batches(arrow.schema([]), [])
-    tagger = _tagger_of(tagger)
-    job = _Job.of(
-        *(tagger, schema, column, outputs, prefix),
-        tokenise=tokenise or words,
-        on_no_path=on_no_path,
-        threads=threads,
-        least=min_confidence,
-        calibration=_loaded(calibration),
-    )
-    return arrow.RecordBatchReader.from_batches(job.schema, job.answers(source))
+    said: dict[str, Any] = {"tokenise": tokenise, "calibration": _loaded(calibration)}
+    said |= {"on_no_path": on_no_path, "threads": threads, "least": min_confidence}
+    job = _job(tagger, schema, column, outputs, prefix, **said, pieces=pieces)
+    return arrow.RecordBatchReader.from_batches(job.schema, _answers(job, source))
 
 
 def tagged_schema(
-    tagger: Tagger | str | os.PathLike[str],
+    tagger: Tagger | TokenDecoder | str | os.PathLike[str],
     schema: pa.Schema,
     *,
     column: str | None = None,
     outputs: Sequence[Output] | None = None,
     prefix: str = "",
+    pieces: PiecesOf | None = None,
 ) -> pa.Schema:
     """Return the schema of `tag_batches`'s result for batches of a schema.
 
     See `tag_batches` for parameters and errors.
     """
-    tagger = _tagger_of(tagger)
-    return _Job.of(tagger, schema, column, outputs, prefix).schema
+    return _job(tagger, schema, column, outputs, prefix, pieces=pieces).schema
 
 
 def tag_parquet(
-    tagger: Tagger | str | os.PathLike[str],
+    tagger: Tagger | TokenDecoder | str | os.PathLike[str],
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
@@ -172,6 +177,7 @@ def tag_parquet(
     calibration: Calibration | str | os.PathLike[str] | None = None,
     threads: int = 1,
     report: Callable[[int, int], None] | None = None,
+    pieces: PiecesOf | None = None,
 ) -> int:
     """Tag the rows of a Parquet file into another, some at a time; it is written whole or not.
 
@@ -180,7 +186,7 @@ def tag_parquet(
     source, target : path
         The files; they may be the same.
     tagger, column, outputs, prefix, tokenise, on_no_path, min_confidence, calibration, threads
-        As for `tag_batches`.
+        As for `tag_batches`, as `pieces` is.
     report : callable, optional
         Called occasionally with the number of tagged rows and the number of all rows.
 
@@ -211,6 +217,7 @@ def tag_parquet(
             calibration=calibration,
             threads=threads,
             schema=table.schema_arrow,
+            pieces=pieces,
         )
         parquet = optional("pyarrow.parquet", ADVICE)
         with parquet.ParquetWriter(file, tagged.schema) as writer:
@@ -272,7 +279,7 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield arrow.Table.from_batches(kept)
 
 
-def _tagger_of(given: Tagger | str | os.PathLike[str]) -> Tagger:
+def _tagger_of(given: Tagger | TokenDecoder | str | os.PathLike[str]) -> Tagger | TokenDecoder:
     """Return a tagger; one of a file is kept, for other batches that this process will be given."""
     if not isinstance(given, str | os.PathLike):
         return given
@@ -284,7 +291,7 @@ def _tagger_of(given: Tagger | str | os.PathLike[str]) -> Tagger:
 
 
 @memoised(2)
-def _read_tagger(path: str, *_: int) -> Tagger:
+def _read_tagger(path: str, *_: int) -> Tagger | TokenDecoder:
     return load(path)
 
 
@@ -318,7 +325,7 @@ def _opened(batches: Any, schema: Any) -> tuple[Iterable[Any], Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A tagger, the columns that it reads, and the schema of its output."""
+    """The tagger, the columns it reads, and the output schema."""
 
     tagger: Tagger
     columns: tuple[str, ...]  # columns of the table: one, or the columns that the tagger reads
@@ -327,7 +334,7 @@ class _Job:
     prefix: str
     schema: pa.Schema
     is_text: bool
-    tokenise: Tokenise = words
+    tokenise: Tokenise
     on_no_path: OnNoPath = "error"
     threads: int = 1
     least: float | None = None
@@ -341,6 +348,8 @@ class _Job:
         column: str | None,
         outputs: Sequence[Output] | None,
         prefix: str,
+        *,
+        tokenise: Tokenise | None = None,
         **options: Any,
     ) -> _Job:
         """Return the job for batches of a schema; errors as for `tag_batches`."""
@@ -362,27 +371,18 @@ class _Job:
         fields = fields_of(tagger, wanted, prefix, is_text=is_text)
         twice = [f.name for f in fields if f.name in schema.names]
         if twice:
-            raise OptionError(f"the table has a column {twice[0]!r} already: say prefix='tagged_'")
+            raise OptionError(
+                f"the table has a column {twice[0]!r} already: give another prefix, such as "
+                "prefix='tagged_'"
+            )
         whole = schema
         for one in fields:
             whole = whole.append(one)
-        return cls(tagger, columns, reads, wanted, prefix, whole, is_text, **options)
+        given = tagger, columns, reads, wanted, prefix, whole, is_text, tokenise or words
+        return cls(*given, **options)
 
-    def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches with additional columns of answers."""
-        first = 0
-        arrow = pyarrow()
-        for batch in batches:
-            for start in range(0, max(batch.num_rows, 1), _ROWS):
-                rows = batch.slice(start, _ROWS)
-                try:
-                    added = self._added(rows)
-                except (DataError, NoPathError) as error:
-                    raise _moved(error, first + start) from None
-                yield arrow.RecordBatch.from_arrays(rows.columns + added, schema=self.schema)
-            first += batch.num_rows
-
-    def _added(self, rows: pa.RecordBatch) -> list[pa.Array]:
+    def added(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        """Return the columns of answers to the sentences of a batch."""
         read = read_sentences(
             rows, self.columns, self.reads, self.tokenise if self.is_text else None
         )
@@ -403,6 +403,37 @@ class _Job:
             arrow = pyarrow()
             added.append(arrow.array(answer.probabilities, mask=silent, type=arrow.float64()))
         return added
+
+
+def _job(
+    tagger: Tagger | TokenDecoder | str | os.PathLike[str],
+    *given: Any,
+    pieces: PiecesOf | None = None,
+    **options: Any,
+) -> _Job | DocumentJob:
+    """Return the job for batches of a schema; errors as for `tag_batches`."""
+    found = _tagger_of(tagger)
+    if isinstance(found, TokenDecoder):
+        return DocumentJob.of(found, *given, pieces=pieces, **options)
+    if pieces is not None:
+        raise OptionError(f"pieces= is for a TokenDecoder, and this is {found!r}")
+    return _Job.of(found, *given, **options)
+
+
+def _answers(
+    job: _Job | DocumentJob, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield each batch with the columns of its answers."""
+    first, arrow = 0, pyarrow()
+    for batch in batches:
+        for start in range(0, max(batch.num_rows, 1), _ROWS):
+            rows = batch.slice(start, _ROWS)
+            try:
+                added = job.added(rows)
+            except (DataError, NoPathError) as error:
+                raise _moved(error, first + start) from None
+            yield arrow.RecordBatch.from_arrays(rows.columns + added, schema=job.schema)
+        first += batch.num_rows
 
 
 def _moved(error: DataError | NoPathError, first: int) -> DataError | NoPathError:

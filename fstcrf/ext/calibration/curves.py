@@ -1,10 +1,10 @@
-"""Probabilities put right on held-out data: a curve for each type, or one temperature for scores.
+"""Probabilities put right on held-out data: a curve for each type, or a temperature of scores.
 
 - isotonic: the monotone function that is closest to the observations (Zadrozny and Elkan 2002),
   linear between its knots, and never 0 or 1; scikit-learn finds it.
-- temperature: log-odds divided by one number for each type, the one with the largest likelihood
-  (after Guo et al. 2017). It needs far less data, and keeps the order of probabilities strictly
-  between 0 and 1.
+- log-odds: log-odds divided by one number for each type, the one with the largest likelihood (after
+  Guo et al. 2017). It needs far less data, and keeps the order of probabilities strictly between 0
+  and 1.
 
 `fit_temperature` is about scores instead: a model's potentials divided by one number, so that the
 held-out labels get the largest likelihood. Best labels stay, probabilities change.
@@ -41,7 +41,7 @@ from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.paths import said_by_tapes
 from fstcrf.lazy import optional
 
-Kind: TypeAlias = Literal["isotonic", "temperature"]
+Kind: TypeAlias = Literal["isotonic", "log-odds"]
 
 FORMAT = "fstcrf-calibration"
 VERSION = 1
@@ -49,7 +49,7 @@ _NEEDED = "isotonic calibration needs scikit-learn: pip install fstcrf[sklearn]"
 _LEAST = 1e-9
 """Probabilities are kept this far from 0 and 1 where log-odds are needed."""
 _WIDEST = math.log(100.0)
-"""Temperatures are looked for from 1/100 to 100."""
+"""Divisors and temperatures are looked for from 1/100 to 100."""
 
 
 class Isotonic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,30 +74,30 @@ class Isotonic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         inside = all(bool(((a >= 0.0) & (a <= 1.0)).all()) for a in (x, y))
         rising = bool((np.diff(x) >= 0).all() and (np.diff(y) >= 0).all())
         if not (len(x) and len(x) == len(y) and inside and rising):
-            raise DataError("a curve's knots are no rising probabilities")
+            raise DataError("the knots of a curve are not rising probabilities")
 
 
 class LogOdds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Log-odds divided by a temperature.
+    """Log-odds divided by a number.
 
     Parameters
     ----------
-    temperature : float
+    divisor : float
         Above 1: the model is too sure.
     """
 
-    temperature: float
+    divisor: float
 
     def __call__(self, probability: Floats) -> Floats:
         """Return calibrated probabilities; 0 and 1 stay."""
         with np.errstate(divide="ignore", over="ignore"):
             odds = np.log(probability) - np.log1p(-probability)
-            return np.asarray(1.0 / (1.0 + np.exp(-odds / self.temperature)), dtype=np.float64)
+            return np.asarray(1.0 / (1.0 + np.exp(-odds / self.divisor)), dtype=np.float64)
 
     def check(self) -> None:
-        """Raise DataError if the temperature is invalid."""
-        if not 0.0 < self.temperature < math.inf:
-            raise DataError(f"temperature is {self.temperature}, expected a number above 0")
+        """Raise DataError if the divisor is invalid."""
+        if not 0.0 < self.divisor < math.inf:
+            raise DataError(f"divisor is {self.divisor}, expected a number above 0")
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"kind": "method"}):
@@ -114,7 +114,7 @@ class Calibration:
 
     Parameters
     ----------
-    kind : {"isotonic", "temperature"}
+    kind : {"isotonic", "log-odds"}
     curves : mapping of str to Isotonic or LogOdds
         Curves of single types.
     others : Isotonic or LogOdds
@@ -123,7 +123,7 @@ class Calibration:
     Examples
     --------
     >>> events = Events.of([0.9, 0.9, 0.9, 0.1], [True, False, True, False])
-    >>> calibration = Calibration.fit(events, "temperature")
+    >>> calibration = Calibration.fit(events, "log-odds")
     >>> float(calibration([0.9], [""]).round(2)[0])
     0.75
     """
@@ -148,7 +148,7 @@ class Calibration:
         Parameters
         ----------
         events : Events
-        kind : {"isotonic", "temperature"}
+        kind : {"isotonic", "log-odds"}
         least : int
             Minimum number of events (with at least one right and one wrong) for a curve of a type;
             other types share the curve of all events.
@@ -267,7 +267,7 @@ class Calibration:
                 raise ModelFileError(
                     f"{where}: version {value['version']!r}, this fstcrf reads {VERSION}"
                 )
-            file = msgspec.convert(value, _File)
+            file = msgspec.convert(_as_now(value), _File)
             of: Any = Isotonic if file.kind == "isotonic" else LogOdds
             curves = {name: msgspec.convert(one, of) for name, one in file.types.items()}
             return cls(file.kind, curves, msgspec.convert(file.others, of))
@@ -298,6 +298,20 @@ class Calibration:
         return cls.from_json(read_json(path), where=os.fspath(path))
 
 
+def _as_now(value: Any) -> Any:
+    """Rename the entries of older files, in which log-odds were called a temperature."""
+    if not isinstance(value, Mapping) or value.get("method") != "temperature":
+        return value
+
+    def curve(old: Any) -> Any:
+        given = isinstance(old, Mapping) and "temperature" in old
+        return {"divisor": old["temperature"]} if given else old
+
+    types = value.get("types")
+    curves = {k: curve(one) for k, one in types.items()} if isinstance(types, Mapping) else types
+    return {**value, "method": "log-odds", "types": curves, "others": curve(value.get("others"))}
+
+
 def _check_kind(kind: str) -> None:
     if kind not in get_args(Kind):
         raise OptionError(f"calibration is {kind!r}, expected {' or '.join(get_args(Kind))}")
@@ -314,7 +328,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     try:
         return msgspec.json.decode(Path(path_name(path)).read_bytes())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelFileError(f"{os.fspath(path)}: no JSON: {error}") from None
+        raise ModelFileError(f"{os.fspath(path)}: not valid JSON: {error}") from None
 
 
 def _isotonic(events: Events) -> Isotonic:
@@ -345,11 +359,11 @@ def _odds(events: Events) -> LogOdds:
 
 
 def fit_temperature(lattices: Sequence[Lattice], gold: Sequence[Any], *, threads: int = 1) -> float:
-    """Return the number that potentials are to be divided by: above 1 the model is too sure.
+    """Return the temperature, the divisor of scores; above 1, the model is overconfident.
 
     It maximises the likelihood of the gold labels, which is concave in its inverse. Use it as
-    ``lattice.weighted(1 / temperature)``, the temperature of a `fstcrf.TokenDecoder`, or the
-    ``weights`` of a composition.
+    ``lattice.weighted(1 / temperature)``, as the temperature of a `fstcrf.TokenDecoder` whose own
+    was 1, or as the ``weights`` of a composition, 1 / temperature. Best labels stay.
 
     Parameters
     ----------
@@ -412,7 +426,8 @@ def _gold_scores(
             why = row.illegal(row.masks(said_by_tapes(gold[number], row.tapes)), number)
             token, what = why.position, why.reason
         raise DataError(
-            f"{what}; convert labels of another scheme, else leave the sentence out",
+            f"{what}; if they are in another tagging scheme, convert them; otherwise leave the "
+            "sentence out",
             sentence=number,
             token=token,
         )

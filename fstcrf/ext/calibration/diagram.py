@@ -125,7 +125,7 @@ def reliability(
     if bins < 1 or by not in ("width", "count"):
         raise OptionError(f"bins={bins}, by={by!r}: expected bins from 1, by 'width' or 'count'")
     if not len(events):
-        raise OptionError("no events: nothing to compare probabilities with")
+        raise OptionError("no events to compare probabilities with: give at least one event")
     p, right = events.probability, events.correct.astype(np.float64)
     edges = np.linspace(0.0, 1.0, bins + 1)
     if by == "count":

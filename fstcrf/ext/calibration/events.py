@@ -62,8 +62,9 @@ class Events:
         sizes = [len(a) for a in (self.probability, self.correct, self.type)]
         if len(set(sizes)) > 1 or len(self.missed) != len(self.types):
             raise ShapeError(
-                f"{sizes[0]} probabilities, {sizes[1]} outcomes, {sizes[2]} types of events; "
-                f"{len(self.missed)} counts of what is missed for {len(self.types)} types"
+                f"{sizes[0]} probabilities, {sizes[1]} outcomes, {sizes[2]} types of "
+                f"events, expected equal numbers; {len(self.missed)} counts of missed "
+                f"spans, expected {len(self.types)}, one per type"
             )
         wrong = np.flatnonzero(~((self.probability >= 0.0) & (self.probability <= 1.0)))
         if len(wrong):
@@ -162,7 +163,7 @@ def lattices_of(
     """
     answer = tagger.decode(sentences, threads=threads)
     if tape is None and len(answer.tapes) > 1:
-        raise OptionError(f"say which tape: there is {', '.join(answer.tapes)}")
+        raise OptionError(f"the answer has several tapes: choose one of {', '.join(answer.tapes)}")
     name = answer[answer.tapes[0] if tape is None else tape].name
     found = cast("Any", answer.posterior).lattices[name]
     return cast("list[Lattice]", list(found))

@@ -64,8 +64,8 @@ def uncertainty(
         raise OptionError(f"by is {by!r}, expected one of {', '.join(get_args(By))}")
     if per_token and by == "margin":
         raise OptionError(
-            "by='margin' has no measure for each token: it would rank sentences by their lengths; "
-            "leave out per_token, or take 'least-confidence' or 'token-entropy'"
+            "by='margin' has no value per token: leave out per_token, or use "
+            "'least-confidence' or 'token-entropy'"
         )
     size = np.maximum(1, [len(lattice) for lattice in lattices]) if per_token else np.float64(1.0)
     if by == "entropy":
@@ -153,7 +153,7 @@ def select_batch(
     if not (np.isfinite(worth).all() and np.isfinite(price).all()):
         raise NumericError("scores or costs have NaN or infinity")
     if (price <= 0).any() or (costs is not None and budget is None):
-        raise OptionError("costs are above 0, and go with a budget")
+        raise OptionError("costs must be above 0, and need a budget")
     left = float("inf") if budget is None else float(budget)
     near, free = np.zeros(len(worth)), np.ones(len(worth), dtype=bool)
     taken: list[int] = []

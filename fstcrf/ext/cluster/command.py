@@ -103,7 +103,7 @@ def tag_folder(model_path: str, options: dict[str, Any], run: FolderRun) -> None
 
 def _check(run: FolderRun) -> None:
     if run.dask is not None and run.workers is not None:
-        raise click.UsageError("--dask and --workers: one of them says who does the work")
+        raise click.UsageError("--dask and --workers cannot be used together: give only one")
     if run.folder == "-":
         raise click.UsageError("several files are tagged into a folder: -o FOLDER/")
     if not run.inputs or "-" in run.inputs:
@@ -205,7 +205,7 @@ def _done(
             totals["failed"] += 1
             where = f"{outcome.where}: " if outcome.ends and outcome.where else ""
             if outcome.ends:
-                raise Failure(f"{where}{outcome.error}; the same command goes on from here")
+                raise Failure(f"{where}{outcome.error}; to continue, run the same command again")
             say(f"{outcome.error}")
     return totals
 
@@ -219,7 +219,10 @@ def _finish(run: FolderRun, totals: Counter[str], total: int, left: int) -> None
     Outcomes(**names).report()
     if failed:
         files = "a file" if left == 1 else f"{failed} of {left} files"
-        raise Failure(f"{files} could not be tagged, as said above; the same command tries again")
+        raise Failure(
+            f"{files} could not be tagged (see the errors above); to try again, run the "
+            "same command"
+        )
     before = f", {total - left:,} were finished before" if left < total else ""
     tagged = f"{left:,} file{'s' * (left != 1)}, {totals['sentences']:,} sentences{before}"
     say(f"{run.folder}: {tagged}")
@@ -242,11 +245,15 @@ class _TagJob:
         """Load the model."""
         for path, wanted in self.digests:
             if digest(path) != wanted:
-                raise ModelFileError(f"{path}: another file than where the run was started")
+                raise ModelFileError(
+                    f"{path}: differs from the file on the machine that started the run: copy "
+                    "that file here"
+                )
         if self.record is not None and head_of(self.record[0]) != self.record[1]:
             folder = Path(self.record[0]).parent
             raise DataError(
-                "another folder than where the run was started: outputs go into one that all share",
+                "this is not the folder of the machine that started the run: the output "
+                "folder must be on a file system that all machines share",
                 path=str(folder),
             )
         with _worded():
@@ -279,8 +286,8 @@ def _check_same(found: tuple[str, ...], columns: tuple[str, ...], path: str) -> 
     """Refuse a file with sentences in other columns than the first file."""
     if found != columns:
         raise DataError(
-            f"its sentences are in {', '.join(found)}, those of the files before it in "
-            f"{', '.join(columns)}: say --columns NAME",
+            f"the sentences are in column {', '.join(found)}, but in "
+            f"{', '.join(columns)} in earlier files: choose one with --columns NAME",
             path=path,
         )
 

@@ -54,7 +54,10 @@ def connected(address: str, *, workers: int = 1, seconds: float = ANSWER) -> Cli
     distributed = distributed_package()
     _quiet()
     if not address.rpartition(":")[2].isdigit():
-        raise OptionError(f"{address!r} is no address of a scheduler, such as tcp://10.0.0.1:8786")
+        raise OptionError(
+            f"{address!r} is not the address of a scheduler, expected for example "
+            "tcp://10.0.0.1:8786"
+        )
     try:
         client: Client = distributed.Client(address, timeout=seconds, set_as_default=False)
     except OSError:
@@ -63,7 +66,7 @@ def connected(address: str, *, workers: int = 1, seconds: float = ANSWER) -> Cli
             "'dask scheduler'"
         ) from None
     except ValueError as error:
-        raise OptionError(f"{address!r} is no address of a scheduler: {error}") from None
+        raise OptionError(f"{address!r} is not the address of a scheduler: {error}") from None
     try:
         return checked(client, workers=workers, seconds=2 * seconds)
     except BaseException:

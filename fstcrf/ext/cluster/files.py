@@ -133,7 +133,7 @@ def parts_of(inputs: Sequence[str], folder: str) -> list[TextFile]:
     for target, part in found.items():
         if target.resolve() in here:
             raise OptionError(
-                f"{part.target} is an input: outputs go into a folder of their own, -o FOLDER"
+                f"{part.target} is an input: write the outputs to another folder, -o FOLDER"
             )
     return list(found.values())
 
@@ -300,7 +300,8 @@ def _read(
         entries = [msgspec.json.decode(line, type=FinishedFile) for line in lines[1:]]
     except msgspec.MsgspecError as error:
         raise DataError(
-            f"no sound record of what is tagged ({error}): --overwrite starts anew", path=str(path)
+            f"the record of tagged files is damaged ({error}): start again with --overwrite",
+            path=str(path),
         ) from None
     same = msgspec.to_builtins(dict(settings))
     odd = [k for k in {**head.settings, **same} if head.settings.get(k) != same.get(k)]
@@ -317,6 +318,6 @@ def _check_free(parts: Sequence[TextFile], *, overwrite: bool) -> None:
     there = next((part for part in parts if Path(part.target).exists()), None)
     if there is not None and not overwrite:
         raise OptionError(
-            f"{there.target} is there, and no record says how it was made: give another folder, or "
-            "--overwrite"
+            f"{there.target} exists already, and no record shows which options produced "
+            "it: give another folder, or --overwrite"
         )

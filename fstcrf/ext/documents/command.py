@@ -337,7 +337,7 @@ def fields(
     fstcrf fields -o fields.json --differing stime clock -4 --unlabelled speaker -4
     """
     if not (differing or unlabelled or seminars):
-        raise click.UsageError("nothing to write: give --differing, --unlabelled or --seminars")
+        raise click.UsageError("no output is chosen: give --differing, --unlabelled or --seminars")
     check_outputs({"--output": output}, text=("--output",))
     counting: library.fields.Counting = "values" if count_values else "pairs"
     known = library.Fields.seminars(counting=counting).violations if seminars else ()

@@ -128,7 +128,9 @@ def _check(lattices: Sequence[Lattice], document: Document, models: Sequence[Mod
             "yields them"
         )
     if [len(lattice) for lattice in lattices] != Ragged(document.offsets).lengths.tolist():
-        raise ShapeError("lattices of other sentences than those of the document")
+        raise ShapeError(
+            "the lattices do not belong to the sentences of the document: their lengths differ"
+        )
     each_a("models", models, Consistency, Fields)
     (tape,) = lattices[0].tapes
     for model in models:

@@ -200,8 +200,8 @@ class _PythonGibbs:
         if found is None:
             raise NumericError(
                 f"document {self._document.number}: the violation models "
-                f"{', '.join(self._models)} give −inf to all {asked} labellings that sampling "
-                "could start from; make what they forbid a large finite penalty"
+                f"{', '.join(self._models)} give −inf to all {asked} labellings from which "
+                "sampling could start: use a large finite penalty instead of −inf"
             )
         self._total = self._start(found)
         return found

@@ -77,8 +77,7 @@ class LocalModel:
         self.composition = tagger if isinstance(tagger, JointCRF) else tagger.as_transducer()
         if self.composition.conditional:
             raise OptionError(
-                "normalize='chain' is no product of transducers: documents need "
-                "compose(..., normalize='product')"
+                "normalize='chain' cannot be used with documents: compose with normalize='product'"
             )
         if self.composition.given:
             raise OptionError(

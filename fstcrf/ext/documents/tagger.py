@@ -185,11 +185,13 @@ class DocumentTagger(Tagger):
             )
         if asked.n > 1:
             raise OptionError(
-                f"n is {asked.n}: a document has the one labelling that was drawn; ask its tagger "
-                "for the n best of sentences"
+                f"n is {asked.n}, expected 1: a document has one sampled labelling; for the "
+                "n best labellings of sentences, call the tagger inside the DocumentTagger"
             )
         if asked.budget is not None:
-            raise OptionError("budget is for searches; documents are sampled: Annealing(sweeps)")
+            raise OptionError(
+                "budget is for searches, but documents are sampled: set Annealing(sweeps)"
+            )
         if asked.strict:
             check_empty(self.local.composition, Ragged(sentences.offsets).lengths.tolist())
         known = asked.known(self.tapes)

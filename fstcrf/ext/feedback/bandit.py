@@ -205,8 +205,8 @@ class RewardedPaths:
             raise OptionError("a reward of the log is outside [0, 1]")
         if not ((self.log_p <= 1e-6) & np.isfinite(self.log_p)).all():
             raise OptionError(
-                "a log-probability of the log is not a finite number of at most 0: of a "
-                "probability p it is math.log(p)"
+                "the log has a log-probability that is not a finite number of at most 0: "
+                "log math.log(p) for a probability p"
             )
 
 

@@ -339,7 +339,7 @@ class Noise:
 
     def __post_init__(self) -> None:
         if self.steps < 0 or not (self.slip <= 1.0).all():
-            raise OptionError("noise has fewer than 0 steps, or says more than 1")
+            raise OptionError("noise needs steps of at least 0, and slip of at most 1")
 
 
 # --- The C structures of learning from rewards ----------------------------------------------------
@@ -392,7 +392,7 @@ class FeedbackBatch:
         one = order.size == 1
         least, most = (order[0], order[0]) if one else (order.min(initial=0), order.max(initial=0))
         if order.size and not 0 <= least <= most < len(self):
-            raise OptionError(f"order names a sentence that is none of the {len(self)}")
+            raise OptionError(f"order names an unknown sentence, expected 0 to {len(self) - 1}")
         return int(self.lengths[order[0]] if one else self.lengths[order].sum())
 
 
@@ -426,7 +426,7 @@ def finite(status: int, what: str, order: Longs, where: Any) -> None:
     """Turn a status into an exception; numbers that are not finite have their own message."""
     if status == lib.FC_ENUMERIC:
         raise NumericError(
-            f"{what}: the weights, or a step, left the finite numbers at sentence "
+            f"{what}: the weights or a step are no longer finite at sentence "
             f"{order[where[0]]}: lower the rate, or clip"
         )
     check(status, what, where[0])

@@ -221,7 +221,9 @@ class State:
                     continue
                 part = Parameters(*(arrays[f"{name}.{i}"].copy() for i in range(4)))
                 if [a.shape for a in part.arrays()] != shapes:
-                    raise ModelFileError(f"{path}: is of another model than model.fstcrf beside it")
+                    raise ModelFileError(
+                        f"{path}: belongs to another model than model.fstcrf in the same folder"
+                    )
                 setattr(one, name, part)
             one.touched = arrays["touched"].copy() if "touched" in arrays else None
             self.controls = Controls(arrays["control.mean"].copy(), arrays["control.count"].copy())
@@ -310,7 +312,7 @@ class Journal:
                 yield from _APPENDED.decode(data[start:end])
             except msgspec.DecodeError as error:
                 raise ModelFileError(
-                    f"{self.path}: what stands at byte {start} makes no sense: {error}"
+                    f"{self.path}: the record at byte {start} cannot be read: {error}"
                 ) from None
 
     def append(self, records: Sequence[bytes]) -> None:
@@ -388,15 +390,15 @@ def _check_torn(path: Path, data: bytes, at: int) -> None:
             return
         if mark:
             warn(
-                f"{path}: the last {len(rest):,} bytes were never written wholly: what was being "
-                "appended when the machine stopped is gone",
+                f"{path}: the last {len(rest):,} bytes are an incomplete record and are "
+                "dropped: it was being written when the machine stopped",
                 RecoveryWarning,
                 stacklevel=2,
             )
             return
     raise ModelFileError(
-        f"{path}: damaged at byte {at}: what stands there does not match its checksum, and more "
-        "follows; restore the file from a copy"
+        f"{path}: damaged at byte {at}: the record does not match its checksum, and "
+        "is not the last one; restore the file from a copy"
     )
 
 
@@ -487,9 +489,14 @@ class LearnerFolder:
     def check_held(self) -> None:
         """Refuse to go on where another process may have the folder by now."""
         if self._lock < 0:
-            raise OptionError(f"{self.path}: the learner is closed; FeedbackLearner.open goes on")
+            raise OptionError(
+                f"{self.path}: the learner is closed: to continue, open it with "
+                "FeedbackLearner.open"
+            )
         if self._owner != os.getpid():
-            raise OptionError(f"{self.path}: another process learns there: this one is its child")
+            raise OptionError(
+                f"{self.path}: the learner is used by the parent of this process: use it only there"
+            )
 
     @contextmanager
     def recorded(self, events: Sequence[Event]) -> Iterator[None]:
@@ -572,7 +579,10 @@ def _check_new(path: Path) -> None:
     """Refuse a folder in which something is that `FeedbackLearner.create` did not leave."""
     names = {file.name for file in path.iterdir()}
     if _numbers(path, "state"):
-        raise OptionError(f"{path}: is not empty; FeedbackLearner.open goes on from there")
+        raise OptionError(
+            f"{path}: is not empty: to continue a learner, open it with "
+            "FeedbackLearner.open; to begin one, give an empty folder"
+        )
     # A learner locks first, and appends to its journal only when there is a state.
     left = {_LOCK, _MODEL} if _LOCK in names else set()
     if is_empty(_journal(path, 0)):

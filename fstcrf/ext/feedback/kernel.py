@@ -299,7 +299,10 @@ class Feedback:
             A step that is not finite; the steps before it are done.
         """
         if aim.draws > 1:
-            raise OptionError("samples to leave one out of come in groups, not one after the other")
+            raise OptionError(
+                "leave-one-out control needs groups of samples, not single ones: use "
+                "propose, judge and reinforce"
+            )
         n, tokens = len(order), batch.tokens(order)
         heard = Reinforcement(np.empty(n), np.empty(n), np.empty(n))
         descent = self._descent(rule, batch)

@@ -117,11 +117,14 @@ class FeedbackLearner:
             The folder cannot be written.
         """
         if aim.control == "sentence":
-            raise OptionError("control 'sentence' is for sentences that come again: use 'mean'")
+            raise OptionError(
+                "control 'sentence' needs several rewards for the same sentence, which a "
+                "learner does not have: use 'mean'"
+            )
         if aim.control == "leave-one-out":
             raise OptionError(
-                "control 'leave-one-out' needs several rewards of a sentence before any is learnt "
-                "from, and here one is asked for: use 'mean'"
+                "control 'leave-one-out' needs several rewards per sentence before it "
+                "learns, but a learner gets one at a time: use 'mean'"
             )
         folder = LearnerFolder.new(path, sync)
         try:
@@ -261,8 +264,8 @@ class FeedbackLearner:
                 failed = [event.id for event in events if not self._learn(event)]
             if failed:
                 raise NumericError(
-                    f"proposal {failed[0]}: the step left the finite numbers and was not made: "
-                    "create a learner with a lower rate, or with clipping"
+                    f"proposal {failed[0]}: the step gave weights that are not finite, and was "
+                    "not made: create a learner with a lower rate, or with clipping"
                 )
 
     def withdraw(self, proposal: Proposal | int) -> None:
@@ -311,7 +314,7 @@ class FeedbackLearner:
         model, aim, rule = self._model, self.settings.aim, self.settings.rule
         data = read_one(model.index, sentence, model.columns, model.reads)
         if not data.lengths[0]:
-            raise DataError("the sentence is empty: there is nothing to label")
+            raise DataError("the sentence is empty, expected at least one token")
         design = data.design(0, 1).node
         batch = self._batch(design)
         uniform = self._draws(number, len(design) * (1 + aim.pairs))
@@ -377,14 +380,14 @@ class FeedbackLearner:
                 self._repeat(event)
             except (LookupError, ValueError, ArithmeticError, msgspec.DecodeError) as error:
                 path = self._folder.journal.path
-                raise ModelFileError(f"{path}: record {place} makes no sense: {error}") from None
+                raise ModelFileError(f"{path}: record {place} cannot be read: {error}") from None
         for kept in self._state.pending.values():
             try:
                 self._of(kept)
             except (LookupError, ValueError, ArithmeticError) as error:
                 path = self._folder.path
                 raise ModelFileError(
-                    f"{path}: proposal {kept.id} makes no sense: {error}"
+                    f"{path}: proposal {kept.id} cannot be read: {error}"
                 ) from None
 
     def _repeat(self, event: Event) -> None:

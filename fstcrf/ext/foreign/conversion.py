@@ -57,11 +57,14 @@ def read_tagger(
             options = ReadOptions(name, TAPE if tape is None else tape, names, encoding)
             return format_of(head, name).read(head + file.read(), options)
     if columns is not None or encoding is not None:
-        raise OptionError(f"{name}: a model of fstcrf knows its columns and encoding")
+        raise OptionError(
+            f"{name}: columns and encoding cannot be given for an fstcrf model, which "
+            "stores its own"
+        )
     if file_kind(name) == _COMPOSITION:
         raise ModelFileError(
-            f"{name}: a composition of taggers, or a tagger under a grammar, which other formats "
-            "have no place for: convert the tagger that it was made of"
+            f"{name}: other formats cannot store a composition of taggers or a tagger "
+            "with a grammar: convert the tagger that it was made of"
         )
     model = CRF.load(name)
     if tape is None:
@@ -96,5 +99,5 @@ def written(tagger: CRF, name: str) -> bytes:
     """
     writers = {known.name: known.write for known in FORMATS if known.write is not None}
     if name not in writers:
-        raise OptionError(f"nothing writes {name!r}; what can be written: {', '.join(writers)}")
+        raise OptionError(f"cannot write the format {name!r}, expected one of {', '.join(writers)}")
     return writers[name](tagger)

@@ -170,7 +170,7 @@ def _header(file: Chunk) -> _Header:
             f"{file.where}: not a first-order model (FOMC) of CRFsuite's format, version {_VERSION}"
         )
     if size != len(file):
-        raise file.damaged(f"{len(file)} bytes, its header says {size}")
+        raise file.damaged(f"the file has {len(file)} bytes, but its header announces {size}")
     return _Header(*rest)
 
 
@@ -295,7 +295,9 @@ def write_model(model: CRFsuiteModel) -> bytes:
 
 def _checked(texts: Texts, what: str) -> Texts:
     if (texts.text == 0).any():
-        raise OptionError(f"a {what} holds NUL, where a string of CRFsuite ends")
+        raise OptionError(
+            f"a {what} contains a NUL character, which ends a string in CRFsuite's format"
+        )
     return texts
 
 
@@ -465,9 +467,9 @@ def _check_sayable(crf: CRF) -> None:
     """Check that CRFsuite's format can represent a tagger."""
     if not isinstance(crf, CRF):
         raise OptionError(
-            f"CRFsuite's format holds one tagger, got {type(crf).__name__}: it has no place for "
-            "grammars and compositions; export the tagger itself, such as model.taggers[0], and "
-            "constrain it where it tags"
+            "CRFsuite's format cannot store grammars or compositions, expected a "
+            f"single tagger, got {type(crf).__name__}: export one tagger, such as "
+            "model.taggers[0], and apply the grammar when tagging"
         )
     check_labels(len(crf.labels))
     topology, space = crf.topology, crf.space
@@ -504,8 +506,9 @@ def _texts(crf: CRF, rows: Longs) -> list[str]:
     repeated = [text for text, count in Counter(texts).items() if count > 1]
     if repeated:  # "a/b" and "c", "a" and "b/c"
         raise OptionError(
-            f"CRFsuite's format has no place for this: {len(repeated)} texts of attributes mean "
-            f"two, such as {repeated[0]!r}: its strings hold what separates them in the template"
+            f"CRFsuite's format has no place for this: {len(repeated)} attribute names "
+            f"are ambiguous, such as {repeated[0]!r}: the values contain the separator "
+            "of the template; choose another separator"
         )
     return texts
 

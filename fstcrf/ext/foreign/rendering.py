@@ -198,8 +198,8 @@ def _distinct(
         same = np.array_equal(place[mine], place[others])
         if not (same and np.array_equal(value[mine], value[others])):
             raise dialect.refused(
-                f"the text {texts[a].decode('utf-8', 'replace')!r} means two attributes: strings "
-                "hold what separates them in the template"
+                f"the attribute name {texts[a].decode('utf-8', 'replace')!r} is ambiguous: "
+                "the values contain the separator of the template; choose another separator"
             )
         dropped[b] = True
     return np.asarray([i for i in order if not dropped[i]], dtype=np.int64), ~dropped[row]
@@ -296,8 +296,8 @@ class _Writer:
                 raise refused(f"template {shown} has a real value")
             if len(family.members) > 1:
                 raise refused(
-                    f"template {shown} gives an attribute once, from whichever place it comes; "
-                    "give templates at several offsets names of their own: U01:, U02:"
+                    f"template {shown} yields the same attribute for several offsets: give the "
+                    "template of each offset another name, U01:, U02:"
                 )
             literals = [head, *family.literals[1:]]
             holes = []
@@ -331,7 +331,8 @@ class _Writer:
         )
         if pads and not plain:
             raise refused(
-                f"template {shown}: {source} is made of what stands outside the sentence there, too"
+                f"template {shown}: {source} is also applied to the padding outside the "
+                "sentence in that format, which gives other attributes"
             )
 
     def _hole(self, source: Source, position: Position, shown: str = "") -> str:

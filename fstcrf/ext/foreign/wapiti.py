@@ -136,7 +136,9 @@ class _Reader:
             self._place = end
         weights = SparseWeights(np.concatenate(numbers), np.concatenate(values))
         if len(weights) != count:
-            raise ModelFileError(f"{self._where}: {len(weights)} weights, #mdl# says {count}")
+            raise ModelFileError(
+                f"{self._where}: {len(weights)} weights, but the #mdl# line announces {count}"
+            )
         if np.any(weights.numbers[1:] <= weights.numbers[:-1]):
             raise ModelFileError(f"{self._where}: the numbers of the weights do not rise")
         return weights
@@ -216,7 +218,7 @@ def _kinds(
     """Return the kinds of a pattern: labels, label pairs, or both."""
     kinds = _KINDS.get(data[:1])
     if kinds is None:
-        raise TemplateError("begins with none of u, b and *")
+        raise TemplateError("must begin with u, b or *")
     if single and (kinds != ("node",) or any(hole.offset or hole.absolute for hole in holes)):
         raise TemplateError("reads other tokens, but the model takes each for itself (--me)")
     return kinds
@@ -251,7 +253,7 @@ def _source(found: re.Match[bytes], encoding: str, where: str, *, is_last: bool)
     expression = decoded(found["expression"], "utf-8", where, "expression")
     if letter in "mM" and misjudges(expression) and not is_last:
         raise TemplateError(
-            f"{expression!r}: Wapiti may take more than matches and drop what follows"
+            f"{expression!r}: Wapiti may match too much here and drop the rest of the template"
         )
     source = derived(_FUNCTION[letter.lower()], source, [expression])
     return derived("lower_ascii", source) if letter == "M" else source
@@ -336,7 +338,7 @@ def _numbering(contents: _Contents, n_labels: int, where: str) -> tuple[Longs, L
         raise ModelFileError(f"{where}: an observation is there twice")
     odd = next((text for text in texts if text[:1] not in (b"u", b"b", b"*")), None)
     if odd is not None:
-        raise ModelFileError(f"{where}: observation {shown(odd)} begins with none of u, b and *")
+        raise ModelFileError(f"{where}: observation {shown(odd)} must begin with u, b or *")
     has_node = np.array([text[0] in _HAS_NODE for text in texts], dtype=bool)
     has_arc = np.array([text[0] in _HAS_ARC for text in texts], dtype=bool)
     sizes = has_node * np.int64(n_labels) + has_arc * np.int64(n_labels**2)

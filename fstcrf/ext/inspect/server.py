@@ -105,7 +105,8 @@ class Access:
             return cls(tuple(dict.fromkeys((*_LOCAL, _bracketed(host)))), token)
         if not token:
             raise OptionError(
-                f"--host {host} can be reached by others: give --token, a secret they must know"
+                f"--host {host} can be reached from other machines: give --token, a secret "
+                "that users must enter"
             )
         everywhere = host in ("0.0.0.0", "::")  # noqa: S104 (somebody asks for it, with a token)
         return cls(("*",) if everywhere else (*_LOCAL, _bracketed(host)), token)
@@ -361,7 +362,7 @@ async def _body(request: Request) -> bytes:
         raise _RefusedError(
             413, f"more than {MAX_BODY >> 20} MB: paste less text, or tag the file by fstcrf tag"
         )
-    raise _RefusedError(408, f"the question did not come within {PATIENCE:g} seconds")
+    raise _RefusedError(408, f"no complete request arrived within {PATIENCE:g} seconds")
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:

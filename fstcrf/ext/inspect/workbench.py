@@ -546,7 +546,8 @@ class Workbench:
                 raise OptionError(f"token {token + 1} of {tape}: no label is left")
             if len(kept) > 1 and len(kept) < len(labels) and any("|" in label for label in kept):
                 raise OptionError(
-                    f"{tape}: a label cannot be forbidden where labels contain '|'; force one"
+                    f"{tape}: labels cannot be forbidden if labels of the tape contain '|': "
+                    "force a label instead"
                 )
             found.append(None if len(kept) == len(labels) else "|".join(kept))
         return found
@@ -554,7 +555,7 @@ class Workbench:
     def _check_cell(self, question: LatticeQuestion, tape: str, token: int, label: int) -> None:
         sets = self.composition.label_sets
         if tape not in sets:
-            raise OptionError(f"no tape {tape!r}: there is {', '.join(sets)}")
+            raise OptionError(f"no tape {tape!r}: the tapes are {', '.join(sets)}")
         if token >= len(question.rows) or label >= len(sets[tape]):
             raise OptionError(
                 f"token {token + 1}, label {label + 1} of tape {tape!r}: there are "

@@ -129,7 +129,7 @@ class Characters:
         names = tuple(row.split(b"\0")[0].decode("utf-8", "replace") for row in rows)
         codes = np.frombuffer(data, dtype="<u4", offset=4 + _NAME * n).astype(np.uint32)
         if ((codes >> 18 & 0xFF) >= n).any():
-            raise ModelFileError(f"{path}: damaged: a character of a kind that is none")
+            raise ModelFileError(f"{path}: damaged: a character has an unknown category")
         return cls(names, codes)
 
     def write(self, path: str | Path) -> None:

@@ -257,7 +257,7 @@ def build_trie(offsets: Longs, text: Bytes, values: Ints) -> _Array:
             break
         room = min(2 * room, _MOST)
     if status == lib.FC_EINVAL:
-        raise DataError(f"key {where[0]} is empty, or does not stand behind the one before it")
+        raise DataError(f"key {where[0]} is empty or out of order, expected sorted, distinct keys")
     check(status, "building a trie")
     return units[: size[0]].copy()
 

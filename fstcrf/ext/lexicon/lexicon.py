@@ -183,8 +183,8 @@ class Lexicon:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(folder))
         else:
             raise ModelFileError(
-                f"{folder}: no dictionary: expected {' '.join(_COMPILED)}, or *.csv and "
-                f"{' '.join(_SOURCES)}"
+                f"{folder}: not the folder of a dictionary: expected {' '.join(_COMPILED)}, "
+                f"or *.csv and {' '.join(_SOURCES)}"
             )
         return made.with_users(users, encoding=encoding) if users else made
 

@@ -101,8 +101,8 @@ def read_matrix(path: Path) -> NDArray[np.int16]:
     if len(outside):
         right, left = rows[outside[0], :2].tolist()
         raise DataError(
-            f"{path}, line {outside[0] + 2}: contexts {right} and {left}; the first line says "
-            f"{rights} and {lefts}"
+            f"{path}, line {outside[0] + 2}: the contexts {right} and {left} are out of "
+            f"range: the first line announces {rights} and {lefts} contexts"
         )
     if np.abs(rows[:, 2] + 0.5).max() > 2**15:
         raise DataError(f"{path}: a cost beyond -32768 to 32767")

@@ -150,7 +150,7 @@ class LexiconTagger:
             if len(columns) != 1:
                 listed = ", ".join(map(repr, columns)) or "none"
                 raise OptionError(
-                    f"the tagger reads the columns {listed}: say which is that of characters, "
+                    f"the tagger reads the columns {listed}: name the column of characters, "
                     "LexiconTagger(..., column=)"
                 )
             column = columns[0]

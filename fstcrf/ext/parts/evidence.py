@@ -238,7 +238,7 @@ def part_hessian(
 ) -> Floats:
     """Return the sums of variances by the reference."""
     if part.problem is None:
-        raise OptionError("the fused sweep tells the curvature itself")
+        raise OptionError("this engine computes the curvature itself, expected one with a problem")
     return DiagonalHessian(part.problem, space, l2=l2, scale=scale).variances(u)
 
 

@@ -185,7 +185,7 @@ class FuturesExecutor:
         several = isinstance(pools, Sequence)
         self._pools = [_pool(one) for one in (pools if several else [pools])]
         if not self._pools:
-            raise OptionError("no pool to work with")
+            raise OptionError("no pool of workers is given")
         usual = len(self._pools) if several else (os.cpu_count() or 1)
         self.workers = workers or usual
         if self.workers < 1:
@@ -237,7 +237,7 @@ class FuturesExecutor:
         """
         del number, tries
         raise ClusterError(
-            "a worker died, and its pool with it: go on from the checkpoint with a new pool"
+            "a worker died and ended its pool: continue from the checkpoint with a new pool"
         ) from None
 
 

@@ -420,7 +420,8 @@ def gathered(
     """
     if reads_documents(templates):
         raise OptionError(
-            "%d looks across sentences, parts of a text cut documents: use one process"
+            "templates with %d read other sentences, but parts of a text cut "
+            "documents: train in one process"
         )
     found, values = _scan(data, target, templates, executor)
     columns = _common_columns(found)

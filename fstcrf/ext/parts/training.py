@@ -105,8 +105,8 @@ def _checked(run: TrainingCall) -> LBFGSSettings:
         raise OptionError(f"with {where} training needs columns and a feature template")
     if run.memory_limit is not None and whole_number(run.memory_limit, "memory_limit") < LEAST:
         raise OptionError(
-            f"a memory limit of {_size(run.memory_limit)}: the work on one part "
-            f"takes up to {_size(LEAST)}, beside index and weights"
+            f"a memory limit of {_size(run.memory_limit)} is too low: one part needs up "
+            f"to {_size(LEAST)}, in addition to index and weights"
         )
     return method
 
@@ -131,9 +131,9 @@ def _check_limit(run: TrainingCall, found: Gathered, method: LBFGSSettings) -> N
         needed = max(needed, _ENTRY_BYTES * each * start)
     if needed > run.memory_limit:
         raise OptionError(
-            f"a memory limit of {_size(run.memory_limit)}: the work on a part, or the epochs "
-            f"that training starts with (stochastic_epochs), takes about {_size(needed)} "
-            "beside index and weights"
+            f"a memory limit of {_size(run.memory_limit)} is too low: one part, or the "
+            f"first epochs (stochastic_epochs), need about {_size(needed)} in addition "
+            "to index and weights"
         )
 
 

@@ -186,7 +186,10 @@ def couplings_picture(lattice: Questions, tokens: Sequence[str] | None = None) -
     """
     row = lattice.row
     if not isinstance(row, Taped):
-        raise OptionError("of='couplings' is for lattices of tokens; those of arcs have none left")
+        raise OptionError(
+            "of='couplings' is for lattices of tokens: in a lattice of arcs, couplings "
+            "are already part of the scores of arcs"
+        )
     program = row.program
     per_token = iter(program.per_token(row.values))
     brought = {id(what): value for what, value in zip(program.inputs, per_token, strict=True)}

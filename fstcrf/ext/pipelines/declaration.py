@@ -115,7 +115,7 @@ class _Table:
     def file(self, name: str) -> Path:
         """Return the path of a file that the table names."""
         if "\0" in name:
-            raise self.error(f"{name!r} has a null character, so no file is called so")
+            raise self.error(f"{name!r} contains a null character, which no file name can have")
         return self.place.parent / name
 
     def error(self, message: str) -> OptionError:
@@ -151,7 +151,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # numbers of too many digits
-        raise OptionError(f"{path}: no TOML: {error}") from None
+        raise OptionError(f"{path}: not valid TOML: {error}") from None
     file = _Table(given, place)
     file.check_keys(_KEYS)
     head, tables = file.read(_File), _tables(file)
@@ -247,7 +247,9 @@ def _text(table: _Table, own: _Declared, key: Literal["data", "dev"]) -> Corpus:
         raise table.error(f"{key} names no file")
     of_conllu = next((name for name in ("rename", "feature_columns") if name in table), None)
     if of_conllu is not None and not any(_is_conllu(own, path) for path in paths):
-        raise table.error(f"{of_conllu} is for CoNLL-U: columns names those of column files")
+        raise table.error(
+            f"{of_conllu} is for CoNLL-U: for column files, name the columns with columns"
+        )
     parts = [
         _conllu(table, own, p) if _is_conllu(own, p) else _columns(table, own, p) for p in paths
     ]
@@ -263,7 +265,7 @@ def _is_conllu(own: _Declared, path: str) -> bool:
 def _columns(table: _Table, own: _Declared, path: str) -> Corpus:
     columns = _listed(own.columns)
     if not columns:
-        raise table.error(f"has no columns: name those of {path}")
+        raise table.error(f"has no columns: name the columns of {path}")
     separator = _SEPARATORS.get(own.separator, own.separator)
     with _reading(table):
         return read_columns(table.file(path), columns, separator=separator)
@@ -328,5 +330,5 @@ def on_tape(grammar: Grammar, tape: str) -> Grammar:
 
 def _bound_on(part: Constraint, tape: str, sets: LabelSets) -> tuple[Acceptor, ...]:
     if tape not in sets:
-        raise GrammarError(f"no tape {tape!r}; there is {', '.join(sets)}")
+        raise GrammarError(f"no tape {tape!r}; the tapes are {', '.join(sets)}")
     return part.bind({tape: sets[tape]})

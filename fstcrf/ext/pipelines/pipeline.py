@@ -176,7 +176,7 @@ def _arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
     """Return tasks, each after the tasks that it reads; otherwise in the given order."""
     tasks = _each_a_task(tasks)
     if not tasks:
-        raise OptionError("a pipeline of nothing: expected tasks, or taggers")
+        raise OptionError("the pipeline is empty, expected tasks or taggers")
     by_name = {name_of(task): task for task in tasks}
     if len(by_name) < len(tasks):
         names = [name_of(task) for task in tasks]
@@ -211,7 +211,7 @@ def reading_order(reads: Mapping[str, Sequence[str]]) -> list[str]:
     while len(found) < len(names):
         ready = [n for n in names if n not in found and set(reads[n]) <= set(found)]
         if not ready:
-            raise OptionError(f"tasks read each other in a circle: {_circle(reads, found)}")
+            raise OptionError(f"tasks read each other in a cycle: {_circle(reads, found)}")
         found.append(ready[0])
     return found
 

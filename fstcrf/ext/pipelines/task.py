@@ -100,7 +100,9 @@ class Task:
 
     def __post_init__(self) -> None:
         if not self.name or Path(self.name).name != self.name or self.name.startswith("."):
-            raise OptionError(f"a task is called {self.name!r}: its name becomes that of a file")
+            raise OptionError(
+                f"a task is called {self.name!r}, which cannot be part of a file name"
+            )
         if isinstance(self.reads, str):
             raise OptionError(f"task {self.name!r}: reads is {self.reads!r}, expected a list")
         if not 0 <= self.weight < np.inf:
@@ -318,9 +320,10 @@ def _check_readable(task: Task, earlier: Task | CRF) -> None:
         missing = next((column for column in needed if column not in corpus.columns), None)
         if missing is not None:
             raise DataError(
-                f"task {task.name!r}: the tagger of {name!r}, whose labels it reads, reads column "
-                f"{missing!r}; this text has {', '.join(map(repr, corpus.columns))}: what tasks "
-                "share has one name in all of them (in TOML by columns, of CoNLL-U by rename)",
+                f"task {task.name!r}: the tagger of {name!r}, whose labels it reads, reads "
+                f"column {missing!r}, but this text has "
+                f"{', '.join(map(repr, corpus.columns))}: shared columns need the same name "
+                "in the texts of all tasks (in TOML set columns, for CoNLL-U rename)",
                 path=corpus.source,
             )
 
@@ -345,8 +348,8 @@ def _check_gold(task: Task, earlier: Task | CRF, sets: Mapping[str, Sequence[str
     odd = sorted(set(_checked(task.corpus, column, settings, where)) - set(sets[name]))
     if odd:
         raise LabelError(
-            f"{where}, which has the label {odd[0]!r}; the tagger of {name!r} has "
-            f"{', '.join(sets[name])}, and would never say it"
+            f"{where}, which has the label {odd[0]!r}; the tagger of {name!r} has the "
+            f"labels {', '.join(sets[name])}, so it never assigns this label"
         )
 
 

@@ -81,7 +81,7 @@ class Folder:
         try:
             return msgspec.json.decode(file.read_bytes(), type=Manifest)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ModelFileError(f"{file}: not what a pipeline writes: {error}") from None
+            raise ModelFileError(f"{file}: not a file of a pipeline: {error}") from None
 
     def check_writable(self, names: Iterable[str]) -> None:
         """Find out before tasks are trained whether all that they leave could be written."""
@@ -483,7 +483,10 @@ class TrainedPipeline(Tagger):
             found = tagger.decode(sentences)
             return [found.confidence(b) for b in range(len(found))]
         if tagger.joint.conditional:
-            raise OptionError(f"decode={tagger.way!r} by normalize='chain' has no confidence")
+            raise OptionError(
+                f"decode={tagger.way!r} with normalize='chain' has no confidence: use "
+                "normalize='product'"
+            )
         lattices = tagger.joint.lattices(sentences)
         with gathered():
             return [lattice.confidence(**options) for lattice in lattices]
@@ -529,8 +532,8 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
         if not manifest.finished:
             done = ", ".join(manifest.tasks) or "none of its tasks"
             raise ModelFileError(
-                f"{place}: no finished pipeline; {done} trained so far: train it to its end, the "
-                "same command goes on"
+                f"{place}: the pipeline is not finished, only {done} trained so far: run "
+                "the training command again to continue"
             )
         decode, place = manifest.decode, place / COMPOSITION
     model = load(place)

@@ -199,12 +199,12 @@ def analyse(
         No tokens; a column that is missing.
     """
     if tape is None and len(tagger.tapes) > 1:
-        raise OptionError(f"say which tape: there is {', '.join(tagger.tapes)}")
+        raise OptionError(f"the tagger has several tapes: choose one of {', '.join(tagger.tapes)}")
     name = tagger.tapes[0] if tape is None else tape
     if name not in tagger.tapes:
-        raise OptionError(f"no tape {name!r}: there is {', '.join(tagger.tapes)}")
+        raise OptionError(f"no tape {name!r}: the tapes are {', '.join(tagger.tapes)}")
     if not corpus.n_tokens:
-        raise DataError("no tokens: nothing to analyse")
+        raise DataError("the text has no tokens, expected at least one")
     wanted = (
         corpus.column_lists(gold)
         if isinstance(gold, str)

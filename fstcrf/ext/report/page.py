@@ -74,7 +74,10 @@ def report_page(
     called = list(names)[: len(sides)]
     if second is not None:
         if [list(row) for row in first.gold] != [list(row) for row in second.gold]:
-            raise OptionError("the two analyses are of other text, or other gold labels")
+            raise OptionError(
+                "the two analyses have different texts or gold labels: compare analyses of "
+                "the same text"
+            )
         called += ["other"] * (2 - len(called))
     parts = [_scores(sides, called)]
     if second is not None:

@@ -60,9 +60,9 @@ class Counter:
         if self.initial.shape != (size,) or self.final.shape != (size,):
             raise ShapeError(f"ends of other states than the chain's {size}")
         if size and not 0 <= self.label.min() <= self.label.max() < labels:
-            raise ShapeError(f"a state has a label that is none of {labels}")
+            raise ShapeError(f"a state has an unknown label, expected 0 to {labels - 1}")
         if self.target.size and not -1 <= self.target.min() <= self.target.max() < states:
-            raise ShapeError(f"a step leads to a state that is none of {states}")
+            raise ShapeError(f"a step leads to an unknown state, expected 0 to {states - 1}")
 
     @made_once
     def handle(self) -> Any:
@@ -141,8 +141,8 @@ def expected_steps(
     room = lib.fc_counter_room(longest, size, states)
     if room < 0:
         raise TooLargeError(
-            f"a sentence of {longest:,} tokens, {size} states beside {states:,}: too much for "
-            "memory; cut it, or count fewer patterns at once",
+            f"a sentence of {longest:,} tokens with {size} × {states:,} states does not "
+            "fit into memory: cut the sentence, or count fewer patterns at once",
             tokens=longest,
         )
     counts = Counts(

@@ -254,9 +254,9 @@ def warn_of_idle(file: RuleFile, sentences: RuleSentences, before: RuleExpectati
     names = [rule.name for rule, alone in zip(file.open, idle, strict=True) if alone]
     if names:
         warnings.warn(
-            f"no legal labelling of these {len(sentences.corpus):,} sentences has a match of "
-            f"{', '.join(names)}: nothing is learned of it, its weight is 0; does it name labels "
-            "and strings of this text?",
+            f"no legal labelling of these {len(sentences.corpus):,} sentences has a "
+            f"match of {', '.join(names)}, so its weight stays 0: check that the "
+            "pattern uses labels and strings of this text",
             LearningWarning,
             stacklevel=3,
         )

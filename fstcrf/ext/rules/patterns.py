@@ -18,8 +18,8 @@ from fstcrf.kernel import dot
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar, on_tapes
 from fstcrf.machines.grammar.acceptor import MAX_STATES
-from fstcrf.machines.grammar.expansion import read_text
 from fstcrf.machines.grammar.language import Rule, parse_rules
+from fstcrf.machines.grammar.syntax import read_text
 from fstcrf.taggers.component import GivenTape, bound, merged, observed
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.text.lines import unix_lines
@@ -67,7 +67,7 @@ class RuleFile:
         found = cls(text, parse_rules(text, path), path)
         if not found.open:
             raise GrammarError(
-                "no cost is open: write <?> where one is to be learned, each[x, <?>]", path=path
+                "the rules have no open cost to learn: write <?> as a cost, each[x, <?>]", path=path
             )
         return found
 
@@ -230,7 +230,7 @@ def _largest(sizes: Mapping[str, int]) -> str:
 def _product(targets: Sequence[Ints], told: str) -> tuple[Ints, Ints]:
     """Return the states of the product, int32 [Q, parts], and where steps lead, int32 [Q, A]."""
     if not targets:
-        raise GrammarError("there is nothing to count")
+        raise GrammarError("no pattern to count: give at least one")
     start = np.zeros(len(targets), dtype=np.int32)
     number = {start.tobytes(): 0}
     states, rows, done = [start], [], 0
@@ -252,9 +252,10 @@ def _product(targets: Sequence[Ints], told: str) -> tuple[Ints, Ints]:
         rows.append(row)
         if len(states) > MAX_STATES or len(states) * alive.shape[1] > _MOST_STEPS:
             raise TooLargeError(
-                f"{told} have more than {done:,} states together, over {alive.shape[1]:,} labels "
-                f"and kinds of tokens; a pass costs that many times one of the tagger alone, at "
-                f"most {MAX_STATES:,}: use fewer, or shorter ones"
+                f"{told} have more than {done:,} states together, over {alive.shape[1]:,} "
+                "labels and kinds of tokens; a pass takes that many times longer than "
+                f"without rules, at most {MAX_STATES:,} are supported: use fewer or shorter "
+                "rules"
             )
     return np.stack(states), np.concatenate(rows)
 

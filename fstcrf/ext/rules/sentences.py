@@ -105,9 +105,10 @@ def rule_sentences(
         return RuleSentences(corpus, gold, kind, counts, score, 0)
     if on_missing == "error" or not allowed.any():
         raise DataError(
-            f"the gold labels of {len(lost):,} of {len(allowed):,} sentences are forbidden by the "
-            "hard rules or the tagger's structure, of this one first; on_missing='skip' leaves "
-            "them out",
+            f"the gold labels of {len(lost):,} of {len(allowed):,} sentences are "
+            "forbidden by the hard rules or the tagger's structure, this sentence is "
+            "the first: correct the labels, or leave these sentences out with "
+            "on_missing='skip'",
             **corpus.where(int(corpus.offsets[lost[0]])),
         )
     kept = Ragged(corpus.offsets).repeat(allowed)
@@ -128,7 +129,7 @@ def _with_column(data: Data, name: str) -> Data:
     if isinstance(data, Corpus):
         if name not in data.columns:
             there = ", ".join(map(str, data.columns))
-            raise DataError(f"no column {name!r}: there is {there}", path=data.source)
+            raise DataError(f"no column {name!r}: the columns are {there}", path=data.source)
         return data
     return Corpus.from_sentences([sentence for sentence in data if len(sentence)])
 
@@ -141,8 +142,8 @@ def _gold(corpus: Corpus, target: str, labels: tuple[str, ...], on_missing: OnMi
     odd = [v for i, v in enumerate(column.values) if v not in number and i in used]
     if odd and on_missing == "error":
         raise LabelError(
-            f"gold label {odd[0]!r} is none of the tagger's {listed(labels)}"
-            f"{nearest(odd[0], labels)}"
+            f"gold label {odd[0]!r} is not a label of the tagger, expected one of "
+            f"{listed(labels)}{nearest(odd[0], labels)}"
         )
     place = np.asarray([number.get(value, -1) for value in column.values], dtype=np.int32)
     return place[column.ids]
@@ -169,9 +170,9 @@ def _check_memory(automaton: CountingAutomaton, topology: Topology, offsets: Lon
         size = "more than any memory" if needed is None else f"{needed / 1e9:,.1f} GB of memory"
         there = "" if free is None else f", {free / 1e9:,.1f} GB are free"
         raise TooLargeError(
-            f"{automaton.sizes} have {states:,} states together, beside {topology.n_states} of the "
-            f"tagger: a sentence of {longest:,} tokens takes {size}{there}; use fewer rules, or "
-            "shorter ones"
+            f"{automaton.sizes} have {states:,} states together, and the tagger has "
+            f"{topology.n_states}: a sentence of {longest:,} tokens takes "
+            f"{size}{there}; use fewer rules, or shorter ones"
         )
 
 

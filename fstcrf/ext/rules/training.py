@@ -184,7 +184,8 @@ def _plain(tagger: Model | JointModel) -> JointModel:
     whole = one_tagger(tagger)
     if whole.weights[0] != 1.0:
         raise OptionError(
-            f"the tagger has the factor {whole.weights[0]:g} in its composition: train it without"
+            f"the tagger has the weight {whole.weights[0]:g} in its composition, "
+            "expected 1: train rules without this weight"
         )
     return whole
 

@@ -468,7 +468,10 @@ def _attributes(
     """Return the attributes of tokens."""
     index, design = FeatureIndex.build(corpus, templates, min_count=min_count)
     if design.arc is not None:
-        raise OptionError("the template has attributes of label pairs: a SegmentCRF reads none")
+        raise OptionError(
+            "the template has attributes of label pairs, which a SegmentCRF does not "
+            "support: remove them"
+        )
     if target in index.columns or target in segments:
         raise OptionError(f"the target {target!r} is also read as a feature")
     return index, design.node

@@ -45,13 +45,15 @@ def gold_segments(corpus: Corpus, target: str, scheme: str) -> tuple[GoldSegment
     """Return gold segments, including one for each token outside, and their labels."""
     if target not in corpus.columns:
         there = ", ".join(map(str, corpus.columns))
-        raise DataError(f"no column {target!r}: there is {there}", path=corpus.source)
+        raise DataError(f"no column {target!r}: the columns are {there}", path=corpus.source)
     column = corpus.columns[target]
     found = span_arrays(column, corpus.offsets, scheme)
     used = distinct(found.type)
     types = [found.types[k] for k in used.tolist()]
     if OUTSIDE in types:
-        raise DataError('a type of spans is called "O", as tokens outside are')
+        raise DataError(
+            'a type of spans is called "O", which is reserved for tokens outside of spans'
+        )
     labels = (*sorted(types), OUTSIDE)
     number = np.zeros(len(found.types) + 1, dtype=np.int64)
     for k, name in zip(used.tolist(), types, strict=True):
@@ -101,7 +103,7 @@ def present_segments(
     )
     if on_missing == "error":
         raise DataError(
-            f"{what}: allow tails, a larger longest=, or say on_missing='nearest' or 'skip'",
+            f"{what}: allow tails, give a larger longest=, or set on_missing='nearest' or 'skip'",
             sentence=own,
             token=int(gold.start[k] - corpus.offsets[own]),
         )

@@ -50,7 +50,9 @@ class SemiMarkov:
         labels, width = self.pair.shape
         shapes = (self.longest.shape, self.initial.shape, self.final.shape)
         if shapes != ((labels,), (width,), (width,)) or self.length.shape[1:] != (width,):
-            raise ShapeError(f"{labels} labels in {width} columns: other scores")
+            raise ShapeError(
+                f"scores have {width} columns for {labels} labels, which does not match"
+            )
 
     @property
     def depth(self) -> int:
@@ -117,7 +119,7 @@ def _text(
         )
     count = len(extras.cell)
     if extras.offset.shape != offset.shape or int(extras.offset[-1]) != count:
-        raise ShapeError("extras have other sentences")
+        raise ShapeError("extras do not belong to the same sentences")
     fields = {
         "offset": array_in(offset, np.int64, offset.shape, "offset"),
         "token": array_in(token, np.float64, (n, 3, width), "token"),

@@ -236,7 +236,7 @@ def segment_features(
 def _check_column(corpus: Corpus, column: str) -> None:
     if column not in corpus.columns:
         there = ", ".join(map(str, corpus.columns))
-        raise OptionError(f"no column {column!r} of segments: there is {there}")
+        raise OptionError(f"no column {column!r} of segments: the columns are {there}")
 
 
 def observed_values(

@@ -285,7 +285,10 @@ class CRFTagger(_Classifier, _Estimator):
         more = dict(self.options or {})
         twice = sorted({*own, *_OTHERWISE} & more.keys())
         if twice:
-            raise OptionError(f"options has {twice[0]!r}, which has a parameter of its own")
+            raise OptionError(
+                f"options contains {twice[0]!r}, which is already a parameter of the "
+                "estimator: set it there"
+            )
         known = signature(CRF.train).parameters
         odd = next((name for name in more if name not in known), None)
         if odd is not None:
@@ -318,7 +321,7 @@ class CRFTagger(_Classifier, _Estimator):
             there = {v: w for v, w in self.class_weight.items() if v in names}
             if not there:
                 shown = ", ".join(map(repr, self.class_weight))
-                raise DataError(f"class_weight is of {shown}, none of which is a label of y")
+                raise DataError(f"class_weight names {shown}, but none of them is a label in y")
             return {names[v]: float(w) for v, w in there.items()}  # folds may lack rare ones
         if self.class_weight != "balanced":
             raise OptionError(f"class_weight is {self.class_weight!r}, expected 'balanced'")

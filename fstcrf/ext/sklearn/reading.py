@@ -66,7 +66,9 @@ class Read:
             missing = next((t for t, label in enumerate(row) if _is_missing(label)), None)
             if missing is not None:
                 raise DataError(
-                    "no label, or NaN; '_' is one that is not known", sentence=number, token=missing
+                    "the label is missing or NaN: use '_' for an unknown label",
+                    sentence=number,
+                    token=missing,
                 )
         return [row.tolist() if hasattr(row, "tolist") else list(row) for row in rows]
 
@@ -78,8 +80,8 @@ class Read:
             if not same.all():
                 where = int(np.flatnonzero(~same)[0])
                 raise DataError(
-                    f"row {where} weighs {given[where]:g}, the first of its sentence something "
-                    "else: a sentence has one weight"
+                    f"row {where} has the sample weight {given[where]:g}, but the first row of "
+                    "its sentence has another: give all rows of a sentence the same weight"
                 )
             given = first
         if not given.any():
@@ -141,8 +143,9 @@ def _runs(keys: list[Any], name: Any) -> Longs:
     for (key, _), row in zip(runs, offsets.tolist(), strict=False):
         if key in seen:
             raise DataError(
-                f"row {row}: sentence {key!r} of column {name!r} comes back; its rows must stand "
-                "together: sort by that column"
+                f"row {row}: sentence {key!r} of column {name!r} is interrupted by other "
+                "sentences: sort by that column, so that the rows of a sentence are "
+                "adjacent"
             )
         seen.add(key)
     return offsets.astype(np.int64)
@@ -177,7 +180,9 @@ def read_table(columns: dict[Any, list[Any]], sentence: str | int | None, *, tex
     if sentence is not None:
         if sentence not in columns:
             shown = ", ".join(map(repr, columns))
-            raise DataError(f"no column {sentence!r} to tell sentences by; there are {shown}")
+            raise DataError(
+                f"no column {sentence!r} to separate sentences by; the columns are {shown}"
+            )
         offsets = _runs(columns.pop(sentence), sentence)
     if texts:
         named = {str(name): list(map(str, values)) for name, values in columns.items()}
@@ -202,7 +207,7 @@ def read_sentences(X: Iterable[Any], names: Sequence[str] | None, *, texts: bool
     for number, one in enumerate(sentences):
         if isinstance(one, str) or not hasattr(one, "__len__"):
             raise DataError(
-                f"{one!r} is no sentence, expected a list with something for each token; "
+                f"{one!r} is not a sentence, expected a list with one item per token; "
                 "Reshape your data: a table has a row for each token and two dimensions",
                 sentence=number,
             )
@@ -240,7 +245,7 @@ def named_labels(rows: Sequence[Sequence[Any]]) -> tuple[list[list[str]], dict[s
     values: dict[str, Any] = {}
     for label in {label: None for row in rows for label in row}:
         if values.setdefault(str(label), label) != label:
-            raise DataError(f"labels {label!r} and {values[str(label)]!r} are one as a string")
+            raise DataError(f"labels {label!r} and {values[str(label)]!r} are the same string")
     kinds = {isinstance(value, str) for value in values.values()}
     if len(kinds) > 1:
         shown = ", ".join(repr(v) for v in list(values.values())[:4])

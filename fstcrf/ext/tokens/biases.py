@@ -109,7 +109,8 @@ class TransitionBiases:
         points = _points(path)
         if operating_point not in points:
             raise DataError(
-                f"no operating point {operating_point!r}; there is {', '.join(points) or 'none'}",
+                f"no operating point {operating_point!r}; the operating points are "
+                f"{', '.join(points) or 'none'}",
                 path=os.fspath(path),
             )
         point = points[operating_point]
@@ -208,8 +209,10 @@ class Steps:
         return np.where(legal, 0.0, -np.inf)
 
 
-def steps(labels: tuple[str, ...], scheme: Scheme, biases: TransitionBiases) -> Steps:
-    """Return the biases of each step that a scheme allows.
+def steps(
+    labels: tuple[str, ...], scheme: Scheme, biases: TransitionBiases, temperature: float
+) -> Steps:
+    """Return the biases of allowed steps in a scheme, divided by a temperature.
 
     Raises
     ------
@@ -225,7 +228,7 @@ def steps(labels: tuple[str, ...], scheme: Scheme, biases: TransitionBiases) -> 
         for j, b in enumerate(scheme.letters):
             for same in (False, True):
                 table[i, j, same * 1] += _bias(a, b, scheme, biases, same=same)
-    return Steps(table, letter, kind)
+    return Steps(table / temperature, letter, kind)
 
 
 def _bias(a: str, b: str, scheme: Scheme, biases: TransitionBiases, *, same: bool) -> float:

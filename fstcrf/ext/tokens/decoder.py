@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import msgspec
 import numpy as np
@@ -15,15 +14,12 @@ import numpy as np
 from fstcrf.arguments import LabelSet, real_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import (
-    DataError,
     FstcrfError,
     LabelWarning,
     ModelFileError,
     OptionError,
-    ShapeError,
 )
 from fstcrf.evaluate import SpanScore
-from fstcrf.evaluate.labellings import counted
 from fstcrf.ext.calibration.curves import Calibration, Kind, read_json, write_json
 from fstcrf.ext.calibration.events import Events, events_of
 from fstcrf.ext.tokens.biases import TransitionBiases, steps
@@ -35,6 +31,7 @@ from fstcrf.ext.tokens.files import (
     machines,
     read_file,
 )
+from fstcrf.ext.tokens.gold import GoldCheck, GoldText, Key, check_gold, gold_sets, spelt
 from fstcrf.ext.tokens.pieces import PieceRows, Pieces, read_document
 from fstcrf.ext.tokens.thresholds import (
     FLOOR,
@@ -54,14 +51,9 @@ from fstcrf.text.corpus.schemes import (
     OUTSIDE,
     STRICT,
     Span,
-    labels_from_spans,
     named_scheme,
     spanless_types,
 )
-
-Key: TypeAlias = tuple[int, int, str]
-GoldText: TypeAlias = Iterable[tuple[int, int, str]]
-"""The spans of a document: first character, end, type."""
 
 
 class TextSpan(NamedTuple):
@@ -121,7 +113,8 @@ class TokenDecoder:
         Among overlapping spans, the spans with the largest sum of probability − threshold are
         chosen. Spans below 0.01 are never found.
     temperature : float
-        Logits are divided by it.
+        Logits and biases are divided by it: above 1, probabilities are less sure. Best labels
+        stay, but for a soft grammar, which it does not divide.
     calibration : Calibration, optional
         Of probabilities of spans, before thresholds are applied.
     pieces : {"all", "first", "each"}
@@ -187,11 +180,12 @@ class TokenDecoder:
                 "Calibration.load(path) reads one"
             )
         self.grammar = grammar
-        self._steps = steps(self.labels, table, self.biases)
+        self._steps = steps(self.labels, table, self.biases, self.temperature)
         if without := spanless_types([label for label in self.labels if label != OUTSIDE], table):
             warnings.warn(
-                f"no span of {listed(without)} is ever found: under {table.name} the labels of the "
-                "type can begin and end none; are all types written in one scheme?",
+                f"no span of {listed(without)} can ever be found: in {table.name}, this "
+                "type lacks a label that begins or ends a span; check that all types use "
+                "the same scheme",
                 LabelWarning,
                 stacklevel=2,
             )
@@ -221,7 +215,7 @@ class TokenDecoder:
         mine: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
         odd = next((name for name in changes if name not in mine), None)
         if odd is not None:
-            raise OptionError(f"no argument {odd!r}; there is {', '.join(mine)}")
+            raise OptionError(f"no argument {odd!r}; the arguments are {', '.join(mine)}")
         return TokenDecoder(self.labels, **(mine | changes))
 
     def __and__(self, grammar: Grammar) -> TokenDecoder:
@@ -333,22 +327,8 @@ class TokenDecoder:
             As `decode_all`.
         """
         batch = self._batch(documents, 1)
-        _check_gold(gold, len(batch.words))
-        return [self._spelt(batch, k, spans) for k, spans in enumerate(gold)]
-
-    def _spelt(self, batch: WordBatch, k: int, spans: GoldText) -> list[str]:
-        """Return the labels of the words of a document that spans of characters spell."""
-        rows, mine = batch.words[k], []
-        for start, end, kind in spans:
-            first = int(np.searchsorted(rows.end, start, side="right"))
-            last = int(np.searchsorted(rows.start, end, side="left"))
-            if first >= last:
-                raise DataError(f"document {k}: span {start} to {end} takes in no word")
-            mine.append((first, last, kind))
-        try:
-            return labels_from_spans(mine, len(rows.start), self.scheme)
-        except DataError as error:
-            raise DataError(f"document {k}, by words: {error}") from None
+        check_gold(gold, len(batch.words))
+        return [spelt(batch, k, spans, self.scheme) for k, spans in enumerate(gold)]
 
     def _read(self, documents: Iterable[Pieces] | _Read) -> _Read:
         if isinstance(documents, _Read):
@@ -436,8 +416,8 @@ class TokenDecoder:
             word, of more or fewer words than the labels of their type can spell, or that break the
             grammar together.
         """
-        there, batch = _gold_sets(gold), self._batch(documents, threads)
-        self._tell_of_gold(batch, there)
+        there, batch = gold_sets(gold), self._batch(documents, threads)
+        self._gold_check.warn(batch, there)
         return self._events(batch, there, above)
 
     def _events(self, batch: WordBatch, gold: Sequence[set[Key]], above: float = FLOOR) -> Events:
@@ -482,88 +462,13 @@ class TokenDecoder:
         self, documents: Iterable[Pieces], gold: Sequence[GoldText], *, threads: int = 1
     ) -> SpanScore:
         """Return precision, recall and F of the spans found; as for `events`."""
-        there, batch = _gold_sets(gold), self._batch(documents, threads)
-        self._tell_of_gold(batch, there)
+        there, batch = gold_sets(gold), self._batch(documents, threads)
+        self._gold_check.warn(batch, there)
         return self._score(batch, there)
 
-    def _tell_of_gold(self, batch: WordBatch, gold: Sequence[set[Key]]) -> None:
-        """Count the gold spans that no labels can spell: in one warning of each kind."""
-        _check_gold(gold, len(batch.words))
-        unknown = Counter(kind for one in gold for *_, kind in one if kind not in self.types)
-        if unknown:
-            warnings.warn(
-                f"gold spans of types that are no label count as missed: {counted(unknown)}; the "
-                f"types are {listed(self.types)}",
-                LabelWarning,
-                stacklevel=3,
-            )
-        within = [
-            (k, start, end)
-            for k, one in enumerate(gold)
-            for start, end, kind in sorted(one)
-            if kind in self.types and not batch.size(k, start, end)
-        ]
-        if within:
-            k, start, end = within[0]
-            what = "piece" if self.pieces == "each" else "word"
-            warnings.warn(
-                f"{len(within)} of {sum(map(len, gold))} gold spans count as missed, because they "
-                f"begin or end within a {what} or outside all of them; the first: document {k}, "
-                f"characters {start} to {end}",
-                LabelWarning,
-                stacklevel=3,
-            )
-        sizes = Counter(
-            (kind, batch.size(k, start, end))
-            for k, one in enumerate(gold)
-            for start, end, kind in one
-            if kind in self.types
-        )
-        unspelt = {
-            f"{kind} of {size} word{'s'[: size > 1]}": count
-            for (kind, size), count in sorted(sizes.items())
-            if size and not self._spells(kind, size)
-        }
-        if unspelt:
-            warnings.warn(
-                f"gold spans that {self.scheme} cannot spell with these labels count as missed: "
-                f"{counted(Counter(unspelt))}",
-                LabelWarning,
-                stacklevel=3,
-            )
-
-        if self.grammar is not None:
-            self._tell_of_broken(self.grammar.bound(self.labels), batch, gold)
-
-    def _tell_of_broken(self, grammar: Grammar, batch: WordBatch, gold: Sequence[set[Key]]) -> None:
-        """Count the documents whose gold spans break the grammar together, in one warning."""
-        broken = {}
-        for k, one in enumerate(gold):
-            known = [span for span in one if batch.size(k, *span[:2])]
-            labels = self._spelt(batch, k, known)
-            if {*labels} <= {*self.labels} and not grammar.accepts(labels):
-                broken[k] = labels
-        for k, labels in list(broken.items())[:1]:
-            row: Any = batch.lattices[k].row
-            why = row.illegal(row.masks(labels), k)
-            place = (
-                f"document {k}" if why.position is None else f"document {k}, word {why.position}"
-            )
-            warnings.warn(
-                f"gold spans of {len(broken)} of {len(gold)} documents break the grammar, so some "
-                f"count as missed; the first: {place}: {why.reason}",
-                LabelWarning,
-                stacklevel=4,
-            )
-
-    def _spells(self, kind: str, size: int) -> bool:
-        """Return whether the labels can express spans of a type with this number of words."""
-        table = named_scheme(self.scheme)
-        letters = [x for x in table.letters[1:] if f"{x}-{kind}" in self.labels]
-        now = [x for x in letters if ("O", x, False) in table.starts]
-        for _ in range(min(size, len(table.letters)) - 1):  # then letters repeat
-            now = [y for y in letters if any((x, y, True) in table.inside for x in now)]
-        return any(x in table.last for x in now)
+    @property
+    def _gold_check(self) -> GoldCheck:
+        return GoldCheck(self.labels, self.types, self.scheme, self.pieces, self.grammar)
 
     def _score(self, batch: WordBatch, gold: Sequence[set[Key]]) -> SpanScore:
         found = [{span[:3] for span in one} for one in self._decoded(batch, strict=True)]
@@ -608,12 +513,12 @@ class TokenDecoder:
         DataError, NumericError, ShapeError, NoPathError
             As `decode_all`.
         """
-        wanted, there = Goal(goal, least, beta), _gold_sets(gold)
+        wanted, there = Goal(goal, least, beta), gold_sets(gold)
         if not any(there) or not (biases or thresholds):
             what = "no gold span to tune on" if biases or thresholds else "nothing to tune"
             raise OptionError(f"{what}: give held-out documents, and biases or thresholds")
         read = self._read(documents)
-        self._tell_of_gold(self._batch(read, threads), there)
+        self._gold_check.warn(self._batch(read, threads), there)
 
         def value(trial: TransitionBiases) -> float:
             mine = self.replaced(biases=trial)
@@ -699,23 +604,3 @@ class TokenDecoder:
             )
         except FstcrfError as error:
             raise ModelFileError(f"{where}: not a sound decoder: {error}") from None
-
-
-# --- Arguments ------------------------------------------------------------------------------------
-
-
-def _gold_sets(gold: Sequence[GoldText]) -> list[set[Key]]:
-    found = []
-    for k, one in enumerate(gold):
-        try:
-            found.append({(int(a), int(b), str(kind)) for a, b, kind in one})
-        except (TypeError, ValueError):
-            raise DataError(
-                f"gold spans of document {k}: expected (first character, the one behind, type) each"
-            ) from None
-    return found
-
-
-def _check_gold(gold: Sequence[Any], size: int) -> None:
-    if len(gold) != size:
-        raise ShapeError(f"gold spans of {len(gold)} documents, expected {size}")

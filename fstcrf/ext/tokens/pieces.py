@@ -207,7 +207,7 @@ def _window(given: _Window, labels: tuple[str, ...], where: str, text: str | Non
 def _word_numbers(words: list[Any], where: str) -> Longs:
     odd = next((one for one in words if not isinstance(one, int | np.integer)), None)
     if odd is not None:
-        raise DataError(f"{where}: word id {odd!r}, expected a number, or None for what is no word")
+        raise DataError(f"{where}: word id {odd!r}, expected a number, or None for a special token")
     return np.asarray(words, dtype=np.int64)
 
 
@@ -226,8 +226,9 @@ def _check_places(rows: PieceRows, there: Longs, where: str, text: str | None) -
     if len(back):
         i = int(back[0])
         raise DataError(
-            f"{where}, piece {there[i]}: offsets go back, {start[i]} to {end[i]} after "
-            f"{start[i - 1]} to {end[i - 1]}; give those of one text, not of words or of a pair"
+            f"{where}, piece {there[i]}: offsets run backwards, {start[i]} to {end[i]} "
+            f"after {start[i - 1]} to {end[i - 1]}: expected offsets into one text, not "
+            "into words or a pair of texts"
         )
     if text is not None and end[-1] > len(text):
         raise DataError(

@@ -108,8 +108,9 @@ class Spelling:
             kind = label.partition("-")[2]
             if kind not in able:
                 raise OptionError(
-                    f"labels {kind!r}: no word of several pieces can be one, as there is no label "
-                    "for what is inside; pieces='first' looks at first pieces alone"
+                    f"no word of several pieces can have the type {kind!r}, because the label "
+                    "for inner pieces is missing: use pieces='first', which reads only the "
+                    "first piece of a word"
                 )
 
     def words(self, document: PieceRows) -> WordRows:
@@ -220,7 +221,8 @@ def scheme_of(labels: Iterable[str]) -> str:
     never = next((x for x in names if all(x in odd for odd in strange)), None)
     what = f"labels {', '.join(names[:8])} together" if never is None else f"label {never!r}"
     raise LabelError(
-        f"no tagging scheme has {what}: expected O and B-TYPE, I-TYPE, with E-TYPE, S-TYPE (bioes) "
-        "or L-TYPE, U-TYPE (bilou) where there are more, or B-TYPE, M-TYPE, E-TYPE with S-TYPE "
-        "(bmes) or W-TYPE (bmewo); names= tells how other labels are written"
+        f"no tagging scheme has {what}: expected O and B-TYPE, I-TYPE, with E-TYPE, "
+        "S-TYPE (bioes) or L-TYPE, U-TYPE (bilou), or B-TYPE, M-TYPE, E-TYPE with "
+        "S-TYPE (bmes) or W-TYPE (bmewo); if labels are written in another way, "
+        "describe it with names="
     )

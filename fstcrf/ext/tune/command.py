@@ -180,7 +180,7 @@ def _tuned(
 def _check_scoring(given: dict[str, Any]) -> None:
     """Report wrong usage in the words of the command line."""
     if (given["dev"] is None) == (given["folds"] is None):
-        raise click.UsageError("give either --dev FILE or --folds K: what trials are scored on")
+        raise click.UsageError("give either --dev FILE or --folds K, to score trials")
     if given["resume"] and given["journal"] is None:
         raise click.UsageError("--resume needs the --journal to go on from")
 

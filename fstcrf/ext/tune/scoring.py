@@ -160,7 +160,7 @@ def _score(model: CRF, held: Training) -> float:
 
 def _check_gold(gold: Labels, training: Labels, what: str, path: str | None) -> None:
     if not any(label != UNKNOWN for labels in gold for label in labels):
-        raise DataError(f"{what} has no gold label: nothing to score on", path=path)
+        raise DataError(f"{what} has no gold labels, so it cannot be scored", path=path)
     if any(map(has_spans, training)) and not any(map(has_spans, gold)):
         raise DataError(
             f"{what} has not a single gold span, so that F is undefined: it needs labels such as "

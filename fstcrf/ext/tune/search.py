@@ -349,7 +349,9 @@ def _check(
     journal: str | os.PathLike[str] | None,
 ) -> None:
     if dev is None and folds is None:
-        raise OptionError("nothing to score on: give held-out data, dev, or a number of folds")
+        raise OptionError(
+            "trials cannot be scored: give held-out data with dev=, or a number of folds"
+        )
     if dev is not None and folds is not None:
         raise OptionError("both dev and folds are given: trials are scored on one of them")
     if trials < 1:

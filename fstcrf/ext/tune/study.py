@@ -165,7 +165,8 @@ class Space:
                 raise OptionError(f"{name} is given, and is no option of method {known}")
         if self.size == 1:
             raise OptionError(
-                "there is nothing to choose: every option has one value; give several, or a range"
+                "every option has only one value: give several values or a range for at "
+                "least one option"
             )
 
     @property
@@ -316,7 +317,7 @@ def opened(package: Any, path: Path, *, resume: bool, search: Mapping[str, str])
     """
     exists = path.exists() and path.stat().st_size > 0
     if exists and not resume:
-        raise OptionError(f"{path} exists: resume goes on from it; else give another journal")
+        raise OptionError(f"{path} exists: use resume to continue it, or give another journal")
     if exists:
         _check_lines(path)
     else:

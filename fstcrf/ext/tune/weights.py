@@ -99,7 +99,10 @@ def tune_weights(
         The grammar accepts no labelling of a sentence.
     """
     if len(composition.taggers) < 2:
-        raise OptionError(f"there is one tagger, of tape {composition.tapes[0]!r}: nothing to tune")
+        raise OptionError(
+            f"the composition has only one tagger, of tape {composition.tapes[0]!r}: "
+            "weights are tuned for two or more"
+        )
     values = sorted({float(w) for w in grid})
     if not values or not all(0 <= w < np.inf for w in values):
         raise OptionError(f"grid is {list(grid)}, expected numbers from 0")
@@ -146,8 +149,9 @@ class _Gold:
             ids = np.asarray([number.get(v, -1) for v in column.values], dtype=np.int32)[column.ids]
             if (ids < 0).all():
                 raise DataError(
-                    f"none of the gold labels of tape {tape!r} is one of its labels, "
-                    f"{', '.join(list(number)[:8])}: say which column has them, targets={{...}}"
+                    f"no gold label of tape {tape!r} is among its labels, "
+                    f"{', '.join(list(number)[:8])}: name the column of gold labels, "
+                    "targets={...}"
                 )
             what = f"held-out labels of tape {tape!r}"
             warn_of_unseen([column.strings()], number, what, stacklevel=5)
@@ -189,8 +193,8 @@ def _gold_columns(
         ]
         if missing and corpus.n_tokens:
             raise DataError(
-                f"no column of gold labels of the tapes {', '.join(missing)}; the columns are "
-                f"{', '.join(corpus.columns)}: say targets={{tape: column}}",
+                f"no column of gold labels for the tapes {', '.join(missing)}; the columns "
+                f"are {', '.join(corpus.columns)}: give targets={{tape: column}}",
                 path=corpus.source,
             )
     found = []

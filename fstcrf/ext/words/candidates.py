@@ -171,7 +171,9 @@ def _tell(missing: list[tuple[int, int, str]], on_missing: OnMissing) -> None:
         f"{words} words among them; the first is text {number + 1}: {example}"
     )
     if on_missing == "error":
-        raise DataError(f"{what}: say on_missing 'nearest', 'add' or 'skip', or add entries")
+        raise DataError(
+            f"{what}: set on_missing to 'nearest', 'add' or 'skip', or add entries to the lexicon"
+        )
     done = {
         "skip": "these texts are left out",
         "nearest": "the ways nearest to them are learnt",

@@ -117,7 +117,7 @@ def tag(
     fstcrf words unidic text.txt --nbest 5
     """
     if form == "spaced" and probabilities:
-        raise OptionError("probabilities stand behind words: --format words")
+        raise OptionError("probabilities need --format words, which prints them after each word")
     if nbest > 1 and probabilities:
         raise OptionError("--probabilities are of words, --nbest gives ways: ask for one of them")
     check_outputs({"--output": output}, [*_files_of(dictionary), text, *users], text=("--output",))

@@ -276,7 +276,7 @@ def _lexicon(arrays: Mapping[str, Any], header: _LexiconHeader) -> Lexicon:
         found.append(one)
     codes = arrays["characters"]
     if not header.kinds or not len(codes) or (codes >> 18 & 0xFF).max() >= len(header.kinds):
-        raise ValueError("a character of a kind that is none")
+        raise ValueError("a character has an unknown category")
     return Lexicon(
         found[:-1],
         found[-1],

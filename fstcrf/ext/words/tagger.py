@@ -172,7 +172,7 @@ class WordTagger(Composable[list[str]]):
             return ""
         column = sentence.columns[0] if self.column is None else self.column
         if column not in sentence:
-            raise DataError(f"no column {column!r}, of characters: say which, column=")
+            raise DataError(f"no column {column!r}: name the column of characters with column=")
         tokens: Sequence[str] = sentence[column]
         for token, character in enumerate(tokens):
             if len(character) != 1:

@@ -261,8 +261,8 @@ class Rewrites:
             fields = _halves(line)
             if section < 0 or len(fields) != 2:
                 raise DataError(
-                    f"{line[:40]!r}, expected a section ({', '.join(_SECTIONS)}) or a pattern and "
-                    "what becomes of it",
+                    f"{line[:40]!r}, expected a section ({', '.join(_SECTIONS)}) or a pattern "
+                    "and its replacement",
                     path=source,
                     line=number,
                 )

@@ -303,8 +303,8 @@ def _product_states(left: Ints, right: Ints, limit: int, name: str) -> tuple[Lon
         number.update((pair, len(number) + i) for i, pair in enumerate(fresh))
         if len(number) > limit:
             raise TooLargeError(
-                f"the product {shortened(name)} has more than {limit} states, too many to "
-                "expand: use constraints over fewer labels"
+                f"the product {shortened(name)} has more than {limit} states, which is too "
+                "many to expand: use constraints over fewer labels"
             )
         frontier = np.asarray(fresh, dtype=np.int64)
     states = np.fromiter(number, dtype=np.int64, count=len(number))

@@ -44,10 +44,8 @@ def _scheme(name: str) -> _Form:
     return _Form(partial(constraint.tagging_scheme, name), (), ("tape", "weight"))
 
 
-def _machine(file: str, *, options: RuleOptions, folder: Path) -> Constraint:
-    path = folder / file
-    if "\0" in file:
-        raise GrammarError(f"{file!r} contains a null character, which no file name can have")
+def _machine(file: str, *, options: RuleOptions, allowed: Callable[[str], Path]) -> Constraint:
+    path = allowed(file)
     try:
         check_regular(path)
         return constraint_from_machine(path, options.tape)
@@ -123,9 +121,16 @@ BUILT_IN: dict[str, _Form] = {
 
 
 def constrained(
-    name: str, values: list[Any], options: dict[str, Any], tapes: tuple[str, ...], folder: Path
+    name: str,
+    values: list[Any],
+    options: dict[str, Any],
+    tapes: tuple[str, ...],
+    allowed: Callable[[str], Path],
 ) -> Constraint:
-    """Return a built-in constraint with its arguments."""
+    """Return a built-in constraint with its arguments.
+
+    `allowed` returns the path of a file, or raises a GrammarError.
+    """
     form = BUILT_IN[name]
     fits = len(values) == len(form.kinds) or (name == "contiguous" and not values)
     if not fits or not all(map(_fits, values, form.kinds)):
@@ -137,7 +142,7 @@ def constrained(
     settings = {"tape": tapes[0] if len(tapes) == 1 else None, **options}
     if settings.get("scheme") == "none":
         settings["scheme"] = None
-    more: dict[str, Any] = {"folder": folder} if "file" in form.kinds else {}
+    more: dict[str, Any] = {"allowed": allowed} if "file" in form.kinds else {}
     if "pattern" in form.kinds:
         more = {"tapes": tapes}
     return form.make(*values, options=RuleOptions(**settings), **more)

@@ -22,19 +22,10 @@ from fstcrf.machines.grammar.builtin import BUILT_IN, constrained
 from fstcrf.machines.grammar.constraint import Constraint
 from fstcrf.machines.grammar.labels import ANY, Matching, Names, Spans, listed, nearest
 from fstcrf.machines.grammar.regular import Constrained, Ranged, Regular, Symbol, has_scores, writes
-from fstcrf.machines.grammar.syntax import Place, cut, fields, filled, plain
-from fstcrf.text.lines import read_text as text_of
+from fstcrf.machines.grammar.syntax import Place, cut, fields, filled, plain, read_text
 
 MAX_EXPANDED = 50_000
 """Largest number of expressions from function calls of a file."""
-
-
-def read_text(path: str | Path) -> str:
-    """Read the text of a ``.grm`` file."""
-    try:
-        return text_of(path)
-    except DataError as error:
-        raise GrammarError(error.message, path=str(path), line=error.line) from None
 
 
 # --- What names stand for -------------------------------------------------------------------------
@@ -145,6 +136,7 @@ class Expansion:
     open_costs: bool = False  # costs may be ``<?>``
     importing: tuple[Path, ...] = ()  # the chain of importing files
     folder: Path | None = None  # of the first file
+    folders: tuple[Path, ...] = ()  # other folders that imports may name
     # all imported files
     imports: dict[Path, tuple[syntax.File, _Imported]] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
@@ -214,29 +206,38 @@ class Expansion:
 
     def _other(self, statement: syntax.Import) -> _Imported:
         place = statement.place
-        own = Path(self.file.path or "")
-        path = own.parent / statement.file
-        chain = (*self.importing, own.resolve())
-        if "\0" in statement.file:
-            raise place.error(
-                f"{statement.file!r} contains a null character, which no file name can have"
-            )
-        whole = resolved(path)
+        try:
+            chain = (*self.importing, resolved(self.file.path or ""))
+            path = self._allowed(statement.file)
+            whole = resolved(path)
+        except (GrammarError, OSError) as error:
+            raise place.error(str(error)) from None
         if whole in chain:
             files = " → ".join(one.name for one in (*chain, path))
             raise place.error(f"files import each other: {files}")
-        self.folder = self.folder or resolved(own.parent)
-        if not whole.is_relative_to(self.folder):
-            raise place.error(
-                f"{statement.file!r} is outside of {self.folder}, the folder of the file that is "
-                "read first: expected a file in that folder or below it"
-            )
         if whole not in self.imports:
             self.imports[whole] = self._read(path, chain, place)
         file, other = self.imports[whole]
         if file.tapes and file.tapes != self.file.tapes:
             raise place.error(f"{path} reads the tapes {listed(file.tapes)}, this file does not")
         return other
+
+    def _allowed(self, name: str) -> Path:
+        """Return the path of a file that this one names; GrammarError where it may not be read."""
+        if "\0" in name:
+            raise GrammarError(f"{name!r} contains a null character, which no file name can have")
+        own = Path(self.file.path or "").parent
+        try:
+            self.folder = self.folder or resolved(own)
+            whole = resolved(own / name)
+        except OSError as error:
+            raise GrammarError(f"{own / name}: {error.strerror or error}") from None
+        if not any(whole.is_relative_to(folder) for folder in (self.folder, *self.folders)):
+            raise GrammarError(
+                f"{name!r} is outside of {self.folder}, the folder of the file that is read first: "
+                "expected a file in that folder or below it; folders= allows others"
+            )
+        return own / name
 
     def _read(
         self, path: Path, chain: tuple[Path, ...], place: Place
@@ -259,6 +260,7 @@ class Expansion:
             self.weights,
             importing=chain,
             folder=self.folder,
+            folders=self.folders,
             imports=self.imports,
             named_costs=self.named_costs,
         )
@@ -573,7 +575,6 @@ class Expansion:
     # --- Constraints and their arguments ---------------------------------------------------------
 
     def _constraint(self, call: syntax.Call, scope: _Scope) -> Constrained:
-        folder = Path(self.file.path).parent if self.file.path else Path()
         values: list[Any] = []
         options: dict[str, Any] = {}
         learned: tuple[int, int] | None = None
@@ -594,7 +595,7 @@ class Expansion:
                 case _:
                     values.append(self._argument(argument, scope))
         try:
-            made = constrained(call.name, values, options, self.file.tapes, folder)
+            made = constrained(call.name, values, options, self.file.tapes, self._allowed)
             return Constrained(made, call.place, learned)
         except (GrammarError, OptionError) as error:
             raise call.place.error(str(error)) from None

@@ -82,6 +82,7 @@ class Grammar:
         labels: Labels | None = None,
         *,
         weights: Mapping[str, float] | None = None,
+        folders: Sequence[str | Path] = (),
     ) -> Grammar:
         """Read a ``.grm`` file; its exports must all be satisfied.
 
@@ -93,6 +94,10 @@ class Grammar:
             Label sets to bind it to at once.
         weights : mapping of str to float, optional
             Costs of ``<?name>``; 0 if absent.
+        folders : sequence of path
+            Other folders from which ``import`` and ``fst[...]`` may read files, subfolders
+            included. The folder of the first file is always allowed (the working folder for a
+            text). Symbolic links are resolved first.
 
         Raises
         ------
@@ -101,7 +106,7 @@ class Grammar:
         OSError
             A file that cannot be read.
         """
-        return cls(language.read_grammar(path, weights), labels)
+        return cls(language.read_grammar(path, weights, folders), labels)
 
     @classmethod
     def from_text(
@@ -110,6 +115,7 @@ class Grammar:
         labels: Labels | None = None,
         *,
         weights: Mapping[str, float] | None = None,
+        folders: Sequence[str | Path] = (),
     ) -> Grammar:
         """Return the grammar of a text in the syntax of ``.grm`` files.
 
@@ -126,7 +132,7 @@ class Grammar:
         >>> Grammar.from_text(text, ["O", "B-NP", "I-NP"]).accepts(["O", "I-NP"])
         False
         """
-        return cls(language.parse_grammar(text, weights=weights), labels)
+        return cls(language.parse_grammar(text, None, weights, folders), labels)
 
     @classmethod
     def shipped(cls, name: str, labels: Labels | None = None) -> Grammar:
@@ -355,7 +361,8 @@ class Grammar:
 
     def __rmatmul__(self, other: Never) -> Never:
         raise OptionError(
-            f"a grammar cannot be composed with @: constrain the lattice, lattice & {self}"
+            "a grammar cannot be composed with @: use lattice & grammar to constrain a "
+            f"lattice with {self}"
         )
 
     def __repr__(self) -> str:

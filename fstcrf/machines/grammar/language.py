@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from fstcrf.arguments import closest, real_number
+from fstcrf.arguments import closest, items_of, real_number
 from fstcrf.errors import GrammarError, OptionError
+from fstcrf.files import path_name, resolved
 from fstcrf.lazy import memoised
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.machines.grammar.binding import Export, bound_export
 from fstcrf.machines.grammar.constraint import Constraint
-from fstcrf.machines.grammar.expansion import Expansion, read_text
+from fstcrf.machines.grammar.expansion import Expansion
 from fstcrf.machines.grammar.labels import LabelSets, listed, nearest
 from fstcrf.machines.grammar.regular import Constrained, writes
+from fstcrf.machines.grammar.syntax import read_text
 
 Weights: TypeAlias = tuple[tuple[str, float], ...]
 """The costs of ``<?name>``, sorted by name."""
 
 
 def read_grammar(
-    path: str | Path, weights: Mapping[str, float] | None = None
+    path: str | Path,
+    weights: Mapping[str, float] | None = None,
+    folders: Sequence[str | Path] = (),
 ) -> tuple[Constraint, ...]:
-    """Read a ``.grm`` file."""
-    return parse_grammar(read_text(path), str(path), weights)
+    """Read a ``.grm`` file, which may name files in its own folder and in others that are given."""
+    return parse_grammar(read_text(path), str(path), weights, folders)
 
 
 def parse_grammar(
-    text: str, path: str | None = None, weights: Mapping[str, float] | None = None
+    text: str,
+    path: str | None = None,
+    weights: Mapping[str, float] | None = None,
+    folders: Sequence[str | Path] = (),
 ) -> tuple[Constraint, ...]:
     """Return the exports of a text, cached by text; `path` is for messages."""
     _check_text(text)
     costs = tuple(sorted(named_costs(weights).items()))
+    allowed = allowed_folders(folders)
     # Machines and imports are read from files, which may change.
     other = "fst" in text or "import" in text
-    return _parsed(text, path, costs) if other else _as_text(text, path, costs)
+    return _parsed(text, path, costs, allowed) if other else _as_text(text, path, costs)
 
 
 def named_costs(weights: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the costs of names; OptionError of what is no mapping of names to numbers."""
+    """Return the costs of names; OptionError unless it is a mapping of names to numbers."""
     if weights is None:
         return {}
     if not (isinstance(weights, Mapping) and all(isinstance(name, str) for name in weights)):
@@ -50,14 +58,22 @@ def named_costs(weights: Mapping[str, float] | None) -> dict[str, float]:
     return {name: real_number(cost, f"the cost <?{name}>") for name, cost in weights.items()}
 
 
+def allowed_folders(folders: Sequence[str | Path]) -> tuple[Path, ...]:
+    """Return the folders of files that a grammar may name; OptionError unless it is a list."""
+    items = items_of(folders, "folders is", "a list of paths", OptionError)
+    return tuple(resolved(path_name(folder)) for folder in items)
+
+
 def _check_text(text: object) -> None:
     if not isinstance(text, str):
         raise GrammarError(f"the grammar is {text!r}, expected text")
 
 
-def _parsed(text: str, path: str | None, weights: Weights) -> tuple[Constraint, ...]:
+def _parsed(
+    text: str, path: str | None, weights: Weights, folders: tuple[Path, ...] = ()
+) -> tuple[Constraint, ...]:
     short = "<text>" if path is None else Path(path).name
-    expansion = Expansion(syntax.parse(text, path), dict(weights))
+    expansion = Expansion(syntax.parse(text, path), dict(weights), folders=folders)
     exports = expansion.exports()
     expansion.check_weights()
     relation = next((export for export in exports if writes(export.value)), None)
@@ -100,11 +116,15 @@ def _export_of(
 
 
 def parse_export(
-    text: str, path: str | None, name: str | None, weights: Mapping[str, float]
+    text: str,
+    path: str | None,
+    name: str | None,
+    folders: tuple[Path, ...],
+    weights: Mapping[str, float],
 ) -> tuple[Export, Expansion]:
     """Return the export of this name, or the only one."""
     _check_text(text)
-    expansion = Expansion(syntax.parse(text, path), dict(weights))
+    expansion = Expansion(syntax.parse(text, path), dict(weights), folders=folders)
     exports = {export.name: export for export in expansion.exports()}
     expansion.check_weights()
     if name is None and len(exports) > 1:

@@ -9,12 +9,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from fstcrf.arguments import LARGEST_SCORE
-from fstcrf.errors import GrammarError
+from fstcrf.errors import DataError, GrammarError
 from fstcrf.machines.grammar.labels import listed
-from fstcrf.text.lines import unix_lines
+from fstcrf.text import lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from lark import Lark, Token, UnexpectedInput
 
@@ -341,12 +342,20 @@ _INSTEAD = {
 }
 
 
+def read_text(path: str | Path) -> str:
+    """Read the text of a ``.grm`` file."""
+    try:
+        return lines.read_text(path)
+    except DataError as error:
+        raise GrammarError(error.message, path=str(path), line=error.line) from None
+
+
 def parse(text: str, path: str | None = None) -> File:
     """Return the parsed grammar file; `path` is for messages."""
     from lark import UnexpectedInput  # noqa: PLC0415 - slow to import, only such text needs it
 
     try:
-        tree = _parser().parse(unix_lines(text.removeprefix("\ufeff")))
+        tree = _parser().parse(lines.unix_lines(text.removeprefix("\ufeff")))
     except UnexpectedInput as error:
         _fail(error, text, path)
     try:

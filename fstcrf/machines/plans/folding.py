@@ -227,9 +227,9 @@ def multiplied(
     except TooLargeError:
         raise TooLargeError(
             f"the grammar has more than {limit:,} states when its {len(conjuncts)} "
-            "conjuncts are multiplied out, too many for log Z, marginals, samples, "
-            "normalize='chain' and search='expanded'; best and n-best paths of a "
-            "product still work, and confidence() bounds their probabilities"
+            "conjuncts are multiplied out, which is too many for log Z, marginals, "
+            "samples, normalize='chain' and search='expanded'; best and n-best paths "
+            "of a product still work, and confidence() bounds their probabilities"
         ) from None
     meant = whole.final[0] > -np.inf and any(map(grammars.acceptor.only_empty, conjuncts))
     if grammars.is_empty(whole) and not meant:

@@ -332,7 +332,10 @@ def _check_repair(fault: _Fault, unknown: Bools, broken: Bools) -> None:
     if len(lost):
         token = int(lost[0])
         odd = replace(fault, token=token, illegal=not unknown[token])
-        raise odd.error("; that cannot be repaired: correct it, or on_illegal 'skip' leaves it out")
+        raise odd.error(
+            "; this sentence cannot be repaired: correct it, or set on_illegal to "
+            "'skip' to leave it out"
+        )
 
 
 def _converted(corpus: Corpus, name: str, source: Scheme, target: Scheme, chosen: Bools) -> Corpus:

@@ -333,7 +333,7 @@ def _spread(given: Mapping[str, object]) -> dict[str, Any]:
         twice = next((field for field in usual if field in given), None)
         if twice is not None:
             raise OptionError(
-                f"{twice} is said twice, as an option and by {name}={type(settings).__name__}(...)"
+                f"{twice} is given twice, as an option and in {name}={type(settings).__name__}(...)"
             )
         found[name] = settings.name
         for field in usual.values():

@@ -82,8 +82,8 @@ def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
         for earlier in tapes_read(by_tape[tape].index):
             if earlier not in by_tape:
                 raise OptionError(
-                    f"the tagger of tape {tape!r} reads tape {earlier!r}: "
-                    "its tagger must be in reads=, too"
+                    f"the tagger of tape {tape!r} reads tape {earlier!r}: add to reads= the "
+                    f"tagger of tape {earlier!r}"
                 )
             add(earlier, (*waiting, tape))
         found[tape] = by_tape[tape]
@@ -211,9 +211,9 @@ def _check(tagger: Model, corpus: Corpus) -> None:
     odd = sorted(set(labels_for(corpus, record_of(tagger))) - set(tagger.labels))
     if odd:
         raise LabelError(
-            f"jackknife trains the tagger of tape {tagger.tape!r} again, on column {target!r}, "
-            f"which has the label {odd[0]!r}; the tagger has {', '.join(tagger.labels)}, and would "
-            "never say it"
+            f"jackknife trains the tagger of tape {tagger.tape!r} again, on column "
+            f"{target!r}, which has the label {odd[0]!r}; the tagger's labels are "
+            f"{', '.join(tagger.labels)}, so it never assigns this label"
         )
 
 

@@ -248,7 +248,9 @@ def train_crf(
         warm_start=warm_start is not None,
     )
     if target is None:
-        raise OptionError("no target: give the column of the labels, or those of each sentence")
+        raise OptionError(
+            "no target: give the name of the label column, or one list of labels per sentence"
+        )
     if not isinstance(data, CorpusFiles):
         check_text(data)
     if dev is not None:
@@ -467,5 +469,6 @@ def _check_kinds(tape: object, warm_start: object, reads: object, **called: obje
 def _check_reads(reads: Sequence[Model], tape: str) -> None:
     if any(tagger.tape == tape for tagger in reads):
         raise OptionError(
-            f"tape {tape!r} would be read and written: give the new one another name by tape="
+            f"tape {tape!r} is already read by the tagger: give the new tape another "
+            "name with tape="
         )

@@ -363,8 +363,8 @@ class ColumnWriter:
             blank &= np.asarray(empty)[column.ids]
         if blank.any():
             raise DataError(
-                f"token {int(blank.argmax()) + 1} has nothing but blanks in "
-                f"{', '.join(names)}: it would read back as a blank line"
+                f"token {int(blank.argmax()) + 1} has only blanks in {', '.join(names)}: it "
+                "would be read back as a blank line, the end of a sentence"
             )
 
     def _write(self, lines: Sequence[str]) -> None:

@@ -110,7 +110,9 @@ def as_sentence(
         raise DataError("rows of strings need column names: columns=('word', ...)")
     for position, row in enumerate(sentence):
         if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != len(columns):
-            raise DataError(f"row {row!r} has not the columns {tuple(columns)}", token=position)
+            raise DataError(
+                f"row {row!r} does not have the columns {tuple(columns)}", token=position
+            )
     return Sentence({name: [row[i] for row in sentence] for i, name in enumerate(columns)})
 
 
@@ -157,7 +159,7 @@ class Column:
         try:
             ids = [index.setdefault(string, len(index)) for string in strings]
         except TypeError as error:  # Python's message names the type
-            raise DataError(f"a column holds what is no string: {error}") from None
+            raise DataError(f"a column holds a value that is not a string: {error}") from None
         if odd := [string for string in index if not isinstance(string, str)]:
             raise DataError(f"a column holds {odd[0]!r}, expected strings")
         # plain str, not numpy.str_

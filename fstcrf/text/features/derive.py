@@ -102,7 +102,7 @@ def derived(
         raise TemplateError(f"{source} gives several strings a token: it must be outermost")
     result = Derived(function, source, tuple(arguments), tuple(sorted(set(entries))))
     if any("\n" in a or "\r" in a for a in result.arguments if isinstance(a, str)):
-        raise TemplateError(f"an argument of {function} holds a line end")
+        raise TemplateError(f"an argument of {function} contains a line break")
     FUNCTIONS[function].make(result)
     return result
 

@@ -168,7 +168,7 @@ calibration_max_trials
             Invalid features or labels.
         """
         if (X_dev is None) != (y_dev is None):
-            raise OptionError("X_dev and y_dev go together: give both or none")
+            raise OptionError("X_dev and y_dev must be given together, or both left out")
         self._close()
         if self.modelfile.auto != (self.model_filename is None) or (
             self.model_filename is not None and self.modelfile.name != self.model_filename
