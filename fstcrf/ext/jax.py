@@ -1,7 +1,6 @@
 """The loss of a conditional random field as a function of JAX: extra ``fstcrf[jax]``.
 
-Losses and gradients are computed by the kernel on the CPU, behind a callback, which ``jax.jit``
-keeps.
+The kernel computes losses and gradients on the CPU, in a callback, which ``jax.jit`` supports.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def negative_log_likelihood(
     ----------
     emissions : array [B, T, L]
     tags : int array [B, T]
-        Label ids, −1 where one is not known: it is summed over.
+        Label ids, −1 for unknown labels, which are summed over.
     lengths : int array [B], optional
         Tokens of each sentence; all T when absent.
     labels, grammar, names

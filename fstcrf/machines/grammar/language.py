@@ -50,7 +50,7 @@ def parse_grammar(
 
 
 def named_costs(weights: object) -> dict[str, float]:
-    """Return the costs of names; OptionError of what is no mapping of names to numbers."""
+    """Return the costs of names; OptionError unless it is a mapping of names to numbers."""
     if weights is None:
         return {}
     if not (isinstance(weights, Mapping) and all(isinstance(name, str) for name in weights)):
@@ -59,7 +59,7 @@ def named_costs(weights: object) -> dict[str, float]:
 
 
 def allowed_folders(folders: Sequence[str | Path]) -> tuple[Path, ...]:
-    """Return folders whose files a grammar may name; OptionError of what is no list of paths."""
+    """Return the folders of files that a grammar may name; OptionError unless it is a list."""
     items = items_of(folders, "folders is", "a list of paths", OptionError)
     return tuple(resolved(path_name(folder)) for folder in items)
 
