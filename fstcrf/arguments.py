@@ -36,13 +36,13 @@ _REAL = "biuf"
 
 
 _COMPARED, _CELLS = 200, 1_000_000
-"""The longest names that are compared, and pairs of characters: comparing takes the square."""
+"""Limits of comparing names: characters of a name, and pairs of characters of all names."""
 
 
 def closest(name: object, known: Iterable[str], n: int = 1) -> list[str]:
-    """Return the known names that look most like another one, best first.
+    """Return the known names that are most similar to another name, best first.
 
-    Long names are not compared, nor all of very many, so that a message takes no time.
+    Long names are skipped, and so are names beyond a limit, so that a message costs little time.
     """
     if not isinstance(name, str) or len(name) > _COMPARED:
         return []
@@ -56,13 +56,13 @@ def closest(name: object, known: Iterable[str], n: int = 1) -> list[str]:
             folded.setdefault(one.lower(), one)
     lower = name.lower()
     close = difflib.get_close_matches(lower, folded, n=n, cutoff=0.5)
-    # Letters in another order are nearer than other letters.
+    # Transposed letters are a smaller difference than other letters.
     close.sort(key=lambda each: -difflib.SequenceMatcher(None, lower, each).quick_ratio())
     return [folded[each] for each in close]
 
 
 def first_twice(names: Iterable[str]) -> str | None:
-    """Return the first name that was there before, if any."""
+    """Return the first repeated name, or `None`."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -71,7 +71,7 @@ def first_twice(names: Iterable[str]) -> str | None:
     return None
 
 
-def one_of(name: str, given: object, known: Any) -> None:
+def one_of(name: str, given: Any, known: Any) -> None:
     """Check that an option is one of the names in a Literal type."""
     if not isinstance(given, Hashable) or given not in get_args(known):
         expected = ", ".join(map(repr, get_args(known)))
@@ -339,7 +339,7 @@ def check_scores(what: str, name: str, array: Floats) -> None:
 
 
 def check_named(what: str, named: object, size: int) -> None:
-    """Check that each name has an array of so many finite numbers."""
+    """Check that each name has an array of `size` finite numbers."""
     if not isinstance(named, Mapping):
         raise OptionError(f"named is {_short(named)}, expected a mapping of names to arrays")
     for key, array in named.items():
@@ -352,7 +352,7 @@ def check_named(what: str, named: object, size: int) -> None:
 
 
 def symbol_tuple(name: str, symbols: LabelSet) -> tuple[str, ...]:
-    """Return the symbols of a machine: distinct names, none of which is epsilon's."""
+    """Return the symbols of a machine: distinct names other than epsilon's."""
     symbols = label_tuple(symbols, place=f"{name}: ", error=LabelError)
     if len({*symbols, "<eps>"}) == len(symbols) + 1:
         return symbols

@@ -18,6 +18,7 @@ from fstcrf.arguments import check_strings, one_of, whole_number
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError, TooLargeError
 from fstcrf.kernel.native import settled
+from fstcrf.lazy import made_once
 from fstcrf.machines.machine import M, Machine
 from fstcrf.machines.ways import on_paths, silent_ways, totals
 from fstcrf.ragged import Ragged
@@ -35,8 +36,8 @@ _FEW = 16
 """States, or arcs of a state, that are looked at one by one; a state takes as long as so many."""
 _STEP = 1e-4  # by which a cost is changed, to see what changes with it
 
-_Step: TypeAlias = tuple[int, int, int, int, int, int, float]
-"""Source, what is read and written, target, the arc of each machine or −1, score."""
+_Step: TypeAlias = tuple[int, int, int, int]
+"""Source, target, and the arc of each machine or −1."""
 _Columns: TypeAlias = tuple[Array, Array, Array, Array, Floats]  # as the transducer has them
 
 
@@ -131,14 +132,20 @@ def support(machine: M) -> M:
 
 
 def trimmed(machine: M) -> M:
-    """Return the machine with the states and arcs that are on a path alone, and its start."""
-    machine, useful = _connected(machine)
+    """Return the machine with the states and arcs that are on a path, and its start.
+
+    Arcs are sorted by source.
+    """
+    ends, there = machine.final > -np.inf, machine.score > -np.inf
+    arcs, useful = on_paths(machine.source, machine.target, ends, there)
     useful[0] = True
+    if useful.all() and np.array_equal(arcs, np.arange(len(machine.source))):
+        return machine
     number = np.cumsum(useful) - 1
-    columns = (number[machine.source], machine.input, machine.output, number[machine.target])
-    arcs, ends = _entries(machine)
-    small = made(machine, [(*columns, machine.score)], machine.final[useful])
-    return _with_uses(small, (machine, np.append(arcs, ends[useful])))
+    source, read, written, target, score = (column[arcs] for column in _columns(machine))
+    part = number[source], read, written, number[target], score
+    small = made(machine, [part], machine.final[useful])
+    return _with_uses(small, (machine, np.append(arcs, _entries(machine)[1][useful])))
 
 
 # --- Composition ----------------------------------------------------------------------------------
@@ -192,7 +199,7 @@ class _Product:
     """
 
     def __init__(self, first: Machine, second: Machine, limit: int) -> None:
-        first, second = _connected(first)[0], _connected(second)[0]
+        first, second = trimmed(first), trimmed(second)
         number = {x: k for k, x in enumerate(first.output_symbols)}
         table = np.asarray([*(number.get(x, -2) for x in second.input_symbols), -1])
         label = table[second.input]
@@ -217,16 +224,17 @@ class _Product:
                 more = [row for state in states for row in self._each_after(state)]
                 rows += more
                 self._take(len(more) + _FEW * len(states))
-                reached = sorted({row[3] for row in more})
+                reached = sorted({row[1] for row in more})
             else:
                 parts += self._after(np.asarray(states))
                 reached = distinct(*(part[3] for part in parts[-3:])).tolist()
             states = [state for state in reached if state not in seen]
             seen.update(reached)
-        *numbers, scores = list(zip(*rows, strict=True)) or [()] * 7
-        source, read, written, target, *taken = (np.asarray(x, dtype=np.int64) for x in numbers)
-        parts.append((source, read, written, target, np.asarray(scores, dtype=np.float64)))
-        self._ways.append((taken[0], taken[1]))
+        source, target, way, arc = np.asarray(rows, dtype=np.int64).reshape(-1, 4).T
+        read, written = np.append(self.first.input, -1)[way], np.append(self.second.output, -1)[arc]
+        score = np.append(self.first.score, 0.0)[way] + np.append(self.second.score, 0.0)[arc]
+        parts.append((source, read, written, target, score))
+        self._ways.append((way, arc))
         every = np.sort(np.fromiter(seen, dtype=np.int64))
         p, q, _ = self._pair(every)
         numbered: list[_Columns] = [
@@ -278,36 +286,42 @@ class _Product:
         self._ways.append((way, arc))
         return by_second, by_first, by_both
 
+    @made_once
+    def _lists(self) -> tuple[list[int], ...]:
+        """Rows, outputs and targets of the first machine; keys, arcs and targets of the second.
+
+        An item of a list takes a fraction of the time of an item of an array.
+        """
+        a, b = self.first, self.second
+        arrays = self.row.offsets, a.output, a.target, self.key, self.order, b.target
+        return tuple(array.tolist() for array in arrays)
+
     def _narrow(self, state: int) -> bool:
         """Tell whether few arcs leave both states: arrays would take longer."""
         p, q = divmod(state // 2, len(self.second.final))
-        begin, end = self.row.offsets[p : p + 2].tolist()
+        begin, end = self._lists[0][p : p + 2]
         met = self._met(q, -1, self.size - 2)
         return bool(max(end - begin, met.stop - met.start) <= _FEW)
 
     def _met(self, q: int, label: int, last: int | None = None) -> slice:
         """Return the places of the second machine's arcs from a state that read a label."""
         low, high = (q * self.size + x + 1 for x in (label, label if last is None else last))
-        return slice(bisect_left(self.key, low), bisect_right(self.key, high))
+        key = self._lists[3]
+        return slice(bisect_left(key, low), bisect_right(key, high))
 
     def _each_after(self, state: int) -> Iterator[_Step]:
-        """Yield the arcs of one state, as `_after` has them, with the arcs of both machines."""
-        a, b = self.first, self.second
-        p, q = divmod(state // 2, len(b.final))
-        for arc in self.order[self._met(q, -1)] if state % 2 == 0 else ():
-            target = self._state(p, int(b.target[arc]), alone=False)
-            yield state, -1, b.output[arc], target, -1, arc, b.score[arc]
-        begin, end = self.row.offsets[p : p + 2].tolist()
-        labels = list(enumerate(a.output[begin:end].tolist(), begin))
+        """Yield the arcs of one state, as `_after` has them."""
+        offsets, output, onward, _, order, target = self._lists
+        p, q = divmod(state // 2, len(self.second.final))
+        for arc in order[self._met(q, -1)] if state % 2 == 0 else ():
+            yield state, self._state(p, target[arc], alone=False), -1, arc
+        labels = list(enumerate(output[offsets[p] : offsets[p + 1]], offsets[p]))
         for way, label in labels:
             if label < 0:
-                target = self._state(int(a.target[way]), q, alone=True)
-                yield state, a.input[way], -1, target, way, -1, a.score[way]
+                yield state, self._state(onward[way], q, alone=True), way, -1
         for way, label in labels:
-            for arc in self.order[self._met(q, label)] if label >= 0 else ():
-                target = self._state(int(a.target[way]), int(b.target[arc]), alone=False)
-                score = a.score[way] + b.score[arc]
-                yield state, a.input[way], b.output[arc], target, way, arc, score
+            for arc in order[self._met(q, label)] if label >= 0 else ():
+                yield state, self._state(onward[way], target[arc], alone=False), way, arc
 
     def _meeting(self, q: Longs, label: Array) -> tuple[Longs, Longs]:
         """Return which of some states and labels, and the second machine's arcs that they meet."""
@@ -341,11 +355,11 @@ def without_epsilon(machine: M) -> M:
     TooLargeError
         Too many states are joined by arcs without a symbol.
     """
-    machine, _ = _connected(machine)
+    machine = trimmed(machine)
     quiet = (machine.input < 0) & (machine.output < 0)
     loud = np.flatnonzero(~quiet)
     if len(loud) == len(quiet):
-        return trimmed(machine)
+        return machine
     whole = _joined(machine, quiet, loud)
     before = np.append(whole.score, whole.final) > -np.inf
     named: dict[str, Floats] = {}
@@ -659,16 +673,6 @@ def _with_uses(machine: M, *parts: tuple[Machine, Longs]) -> M:
         for name, uses in part.named.items():
             named[name] = named.get(name, 0.0) + np.append(uses, 0.0)[by]
     return replace(machine, named=named) if named else machine
-
-
-def _connected(machine: M) -> tuple[M, Bools]:
-    """Return the machine with the arcs on paths alone, by their sources, and useful states."""
-    ends, there = machine.final > -np.inf, machine.score > -np.inf
-    arcs, useful = on_paths(machine.source, machine.target, ends, there)
-    source, read, written, target, score = _columns(machine)
-    part = source[arcs], read[arcs], written[arcs], target[arcs], score[arcs]
-    alive = made(machine, [part], np.where(useful, machine.final, -np.inf))
-    return _with_uses(alive, (machine, np.append(arcs, _entries(machine)[1]))), useful
 
 
 def _sums(machine: Machine) -> bool:

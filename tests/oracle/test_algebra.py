@@ -457,7 +457,7 @@ def no_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def best_for_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ways, "together", max)
+    monkeypatch.setattr(ways, "_sum", max)
 
 
 @pytest.mark.parametrize(

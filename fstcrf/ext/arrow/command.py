@@ -30,7 +30,7 @@ _SERVED = frozenset({
 
 
 def is_parquet(path: str) -> bool:
-    """Tell whether a file is one of Parquet, by its name or its first bytes."""
+    """Return whether a file is a Parquet file, by its name or its first bytes."""
     if path == "-" or not Path(path).is_file():
         return path.endswith(_ENDING)
     with Path(path).open("rb") as file:

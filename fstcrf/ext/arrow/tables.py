@@ -1,8 +1,8 @@
 """Tables of Arrow in, the same with labels, spans and probabilities out.
 
-`tag_batches` maps an iterator of record batches to one: what Spark's ``mapInArrow``, Ray Data, Dask
-and DuckDB call. A row is a sentence; it stands in one column, or in a column for each column that
-the tagger reads:
+`tag_batches` maps an iterator of record batches to another one: Spark's ``mapInArrow``, Ray Data,
+Dask and DuckDB call such functions. A row is a sentence, in one column, or in a column for each
+column that the tagger reads:
 
 ============================  ========================================================
 ``list<struct<word, pos>>``   tokens with the columns, or the features, of the tagger
@@ -12,7 +12,7 @@ the tagger reads:
 several ``list<string>``      named as the columns that the tagger reads
 ============================  ========================================================
 
-A `TokenDecoder` reads documents, as `documents` says.
+A `TokenDecoder` reads documents, which `documents` describes.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ from fstcrf.text.corpus.collection import parquet_error
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ROWS = 4096  # of a large batch that are tagged together
+_ROWS = 4096  # rows of a large batch that are tagged together
 _BUFFER = 1 << 20  # bytes of a column that are read at once
-_GROUP_BYTES = 1 << 26  # of a row group that is written
+_GROUP_BYTES = 1 << 26  # bytes of a row group in output
 
 
 def tag_batches(
@@ -80,51 +80,51 @@ def tag_batches(
     schema: pa.Schema | None = None,
     pieces: PiecesOf | None = None,
 ) -> pa.RecordBatchReader:
-    """Tag record batches: each comes out with columns of labels, spans and probabilities.
+    """Tag record batches, and add columns of labels, spans and probabilities.
 
     Parameters
     ----------
     tagger : Tagger, TokenDecoder or path
         A tagger, or its file, so that processes elsewhere need not be sent it; each reads it once.
-        A decoder reads the columns ``logits``, ``offsets`` and, where they are there, ``word_ids``
-        and ``text``, and adds ``spans`` of characters; of all options but `outputs`, `prefix`,
-        `min_confidence`, `threads` and `on_no_path` it takes `pieces` and `column` alone.
+        A decoder reads the columns ``logits``, ``offsets`` and, if they exist, ``word_ids`` and
+        ``text``, and adds ``spans`` of characters; besides the options `outputs`, `prefix`,
+        `min_confidence`, `threads` and `on_no_path`, it accepts only `pieces` and `column`.
     batches : iterable of pyarrow.RecordBatch, or a table
-        Rows are sentences. Or whatever has ``__arrow_c_stream__``: a table of pyarrow, a DataFrame
-        of Polars or pandas, a relation of DuckDB.
+        Rows are sentences. Or an object with ``__arrow_c_stream__``: a table of pyarrow, a
+        DataFrame of Polars or pandas, a relation of DuckDB.
     column : str, optional
         The column with the sentences. When absent: ``"tokens"``, ``"text"``, the columns that the
         tagger reads, or the only column that may be it, the first of these that there is.
     outputs : sequence of {"labels", "spans", "probability", "probabilities"}, optional
-        Columns to add (see `Output`), all but the last when absent, spans where labels are spans. A
-        text's tokens are added in any case. Of several tapes, labels, spans and probabilities are
-        ``"pos_labels"`` and so on.
+        Columns to add (see `Output`); by default all but the last, and spans only if labels are
+        labels of spans. A text's tokens are added in any case. For several tapes, labels, spans and
+        probabilities are named ``"pos_labels"`` and so on.
     prefix : str
         In front of the names of these.
     tokenise : callable, optional
         How text becomes tokens; words and single other characters when absent.
     on_no_path : {"error", "skip", "relax"}
-        As for `Tagger.decode`; skip: nothing (null) is said of such a sentence.
+        As for `Tagger.decode`; with "skip", such a sentence has null values.
     min_confidence : float, optional
         Spans less probable than this are left out, and their labels are O; labels of tapes without
         spans become null.
     calibration : Calibration or path, optional
-        Puts the probabilities of spans right, before that is looked at, and those of labels of
-        tapes without spans.
+        Calibrates the probabilities of spans, before they are compared with the minimum, and the
+        probabilities of labels of tapes without spans.
     threads : int
         The answer does not depend on it.
     schema : pyarrow.Schema, optional
-        That of the batches, where there may be none of them.
+        The schema of the batches, for the case that there are no batches.
     pieces : callable, optional
-        For a `TokenDecoder`: returns the `Pieces` of a list of texts, those of `column`, which is
-        ``"text"`` when absent. Then no scores are read from the table.
+        For a `TokenDecoder`: returns the `Pieces` of a list of texts, which are in `column`, by
+        default ``"text"``. Then no scores are read from the table.
 
     Returns
     -------
     pyarrow.RecordBatchReader
         An iterator of record batches that knows its schema beforehand, `tagged_schema`, and has
-        ``__arrow_c_stream__``. A sentence that is null has null answers. Where nothing comes in and
-        no `schema` is given, it is one without columns.
+        ``__arrow_c_stream__``. A sentence that is null has null answers. Without input and
+        `schema`, the result is a schema without columns.
 
     Raises
     ------
@@ -156,9 +156,9 @@ def tagged_schema(
     prefix: str = "",
     pieces: PiecesOf | None = None,
 ) -> pa.Schema:
-    """Return the schema of what `tag_batches` makes of batches of a schema.
+    """Return the schema of `tag_batches`'s result for batches of a schema.
 
-    Parameters and errors are those of `tag_batches`.
+    See `tag_batches` for parameters and errors.
     """
     return _job(tagger, schema, column, outputs, prefix, pieces=pieces).schema
 
@@ -188,7 +188,7 @@ def tag_parquet(
     tagger, column, outputs, prefix, tokenise, on_no_path, min_confidence, calibration, threads
         As for `tag_batches`, as `pieces` is.
     report : callable, optional
-        Is told now and then how many rows are tagged, and how many there are.
+        Called occasionally with the number of tagged rows and the number of all rows.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def tag_parquet(
 
 
 def _told(table: Any, report: Callable[[int, int], None] | None) -> Iterator[Any]:
-    """Yield the batches of a file; tell of each once the next one is asked for."""
+    """Yield the batches of a file; report each once the next one is requested."""
     rows = 0
     for batch in table.iter_batches(batch_size=_ROWS):
         yield batch
@@ -252,7 +252,7 @@ def sentence_columns(
 
 @contextmanager
 def _parquet(source: str | os.PathLike[str]) -> Iterator[Any]:
-    """Open a Parquet file; errors about what is in it name it."""
+    """Open a Parquet file; errors about its contents name it."""
     parquet = optional("pyarrow.parquet", ADVICE)
     with Path(path_name(source)).open("rb") as given:
         try:
@@ -300,7 +300,7 @@ def _loaded(given: Calibration | str | os.PathLike[str] | None) -> Calibration |
 
 
 def _opened(batches: Any, schema: Any) -> tuple[Iterable[Any], Any]:
-    """Return an iterable of batches and their schema; None where that is not known."""
+    """Return an iterable of batches and their schema, or `None` if it is unknown."""
     arrow = pyarrow()
     if isinstance(batches, arrow.RecordBatch):
         return [batches], batches.schema
@@ -328,8 +328,8 @@ class _Job:
     """The tagger, the columns it reads, and the output schema."""
 
     tagger: Tagger
-    columns: tuple[str, ...]  # of the table: one, or those that the tagger reads
-    reads: tuple[str, ...]  # what the tagger reads; nothing of attributes
+    columns: tuple[str, ...]  # columns of the table: one, or the columns that the tagger reads
+    reads: tuple[str, ...]  # the columns that the tagger reads; empty for attributes
     outputs: tuple[Output, ...]
     prefix: str
     schema: pa.Schema
@@ -352,7 +352,7 @@ class _Job:
         tokenise: Tokenise | None = None,
         **options: Any,
     ) -> _Job:
-        """Return what is to be done to batches of a schema; errors as for `tag_batches`."""
+        """Return the job for batches of a schema; errors as for `tag_batches`."""
         reads = columns_read(tagger)
         columns = columns_of(schema, column, reads)
         kind = schema.field(columns[0]).type
@@ -411,7 +411,7 @@ def _job(
     pieces: PiecesOf | None = None,
     **options: Any,
 ) -> _Job | DocumentJob:
-    """Return what is to be done to batches of a schema; errors as for `tag_batches`."""
+    """Return the job for batches of a schema; errors as for `tag_batches`."""
     found = _tagger_of(tagger)
     if isinstance(found, TokenDecoder):
         return DocumentJob.of(found, *given, pieces=pieces, **options)

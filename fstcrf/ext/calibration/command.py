@@ -1,4 +1,4 @@
-"""``fstcrf calibrate``: what a model's probabilities are worth, on held-out data."""
+"""``fstcrf calibrate``: calibrates a model's probabilities on held-out data."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Probabilities put right on held-out data: a curve for each type, or a temperature of scores.
 
-- isotonic: the monotone function that is closest to what was seen (Zadrozny and Elkan 2002), linear
-  between its knots, and nowhere 0 or 1; scikit-learn finds it.
-- log-odds: log-odds divided by one number for each type, that of the largest likelihood (after
-  Guo et al. 2017); needs far less data, and keeps the order of what is strictly between 0 and 1.
+- isotonic: the monotone function that is closest to the observations (Zadrozny and Elkan 2002),
+  linear between its knots, and never 0 or 1; scikit-learn finds it.
+- log-odds: log-odds divided by one number for each type, the one with the largest likelihood (after
+  Guo et al. 2017). It needs far less data, and keeps the order of probabilities strictly between 0
+  and 1.
 
 `fit_temperature` is about scores instead: a model's potentials divided by one number, so that the
 held-out labels get the largest likelihood. Best labels stay, probabilities change.
@@ -68,7 +69,7 @@ class Isotonic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return np.asarray(np.interp(probability, self.x, self.y), dtype=np.float64)
 
     def check(self) -> None:
-        """Raise DataError where the knots are no monotone function of probabilities."""
+        """Raise DataError if the knots are not a monotone function of probabilities."""
         x, y = np.asarray(self.x), np.asarray(self.y)
         inside = all(bool(((a >= 0.0) & (a <= 1.0)).all()) for a in (x, y))
         rising = bool((np.diff(x) >= 0).all() and (np.diff(y) >= 0).all())
@@ -94,7 +95,7 @@ class LogOdds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return np.asarray(1.0 / (1.0 + np.exp(-odds / self.divisor)), dtype=np.float64)
 
     def check(self) -> None:
-        """Raise DataError where the divisor is none."""
+        """Raise DataError if the divisor is invalid."""
         if not 0.0 < self.divisor < math.inf:
             raise DataError(f"divisor is {self.divisor}, expected a number above 0")
 
@@ -109,15 +110,15 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"ki
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a model's probabilities are worth, type by type.
+    """Calibration of a model's probabilities, type by type.
 
     Parameters
     ----------
     kind : {"isotonic", "log-odds"}
     curves : mapping of str to Isotonic or LogOdds
-        Of the types that have one of their own.
+        Curves of single types.
     others : Isotonic or LogOdds
-        Of all other types.
+        The curve of all other types.
 
     Examples
     --------
@@ -142,20 +143,20 @@ class Calibration:
 
     @classmethod
     def fit(cls, events: Events, kind: Kind = "isotonic", *, least: int = 50) -> Calibration:
-        """Return the calibration under which held-out events are what they claim to be.
+        """Return the calibration that fits probabilities to the frequencies of held-out events.
 
         Parameters
         ----------
         events : Events
         kind : {"isotonic", "log-odds"}
         least : int
-            Events, and among them a correct and a wrong one, that a type needs for a curve of its
-            own; the others share that of all events.
+            Minimum number of events (with at least one right and one wrong) for a curve of a type;
+            other types share the curve of all events.
 
         Raises
         ------
         OptionError
-            Another kind; no events, or none that is correct, or none that is wrong.
+            Another kind; no events, only right events, or only wrong events.
         MissingDependencyError
             isotonic needs scikit-learn.
         """
@@ -178,7 +179,7 @@ class Calibration:
     def crossed(
         cls, events: Events, kind: Kind = "isotonic", *, folds: int = 5, least: int = 50
     ) -> Events:
-        """Return the events, each calibrated on those of the other folds: what one may expect.
+        """Return the events, each calibrated on the other folds: an estimate for new data.
 
         Parameters
         ----------
@@ -220,7 +221,7 @@ class Calibration:
         ShapeError
             Another number of types.
         NumericError
-            What is no probability.
+            A value that is not a probability.
         """
         p = real_array(probability, "probability")
         if p.shape != (len(types),):
@@ -244,7 +245,7 @@ class Calibration:
     # --- Files --------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a file holds: plain dicts, lists, strings and numbers."""
+        """Return the contents of a file: plain dicts, lists, strings and numbers."""
         found: dict[str, Any] = msgspec.to_builtins(
             _File(FORMAT, VERSION, self.kind, dict(self.curves), self.others)
         )
@@ -323,7 +324,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """Return what a JSON file holds; ModelFileError where it is none."""
+    """Return the contents of a JSON file; ModelFileError if it is not JSON."""
     try:
         return msgspec.json.decode(Path(path_name(path)).read_bytes())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -335,7 +336,8 @@ def _isotonic(events: Events) -> Isotonic:
     found = isotonic.IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
     found.fit(events.probability, events.correct.astype(np.float64))
     y, fitted = np.asarray(found.y_thresholds_), found.predict(events.probability)
-    # Of what was never seen, or always, the rule of succession: 0 and 1 are for what is certain.
+    # Events that never or always occurred follow the rule of succession: 0 and 1 are for certain
+    # events.
     never, always = int((fitted <= 0.0).sum()), int((fitted >= 1.0).sum())
     low = min(1.0 / (never + 2), y[y > 0.0].min(initial=1.0))
     high = max(1.0 - 1.0 / (always + 2), y[y < 1.0].max(initial=0.0))
@@ -357,7 +359,7 @@ def _odds(events: Events) -> LogOdds:
 
 
 def fit_temperature(lattices: Sequence[Lattice], gold: Sequence[Any], *, threads: int = 1) -> float:
-    """Return the temperature: what scores are to be divided by; above 1 the model is too sure.
+    """Return the temperature, the divisor of scores; above 1, the model is overconfident.
 
     It maximises the likelihood of the gold labels, which is concave in its inverse. Use it as
     ``lattice.weighted(1 / temperature)``, as the temperature of a `fstcrf.TokenDecoder` whose own
@@ -367,7 +369,7 @@ def fit_temperature(lattices: Sequence[Lattice], gold: Sequence[Any], *, threads
     ----------
     lattices : sequence of B Lattice
     gold : sequence of B label sequences
-        Of several tapes, a tuple of label sequences for each lattice.
+        For several tapes, a tuple of label sequences for each lattice.
     threads : int
 
     Returns
@@ -392,7 +394,7 @@ def fit_temperature(lattices: Sequence[Lattice], gold: Sequence[Any], *, threads
     if not sum(map(len, lattices)):
         raise OptionError("no token to fit a temperature on")
     one, two = (_gold_scores(lattices, gold, factor, threads) for factor in (1.0, 2.0))
-    scaled = math.fsum((two - one).tolist())  # what of the scores grows with the factor
+    scaled = math.fsum((two - one).tolist())  # the part of the scores that the factor multiplies
     fixed = math.fsum(one.tolist()) - scaled  # the grammar's
 
     def loss(log_t: float) -> float:

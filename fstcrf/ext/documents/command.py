@@ -260,7 +260,7 @@ def consistency(
 
 
 def _warn_of_scheme(corpus: Corpus, target: str, scheme: str) -> None:
-    """Say where gold labels first break their scheme, and in how many sentences they do."""
+    """Report the first label that breaks the scheme, and the number of such sentences."""
     faults: list[tuple[int, SchemeError]] = []
     strict = named_scheme(scheme).strict  # else every label is read
     for number, labels in enumerate(corpus.column_lists(target) if strict else ()):

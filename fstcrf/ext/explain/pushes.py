@@ -1,4 +1,4 @@
-"""Why a label: the largest weights of a model, and what each feature adds at a token."""
+"""Explanations of labels: the largest weights of a model, and contributions at a token."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
-from fstcrf.taggers.model.decoding import lattice
+from fstcrf.taggers.model.decoding import lattices_of
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data, SentenceLike, read_sentences
 
@@ -21,7 +21,7 @@ class Weight:
     Parameters
     ----------
     attribute : str
-        What it sees in the input; empty for one that sees only labels.
+        Its part of the input; empty if it reads only labels.
     slot : str
         The label, pair of labels or succession it speaks for.
     weight : float
@@ -34,7 +34,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """What one feature adds at one token.
+    """The contribution of one feature at one token.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What pushed which label at one token.
+    """The contributions to labels at one token.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def explain(model: Model, sentence: SentenceLike, token: int) -> Explanation:
     """Return which features pushed which label at a token, and by how much."""
     (rows,) = attributes_at(model, [sentence], token)
     pushes = [push for row, value in rows for push in pushes_of(model, row, value)]
-    paths = lattice(model, sentence)
+    paths = lattices_of(model, [sentence])[0]
     marginal = paths.marginals()[token]
     emission = dict.fromkeys(model.labels, 0.0)
     for push in pushes:
@@ -145,7 +145,7 @@ def attributes_at(model: Model, sentences: Data, token: int) -> list[list[tuple[
 
 
 def pushes_of(model: Model, row: int, value: float) -> list[Push]:
-    """Return what an attribute of some value adds for each slot that it has a weight of."""
+    """Return the contributions of an attribute with some value to each slot with a weight."""
     weights: Floats = model.tables.node[row] * value
     attribute = model.index.attribute(row)
     names = model.topology.node_slot_names

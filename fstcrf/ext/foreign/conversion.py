@@ -27,13 +27,13 @@ def read_tagger(
     columns: Sequence[str] | None = None,
     encoding: str | None = None,
 ) -> CRF:
-    """Read a tagger from a file of any known format, told from its first bytes.
+    """Read a tagger from a file of any known format, recognised by its first bytes.
 
     Parameters
     ----------
     path : path
     tape : str, optional
-        What the tagger writes; its own name, or ``"label"`` where the file has none.
+        Output tape of the tagger; by default its own name, or ``"label"`` if the file has no name.
     columns : sequence of str, optional
         Names of the columns that a model of CRF++ or Wapiti reads; numbers when absent.
     encoding : str, optional
@@ -52,7 +52,7 @@ def read_tagger(
     with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
         head = file.read(HEAD)
         if not is_native(head):
-            # Recognised before all is read: what is no model may have no end.
+            # Recognised before reading the rest: a stream that is not a model may be endless.
             names = None if columns is None else tuple(columns)
             options = ReadOptions(name, TAPE if tape is None else tape, names, encoding)
             return format_of(head, name).read(head + file.read(), options)
@@ -95,7 +95,7 @@ def written(tagger: CRF, name: str) -> bytes:
     Raises
     ------
     OptionError
-        Another name, or the format cannot say what the tagger does; names what.
+        Another name, or a tagger that the format cannot represent; the message names the reason.
     """
     writers = {known.name: known.write for known in FORMATS if known.write is not None}
     if name not in writers:

@@ -33,7 +33,7 @@ from fstcrf.training.settings import divided
 from fstcrf.training.shards import PART_TOKENS, start_step
 
 _TARGET = "%gold"
-_TOKEN_BYTES = 150  # of a part that is read
+_TOKEN_BYTES = 150  # for a part that is read
 _ENTRY_BYTES = 30  # of an attribute of a token that is laid out
 _BLOCK = 1 << 16  # tokens that are laid out together
 LEAST = 256 << 20
@@ -43,7 +43,7 @@ LEAST = 256 << 20
 def train_spread(run: TrainingCall) -> Model:
     """Train a CRF on parts of a text.
 
-    OptionError: what needs the text in memory.
+    OptionError: an option requires the text in memory.
     """
     method = _checked(run)
     data, target = _data(run)
@@ -85,7 +85,7 @@ def _in_units(run: TrainingCall) -> tuple[Floats | None, float]:
 
 
 def _checked(run: TrainingCall) -> LBFGSSettings:
-    """Refuse what is not done over parts; return the settings of the method."""
+    """Refuse options that parts do not support; return the settings of the method."""
     settings, where = run.settings, "an executor or a limit of memory"
     method = settings.method
     if not isinstance(settings.objective, LikelihoodSettings):
@@ -183,7 +183,7 @@ def _fitted(
     gold: list[list[str]] | None,
     unit: float,
 ) -> Model:
-    """Train on what was gathered."""
+    """Train on collected parts."""
     evidence, space = found.evidence, found.space
     theta = np.zeros(space.size)
     columns = tuple(name for name in found.columns if not name.startswith("%"))

@@ -18,7 +18,7 @@ _MOST_NAMED = 6  # labels of an arc that are written out
 
 
 def acceptors_picture(acceptors: Sequence[Acceptor], title: str) -> str:
-    """Return the picture of acceptors as SVG, by graphviz where it is installed.
+    """Return the picture of acceptors as SVG, drawn by graphviz if it is installed.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def _graph(acceptor: Acceptor) -> pictures.Diagram:
 
 
 def _texts(names: Sequence[str], symbols: Sequence[int], score: np.ndarray | None) -> Iterator[str]:
-    """Give what stands at the arcs between two states: labels of one score are one text."""
+    """Yield the texts of the arcs between two states: labels with one score form one text."""
     worth: dict[float, list[int]] = defaultdict(list)
     for symbol in symbols:
         worth[0.0 if score is None else float(score[symbol])].append(symbol)

@@ -38,7 +38,7 @@ _ENDINGS = (".conllu", ".conllu.gz")
 
 
 class _File(msgspec.Struct):
-    """What stands outside of the tables of tasks."""
+    """The values outside the tables of tasks."""
 
     decode: Literal["cascade", "joint", "marginals"] | None = None
     normalize: Literal["product", "chain"] | None = None
@@ -95,7 +95,7 @@ class _Table:
         return key in self.given
 
     def check_keys(self, known: Collection[str], shown: Collection[str] = ()) -> None:
-        """Check that there are no other keys; `shown`: those that are worth telling."""
+        """Check that there are no other keys; messages show the keys in `shown`."""
         odd = sorted(set(self.given) - set(known))
         if odd:
             who = "" if self.name else "the file "
@@ -144,7 +144,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     DataError, TemplateError, GrammarError
         A file that it names cannot be read, or is wrong.
     OSError
-        The TOML file itself cannot be read, or what should be a tagger is none.
+        The TOML file itself cannot be read, or a file is not a tagger.
     """
     place = Path(path_name(path))
     text = read_text(place)
@@ -258,7 +258,7 @@ def _text(table: _Table, own: _Declared, key: Literal["data", "dev"]) -> Corpus:
 
 
 def _is_conllu(own: _Declared, path: str) -> bool:
-    """Tell whether a text is CoNLL-U: its name says so, unless `format` does."""
+    """Return whether a text is CoNLL-U: its name or `format` decides."""
     return path.endswith(_ENDINGS) if own.format is None else own.format == "conllu"
 
 
@@ -295,7 +295,7 @@ def _reading(table: _Table, key: str = "") -> Iterator[None]:
 
 
 def _grammar(table: _Table, names: str | list[str], tapes: Collection[str] = ()) -> Grammar | None:
-    """Return what all of some grammars allow, which may be told to be of a tape: ``TAPE=FILE``."""
+    """Return the conjunction of grammars; each may name its tape: ``TAPE=FILE``."""
     found = []
     for given in _listed(names):
         tape, equals, name = given.rpartition("=")
@@ -308,7 +308,7 @@ def _grammar(table: _Table, names: str | list[str], tapes: Collection[str] = ())
 
 
 def _read_grammar(table: _Table, name: str) -> Grammar:
-    """Return the grammar of a file, or one that comes with the library."""
+    """Return the grammar of a file or of the library."""
     file = table.file(name)
     with _reading(table, "grammar"):
         if file.exists() or Path(name).suffix:

@@ -1,4 +1,4 @@
-"""One self-contained page about a tagger, or two beside each other."""
+"""One self-contained page about a tagger, or about two for comparison."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def report_page(
     facts: Sequence[str] = (),
     seed: int = 0,
 ) -> str:
-    """Return a report as HTML; its figures are inside, it loads nothing.
+    """Return a report as HTML, with its figures inside; it loads no other files.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def report_page(
     second : Analysis, optional
         Of another tagger on the same text.
     names : sequence of str
-        What the taggers are called.
+        The names of the taggers.
     facts : sequence of str
         Lines about how it was made.
     seed : int

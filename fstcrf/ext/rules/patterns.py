@@ -50,12 +50,12 @@ class RuleFile:
 
     @classmethod
     def of(cls, given: str | os.PathLike[str]) -> Self:
-        """Read a file, or a text: of several lines, or with a semicolon.
+        """Read a file, or a text, which has several lines or a semicolon.
 
         Raises
         ------
         GrammarError
-            What cannot be read, with the line; no open cost.
+            Rules that cannot be read, with the line; no open cost.
         OSError
             A file that cannot be read.
         """
@@ -92,7 +92,7 @@ def written(weight: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class CountedPattern:
-    """What an open cost counts: cells of the automaton's steps, and its ends.
+    """The counts of an open cost: cells of the automaton's steps, and its ends.
 
     Parameters
     ----------
@@ -116,17 +116,17 @@ class CountingAutomaton:
     Parameters
     ----------
     given : tuple of GivenTape
-        Columns that tell kinds of tokens apart, the last one fastest.
+        Columns that distinguish kinds of tokens, the last one fastest.
     target : int32 [C, Q, L]
         State after each step; −1: rejected.
     step : float64 [C, Q, L]
         Score of the steps without the open costs.
     end : float64 [Q]
-        Score of ending without them, −inf where a sentence may not end.
+        Score of ending without them, −inf if a sentence may not end.
     patterns : tuple of CountedPattern
         One for each open cost.
     sizes : str
-        States of each rule by itself, in words, the largest first.
+        A text with the number of states of each rule, the largest first.
     """
 
     given: tuple[GivenTape, ...]
@@ -146,13 +146,13 @@ class CountingAutomaton:
         return step, end
 
     def counted(self, read: Floats, ended: Floats) -> Floats:
-        """Return how often each pattern counts, of so many steps and ends, float64 [open costs]."""
+        """Return the count of each pattern for numbers of steps and ends, float64 [open costs]."""
         flat = read.reshape(-1)
         return np.asarray([dot(flat[p.cell], p.value) + dot(ended, p.end) for p in self.patterns])
 
 
 def counting_automaton(file: RuleFile, composition: JointModel) -> CountingAutomaton:
-    """Return the automaton of a file beside a tagger, which may stand under a grammar of its own.
+    """Return the automaton of a file for a tagger, which may have a grammar.
 
     Raises
     ------

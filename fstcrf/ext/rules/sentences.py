@@ -1,4 +1,4 @@
-"""Sentences that rules are learned from: gold labels, kinds of tokens, and what rules allow."""
+"""Sentences that rules are learnt from: gold labels, kinds of tokens, and gold counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OnMissing = Literal["error", "skip"]
 
 @dataclass(frozen=True, eq=False)
 class RuleSentences:
-    """Sentences that can be learned from, and what the rules say of their gold labels.
+    """Sentences to learn from, and the counts of rules in their gold labels.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class RuleSentences:
     gold : int32 [N]
         Labels, numbers of the tagger's.
     kind : int32 [N]
-        Kinds of tokens, as the automaton tells them apart.
+        Kinds of tokens, as the automaton distinguishes them.
     counts : float64 [open costs]
         How often each rule counts in the gold labels.
     score : float
@@ -86,7 +86,7 @@ def rule_sentences(
     LabelError
         A gold label that the tagger does not have, likewise.
     TooLargeError
-        The automaton takes more memory beside the tagger than there is.
+        The automaton and the tagger together exceed the available memory.
     """
     tagger = whole.taggers[0]
     column = gold_column(tagger, target)
@@ -117,7 +117,7 @@ def rule_sentences(
 
 
 def gold_column(tagger: Model, target: str | None) -> str:
-    """Return the column of gold labels: the one named, else that of the tagger's training."""
+    """Return the column of gold labels: the given one, or the target of the tagger's training."""
     if target is not None:
         return target
     record = tagger.record
@@ -135,7 +135,7 @@ def _with_column(data: Data, name: str) -> Data:
 
 
 def _gold(corpus: Corpus, target: str, labels: tuple[str, ...], on_missing: OnMissing) -> Ints:
-    """Return the gold label of each token; −1 for those that the tagger does not have."""
+    """Return the gold label of each token; −1 for labels that the tagger lacks."""
     column = corpus.column(target)
     number = {label: i for i, label in enumerate(labels)}
     used = set(distinct(column.ids).tolist())
@@ -152,7 +152,7 @@ def _gold(corpus: Corpus, target: str, labels: tuple[str, ...], on_missing: OnMi
 def _gold_sums(
     automaton: CountingAutomaton, topology: Topology, offsets: Longs, gold: Ints, kind: Ints
 ) -> Counts:
-    """Return what the rules count in the gold labels; log Z is −inf where those are forbidden."""
+    """Return the rules' counts in the gold labels; log Z is −inf for forbidden gold labels."""
     chain = bare_chain("", topology)
     assert chain.arc is not None  # noqa: S101 (as it is made)
     node = np.where(topology.state_label == gold[:, None], 0.0, -np.inf)
@@ -162,7 +162,7 @@ def _gold_sums(
 
 
 def _check_memory(automaton: CountingAutomaton, topology: Topology, offsets: Longs) -> None:
-    """Refuse rules whose states beside the tagger's do not fit into memory."""
+    """Refuse rules whose states, multiplied by the tagger's, exceed the memory."""
     longest, states = Ragged(offsets).longest, automaton.target.shape[1]
     needed = counting_bytes(longest, topology.n_states, states)
     free = free_memory()
@@ -189,7 +189,7 @@ def all_pairs(topology: Topology, arcs: Floats) -> Floats:
 
 
 def counter(automaton: CountingAutomaton, chain: Chain, arc: Floats, weights: Floats) -> Counter:
-    """Return the automaton under weights beside a chain, arcs float64 [S, S] or [N, S, S]."""
+    """Return the automaton under weights for a chain, arcs float64 [S, S] or [N, S, S]."""
     step, end = automaton.scored(weights)
     return Counter(
         chain.topology.state_label.astype(np.int32),

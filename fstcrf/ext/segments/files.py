@@ -25,7 +25,7 @@ _TABLE = ("parent", "string", "depth", "row", "attribute")
 
 
 class SegmentRecord(msgspec.Struct, frozen=True):
-    """What was trained, and how."""
+    """The record of training."""
 
     target: str
     scheme: str
@@ -51,7 +51,7 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class SavedSegmentCRF(NamedTuple):
-    """What a file holds."""
+    """The contents of a file."""
 
     labels: tuple[str, ...]
     attributes: FeatureIndex
@@ -107,7 +107,7 @@ def read(path: str | os.PathLike[str]) -> SavedSegmentCRF:
 
 
 def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> SavedSegmentCRF:
-    """Return what the arrays and the metadata of a file say; `name` is for messages."""
+    """Return the contents of a file from its arrays and metadata; `name` is for messages."""
     try:
         header = msgspec.json.decode(metadata["header"], type=_Header)
         about = msgspec.json.decode(metadata["index"], type=dict[str, Any])

@@ -32,7 +32,7 @@ class GoldSegments:
     label: Longs
 
     def chosen(self, offsets: Longs, kept: Longs) -> GoldSegments:
-        """Return those of some sentences, numbered through anew."""
+        """Return the segments of some sentences, with new token numbers."""
         own = np.searchsorted(offsets, self.start, side="right") - 1
         there = np.isin(own, kept)
         shift = np.zeros(len(offsets) - 1, dtype=np.int64)
@@ -42,7 +42,7 @@ class GoldSegments:
 
 
 def gold_segments(corpus: Corpus, target: str, scheme: str) -> tuple[GoldSegments, tuple[str, ...]]:
-    """Return gold segments, those of one token outside among them, and their labels."""
+    """Return gold segments, including one for each token outside, and their labels."""
     if target not in corpus.columns:
         there = ", ".join(map(str, corpus.columns))
         raise DataError(f"no column {target!r}: the columns are {there}", path=corpus.source)
@@ -77,7 +77,7 @@ def length_limits(
     np.maximum.at(most, gold.label, gold.end - gold.start)
     limits = np.minimum(most, longest).astype(np.int32)
     tailed = np.full(labels, tails)
-    tailed[-1] = False  # tokens outside are segments of their own
+    tailed[-1] = False  # each token outside is a segment
     return limits, tailed
 
 

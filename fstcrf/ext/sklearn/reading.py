@@ -36,10 +36,10 @@ class Read:
 
     sentences: Data
     offsets: Longs  # [B + 1]
-    table: bool  # what is answered is flat then
+    table: bool  # answers are then flat
 
     def labels(self, y: Any) -> list[list[Any]]:
-        """Return the labels of each sentence; DataError where they are not as many."""
+        """Return the labels of each sentence; DataError for another number of labels."""
         if self.table:
             flat = _flat_labels(y)
             if len(flat) != self.offsets[-1]:
@@ -90,15 +90,15 @@ class Read:
 
 
 def is_frame(given: Any) -> bool:
-    """Tell whether something is a DataFrame, of whatever library."""
+    """Return whether an object is a DataFrame of any library."""
     return hasattr(given, "columns") and hasattr(given, "shape") and len(given.shape) == 2
 
 
 def is_table(given: Any) -> bool:
-    """Tell whether something has a row for each token, not a list for each sentence."""
+    """Return whether an object has a row for each token, not a list for each sentence."""
     if isinstance(given, Corpus):
         return False
-    if is_frame(given) or hasattr(given, "tocsr"):  # sparse: what checks arrays refuses it
+    if is_frame(given) or hasattr(given, "tocsr"):  # sparse: the check of arrays refuses it
         return True
     if not isinstance(given, Sequence) and hasattr(given, "__array__"):
         array = np.asarray(given)
@@ -115,7 +115,7 @@ def values_of(frame: Any, name: Any) -> list[Any]:
 
 
 def checked(name: Any, values: list[Any]) -> list[Any]:
-    """Return the values of a column; DataError where one is missing."""
+    """Return the values of a column; DataError if one is missing."""
     for row, value in enumerate(values):
         if _is_missing(value):
             raise DataError(f"column {name!r}, row {row}: NaN; fill it, or leave the sentence out")
@@ -152,7 +152,7 @@ def _runs(keys: list[Any], name: Any) -> Longs:
 
 
 def cut(flat: list[T], offsets: Longs) -> list[list[T]]:
-    """Return what lies between the bounds of sentences, list by list."""
+    """Return the values between the bounds of sentences, list by list."""
     return [flat[a:b] for a, b in pairwise(offsets.tolist())]
 
 
@@ -171,7 +171,7 @@ def read_table(columns: dict[Any, list[Any]], sentence: str | int | None, *, tex
     ----------
     columns : mapping of name to list
     sentence : str or int, optional
-        The column that tells sentences apart.
+        The column that identifies sentences.
     texts : bool
         Each value is its text, for templates; else the values are features.
     """

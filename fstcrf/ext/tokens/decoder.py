@@ -62,11 +62,11 @@ class TextSpan(NamedTuple):
     Attributes
     ----------
     start, end : int
-        First character and the one behind the last.
+        First character, and the character after the last one.
     type : str
     probability : float
-        That exactly this span is there; calibrated where the decoder is. NaN under a grammar too
-        large to multiply out.
+        Probability of exactly this span; calibrated if the decoder is. NaN under a grammar whose
+        product is too large.
     """
 
     start: int
@@ -85,12 +85,12 @@ class _Read(NamedTuple):
 class TokenDecoder:
     """Turns a token classifier's logits into spans of characters with probabilities.
 
-    The labels of a document's words are the paths of a lattice in which only what the scheme allows
-    is there, under a grammar if one is given; probabilities are those among its paths. A word is
-    one step of it: its label says what each of its pieces is (S of three pieces is B, I, E), and
-    its score is the sum of their log-probabilities and biases. So no span begins or ends within a
-    word. That is the lattice over all pieces with the arcs taken out that would break a word, not
-    a repair of labels found without it. Pieces that share a character are of one word.
+    The labels of a document's words are the paths of a lattice. It contains only labellings that
+    the scheme and the grammar, if given, allow; probabilities are relative to its paths. A word is
+    one step of it: its label determines the label of each of its pieces (S of three pieces is B, I,
+    E), and its score is the sum of their log-probabilities and biases. No span therefore begins or
+    ends within a word. This equals the lattice over all pieces without the arcs that break a word;
+    it is not a repair of labels found without it. Pieces that share a character belong to one word.
 
     A decoder does not change; `replaced`, `calibrated` and `tune` return new ones.
 
@@ -101,26 +101,26 @@ class TokenDecoder:
         that a JSON file has.
     scheme : str, optional
         ``"bioes"``, ``"bilou"``, ``"bmes"``, ``"bmewo"``, ``"bio"`` (``"iob2"``), ``"iob1"`` or
-        ``"io"``. When absent, the one that has the letters of the labels; ``"bio"`` for B and I,
-        which ``"iob1"`` has, too.
+        ``"io"``. By default, the scheme with the letters of the labels; for B and I, ``"bio"``
+        rather than ``"iob1"``.
     grammar : Grammar, optional
-        What labellings of words are legal beyond the scheme.
+        Further constraints on labellings of words.
     biases : TransitionBiases or mapping of str to float, optional
-        What each kind of step between pieces adds to a score.
+        The addition to a score for each kind of step between pieces.
     thresholds : float or mapping of str to (float or None), optional
-        Where given, not the spans of the best labels are returned but those that are at least so
-        probable, type by type: 0.5 for types that are not named, None for never. Of spans that
-        overlap, those with the largest sum of probability − threshold. Spans below 0.01 are never
-        found.
+        If given, the result has all spans with at least these probabilities, instead of the spans
+        of the best labels. The threshold of each type: 0.5 for types without one, `None` for never.
+        Among overlapping spans, the spans with the largest sum of probability − threshold are
+        chosen. Spans below 0.01 are never found.
     temperature : float
         Logits and biases are divided by it: above 1, probabilities are less sure. Best labels
         stay, but for a soft grammar, which it does not divide.
     calibration : Calibration, optional
         Of probabilities of spans, before thresholds are applied.
     pieces : {"all", "first", "each"}
-        "all": the model was trained on labels of all pieces. "first": on those of the first piece
-        of each word alone, the others are not looked at. "each": pieces are labelled one by one,
-        words do not count.
+        "all": the model was trained on labels of all pieces. "first": it was trained on the first
+        piece of each word; other pieces are ignored. "each": pieces are labelled one by one, and
+        words are ignored.
     names : str, mapping or callable, optional
         Where labels are not called ``B-PER``; as for `fstcrf.Lattices.from_arrays`.
 
@@ -225,7 +225,7 @@ class TokenDecoder:
         return self.replaced(grammar=grammar if self.grammar is None else self.grammar & grammar)
 
     def __matmul__(self, other: object) -> NoReturn:
-        """Refuse what is no tagger of sentences, by the call that composes their lattices."""
+        """Refuse taggers of sentences; the message names the call that composes lattices."""
         raise OptionError(
             "a TokenDecoder reads scores and a tagger sentences: compose their lattices, "
             "decoder.lattices(documents)[k] @ tagger.lattice(sentence)"
@@ -271,7 +271,7 @@ class TokenDecoder:
         Raises
         ------
         DataError
-            Offsets that go back or lie outside the text, windows that do not continue each other.
+            Offsets that decrease or are outside the text, windows that do not continue each other.
         NumericError
             NaN or +inf.
         ShapeError
@@ -374,7 +374,7 @@ class TokenDecoder:
         return list(zip(spans, np.minimum(p, 1.0).tolist(), strict=True))
 
     def threshold(self, kind: str) -> float | None:
-        """Return the threshold of a type; None: never."""
+        """Return the threshold of a type; `None` for never."""
         return (self.thresholds or {}).get(kind, LIKELY)
 
     def _kept(
@@ -450,7 +450,7 @@ class TokenDecoder:
         Raises
         ------
         OptionError
-            Nothing to calibrate on; another kind.
+            No data for calibration; another kind.
         DataError, NumericError, ShapeError, NoPathError
             As `decode_all`.
         """
@@ -489,9 +489,9 @@ class TokenDecoder:
     ) -> TokenDecoder:
         """Return the decoder with the biases and thresholds that serve best on held-out documents.
 
-        Biases are changed one at a time, from those that the decoder has, as long as that gains.
-        With thresholds each trial is judged by what the best thresholds of each type find, else by
-        the best labels. Where nothing reaches `least`, what comes closest is taken.
+        Biases are changed one at a time, starting from the decoder's biases, while that improves
+        the result. With thresholds, each trial is judged with the best thresholds of each type,
+        else by the best labels. If no trial reaches `least`, the closest one is chosen.
 
         Parameters
         ----------
@@ -509,7 +509,7 @@ class TokenDecoder:
         Raises
         ------
         OptionError
-            Another goal, nothing to tune, or no gold span.
+            Another goal, nothing to tune, or no gold spans.
         DataError, NumericError, ShapeError, NoPathError
             As `decode_all`.
         """
@@ -551,7 +551,7 @@ class TokenDecoder:
         write_json(path, self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a file holds: plain dicts, lists, strings and numbers."""
+        """Return the contents of a file: plain dicts, lists, strings and numbers."""
         file = DecoderFile(
             format=FORMAT,
             version=VERSION,

@@ -1,10 +1,10 @@
 """Weights of taggers, chosen on held-out data.
 
-Taggers that were trained apart have potentials of different sizes; added up with weights of 1, a
-later tagger may drag the labels of an earlier one to where it has much to say. Only the ratio of
-the weights matters (but to soft grammars), so the first tagger keeps 1. The others are searched one
-at a time over a grid, again and again until nothing changes. The features of the data are looked
-up once for all weights of a tagger: its potentials are rescaled.
+Taggers from separate trainings have potentials of different sizes; with weights of 1, a later
+tagger may overrule an earlier one at tokens with large potentials. Only the ratio of the weights
+matters (but to soft grammars), so the first tagger keeps 1. The others are searched one at a time
+over a grid, repeatedly until nothing changes. The features of the data are looked up once for all
+weights of a tagger: its potentials are rescaled.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.lattices.many import Group, answered
 from fstcrf.machines.plans import Program, scaled, scaled_chain, warn_unproven
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.batches import TaggedLattices, TaggedRun, as_corpus
+from fstcrf.taggers.batches import as_corpus, lattices_of
 from fstcrf.taggers.chain import decode
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Request
 from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.model.tagged import TaggedRun
 from fstcrf.text.corpus import Column
 
 Weights = tuple[float, ...]
@@ -36,7 +37,7 @@ JointT = TypeVar("JointT", bound=JointModel)
 Targets = Mapping[str, "str | Sequence[Sequence[str]]"]
 
 WEIGHT_GRID: Weights = (0.0, 0.01, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
-"""0: the first tagger decides alone; 0.01: nearly the cascade; 1: as trained."""
+"""0: the first tagger decides; 0.01: nearly the cascade; 1: as trained."""
 
 _SWEEPS = 10
 
@@ -50,7 +51,7 @@ class WeightTrial:
     weights : tuple of float
         One for each tagger.
     score : float
-        What the metric says of them, in [0, 1]; more is better.
+        The value of the metric, in [0, 1]; more is better.
     """
 
     weights: Weights
@@ -79,21 +80,20 @@ def tune_weights(
         The column of gold labels of each tape that counts; every tagger's tape with the column of
         its name when absent. For sentences without columns, lists of labels.
     metric : str
-        ``"both"``: tokens with every tape right. It is what deciding together is for, it needs to
-        know nothing of spans, and it gives no tape up for another, as long as both count.
-        ``"accuracy"``: the mean accuracy of the tapes. ``"chunk-F"``: F of the spans of the tape
-        ``chunk``.
+        ``"both"``: tokens with every tape right. It measures joint decisions, requires no spans,
+        and gives equal weight to all tapes. ``"accuracy"``: the mean accuracy of the tapes.
+        ``"chunk-F"``: F of the spans of the tape ``chunk``.
     grid : sequence of float
         Weights to try; of weights that do equally well the one nearest 1 is taken.
     threads : int
         The answer does not depend on it.
     report : callable, optional
-        Is told of every `WeightTrial`.
+        Called for every `WeightTrial`.
 
     Raises
     ------
     OptionError
-        A single tagger, weights that are none, an unknown metric or tape.
+        A single tagger, invalid weights, an unknown metric or tape.
     DataError
         Data without sentences, or without gold labels of a tape.
     NoPathError
@@ -127,7 +127,7 @@ def tune_weights(
 
 
 class _Gold:
-    """What the labels should be, and how far a decision is from that."""
+    """The gold labels, and the metric for decisions."""
 
     def __init__(self, composition: JointModel, dev: Data, targets: Targets, metric: str) -> None:
         self.tapes = list(targets)
@@ -159,7 +159,7 @@ class _Gold:
             self.ids.append(ids)
 
     def score(self, found: Sequence[Column]) -> float:
-        """Return what the metric says of labels, one column for each tape of the composition."""
+        """Return the metric's value for labels, one column for each tape of the composition."""
         chosen = [found[place] for place in self.places]
         right = np.stack([c.ids == ids for c, ids in zip(chosen, self.ids, strict=True)])
         if self.metric == "both":
@@ -214,7 +214,7 @@ def _decided(
     composition: JointModel, dev: Data, tried: Sequence[Weights], threads: int
 ) -> list[tuple[Column, ...]]:
     """Return the labels that each choice of weights gives, one column for each tape."""
-    if composition.conditional:  # its potentials are those of the taggers: nothing to rescale
+    if composition.conditional:  # its potentials are the taggers' potentials: no rescaling
         return [_by_chain(composition.with_weights(*weights), dev, threads) for weights in tried]
     if not tried:
         return []
@@ -237,7 +237,7 @@ def _decided(
             found.append(engine.labels_found(searched, len(unit.tapes)))
         return found
 
-    answers = answered(TaggedLattices(unit, dev, streamed=True), answer, threads)
+    answers = answered(lattices_of(unit, dev, streamed=True), answer, threads)
     return [
         tuple(
             Column(np.concatenate([run[number][k][0] for _, run in answers]), unit.label_sets[tape])

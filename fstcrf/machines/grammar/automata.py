@@ -228,7 +228,10 @@ class _Alphabet:
         self._count(subset)
         for state, rest in subset.items():
             for number, score, target in self.steps[state]:
-                self._add(by_class.setdefault(number, {}), target, rest + score)
+                scores = by_class.setdefault(number, {})
+                before, value = scores.get(target, -np.inf), rest + score
+                if value > -np.inf:
+                    scores[target] = value if before == -np.inf else self.plus((before, value))
         key = tuple(sorted(by_class))
         if key not in self.parts:
             self.parts[key] = self._told_apart(key)
@@ -238,15 +241,9 @@ class _Alphabet:
                 reached = dict(reached)
                 for number in others:
                     for target, value in by_class[number].items():
-                        self._add(reached, target, value)
+                        before = reached.get(target, -np.inf)
+                        reached[target] = value if before == -np.inf else self.plus((before, value))
             yield symbols, reached
-
-    def _add(self, scores: dict[int, float], target: int, value: float) -> None:
-        before = scores.get(target)
-        if before is not None:
-            scores[target] = self.plus((before, value))
-        elif value > -np.inf:
-            scores[target] = value
 
     def _count(self, subset: Iterable[int]) -> None:
         self.taken += sum(len(self.steps[state]) for state in subset)

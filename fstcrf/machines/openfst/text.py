@@ -112,7 +112,7 @@ def from_att(
         raise OptionError(f"epsilon is {epsilon!r}, expected a str, or None")
     acceptor = naming.tape is None
     given = naming.symbols[:1] if acceptor else naming.symbols
-    if numeric and None in given:
+    if numeric and any(symbols is None for symbols in given):
         raise OptionError("numeric=True needs input_symbols= and output_symbols=")
     arcs: list[tuple[int, int, float]] = []
     ends: list[tuple[int, float]] = []
