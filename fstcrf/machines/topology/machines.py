@@ -31,7 +31,7 @@ def topology_machine(
     Returns
     -------
     Machine
-            Without what lies on no path. Input symbol k is class k of `arc_classes`.
+        Restricted to states and arcs on paths. Input symbol k is class k of `arc_classes`.
 
     Raises
     ------
