@@ -21,7 +21,7 @@ from fstcrf.lattices.engine import Runs, Tape, Told
 from fstcrf.lazy import made_once
 from fstcrf.machines import plans
 from fstcrf.machines.plans import Chain, Program
-from fstcrf.machines.plans.pairs import Pairs
+from fstcrf.machines.plans.folds import Pairs
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 

@@ -52,7 +52,7 @@ from fstcrf.machines.plans.folding import (
     multiplied,
     table_factor,
 )
-from fstcrf.machines.plans.pairs import Pairs, pairs_of
+from fstcrf.machines.plans.folds import Pairs, pairs_of
 
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Acceptor
