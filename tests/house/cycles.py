@@ -23,7 +23,7 @@ _BY_NAME = {"LazyModule", "StaticFunction"}
 
 def modules(root: Path = ROOT) -> dict[str, ast.Module]:
     """Return the modules of the core by name; a package has the name of its folder."""
-    found = {}
+    found: dict[str, ast.Module] = {}
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
         if parts[0] not in OUTSIDE:
@@ -49,7 +49,7 @@ def _statements(tree: ast.AST, *, types: bool) -> Iterator[ast.AST]:
 
 def _handed_on(trees: dict[str, ast.Module]) -> dict[tuple[str, str], str]:
     """Return the module that defines each name of a package, as the package imports it."""
-    found = {}
+    found: dict[tuple[str, str], str] = {}
     for package, tree in trees.items():
         for node in _statements(tree, types=True):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(package + "."):
@@ -64,7 +64,8 @@ def imports(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
 
     A package is not one of them: what is asked of it is an import of the module that defines it.
     """
-    handed, edges = _handed_on(trees), {}
+    handed = _handed_on(trees)
+    edges: dict[str, set[str]] = {}
     packages = {name.rpartition(".")[0] for name in trees}
 
     def home(package: str, name: str) -> str:
@@ -95,12 +96,10 @@ def imports(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
 
 def _by_name(node: ast.AST) -> str:
     """Return the module that a call such as ``LazyModule("a.b")`` imports when it is used."""
-    call = isinstance(node, ast.Call) and ast.unparse(node.func) in _BY_NAME and node.args
-    return (
-        str(ast.literal_eval(node.args[0]))
-        if call and isinstance(node.args[0], ast.Constant)
-        else ""
-    )
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) not in _BY_NAME:
+        return ""
+    given = node.args[0] if node.args else None
+    return str(given.value) if isinstance(given, ast.Constant) else ""
 
 
 def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
