@@ -105,10 +105,10 @@ def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> F
             if pairs is None:
                 return None
             chain, state, more = pairs.chain, pairs.state, None
-    found = chain_scores(chain, more)
-    if found is None:
+    scored = chain_scores(chain, more)
+    if scored is None:
         return None
-    scores, legal = found
+    scores, legal = scored
     fold = _folded(made, *_frozen(Shape.of(chain, legal, scores)))
     if fold is None:
         return None

@@ -81,9 +81,9 @@ def single(machine: Transducer, limit: int | None = None) -> Single:
             several = f"it has several runs over {sequence_shown([names[x] for x in witness])}"
     if several:
         forms = [
-            _joined(found, machine)
+            _joined(made_, machine)
             for backwards in (True, False)
-            if (found := _determinised(string, limit, backwards=backwards)) is not None
+            if (made_ := _determinised(string, limit, backwards=backwards)) is not None
         ]
         form = min(forms, key=lambda one: len(one.source), default=machine)
     if form.tape is None and (form is not machine or not several):
@@ -93,8 +93,8 @@ def single(machine: Transducer, limit: int | None = None) -> Single:
 
 def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int) -> Single:
     """Return a form in which runs over the same strings are one, wherever they write."""
-    found, _ = on_paths(form.source, form.target, form.final > -np.inf, form.score > -np.inf)
-    arcs = np.sort(found)
+    useful_arcs, _ = on_paths(form.source, form.target, form.final > -np.inf, form.score > -np.inf)
+    arcs = np.sort(useful_arcs)
     output = form.output[arcs, None][:, : form.tape is not None]
     ends = (form.source[arcs], form.target[arcs])
     graph = Graph(*ends, form.input[arcs], output, form.score[arcs], form.final)
@@ -132,7 +132,7 @@ def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int)
 
 
 def _taken_apart(machine: Transducer) -> Transducer:
-    """Return the acceptor of strings over what is read, and behind that what is written."""
+    """Return the acceptor of strings over input symbols, each followed by output symbols."""
     size = len(machine.input_symbols)
     states = len(machine.final)
     read, written = machine.input, machine.output
@@ -158,7 +158,7 @@ def _taken_apart(machine: Transducer) -> Transducer:
 
 
 def _determinised(string: Transducer, limit: int, *, backwards: bool) -> Transducer | None:
-    """Return it with one run for each string, of strings read backwards; None: too large."""
+    """Return the string acceptor with one run per string, built backwards; None if too large."""
     try:
         if backwards:
             return reversed_(deterministic(reversed_(string), limit))
@@ -167,9 +167,9 @@ def _determinised(string: Transducer, limit: int, *, backwards: bool) -> Transdu
         return None
 
 
-def _joined(found: Transducer, machine: Transducer) -> Transducer:
-    """Return strings over what is read and written as a transducer again."""
-    symbol = found.input
+def _joined(string: Transducer, machine: Transducer) -> Transducer:
+    """Return the transducer of an acceptor over input and output symbols."""
+    symbol = string.input
     size = len(machine.input_symbols)
     read = np.where(symbol < size, symbol, np.int32(-1))
     written = np.where(symbol >= size, symbol - np.int32(size), np.int32(-1))
@@ -177,12 +177,12 @@ def _joined(found: Transducer, machine: Transducer) -> Transducer:
         written = read
     whole = replace(
         machine,
-        source=found.source,
+        source=string.source,
         input=read,
         output=written,
-        target=found.target,
-        score=found.score,
-        final=found.final,
+        target=string.target,
+        score=string.score,
+        final=string.final,
         named={},
     )
     return whole if machine.tape is None else _together(whole)

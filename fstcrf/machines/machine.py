@@ -28,7 +28,7 @@ Semiring = Literal["log", "tropical"]
 class Machine:
     """States and weighted arcs of a transducer; a path begins in state 0.
 
-    The fields are those of `Transducer`, which adds operators and constructors. The functions of
+    `Transducer` documents the fields, and adds operators and constructors. The functions of
     `fstcrf.machines.algebra`, `fstcrf.machines.languages` and `fstcrf.machines.openfst` take any
     machine, and return one of the same class.
 

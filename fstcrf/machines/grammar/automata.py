@@ -114,8 +114,8 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
 def deterministic(machine: M, limit: int = MAX_STATES) -> M:
     """Return an acceptor with the same weights, and at most one run for each string.
 
-    Of a log machine, each arc has to read a symbol. Weights of strings are sums or maxima of those
-    of runs, as its semiring says.
+    The weight of a string is the sum or the maximum of its runs, depending on the semiring. Each
+    arc of a log machine must read a symbol.
 
     Raises
     ------
@@ -178,7 +178,7 @@ class _Subsets:
         self.known: dict[_Subset, tuple[int, float] | None] = {}
 
     def after(self, reached: dict[int, float]) -> tuple[int, float] | None:
-        """Return the set of what is reached and its weight; None where nothing is accepted."""
+        """Return the number of the set of reached states and its weight; None if it is dead."""
         total = self.plus(list(reached.values()))
         rest = {state: value - total for state, value in reached.items()}
         key = _key(rest)

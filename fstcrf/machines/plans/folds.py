@@ -1,9 +1,9 @@
 """A chain and a transducer as one chain of pairs of their states, without scores: their fold.
 
 States / Start / Final / Arcs
-    A state of the chain and the state of the transducer behind its label; begins and ends where
-    both do; an arc of the chain and all that the transducer may do along with it: any number of
-    moves without input, then one that reads the label.
+    A state of the chain and a state of the transducer after the label is read; initial and final
+    if both are; an arc of the chain and a run of the transducer along it: any number of moves
+    without input, then one that reads the label.
 
 Several runs of the transducer between the same two states are one arc, with the score of the best
 of them, or the log of their sum. A grammar's automaton is a transducer without output. If few of
@@ -54,7 +54,7 @@ class _Runs(NamedTuple):
 
 
 def _longer(moves: IndexedTransducer, runs: _Runs, own: Longs, move: Longs, key: Longs) -> _Runs:
-    """Return some of the runs with a move more, by new keys."""
+    """Extend some runs by one move, and return them under new keys."""
     gain = moves.gain[move]
     best, total = runs.best[own] + gain, runs.total[own] + gain
     order = np.lexsort((-best, key))
@@ -65,9 +65,9 @@ def _longer(moves: IndexedTransducer, runs: _Runs, own: Longs, move: Longs, key:
 
 
 def _silent(moves: IndexedTransducer, most: int) -> _Runs | None:
-    """Return the runs without input from where labels lead, by first state and last; None: many.
+    """Return the runs without input from the targets of labels, by first and last state.
 
-    Those of one length stand behind shorter ones.
+    Runs are sorted by length. If there are more than `most`, the result is None.
     """
     bounds, width = moves.index.astype(np.int64), moves.labels + 1
     root = distinct(np.append(moves.target[moves.reads >= 0].astype(np.int64), moves.start))
@@ -88,7 +88,7 @@ def _silent(moves: IndexedTransducer, most: int) -> _Runs | None:
 
 
 class Shape(NamedTuple):
-    """What of a chain decides which paths there are."""
+    """The part of a chain that decides which paths exist."""
 
     label: Longs  # [S]
     source: Longs  # [A] of the arcs that are not forbidden, rising
@@ -109,7 +109,7 @@ class Shape(NamedTuple):
 def chain_scores(chain: Chain, more: Folded | None) -> tuple[Scores, Bools] | None:
     """Return the scores of a chain with a part of a grammar, and which kernel arcs are legal.
 
-    None: they are not those of the chain alone.
+    The result is None if the scores depend on other tapes.
     """
     plain = (chain.arc_context, chain.node_contexts, chain.tables) == ((), ((),), ())
     if chain.arc is None or not plain:
@@ -125,7 +125,7 @@ def chain_scores(chain: Chain, more: Folded | None) -> tuple[Scores, Bools] | No
 
 
 def indexed(acceptor: Acceptor) -> IndexedTransducer:
-    """Return an acceptor over one tape as a transducer that writes nothing."""
+    """Return an acceptor over one tape as a transducer without output."""
     there = acceptor.target >= 0
     state, label = np.nonzero(there)
     states, labels = there.shape
@@ -144,9 +144,9 @@ def indexed(acceptor: Acceptor) -> IndexedTransducer:
 
 
 class _Says(dict[tuple[int, int], tuple[tuple[int, int], ...]]):
-    """What elements of a fold write, each how many tokens behind its place; looked up when asked.
+    """Cache of the output of a fold's elements: labels, and their offsets in tokens.
 
-    By two pairs that follow each other in a path; −1: it begins, or it ends.
+    The key is two consecutive pairs of a path; −1 is the beginning or the end of the path.
     """
 
     def __init__(self, fold: Fold) -> None:
@@ -172,7 +172,7 @@ class _Says(dict[tuple[int, int], tuple[tuple[int, int], ...]]):
 class Fold:
     """The chain of pairs, without the scores of the chain.
 
-    Its *elements* are its E arcs, then B ways to begin, P to end, and that of what has no tokens.
+    Its *elements* are its E arcs, B beginnings, P ends, and one for the empty sequence.
     """
 
     state: Longs  # [P] of the chain, in each pair
@@ -193,12 +193,12 @@ class Fold:
 
     @made_once
     def says(self) -> _Says:
-        """What its elements write."""
+        """The output of its elements."""
         return _Says(self)
 
     @made_once
     def single(self) -> bool:
-        """There is one run for each element."""
+        """Whether each element has one run."""
         return bool((self.best == self.total).all())
 
     def scored(self, scores: Scores, gain: Floats) -> Scores:
@@ -209,7 +209,7 @@ class Fold:
         return first, scores[1][self.arc] + gain[:arcs], scores[2][self.state] + gain[ends:-1]
 
     def machine(self, scores: Scores, gain: Floats, empty: float) -> kernel.JointChain:
-        """Return it for the kernel, with the scores of a chain and those of elements."""
+        """Return the fold for the kernel, with the scores of a chain and of the fold's elements."""
         pairs, arcs = len(self.state), len(self.source)
         first, score, last = self.scored(scores, gain)
         source, target = self.source.astype(np.int32), self.target.astype(np.int32)
@@ -225,9 +225,9 @@ class Fold:
 
 
 def folded(shape: Shape, moves: IndexedTransducer, limit: int | None = None) -> Fold | None:
-    """Return the fold of a chain and a transducer; None: too large, or there is no path.
+    """Return the fold of a chain and a transducer; None if it is too large or has no path.
 
-    It may have as many arcs as its `limit`; when absent, as many as are faster than arcs.
+    `limit` is its largest number of arcs; by default, as many as are faster than a composition.
     """
     width, states = moves.labels + 1, moves.states
     written = len(shape.source) * states + len(moves.target)  # at a token, at most
@@ -362,7 +362,7 @@ class Pairs:
 
 
 def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs | None:
-    """Return the chain of pairs; None: there is nothing to fold, or it costs more than it spares.
+    """Return the chain of pairs; None if no automaton is left, or if the fold is not faster.
 
     Parameters
     ----------
@@ -375,10 +375,10 @@ def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs |
     """
     if len(folding.rest) != 1 or folding.couplings:
         return None
-    found = chain_scores(chain, folding.chains.get(chain.name))
-    if found is None:
+    scored = chain_scores(chain, folding.chains.get(chain.name))
+    if scored is None:
         return None
-    scores, legal = found
+    scores, legal = scored
     shape, (acceptor,) = Shape.of(chain, legal, scores), folding.rest
     states = chain.topology.n_states
     if most is None:
