@@ -23,7 +23,14 @@ from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.files import read_file
 from fstcrf.lazy import optional
 from fstcrf.machines.machine import Machine, Semiring
-from fstcrf.machines.openfst.machine import AS_WRITTEN, Arcs, Naming, Table, arcs_by_source, symbols
+from fstcrf.machines.openfst.machine import (
+    AS_WRITTEN,
+    EPSILON,
+    Arcs,
+    Naming,
+    Table,
+    arcs_by_source,
+)
 from fstcrf.ragged import Ragged
 
 T = TypeVar("T")
@@ -266,7 +273,8 @@ def to_bytes(
         n_states=len(final),
         n_arcs=len(cost),
     )
-    head = _header_bytes(header, symbols(machine.input_symbols), symbols(machine.output_symbols))
+    tables = machine.input_symbols, machine.output_symbols
+    head = _header_bytes(header, *((EPSILON, *names) for names in tables))
     return (_const_bytes if const else _vector_bytes)(head, arcs, final, cost)
 
 

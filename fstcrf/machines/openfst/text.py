@@ -45,7 +45,7 @@ def att_text(machine: Machine, *, numeric: bool = False) -> str:
     source, ilabel, olabel, target, score = arcs_by_source(machine)
     sides = [(ilabel, machine.input_symbols), (olabel, machine.output_symbols)]
     columns = [
-        label.tolist() if numeric else _names(label, symbols(names))
+        label.tolist() if numeric else _names(label, (EPSILON, *names))
         for label, names in (sides if machine.tape is not None else sides[:1])
     ]
     row = Ragged.from_rows(source, len(machine.final)).offsets.tolist()
