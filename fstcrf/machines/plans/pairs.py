@@ -52,7 +52,7 @@ class Pairs:
 
 
 def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs | None:
-    """Return the chain of pairs; None: there is nothing to fold, or it costs more than it spares.
+    """Return the chain of pairs; `None` if there is none, or if it costs more than it saves.
 
     Parameters
     ----------
