@@ -71,7 +71,7 @@ def first_twice(names: Iterable[str]) -> str | None:
     return None
 
 
-def one_of(name: str, given: object, known: Any) -> None:
+def one_of(name: str, given: Any, known: Any) -> None:
     """Check that an option is one of the names in a Literal type."""
     if not isinstance(given, Hashable) or given not in get_args(known):
         expected = ", ".join(map(repr, get_args(known)))

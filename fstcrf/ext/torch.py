@@ -341,7 +341,7 @@ class CRFLayer(Module):
                 "summed over, as with -1, and not left out; say where sentences end by "
                 "mask=attention_mask or lengths=",
                 LabelWarning,
-                stacklevel=3,
+                stacklevel=6,  # behind forward and what torch puts around it
             )
 
     def _parameters_in_order(self) -> list[Tensor]:

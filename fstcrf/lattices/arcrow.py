@@ -45,11 +45,11 @@ from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
 from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import LazyModule, given_state, made_once
-from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Plan, Search
-from fstcrf.machines.plans.chain import scaled_acceptor, silent_acceptor
+from fstcrf.machines.plans.chain import scaled_acceptor
 from fstcrf.machines.plans.program import AxisPlan
+from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme, named_scheme
 from fstcrf.text.corpus.schemes import OUTSIDE, split_label
@@ -57,7 +57,6 @@ from fstcrf.text.corpus.schemes import OUTSIDE, split_label
 if TYPE_CHECKING:
     from fstcrf.lattices import runs
     from fstcrf.lattices.runs import SpanRuns
-    from fstcrf.machines.transducer import Transducer
 else:  # who asks for no spans does not wait for them
     runs = LazyModule("fstcrf.lattices.runs")
 
@@ -504,7 +503,7 @@ class ArcRow:
         return replace(self, rules=())
 
     def without_scores(self) -> Self:
-        silent = [rule._replace(acceptor=silent_acceptor(rule.acceptor)) for rule in self.rules]
+        silent = [rule._replace(acceptor=rule.acceptor.support()) for rule in self.rules]
         return replace(self, rules=tuple(silent))
 
     def constrained(
@@ -617,26 +616,26 @@ class ArcRow:
     # --- Other forms --------------------------------------------------------------------------
 
     @made_once
-    def machine(self) -> openfst.FstArrays:
+    def machine(self) -> Transducer:
         flat, _ = self.engine.explicit
         own = [k for k, tape in enumerate(self.on) if not tape.written]
         written = [k for k, tape in enumerate(self.on) if tape.written]
-        ilabel, isymbols = self._side(own, own[0])
-        olabel, osymbols = self._side(written[-1:], written[-1]) if written else (ilabel, isymbols)
-        return openfst.FstArrays(
-            start=0,
+        read, names = self._side(own, own[0])
+        output, outputs = self._side(written[-1:], written[-1]) if written else (read, names)
+        return Transducer(
             source=Ragged(flat.row).rows().astype(np.int32),
+            input=read,
+            output=output,
             target=flat.target,
-            ilabel=ilabel,
-            olabel=olabel,
             score=flat.score,
             final=flat.final,
-            isymbols=isymbols,
-            osymbols=osymbols,
+            input_symbols=names,
+            output_symbols=outputs,
+            tape=self.on[written[-1]].name if written else None,
         )
 
     def _side(self, tapes: Sequence[int], chosen: int) -> tuple[Ints, tuple[str, ...]]:
-        """Return the symbols of each arc of a machine, 0: none, and their names.
+        """Return the symbols of each arc of a machine, −1: none, and their names.
 
         They are those of tapes together where each arc has a label of all of them or of none, else
         those of the chosen one.
@@ -656,7 +655,7 @@ class ArcRow:
         else:
             column = self.engine.label[:, chosen]
         read = column if which is None else np.append(column, -1)[which]
-        return (read + 1).astype(np.int32), (openfst.EPSILON, *names)
+        return read.astype(np.int32), names
 
     def plan(self) -> Plan:
         flat, _ = self.engine.explicit

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arguments import AS_GRAMMAR, LabelSet, is_fst, refuse_fst, whole_number
 from fstcrf.arrays import Bools, Floats, Ints, Longs
@@ -24,7 +24,7 @@ from fstcrf.text.corpus import Scheme
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.lattices import distributions
+    from fstcrf.lattices import distributions, labellings
     from fstcrf.lattices.distributions import Distributions
     from fstcrf.lattices.engine import Tape
     from fstcrf.lattices.findings import MinimumRisk
@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from fstcrf.machines.transducer import Transducer
 else:
     distributions = LazyModule("fstcrf.lattices.distributions")
+    labellings = LazyModule("fstcrf.lattices.labellings")
     transducers = LazyModule("fstcrf.machines.transducer")
 
 arrays = LazyModule("fstcrf.lattices.emissions.batch")  # stands above this module
 
 LatticeT = TypeVar("LatticeT", bound=Any)
 _T = TypeVar("_T")
+_S = TypeVar("_S", bound=np.generic)
 
 
 class Lattices(many.Batch[LatticeT]):
@@ -153,12 +155,15 @@ class Lattices(many.Batch[LatticeT]):
         *,
         strict: bool = False,
         probabilities: bool = False,
+        tapes: Sequence[str] | None = None,
     ) -> Answer:
         """Return what `decode` does of the first tapes, without a warning of what is not proven.
 
         `strict`: NoPathError for a lattice without a path. `probabilities`: they will be looked at.
+        `tapes`: paths differ in these.
         """
-        rows, size = self.rows, len(self)
+        if tapes is not None and len(on) > 1:
+            return self._of_tapes(n, tapes, budget, threads, strict=strict)
 
         def ask(group: Group) -> tuple[SearchResult, list[Ints]]:
             engine = group.engine
@@ -174,37 +179,49 @@ class Lattices(many.Batch[LatticeT]):
                 _ = engine.usual_log_z
             return found, engine.labels_found(found, len(on))
 
-        found = many.answered(self, ask, threads)
-        n = columns(n, max((int(part.found.max(initial=0)) for _, (part, _) in found), default=0))
-        only, flat = found[0][1] if len(found) == 1 else (None, [])
+        rows, found = self.rows, many.answered(self, ask, threads)
+        parts, labels = [part for _, (part, _) in found], [own for _, (_, own) in found]
+        n = columns(n, max((int(part.found.max(initial=0)) for part in parts), default=0))
+        scores = _joined([part.score for part in parts], np.empty((0, n)), -np.inf)
+        none = np.empty((0, n), np.int32)
+        flat = [_joined([own[k].T for own in labels], none, -1).T for k in range(len(on))]
         exact = bounds = None
-        if only and only.score.shape[1] == n and not (only.bound > -np.inf).any():
-            score = only.score
-        else:
-            flat = [np.full((n, rows.total), -1, dtype=np.int32) for _ in on]
-            score, exact = np.full((size, n), -np.inf), np.ones((size, n), dtype=bool)
-            bounds = score.copy()
-            for group, (part, labels) in found:
-                numbers, kept = np.asarray(group.numbers), min(n, part.score.shape[1])
-                tokens = rows.entries(numbers)
-                for own, its in zip(flat, labels, strict=True):
-                    own[:kept, tokens] = its[:kept]
-                score[numbers, :kept] = part.score[:, :kept]
-                proven = np.arange(n) < part.proven[:, None]
-                exact[numbers] = proven | np.isneginf(part.bound)[:, None]
-                bounds[numbers] = np.maximum(part.bound[:, None], score[numbers])
-            bounds = np.where(exact, score, bounds)
+        if any((part.bound > -np.inf).any() for part in parts):
+            both = ([part.bound, part.proven] for part in parts)
+            bound, proven = np.concatenate([*both], axis=1)[..., None]
+            exact = (np.arange(n) < proven) | np.isneginf(bound)
+            bounds = np.where(exact, scores, np.maximum(scores, bound))
+        numbers = [group.numbers for group, _ in found]
+        if not all(isinstance(own, range) for own in numbers):  # then they are not in order
+            order = np.concatenate(numbers)
+            place, grouped = np.argsort(order), rows.select(order)
+            scores, flat = scores[place], [own.take(grouped.entries(place), 1) for own in flat]
+            if exact is not None and bounds is not None:
+                exact, bounds = exact[place], bounds[place]
         return Answer(
             {tape.name: own for tape, own in zip(on, flat, strict=True)},
             {tape.name: tape.labels for tape in on},
             rows.offsets,
-            scores=score,
+            scores=scores,
             exact=exact,
             bounds=bounds,
             log_z=lambda: many.usual_log_z(self, threads=threads),
             posterior=lambda: self.posterior(budget, threads),
             width=self.width,
         )
+
+    def _of_tapes(
+        self, n: int, tapes: Sequence[str], budget: Budget | None, threads: int, *, strict: bool
+    ) -> Answer:
+        """Return the n best labellings of some tapes."""
+        ranked = labellings.nbest_of_tapes(self, n, tapes, budget=budget, threads=threads)
+        for number, (paths, lattice) in enumerate(zip(ranked, self, strict=True)):
+            if strict and not paths:
+                raise lattice.row.no_path().of_sentence(number)
+        own = {tape.name: tape.labels for tape in self.on}
+        sets = {tape: own[tape] for tape in tapes}
+        answer = Answer.of_paths(ranked, sets, self.rows.lengths.tolist(), n)
+        return answer.with_posterior(lambda: self.posterior(budget, threads))
 
     @property
     def rows(self) -> Ragged:
@@ -314,3 +331,16 @@ class Lattices(many.Batch[LatticeT]):
                 "same number"
             )
         return self._like([one @ other for one, other in zip(self, others, strict=True)])
+
+
+def _joined(parts: Sequence[NDArray[_S]], none: NDArray[_S], missing: float) -> NDArray[_S]:
+    """Return arrays [K, paths] below each other, with as many columns as `none` has."""
+    n = none.shape[1]
+    if len(parts) == 1 and parts[0].shape[1] == n:
+        return parts[0]
+    whole, first = np.full((n, sum(map(len, parts))), missing, dtype=none.dtype).T, 0
+    for part in parts:
+        kept = min(n, part.shape[1])
+        whole[first : first + len(part), :kept] = part[:, :kept]
+        first += len(part)
+    return whole

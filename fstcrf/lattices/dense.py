@@ -224,13 +224,16 @@ class Dense:
         ((chain, k),) = self._axes([tape])
         machine = self.program.decoder.machine
         states = path if len(machine.axes) == 1 else machine.axis_states(path)[k]
-        return Told(chain.topology.state_label[states])
+        topology = chain.topology
+        return Told(states if topology.direct else topology.state_label[states])
 
     def labels_found(self, found: kernel.SearchResult, tapes: int) -> list[Ints]:
         """Return the labels of the first tapes on the paths of `decoded`, [n, N]; −1: no path."""
-        path, dead = found.path, found.path < 0
+        path = found.path
         each = [self.told(path.reshape(-1), k).label.reshape(path.shape) for k in range(tapes)]
-        return [np.where(dead, np.int32(-1), labels) for labels in each] if dead.any() else each
+        if (found.found == len(path)).all():
+            return each
+        return [np.where(path < 0, np.int32(-1), labels) for labels in each]
 
     # --- Sums ---------------------------------------------------------------------------------
 

@@ -32,9 +32,9 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.kernel.acyclic import connected, topological
+from fstcrf.kernel.acyclic import topological
 from fstcrf.kernel.paired import Paired
-from fstcrf.kernel.transduced import Compiled, Moves, transduced
+from fstcrf.kernel.transduced import IndexedTransducer, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.denserow import DenseRow
@@ -45,6 +45,7 @@ from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
 from fstcrf.machines.plans import Program
 from fstcrf.machines.transducer import Transducer
+from fstcrf.machines.ways import on_paths
 from fstcrf.ragged import Ragged
 
 _T = TypeVar("_T", bound=np.generic)
@@ -53,7 +54,7 @@ _MOST_CELLS = 100_000_000  # states times labels
 
 
 @memoised(64)
-def compiled(machine: Transducer, labels: tuple[str, ...]) -> Compiled:
+def compiled(machine: Transducer, labels: tuple[str, ...]) -> IndexedTransducer:
     """Return a transducer as it reads a tape with these labels.
 
     Raises
@@ -76,16 +77,15 @@ def compiled(machine: Transducer, labels: tuple[str, ...]) -> Compiled:
 
 
 @memoised(64)
-def _structure(*what: Hashable) -> list[Compiled]:  # noqa: ARG001 (by which it is kept)
+def _structure(*what: Hashable) -> list[IndexedTransducer]:  # noqa: ARG001 (by which it is kept)
     """Return the first of the compiled machines that differ in finite scores alone, once made."""
     return []
 
 
-def numbered(machine: Transducer, reads: Ints, size: int) -> Compiled:
+def numbered(machine: Transducer, reads: Ints, size: int) -> IndexedTransducer:
     """Return a transducer whose arcs read labels below a number; −2: one that there is not."""
     there = (machine.score > -np.inf) & (reads > -2)
-    row, order = _by_source(machine.source, there, len(machine.final))
-    useful = connected(row, machine.target[order], 0, machine.final > -np.inf)
+    _, useful = on_paths(machine.source, machine.target, machine.final > -np.inf, there)
     useful[0] = True
     there &= useful[machine.source] & useful[machine.target]
     alone = there & (reads < 0)
@@ -106,17 +106,16 @@ def numbered(machine: Transducer, reads: Ints, size: int) -> Compiled:
     cell = place[machine.source[arcs]].astype(np.int64) * width + reads[arcs] + 1
     order = np.argsort(cell, kind="stable")
     arcs = arcs[order]
-    moves = Moves(
+    return IndexedTransducer(
         labels=size,
         start=int(place[0]),
         index=Ragged.from_rows(cell, len(states) * width).offsets.astype(np.int32),
         reads=reads[arcs],
         target=place[machine.target[arcs]],
         gain=np.concatenate([machine.score[arcs], machine.final[states]]),
+        origin=np.concatenate([arcs, len(machine.source) + states]),
+        output=np.append(machine.output[arcs], np.full(len(states), -1, dtype=np.int32)),
     )
-    origin = np.concatenate([arcs, len(machine.source) + states])
-    nothing = np.full(len(states), -1, dtype=np.int32)
-    return Compiled(moves, origin, np.concatenate([machine.output[arcs], nothing]))
 
 
 def _by_source(source: Ints, there: Bools, states: int) -> tuple[Longs, Longs]:
@@ -320,11 +319,11 @@ def _template(
     flat, which = base.free.explicit
     assert which is not None  # noqa: S101 (successions are pairs)
     label = np.append(base.free.label[:, tape], np.int32(-1))[which]
-    product, link = transduced(flat, label, which < 0, made.moves), np.append(flat.score, 0.0)
+    product, link = transduced(flat, label, which < 0, made), np.append(flat.score, 0.0)
     none = len(base.free.source)
     cell = np.append(np.where(which < 0, none, which), none)[product.of]
     before = link[product.before] + link[product.of]
-    behind = np.append(made.moves.gain, 0.0)[product.by]
+    behind = np.append(made.gain, 0.0)[product.by]
     return _Template(arcs, before, cell, behind, given)
 
 
@@ -476,7 +475,7 @@ def _acceptor(
 
 def arcs_composed(
     arcs: Arcs,
-    made: Compiled,
+    made: IndexedTransducer,
     reads: Ints,
     *,
     writes: bool = True,
@@ -489,7 +488,7 @@ def arcs_composed(
     Parameters
     ----------
     arcs : Arcs
-    made : Compiled
+    made : IndexedTransducer
     reads : int32 [A]
         What it reads with each arc; −1: nothing.
     writes : bool
@@ -504,9 +503,9 @@ def arcs_composed(
     flat, which = arcs.explicit
     number = np.arange(len(arcs.source), dtype=np.int32) if which is None else which
     label = np.append(reads, np.int32(-1))[number]
-    product = transduced(flat, label, number < 0, made.moves)
+    product = transduced(flat, label, number < 0, made)
     output = np.append(made.output, np.int32(-1))[product.by]
-    ended = product.target[product.by >= len(made.moves.target)]
+    ended = product.target[product.by >= len(made.target)]
     final = np.full(len(product.place), -np.inf)
     final[ended] = flat.final[product.place[ended]]
     arc = np.append(number, np.int32(-1))[product.of]  # −1: nothing is said but by the transducer
@@ -536,7 +535,7 @@ def arcs_composed(
         apart = column(before, -1, tells, more=counts or writes)
         gain = np.append(np.zeros(len(arcs.source)) if gain is None else gain, 0.0)[arc]
     if problem:
-        gain += np.append(made.moves.gain, 0.0)[product.by]
+        gain += np.append(made.gain, 0.0)[product.by]
     ends = None
     if arcs.end is not None:
         assert at is not None  # noqa: S101 (where ends are known, so are positions)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, check_scores, label_tuple, real_array
 from fstcrf.arrays import Ints
 from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
-from fstcrf.machines.transducer import Transducer
+from fstcrf.machines.machine import M, Machine
 from fstcrf.text.lines import read_text, text_fields, text_lines
 
 MOST_ARCS = 20_000_000
@@ -31,7 +31,7 @@ _HIGHEST = 100
 """The highest order: finding the contexts of an n-gram takes the square of its length."""
 
 
-def expanded(machine: Transducer, target: ArrayLike, score: ArrayLike) -> Transducer:
+def expanded(machine: M, target: ArrayLike, score: ArrayLike) -> M:
     """Return a machine without its failure arcs; see `Transducer.with_failures`."""
     states = len(machine.final)
     ahead, price = np.asarray(target), real_array(score, "failure score")
@@ -125,7 +125,7 @@ class _Gram(NamedTuple):
     backoff: float
 
 
-def read_arpa(path: str | Path, labels: LabelSet | None = None) -> Transducer:
+def read_arpa(path: str | Path, labels: LabelSet | None = None) -> Machine:
     """Return the language model of an ARPA file as an acceptor; see `Transducer.lm`."""
     text = read_text(path)
     try:
@@ -233,7 +233,7 @@ def _gram(line: str, order: int, number: int, *, highest: bool) -> _Gram:
     )
 
 
-def _model(grams: list[_Gram], labels: LabelSet | None) -> Transducer:
+def _model(grams: list[_Gram], labels: LabelSet | None) -> Machine:
     """Return the acceptor of a back-off model: states are contexts, failure arcs shorten them."""
     known = dict.fromkeys(gram.words[0] for gram in grams if len(gram.words) == 1)
     symbols = tuple(word for word in known if word not in {_BEGIN, _END})
@@ -263,7 +263,7 @@ def _model(grams: list[_Gram], labels: LabelSet | None) -> Transducer:
             rows += [(state, k, to, score) for k in reads.get(last, ())]
     table = np.asarray([row[:3] for row in rows], dtype=np.int32).reshape(-1, 3)
     source, read, target = np.ascontiguousarray(table.T)
-    machine = Transducer(
+    machine = Machine(
         source=source,
         input=read,
         output=read,

@@ -22,7 +22,7 @@ from fstcrf.machines.grammar.labels import Labels, label_sets
 from fstcrf.machines.grammar.language import allowed_folders, named_costs, parse_export
 from fstcrf.machines.grammar.regular import MAX_ARCS, Regular, nondeterministic, writes
 from fstcrf.machines.grammar.syntax import read_text
-from fstcrf.machines.transducer import Semiring, Transducer
+from fstcrf.machines.machine import Machine, Semiring
 
 _Row: TypeAlias = tuple[int, int, int, int, float]
 """Source, input, output (−1: epsilon), target, score."""
@@ -36,7 +36,7 @@ def from_grammar(
     tape: str,
     semiring: Semiring,
     folders: Sequence[str | Path],
-) -> Transducer:
+) -> Machine:
     """Return a grammar, or an export of a ``.grm`` text or file; see `Transducer.from_grammar`."""
     sets = label_sets(labels)
     if isinstance(source, Grammar):
@@ -53,7 +53,7 @@ def from_grammar(
 
     parsed = partial(parse_export, text, path, export, allowed_folders(folders))
 
-    def exported(costs: Mapping[str, float]) -> tuple[Transducer, list[str]]:
+    def exported(costs: Mapping[str, float]) -> tuple[Machine, list[str]]:
         return _exported(*parsed(costs), sets, tape, semiring)
 
     machine, names = exported(costs)
@@ -66,7 +66,7 @@ def _exported(
     sets: Mapping[str, tuple[str, ...]],
     tape: str,
     semiring: Semiring,
-) -> tuple[Transducer, list[str]]:
+) -> tuple[Machine, list[str]]:
     """Return an export as a transducer, and the names of costs in its file."""
     binding = Binding(expansion.file.tapes, sets)
     with chosen.errors_named():
@@ -84,10 +84,10 @@ def _exported(
 
 
 def _uses(
-    exported: Callable[[Mapping[str, float]], tuple[Transducer, list[str]]],
+    exported: Callable[[Mapping[str, float]], tuple[Machine, list[str]]],
     path: str | None,
     costs: Mapping[str, float],
-    machine: Transducer,
+    machine: Machine,
     names: list[str],
 ) -> dict[str, Floats]:
     """Return how often each arc and end contains the cost of each name.
@@ -123,7 +123,7 @@ def _uses(
 
 def relation(  # noqa: PLR0911 (a case for each kind of expression)
     expression: Regular, binding: Binding
-) -> Transducer:
+) -> Machine:
     """Return a tropical relation over a binding's symbols; a part without output is copied."""
     if not writes(expression):
         return _copied(reduce(intersect, binding.acceptors(expression, "a part of a relation")))
@@ -150,7 +150,7 @@ def relation(  # noqa: PLR0911 (a case for each kind of expression)
             )
 
 
-def _repeated(part: Transducer, low: int, high: int | None) -> Transducer:
+def _repeated(part: Machine, low: int, high: int | None) -> Machine:
     nothing = _made([], [0.0], part.input_symbols)
     further = algebra.closure(part) if high is None else nothing
     # each copy ends or continues, so that there is only one run per string
@@ -159,10 +159,10 @@ def _repeated(part: Transducer, low: int, high: int | None) -> Transducer:
     return reduce(algebra.concatenation, [*[part] * low, further])
 
 
-def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Transducer:
+def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Machine:
     table = np.asarray(rows, dtype=np.float64).reshape(-1, 5).T
     source, read, written, target = np.ascontiguousarray(table[:4].astype(np.int32))
-    return Transducer(
+    return Machine(
         source=source,
         input=read,
         output=written,
@@ -175,11 +175,11 @@ def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Tra
     )
 
 
-def _copied(acceptor_: Acceptor) -> Transducer:
+def _copied(acceptor_: Acceptor) -> Machine:
     return replace(_of_acceptor(acceptor_), tape="output")
 
 
-def _of_acceptor(acceptor_: Acceptor) -> Transducer:
+def _of_acceptor(acceptor_: Acceptor) -> Machine:
     if len(acceptor_.tapes) > 1:
         raise GrammarError(
             f"{acceptor_.name} reads the tapes {', '.join(acceptor_.tapes)}, but a "
@@ -191,7 +191,7 @@ def _of_acceptor(acceptor_: Acceptor) -> Transducer:
     return replace(machine, tape=None, reads=acceptor_.tapes[0] or None)
 
 
-def over_tuples(acceptor_: Acceptor) -> Transducer:
+def over_tuples(acceptor_: Acceptor) -> Machine:
     """Return an acceptor over its tuples of labels by number, without scores."""
     flat = acceptor_.target.reshape(acceptor_.n_states, -1)
     names = tuple(map(str, range(flat.shape[1])))
@@ -211,7 +211,7 @@ def _steps(acceptor_: Acceptor) -> list[list[tuple[int, int, float]]]:
     return steps
 
 
-def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
+def _crossed(left: Acceptor, right: Acceptor) -> Machine:
     """Return the relation of all strings of one acceptor and all strings of another.
 
     Both advance together, label by label, until one ends; then the other one advances. So there is
@@ -250,7 +250,7 @@ def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
 # --- Over the labels alone ------------------------------------------------------------------------
 
 
-def _alternatives(value: Regular, binding: Binding) -> Transducer:
+def _alternatives(value: Regular, binding: Binding) -> Machine:
     """Return an expression as an acceptor with all its alternatives, without determinisation."""
     tape, symbols = binding.read()[0], binding.symbols()
     if len(binding.read()) > 1:
@@ -261,7 +261,7 @@ def _alternatives(value: Regular, binding: Binding) -> Transducer:
     return replace(_made(rows, final, symbols), tape=None)
 
 
-def _of_labels(machine: Transducer, labels: tuple[str, ...]) -> Transducer:
+def _of_labels(machine: Machine, labels: tuple[str, ...]) -> Machine:
     """Return a transducer restricted to reading labels, and to the output symbols it uses."""
     kept = machine.input < len(labels)  # labels are the first symbols
     source, target = machine.source[kept], machine.target[kept]
@@ -280,9 +280,7 @@ def _of_labels(machine: Transducer, labels: tuple[str, ...]) -> Transducer:
     )
 
 
-def acceptor(
-    machine: Transducer, side: algebra.Side, tape: str, symbols: tuple[str, ...]
-) -> Acceptor:
+def acceptor(machine: Machine, side: algebra.Side, tape: str, symbols: tuple[str, ...]) -> Acceptor:
     """Return the input or output side of a relation as an acceptor over all symbols."""
     whole = languages.determinised(algebra.projected(machine, side))
     number = {symbol: k for k, symbol in enumerate(symbols)}

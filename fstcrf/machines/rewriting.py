@@ -1,16 +1,40 @@
-"""Transducers that rewrite: given strings by strings, or label by label."""
+"""Transducers of arrays, of pairs of strings, and of tables of labels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import check_strings, items_of, real_array, real_number
-from fstcrf.errors import OptionError, ShapeError
-from fstcrf.machines.transducer import Semiring, Transducer
+from fstcrf.arguments import check_strings, integer_array, items_of, real_array, real_number
+from fstcrf.errors import OptionError, ShapeError, TooLargeError
+from fstcrf.machines.machine import Machine, Semiring
 from fstcrf.text.lines import text_fields
+
+
+def columns(
+    given: Mapping[str, ArrayLike],
+    score: ArrayLike | None,
+    final: ArrayLike | None,
+    named: Mapping[str, ArrayLike],
+) -> dict[str, Any]:
+    """Return the arrays of `Transducer.from_arrays` as the fields of a `Transducer`."""
+    found: dict[str, Any] = {
+        name: integer_array(values, f"transducer: {name}", np.int32, unit="arcs")
+        for name, values in given.items()
+    }
+    count = len(found["source"])
+    states = int(max(found[name].max(initial=0) for name in ("source", "target"))) + 1
+    if final is None and states > 1_000_000 + 16 * count:
+        raise TooLargeError(
+            f"transducer: {states:,} states for {count:,} arcs: number them without gaps"
+        )
+    scores = np.zeros(count) if score is None else real_array(score, "transducer: score")
+    ends = np.zeros(states) if final is None else real_array(final, "transducer: final")
+    uses = {name: real_array(of, f"transducer: named[{name!r}]") for name, of in named.items()}
+    return {**found, "score": scores, "final": ends, "named": uses}
 
 
 def of_pairs(
@@ -18,7 +42,7 @@ def of_pairs(
     scores: ArrayLike | None,
     semiring: Semiring,
     tape: str | None,
-) -> Transducer:
+) -> Machine:
     """Return the transducer of pairs of strings; see `Transducer.from_pairs`."""
     try:
         both = [(_labels(a), _labels(b)) for a, b in pairs]
@@ -45,7 +69,7 @@ def of_pairs(
         final[state] = float(total(final[state], real_number(score, "a score")))
     table = np.asarray([(*key, to) for key, to in arcs.items()], dtype=np.int32).reshape(-1, 4)
     starts, reads, writes, ends = np.ascontiguousarray(table.T)
-    return Transducer(
+    return Machine(
         source=starts,
         input=reads,
         output=writes,
@@ -67,7 +91,7 @@ def of_table(
     table: Mapping[str, str | Sequence[str] | Mapping[str, float] | None],
     semiring: Semiring,
     tape: str,
-) -> Transducer:
+) -> Machine:
     """Return the transducer that rewrites label by label; see `Transducer.from_table`."""
     if not isinstance(table, Mapping):
         raise OptionError(f"the table is {table!r}, expected a mapping of labels to labels")
@@ -87,7 +111,7 @@ def of_table(
     number = {label: k for k, label in enumerate(table)}
     output: dict[str | None, int] = {None: -1, **{x: k for k, x in enumerate(symbols)}}
     none = np.zeros(len(rows), dtype=np.int32)
-    return Transducer(
+    return Machine(
         source=none,
         input=np.asarray([number[a] for a, _, _ in rows], dtype=np.int32),
         output=np.asarray([output[b] for _, b, _ in rows], dtype=np.int32),

@@ -14,8 +14,10 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from fstcrf.arrays import Array, Bools, Floats
+from fstcrf.arrays import Array, Bools, Floats, Longs
 from fstcrf.errors import EpsilonCycleError, NumericError, TooLargeError
+from fstcrf.kernel.acyclic import connected
+from fstcrf.ragged import Ragged
 
 MAX_WAYS = 2_000_000
 """Largest number of steps that extend paths without a symbol, or find best paths in cycles."""
@@ -23,7 +25,41 @@ MAX_WAYS = 2_000_000
 MAX_SUMMED = 2_000
 """Largest component whose paths are summed: its equations have this many unknowns."""
 
+FIRST = np.zeros(1, dtype=np.int32)
 _CLOSE = 1e-12  # rounding error of a cycle's weight that is 1
+
+
+def on_paths(
+    source: Array, target: Array, ends: Bools, there: Bools | None = None, *, starts: Array = FIRST
+) -> tuple[Longs, Bools]:
+    """Return the arcs, by source, and the states on the paths from a start to an end.
+
+    Parameters
+    ----------
+    source, target : int [A]
+    ends : bool [Q]
+        The states in which a path may end.
+    there : bool [A], optional
+        The arcs that there are; all of them when absent.
+    starts : int [S]
+        Where a path may begin; in state 0 when absent.
+
+    Returns
+    -------
+    arcs : int64 [B]
+        Sorted by source; arcs of one state keep their order.
+    states : bool [Q]
+    """
+    arcs = np.arange(len(source)) if there is None else np.flatnonzero(there)
+    if (np.diff(source[arcs]) < 0).any():
+        arcs = arcs[np.argsort(source[arcs], kind="stable")]
+    row, onward = Ragged.from_rows(source[arcs], len(ends)).offsets, target[arcs]
+    if starts is FIRST:
+        states = connected(row, onward.astype(np.int32, copy=False), 0, ends)
+    else:  # one more state leads to all of them
+        row, onward = np.append(row, row[-1] + len(starts)), np.append(onward, starts)
+        states = connected(row, onward.astype(np.int32), len(ends), np.append(ends, False))[:-1]
+    return arcs[states[source[arcs]] & states[target[arcs]]], states
 
 
 def components(steps: Sequence[Iterable[int]]) -> list[list[int]]:

@@ -35,7 +35,7 @@ from fstcrf.recipes.report import (
     table,
 )
 from fstcrf.taggers import CRF
-from fstcrf.taggers.batches import TaggedLattices
+from fstcrf.taggers.batches import lattices_of
 from fstcrf.text.corpus import Corpus, convert_column
 
 SCHEME, L2 = "bioes", 0.3
@@ -356,11 +356,11 @@ class SolvedDocument(msgspec.Struct, frozen=True):
 def _solved_all(
     tagger: CRF, model: Consistency, small: Sequence[Document], setting: Setting
 ) -> list[SolvedDocument]:
-    found, whole = [], tagger.as_transducer()
+    found, whole = [], tagger.composed
     for document in small:
         setting.say(f"consistency: exact answer, document of {len(document)} tokens")
         full = [k for k, size in enumerate(np.diff(document.corpus.offsets).tolist()) if size]
-        several = [row for row in TaggedLattices(whole, document.corpus) if len(row)]
+        several = [row for row in lattices_of(whole, document.corpus) if len(row)]
         assert len(several) == len(full)  # noqa: S101 (empty sentences have none)
         begun = time.perf_counter()
         best = exact_labels(

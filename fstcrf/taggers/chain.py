@@ -30,7 +30,7 @@ from fstcrf.errors import NoPathError, OptionError, ShapeError, TooLargeError
 from fstcrf.lattices import Answer
 from fstcrf.machines.plans import warn_unproven
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.batches import TaggedLattices, as_corpus, check_empty
+from fstcrf.taggers.batches import as_corpus, check_empty, lattices_of
 from fstcrf.taggers.incumbents import Incumbents
 from fstcrf.taggers.jointmodel import BUDGET, JointModel
 from fstcrf.taggers.known import Known, Request
@@ -77,8 +77,9 @@ def decode(composition: JointModel, asked: Request, evidence: Known | None = Non
         return mine, best(rule, mine)
 
     tokens = max(1, min(_RUN_TOKENS, _RUN_LABELS // asked.n))
-    lengths = Ragged(corpus.offsets).lengths.tolist()
-    found = answered(runs_of(lengths, tokens), solved, asked.threads)
+    rows = Ragged(corpus.offsets)
+    lengths = rows.lengths.tolist()
+    found = answered(runs_of(rows, tokens), solved, asked.threads)
     answer = _joined(rule, corpus.offsets, found, tapes)
     if asked.strict and answer.dead.any():
         dead = int(np.flatnonzero(answer.dead)[0])
@@ -182,7 +183,7 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
     found.bound[:] = bound
     whole = replace(rule.composition, normalize="product")
     try:
-        product = TaggedLattices(whole, corpus, rule.evidence.read(corpus), streamed=True)
+        product = lattices_of(whole, corpus, rule.evidence.read(corpus), streamed=True)
         answer = product.answer(1, product.on[: len(whole.tapes)], None, 1)
     except TooLargeError:
         return found

@@ -159,8 +159,7 @@ class JointModel:
     @made_once
     def cannot_overflow(self) -> bool:
         """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
-        largest = max(float(np.abs(tagger.theta).max(initial=0.0)) for tagger in self.taggers)
-        return largest * max(self.weights) < 1e200
+        return all(component.weighted.cannot_overflow for component in self.components)
 
     @made_once
     def grammar_read(self) -> tuple[tuple[GivenTape, ...], tuple[Acceptor, ...]]:

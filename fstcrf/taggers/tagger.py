@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fstcrf.arrays import Array
     from fstcrf.kernel import Budget
     from fstcrf.lattices import AnyLattice, Lattice, constructors, engine
+    from fstcrf.lattices.distributions import Distributions
     from fstcrf.lattices.engine import Tape
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import plans
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.transducer import Transducer
     from fstcrf.taggers import JointExplanation, WeightTrial, composition, infeasible
     from fstcrf.taggers.chain import ChainSentence
+    from fstcrf.taggers.model.tagged import TaggedLattices
     from fstcrf.taggers.spelling import Spelling
 else:  # a tagger that is loaded does not wait for what few calls need
     composition = LazyModule("fstcrf.taggers.composition")
@@ -551,6 +553,59 @@ class Composable(Tagger[LabelsT]):
         if not isinstance(later, Composable | transducers.Transducer) and not is_fst(later):
             return NotImplemented
         return composition.compose(self, later)
+
+
+class TokenTagger(Composable[LabelsT]):
+    """A tagger that gives each token a label on each tape: a CRF, or several composed.
+
+    All questions go to its lattices.
+    """
+
+    @abstractmethod
+    def transducers(
+        self, sentences: Data, known: Known | None, *, streamed: bool = False
+    ) -> TaggedLattices:
+        """Return the lattice of each sentence, with what is known of its labels put in.
+
+        `streamed`: potentials are dropped after each question, and made anew for the next one.
+        """
+
+    def decoded(self, asked: Request) -> Answer:
+        """Return what `decode` does; see `Tagger.decoded`."""
+        found = self.transducers(asked.sentences, asked.evidence(self.tapes), streamed=True)
+        return found.answer(
+            asked.n,
+            found.on[: len(self.tapes)],
+            asked.budget,
+            asked.threads,
+            strict=asked.strict,
+            probabilities=asked.probabilities,
+            tapes=asked.tapes,
+        )
+
+    def posterior(self, asked: Request, known: Known | None) -> Distributions:
+        """Return the distributions over the labellings of sentences, with what is known put in."""
+        return self.transducers(asked.sentences, known).posterior(asked.budget, asked.threads)
+
+    def marginals_all(
+        self,
+        sentences: Data,
+        *,
+        forced: Sequence[Forced | None] | Columns | None = None,
+        bias: Bias | None = None,
+        threads: int = 1,
+        on_no_path: OnNoPath = "error",
+    ) -> list[Any]:
+        """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
+        if on_no_path != "error":
+            known = TagOptions(forced=forced, bias=bias, threads=threads)
+            return super().marginals_all(sentences, **known, on_no_path=on_no_path)
+        asked = Request.of(sentences, self.label_sets, forced, bias)
+        found = self.transducers(sentences, asked.evidence(self.tapes), streamed=True)
+        rows: list[Any] = found.marginals(threads=threads)
+        if len(found.on) == len(self.tapes):
+            return rows
+        return [row[0] if len(self.tapes) == 1 else row[: len(self.tapes)] for row in rows]
 
 
 class Composition(Composable[LabelsT]):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ParamSpec, Unpack, cast
+from typing import TYPE_CHECKING, ParamSpec, Unpack, cast
 
 from fstcrf import display
-from fstcrf.arrays import Array, Floats
+from fstcrf.arrays import Array
 from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule, StaticFunction, made_once
@@ -22,10 +22,9 @@ from fstcrf.taggers.known import Columns, Known, Request
 from fstcrf.taggers.known import Forced as JointForced
 from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model import model as models
-from fstcrf.taggers.model.decoding import Bias, Forced
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data, SentenceLike, sized
-from fstcrf.taggers.tagger import Composable, Composition, LabelsT, OnNoPath, Scored
+from fstcrf.taggers.tagger import Composition, LabelsT, Scored, TokenTagger
 from fstcrf.text.corpus import Column
 from fstcrf.text.features import LiteralIndex
 
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
 
     from fstcrf import lattices
     from fstcrf.kernel import Budget
-    from fstcrf.lattices import Lattice, TapeLattice, distributions
-    from fstcrf.lattices.distributions import Distributions
+    from fstcrf.lattices import distributions
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import openfst, plans
     from fstcrf.machines.grammar import Grammar
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from fstcrf.taggers import product as products
     from fstcrf.taggers.model import Explanation, Weight, potentials, training
     from fstcrf.taggers.model import options as model_options
+    from fstcrf.taggers.model.tagged import TaggedLattices
     from fstcrf.taggers.tagger import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
     batches, chain, composition = (
@@ -83,7 +82,7 @@ def _of_crf(train: Callable[P, Model]) -> Callable[P, CRF]:
     return trained
 
 
-class CRF(Model, Composable[list[str]]):
+class CRF(Model, TokenTagger[list[str]]):
     """A conditional random field: a `Model` that tags, with the same parameters.
 
     Made by `CRF.train` or `fstcrf.load`.
@@ -178,7 +177,7 @@ class CRF(Model, Composable[list[str]]):
         GrammarError
             A grammar that does not go with the labels, or accepts nothing.
         """
-        return self._composed.constrained(grammar, search=search, budget=budget)
+        return self.composed.constrained(grammar, search=search, budget=budget)
 
     if TYPE_CHECKING:
 
@@ -186,40 +185,15 @@ class CRF(Model, Composable[list[str]]):
 
     # --- Tagging ------------------------------------------------------------------------------
 
-    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
+    def transducers(
+        self, sentences: Data, known: Known | None, *, streamed: bool = False
+    ) -> TaggedLattices:
         """Return the lattice of each sentence, with what is known put in."""
-        return batches.TaggedLattices(self._composed, sentences, known)
-
-    def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `Tagger.decoded`."""
-        whole = self.as_transducer
-        if asked.n > 1:
-            return whole().decoded(asked)
-        known, (forced, bias) = asked.known(self.tapes), self._said(asked)
-        found = decoding.decode(
-            self,
-            asked.sentences,
-            threads=asked.threads,
-            strict=asked.strict,
-            probabilities=asked.probabilities,
-            forced=forced,
-            bias=bias,
-        )
-        return found.with_posterior(lambda: whole().posterior(asked, known))
-
-    def as_transducer(self) -> JointCRF[list[str]]:
-        """Return the composition of this tagger alone."""
-        return self._composed
-
-    def _said(self, asked: Request) -> tuple[Sequence[Forced | None] | None, Bias | None]:
-        """Return the observed labels of the only tape, and its biases."""
-        if asked.free:
-            return None, None
-        known = asked.known(self.tapes)
-        return known.forced.get(self.tape), known.bias.get(self.tape)
+        return decoding.lattices_of(self, sentences, known, streamed=streamed)
 
     @made_once
-    def _composed(self) -> JointCRF[list[str]]:
+    def composed(self) -> JointCRF[list[str]]:
+        """The composition of this tagger alone."""
         return JointCRF((self,), (1.0,))
 
     def tag(
@@ -236,41 +210,6 @@ class CRF(Model, Composable[list[str]]):
         if plain and sized(sentence, "a sentence"):
             return decoding.tag_one(self, sentence)
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
-
-    def marginals_all(
-        self,
-        sentences: Data,
-        *,
-        forced: Sequence[JointForced | None] | Columns | None = None,
-        bias: JointBias | None = None,
-        threads: int = 1,
-        on_no_path: OnNoPath = "error",
-    ) -> list[Floats]:
-        """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
-        if on_no_path != "error":
-            asked: Any = {"forced": forced, "bias": bias, "threads": threads}
-            return super().marginals_all(sentences, **asked, on_no_path=on_no_path)
-        rows, added = self._said(Request.of(sentences, self.label_sets, forced, bias))
-        return decoding.marginals_all(self, sentences, threads=threads, forced=rows, bias=added)
-
-    def lattice(
-        self,
-        sentence: SentenceLike,
-        *,
-        forced: JointForced | None = None,
-        bias: JointBias | None = None,
-        n: int | None = None,
-        samples: int | None = None,
-        seed: int = 0,
-        budget: int | Budget | None = None,
-    ) -> TapeLattice:
-        """Return one sentence's weighted transducer; as for `Composable.lattice`."""
-        if n is not None or samples is not None:
-            options: Any = {"n": n, "samples": samples, "seed": seed, "budget": budget}
-            return super().lattice(sentence, forced=forced, bias=bias, **options)
-        each = None if forced is None else [forced]
-        rows, added = self._said(Request([sentence], forced=each, bias=bias))
-        return decoding.lattice(self, sentence, forced=rows[0] if rows else None, bias=added)
 
     # --- Looking inside -----------------------------------------------------------------------
 
@@ -328,7 +267,7 @@ class CRF(Model, Composable[list[str]]):
 # --- Several taggers ------------------------------------------------------------------------------
 
 
-class JointCRF(JointModel, Composition[LabelsT]):
+class JointCRF(JointModel, TokenTagger[LabelsT], Composition[LabelsT]):
     """CRFs that decide together; made by `fstcrf.compose`.
 
     Parameters, and errors where they do not go together, are those of
@@ -412,14 +351,13 @@ class JointCRF(JointModel, Composition[LabelsT]):
 
     def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
-        known = asked.evidence(self.tapes)
         if self.conditional:
-            return chain.decode(self, asked, known)
-        return batches.TaggedLattices(self, asked.sentences, known, streamed=True).answered(
-            asked, self.tapes
-        )
+            return chain.decode(self, asked, asked.evidence(self.tapes))
+        return super().decoded(asked)
 
-    def transducers(self, sentences: Data, known: Known | None = None) -> batches.TaggedLattices:
+    def transducers(
+        self, sentences: Data, known: Known | None = None, *, streamed: bool = False
+    ) -> TaggedLattices:
         """Return the lattice of each sentence, with what is known put in.
 
         Raises
@@ -433,11 +371,7 @@ class JointCRF(JointModel, Composition[LabelsT]):
                 "n=50) for the best labellings, lattice(sentence, samples=1000) for "
                 "samples, or compose with normalize='product'"
             )
-        return batches.TaggedLattices(self, sentences, known)
-
-    def posterior(self, asked: Request, known: Known | None) -> Distributions:
-        """Return the distributions over the labellings of sentences, with what is known put in."""
-        return self.transducers(asked.sentences, known).posterior(asked.budget, asked.threads)
+        return batches.lattices_of(self, sentences, known, streamed=streamed)
 
     def decision(self) -> JointCRF[LabelsT]:
         """Return itself: it decides all tapes together."""
@@ -453,31 +387,6 @@ class JointCRF(JointModel, Composition[LabelsT]):
     def without_grammar(self) -> JointCRF[LabelsT] | None:
         """Return the same taggers without a grammar; None where there is none."""
         return replace(self, conjuncts=()) if self.conjuncts else None
-
-    def marginals_all(
-        self,
-        sentences: Data,
-        *,
-        forced: Sequence[JointForced | None] | Columns | None = None,
-        bias: JointBias | None = None,
-        threads: int = 1,
-        on_no_path: OnNoPath = "error",
-    ) -> list[Any]:
-        """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
-        if self.conditional:
-            raise OptionError(
-                "normalize='chain' has no marginals in closed form: estimate them from samples, "
-                "lattice(sentence, samples=1000).marginals(tape)"
-            )
-        if on_no_path != "error":
-            asked: Any = {"forced": forced, "bias": bias, "threads": threads}
-            return super().marginals_all(sentences, **asked, on_no_path=on_no_path)
-        known = Request.of(sentences, self.label_sets, forced, bias).evidence(self.tapes)
-        found = batches.TaggedLattices(self, sentences, known, streamed=True)
-        rows: list[Any] = found.marginals(threads=threads)
-        if not self.grammar_read[0]:
-            return rows
-        return [self.per_tape(dict(zip(self.tapes, row, strict=False)).__getitem__) for row in rows]
 
     def cascade(
         self,

@@ -598,9 +598,9 @@ WRONG: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "relax": (scored, {"on_no_path": "relax"}, OptionError, "'relax' is for taggers of sentences"),
     "tokens": (scored, {"tokenise": str.split}, OptionError, "tokenise= is for taggers"),
     "column": (scored, {"column": "text"}, OptionError, "pieces= is missing"),
-    "no text": (scored, {"pieces": pieces_of, "column": "x"}, DataError, "no column 'x' of text"),
+    "no text": (scored, {"pieces": pieces_of, "column": "x"}, DataError, "no text column 'x'"),
     "too few": (scored, {"pieces": lambda _: []}, DataError, "returned 0 documents for 4 texts"),
-    "spans": (lambda: scored(spans=[1] * 5), {}, OptionError, "column 'spans' already"),
+    "spans": (lambda: scored(spans=[1] * 5), {}, OptionError, "already has a column 'spans'"),
 }
 
 

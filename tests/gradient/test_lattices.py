@@ -13,7 +13,7 @@ import fstcrf
 from fstcrf import Lattice, Lattices, Transducer
 from fstcrf.arrays import Floats
 from fstcrf.errors import AmbiguousError, NoPathError, OptionError
-from fstcrf.machines.openfst import FstArrays
+from tests.support.fsts import from_ids
 
 Scores = dict[str, Floats]
 Make = Callable[[Scores], Any]
@@ -92,7 +92,7 @@ def machine(rng: Any, tokens: int) -> tuple[Scores, Make]:
 
     def make(s: Scores) -> Any:
         columns = (turned[source][order], turned[target][order], symbol, symbol, s["arc"], final)
-        return Lattice.from_machine(FstArrays(int(turned[0]), *columns, names, names))
+        return Lattice.from_machine(from_ids(int(turned[0]), *columns, names, names))
 
     return {"arc": draw(rng, count, never=0.1)}, make
 

@@ -111,7 +111,7 @@ def test_the_temperature_of_lattices(case: str) -> None:
         return whole & grammar, gold[0] if len(parts) == 1 else gold
 
     lattices, gold = zip(lattice(FREE[case]), lattice(tags), strict=True)
-    with pytest.raises(DataError, match=f"^sentence 1, {says}; convert labels") as raised:
+    with pytest.raises(DataError, match=f"^sentence 1, {says}; if they are") as raised:
         fit_temperature(lattices, gold)
     assert raised.value.token is not None
 

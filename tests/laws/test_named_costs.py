@@ -22,7 +22,7 @@ from fstcrf.errors import (
     NumericError,
     ShapeError,
 )
-from fstcrf.machines.transducer import Semiring
+from fstcrf.machines.machine import Semiring
 from tests.oracle.test_algebra import READ, SEMIRINGS, WRITTEN, random
 
 _H = 1e-5

@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "reads nothing": (
         lambda: machine([*MERGE, (0, 0, 1, 0.0, 0)]),
         DataError,
-        "map pos → coarse is not length-preserving: an arc writes symbol 1 and reads epsilon",
+        "map pos → coarse is not length-preserving: an arc writes 'X' and reads epsilon",
     ),
     "writes epsilon": (
         lambda: machine([*MERGE, (0, 2, 0, 0.0, 0)], read=FINE, written=COARSE),
@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "a label missing": (
         lambda: machine(MERGE[:2]),
         LabelError,
-        "has no path that reads 'P2': it must have one for every label of 'pos'; without a symbol",
+        "has no path that reads 'P2': it must have one for every label of 'pos'$",
     ),
     "a label on a dead end": (
         lambda: machine([*MERGE[:2], (0, 3, 2, 0.0, 1)]),
@@ -86,12 +86,12 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "an input symbol too many": (
         lambda: machine([*MERGE, (0, 4, 1, 0.0, 0)]),
         LabelError,
-        "reads symbol 4, but 'pos' has 3 labels; without a symbol table",
+        "map pos → coarse: the machine reads symbol 4, but there are 3 labels; label i is",
     ),
     "an output symbol too many": (
         lambda: machine([*MERGE, (0, 1, 3, 0.0, 0)]),
         LabelError,
-        "writes symbol 3, but 'coarse' has 2 labels",
+        "map pos → coarse: the machine writes symbol 3, but there are 2 labels",
     ),
     "weights that drift apart": (
         lambda: machine(TWO_WAYS, final=(0, 1, 2)),
@@ -140,7 +140,9 @@ def test_it_must_be_clear_what_a_map_connects() -> None:
     with pytest.raises(OptionError, match="the next tagger, 'chunk', reads no tape"):
         compose(pos, fst, tagger("alone"))
     # The tagger before the map is what it reads.
-    with pytest.raises(LabelError, match="map ent → coarse reads symbol 3, but 'ent' has 2"):
+    with pytest.raises(
+        LabelError, match="map ent → coarse: the machine reads symbol 3, but there are 2"
+    ):
         compose(pos, ent, fst, reader)
     two = compose(pos, CRF.train(TRAIN, "ent", "U:%x[0,word]"))
     with pytest.raises(OptionError, match="the composition before it writes 'pos', 'ent'; put"):

@@ -519,7 +519,7 @@ def test_grammars_name_files_below_the_first_one(
         door(folder / "a.grm", folders=[folder / "sub", tmp_path / "other"])
 
     if naming == "fst":
-        (tmp_path / "secret").write_bytes(to_bytes(MACHINE.machine))
+        (tmp_path / "secret").write_bytes(to_bytes(MACHINE))
     else:
         (tmp_path / "secret").write_text('export X = "[O]"*;')
     for allowed in ([tmp_path], [str(tmp_path)], [tmp_path / "other", folder / "around"]):

@@ -341,9 +341,8 @@ def test_symbols_of_several_tapes() -> None:
         for tape, labels in zip("pq", names, strict=True)
     )
     machine = (one @ two).machine
-    assert machine.isymbols is not None
-    cut = [re.findall(r"(?:[^|\\]|\\.)+", symbol) for symbol in machine.isymbols[1:]]
+    cut = [re.findall(r"(?:[^|\\]|\\.)+", symbol) for symbol in machine.input_symbols]
     read = [tuple(re.sub(r"\\(.)", r"\1", part) for part in parts) for parts in cut]
     assert read == list(itertools.product(*names))
-    assert one.machine.isymbols == ("<eps>", *names[0])  # of one tape, labels as they are
+    assert one.machine.input_symbols == names[0]  # of one tape, labels as they are
     assert (one @ two).to_att().count("\n") == 16 + 16

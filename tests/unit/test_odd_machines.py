@@ -30,12 +30,16 @@ NOTHING: list[Any] = [
 """What is nothing that a transducer is made of."""
 
 
-def made(**changed: Any) -> Any:
-    return T(**{**ARRAYS, **changed})
+def made(**others: Any) -> Any:
+    return T(**{**ARRAYS, **others})
+
+
+def changed(name: str) -> Callable[[Any], Any]:
+    return lambda odd: made(**{name: odd})
 
 
 DOORS: dict[str, Callable[[Any], Any]] = {
-    **{f"the class: {name}": lambda x, name=name: made(**{name: x}) for name in (*ARRAYS, "named")},
+    **{f"the class: {name}": changed(name) for name in (*ARRAYS, "named")},
     "the class: semiring": lambda x: made(semiring=x),
     "a table": T.from_table,
     "a row of a table": lambda x: T.from_table({"a": x}),
@@ -54,7 +58,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "a grammar that is shipped": Grammar.shipped,
     "labels": Grammar.from_text(COST, ["a"]).accepts,
 }
-MEANT = {  # what the odd values are that a door takes
+MEANT: dict[str, list[Any]] = {  # what the odd values are that a door takes
     "the class: final": [ROW],
     "the class: named": [{}],
     "a table": [{}],
@@ -106,7 +110,7 @@ ODD: dict[str, Callable[[], Any]] = {
     "replace: a label": lambda: COPY.replace({"a": "b"}, 1),
     "replace: a number": lambda: COPY.replace({1: COPY}, 1),
     "replace: depth": lambda: COPY.replace({"a": COPY}, "x"),
-    "a lone surrogate": lambda: T.from_table({"\ud800": "x"}).machine,
+    "a lone surrogate": lambda: T.from_table({"\ud800": "x"}).to_att(),
 }
 
 

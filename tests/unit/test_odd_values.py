@@ -79,7 +79,7 @@ TEXTS: dict[str, Callable[[Any], Any]] = {
     "training of segments": lambda text: fstcrf.SegmentCRF.train(text, "y", "U:%x[0,word]"),
     "a corpus": fstcrf.Corpus.from_sentences,
     **{
-        f"{name}, {ask}": lambda text, ask=ask, tagger=tagger: getattr(tagger, ask)(text)
+        f"{name}, {ask}": getattr(tagger, ask)
         for name, tagger in {
             "a tagger": TAGGER, "attributes": LITERAL, "segments": SEGMENTS,
             "composed": fstcrf.compose(TAGGER),

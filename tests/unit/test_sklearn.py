@@ -249,7 +249,7 @@ def test_class_weights_pull() -> None:
     assert sum(p[:, 2].sum() for p in pulled) > sum(p[:, 2].sum() for p in plain)
     CRFTagger(class_weight="balanced").fit(X, Y)
     CRFTagger(class_weight={"O": 2.0, "B-LOC": 3.0}).fit(X, Y)  # a fold may lack some
-    with pytest.raises(DataError, match="class_weight names 'B-LOC', but none of them is a label"):
+    with pytest.raises(DataError, match="class_weight names 'B-LOC', which are no labels"):
         CRFTagger(class_weight={"B-LOC": 3.0}).fit(X, Y)
 
 

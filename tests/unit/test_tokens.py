@@ -459,12 +459,12 @@ def test_biases_of_a_privacy_filter(tmp_path: Path) -> None:
         (
             {"id2label": ["O", "B-X", "I-X"], "scheme": "bioes"},
             GrammarError,
-            "in bioes with the labels B-X, I-X",
+            "no span can be written in bioes with the labels B-X, I-X",
         ),
         (
             {"id2label": ["O", "I-X", "E-X"]},
             GrammarError,
-            "no span can be written in bioes with the labels I-X, E-X",
+            "written in bioes with the labels I-X, E-X",
         ),
         ({"scheme": "conlleval"}, OptionError, "expected one of"),
         ({"scheme": "no"}, OptionError, "scheme"),
@@ -655,13 +655,9 @@ def test_the_text_of_an_encoding_may_be_a_string() -> None:
 
 def test_arrays_refuse_a_scheme_of_other_labels_alike() -> None:
     labels = ["O", "B-X", "I-X"]
-    with pytest.raises(
-        GrammarError, match="no span can be written in bioes with the labels B-X, I-X"
-    ) as one:
+    with pytest.raises(GrammarError, match="written in bioes with the labels B-X, I-X") as one:
         TokenDecoder(labels, "bioes")
-    with pytest.raises(
-        GrammarError, match="no span can be written in bioes with the labels B-X, I-X"
-    ) as other:
+    with pytest.raises(GrammarError, match="written in bioes with the labels B-X, I-X") as other:
         fstcrf.decode(np.zeros((1, 2, 3)), labels=labels, grammar=tagging_scheme("bioes"))
     assert str(one.value) in str(other.value)
 

@@ -65,9 +65,7 @@ class DocumentJob:
         if outputs is not None and tuple(outputs) != ("spans",):
             raise OptionError(f"outputs is {outputs!r}: a TokenDecoder gives spans, ['spans']")
         if on_no_path == "relax":
-            raise OptionError(
-                "on_no_path='relax' is for taggers of sentences: use on_no_path='skip'"
-            )
+            raise OptionError("on_no_path='relax' is for taggers of sentences: use 'skip' here")
         if not 0.0 <= (least or 0.0) <= 1.0:
             raise OptionError(f"min_confidence is {least}, expected a probability, 0 to 1")
         columns = _columns(schema, column, texts=pieces is not None)

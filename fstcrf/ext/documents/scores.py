@@ -33,7 +33,7 @@ from fstcrf.lattices import Lattice
 from fstcrf.lattices.machines import JointArrays, joint_arrays, joint_nodes
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF
-from fstcrf.taggers.batches import TaggedLattices
+from fstcrf.taggers.batches import lattices_of
 from fstcrf.taggers.known import Known
 
 # --- The tagger's side: potentials of joint states, multiplied out --------------------------------
@@ -74,7 +74,7 @@ class LocalModel:
 
     def __init__(self, tagger: CRF | JointCRF) -> None:
         self.tagger = tagger
-        self.composition = tagger if isinstance(tagger, JointCRF) else tagger.as_transducer()
+        self.composition = tagger if isinstance(tagger, JointCRF) else tagger.composed
         if self.composition.conditional:
             raise OptionError(
                 "normalize='chain' cannot be used with documents: compose with normalize='product'"
@@ -93,7 +93,7 @@ class LocalModel:
 
     def scores(self, document: Document, known: Known | None = None) -> LocalScores:
         """Return the tagger's scores of a nonempty document, with known labels applied."""
-        several = TaggedLattices(self.composition, document.corpus, known)
+        several = lattices_of(self.composition, document.corpus, known)
         lattices = [lattice for lattice in several if len(lattice)]
         return _scores(lattices, *self._shared(lattices[0]))
 

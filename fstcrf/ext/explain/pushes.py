@@ -9,7 +9,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
-from fstcrf.taggers.model.decoding import lattice
+from fstcrf.taggers.model.decoding import lattices_of
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data, SentenceLike, read_sentences
 
@@ -114,7 +114,7 @@ def explain(model: Model, sentence: SentenceLike, token: int) -> Explanation:
     """Return which features pushed which label at a token, and by how much."""
     (rows,) = attributes_at(model, [sentence], token)
     pushes = [push for row, value in rows for push in pushes_of(model, row, value)]
-    paths = lattice(model, sentence)
+    paths = lattices_of(model, [sentence])[0]
     marginal = paths.marginals()[token]
     emission = dict.fromkeys(model.labels, 0.0)
     for push in pushes:

@@ -10,11 +10,11 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
+from fstcrf.ext.pictures import machines
 from fstcrf.ext.pictures import svg as pictures
 from fstcrf.lattices.machines import JointArrays, joint_arrays
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped
-from fstcrf.machines import openfst
 
 _MOST_STATES, _MOST_TOKENS = 12, 30
 """The limits of a trellis."""
@@ -60,7 +60,7 @@ def _machine(lattice: Questions, tokens: Sequence[str] | None) -> str:
     """Return the picture of the machine, or, if it is too large, of probabilities."""
     lattice.row.check_alive()
     try:
-        return openfst.svg(lattice.row.machine)
+        return machines.svg(lattice.row.machine)
     except TooLargeError:
         shares = lattice.marginals(lattice.tapes[0])
         given = [str(t) for t in range(len(shares))] if tokens is None else list(tokens)

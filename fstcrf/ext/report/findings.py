@@ -268,7 +268,7 @@ def _decided(
 
     labels: list[list[str]] = []
     unproven = 0
-    whole = tagger.as_transducer() if isinstance(tagger, CRF) else tagger.decision()
+    whole = tagger.composed if isinstance(tagger, CRF) else tagger.decision()
     corpus = corpus if whole is None else surrounded(whole, corpus)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InexactWarning)  # they are counted

@@ -296,7 +296,7 @@ class SegmentCRF(Composable[list[str]]):
         """Offsets of sentences, labels of tokens, and scores."""
         corpus = self._read(sentences)
         machine, values = self._machine, self._values
-        runs = runs_of(Ragged(corpus.offsets).lengths.tolist(), RUN_TOKENS)
+        runs = runs_of(Ragged(corpus.offsets), RUN_TOKENS)
         design, space = self.index.runs(corpus), self.space
         extras = self.features.runs(self._phrases, corpus)
 

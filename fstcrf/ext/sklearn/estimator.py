@@ -321,7 +321,7 @@ class CRFTagger(_Classifier, _Estimator):
             there = {v: w for v, w in self.class_weight.items() if v in names}
             if not there:
                 shown = ", ".join(map(repr, self.class_weight))
-                raise DataError(f"class_weight names {shown}, but none of them is a label in y")
+                raise DataError(f"class_weight names {shown}, which are no labels in y")
             return {names[v]: float(w) for v, w in there.items()}  # folds may lack rare ones
         if self.class_weight != "balanced":
             raise OptionError(f"class_weight is {self.class_weight!r}, expected 'balanced'")

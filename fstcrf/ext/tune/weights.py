@@ -24,11 +24,12 @@ from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.lattices.many import Group, answered
 from fstcrf.machines.plans import Program, scaled, scaled_chain, warn_unproven
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.batches import TaggedLattices, TaggedRun, as_corpus
+from fstcrf.taggers.batches import as_corpus, lattices_of
 from fstcrf.taggers.chain import decode
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Request
 from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.model.tagged import TaggedRun
 from fstcrf.text.corpus import Column
 
 Weights = tuple[float, ...]
@@ -236,7 +237,7 @@ def _decided(
             found.append(engine.labels_found(searched, len(unit.tapes)))
         return found
 
-    answers = answered(TaggedLattices(unit, dev, streamed=True), answer, threads)
+    answers = answered(lattices_of(unit, dev, streamed=True), answer, threads)
     return [
         tuple(
             Column(np.concatenate([run[number][k][0] for _, run in answers]), unit.label_sets[tape])

@@ -272,7 +272,7 @@ class LatticeCRF:
             some = slice(run.first, run.end)
             return self._scores.best(texts[some], None if boundaries is None else boundaries[some])
 
-        runs = runs_of([len(text) + 1 for text in texts], _RUN)
+        runs = runs_of(Ragged.from_lengths(len(text) + 1 for text in texts), _RUN)
         found = mapped(answer, runs, threads)
         nothing = np.zeros(0, dtype=np.int32)
         start, end, word = (

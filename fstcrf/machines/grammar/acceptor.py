@@ -93,6 +93,10 @@ class Acceptor:
         """Whether some legal labelling has a score other than 0."""
         return self.score is not None or bool((self.final[self.final > -np.inf] != 0.0).any())
 
+    def support(self) -> Acceptor:
+        """Return the acceptor without its scores: 0 for each labelling that it accepts."""
+        return replace(self, score=None, final=np.where(self.final > -np.inf, 0.0, -np.inf))
+
     def walk(self, *sequences: Sequence[str]) -> float:
         """Return the natural-log score of a labelling, −inf if it is rejected.
 

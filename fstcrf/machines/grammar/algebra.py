@@ -27,7 +27,6 @@ from fstcrf.machines.grammar.acceptor import (
     trim,
 )
 from fstcrf.machines.grammar.constraint import Constraint
-from fstcrf.machines.grammar.contradiction import hardened
 from fstcrf.machines.grammar.labels import LabelSets
 
 languages = LazyModule("fstcrf.machines.languages")  # these modules import this one
@@ -60,7 +59,7 @@ def complement(parts: Parts) -> Constraint:
 
 def support(parts: Parts) -> Constraint:
     """Return the same constraint without scores."""
-    build = partial(_supported, parts)
+    build = partial(_support, parts)
     return Constraint(f"support({_shown(parts)})", build, ("support", *parts), language=True)
 
 
@@ -106,8 +105,9 @@ def _complemented(name: str, parts: Parts, sets: LabelSets) -> tuple[Acceptor, .
     return (replace(_complement(_hard(parts, sets)), name=name),)
 
 
-def _supported(parts: Parts, sets: LabelSets) -> tuple[Acceptor, ...]:
-    return tuple(hardened(acceptor) for part in parts for acceptor in part.bind(sets))
+def _support(parts: Parts, sets: LabelSets) -> tuple[Acceptor, ...]:
+    bound = (acceptor for part in parts for acceptor in part.bind(sets))
+    return tuple(minimise(trim(acceptor.support())) for acceptor in bound)
 
 
 def _moved(part: Constraint, tape: str, sets: LabelSets) -> tuple[Acceptor, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fstcrf.errors import DataError, GrammarError
+from fstcrf.errors import DataError, GrammarError, LabelError
 from fstcrf.files import check_regular
 from fstcrf.machines.grammar import constraint, syntax
 from fstcrf.machines.grammar.acceptor import Acceptor, is_empty, minimise, trim
@@ -51,7 +51,7 @@ def _machine(file: str, *, options: RuleOptions, allowed: Callable[[str], Path])
         return constraint_from_machine(path, options.tape)
     except OSError as error:
         raise GrammarError(f"{path}: {error.strerror or error}") from None
-    except DataError as error:
+    except (DataError, LabelError) as error:
         raise GrammarError(str(error)) from None
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
@@ -94,8 +93,8 @@ def contradictory(
     sets: dict[str, tuple[str, ...]] = {}
     for acceptor in (*constraints, *given):
         sets.update(zip(acceptor.tapes, acceptor.labels, strict=True))
-    always = [hardened(acceptor) for acceptor in given]
-    hard = {acceptor: hardened(acceptor) for acceptor in constraints}
+    always = [minimise(trim(acceptor.support())) for acceptor in given]
+    hard = {acceptor: minimise(trim(acceptor.support())) for acceptor in constraints}
 
     def witness(chosen: Sequence[Acceptor]) -> Word | None:
         # Given constraints are also added on demand: they may be about other tapes.
@@ -131,12 +130,6 @@ def contradiction_error(constraints: Sequence[Acceptor]) -> ContradictionError:
 def listed_names(names: Sequence[str]) -> str:
     """Return names of constraints for a message: "a, b and c"."""
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
-
-
-def hardened(acceptor: Acceptor) -> Acceptor:
-    """Return the smallest acceptor of the same labellings, without scores."""
-    final = np.where(acceptor.final > -np.inf, 0.0, -np.inf)
-    return minimise(trim(replace(acceptor, score=None, final=final)))
 
 
 def shortest(acceptor: Acceptor) -> dict[str, list[str]] | None:

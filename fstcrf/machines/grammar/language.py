@@ -49,7 +49,7 @@ def parse_grammar(
     return _parsed(text, path, costs, allowed) if other else _as_text(text, path, costs)
 
 
-def named_costs(weights: Mapping[str, float] | None) -> dict[str, float]:
+def named_costs(weights: object) -> dict[str, float]:
     """Return the costs of names; OptionError unless it is a mapping of names to numbers."""
     if weights is None:
         return {}
@@ -118,7 +118,7 @@ def _export_of(
 def parse_export(
     text: str,
     path: str | None,
-    name: str | None,
+    name: object,
     folders: tuple[Path, ...],
     weights: Mapping[str, float],
 ) -> tuple[Export, Expansion]:
@@ -182,7 +182,7 @@ def parse_rules(text: str, path: str | None = None) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def shipped_grammar(name: str) -> Path:
+def shipped_grammar(name: object) -> Path:
     """Return the path of a grammar that is part of fstcrf."""
     package = Path(__file__).resolve().parents[2]
     # The folder is in the installed package, or next to it in a checkout.

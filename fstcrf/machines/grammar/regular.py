@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import GrammarError, TooLargeError
-from fstcrf.kernel.acyclic import connected
 from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, on_tapes, trim
 from fstcrf.machines.grammar.automata import Automaton, ambiguous, determinise, sequence_shown
 from fstcrf.machines.grammar.constraint import Constraint
@@ -39,7 +38,7 @@ from fstcrf.machines.grammar.syntax import (
     Union,
     Weighted,
 )
-from fstcrf.ragged import Ragged
+from fstcrf.machines.ways import on_paths
 
 MAX_STATES = 100_000
 """Largest number of states of a part before determinisation."""
@@ -445,15 +444,14 @@ def _trimmed(part: _Part) -> _Part:
     """Keep arcs on paths from the first state to the last, in the order of sources."""
     arcs = sorted(_flat(part), key=operator.itemgetter(0))
     source, target = (np.asarray([arc[k] for arc in arcs], dtype=np.int32) for k in (0, 2))
-    row = Ragged.from_rows(source, part.n_states).offsets
     ends = np.zeros(part.n_states, dtype=bool)
     ends[-1] = True
-    useful = connected(row, target, 0, ends)
+    kept, useful = on_paths(source, target, ends)
     if not useful[0]:
         return _NOTHING
-    kept = itertools.compress(arcs, (useful[source] & useful[target]).tolist())
     number = (np.cumsum(useful) - 1).tolist()
-    return _part(int(useful.sum()), [(number[s], reads, number[t], w) for s, reads, t, w in kept])
+    left = (arcs[k] for k in kept.tolist())
+    return _part(int(useful.sum()), [(number[s], reads, number[t], w) for s, reads, t, w in left])
 
 
 def _automaton(part: _Part, classes: _Classes) -> Automaton:

@@ -16,6 +16,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import GrammarError, ShapeError
 from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, trim
 from fstcrf.machines.topology import Topology
+from fstcrf.machines.ways import on_paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,25 +253,11 @@ def constrained_topology(topology: Topology, conjuncts: Sequence[Acceptor]) -> T
     source = topology.source[arc].astype(np.int64) * n + q[before]
     target = topology.target[arc].astype(np.int64) * n + onward[arc, before]
     ends = (topology.final[:, None] & (whole.final > -np.inf)[None, :]).reshape(-1)
-    useful = _useful(start, source, target, ends)
+    kept, useful = on_paths(source, target, ends, starts=start)
     if not useful.any():
         raise GrammarError(f"{whole.name} leaves no label sequence that the tagger could give")
-    kept = useful[source] & useful[target]
     made = _renumbered(topology, n, useful, start, source[kept], target[kept], arc[kept], ends)
     return replace(made, empty=topology.empty and bool(whole.final[0] > -np.inf))
-
-
-def _useful(start: Longs, source: Longs, target: Longs, ends: Bools) -> Bools:
-    """Return the pairs that are on a path from the start to an end."""
-    reached, alive = np.zeros(len(ends), dtype=bool), ends.copy()
-    reached[start] = True
-    for states, here, there in ((reached, source, target), (alive, target, source)):
-        count = -1
-        while count != states.sum():
-            count = states.sum()
-            states[there[states[here]]] = True
-    useful: Bools = reached & alive
-    return useful
 
 
 def _renumbered(

@@ -136,11 +136,6 @@ def scaled_coupling(coupling: Coupling, factor: float) -> Coupling:
     return replace(coupling, value=None if value is None else scaled(value, factor))
 
 
-def silent_acceptor(acceptor: Acceptor) -> Acceptor:
-    """Return an acceptor without its scores."""
-    return replace(acceptor, score=None, final=np.where(acceptor.final > -np.inf, 0.0, -np.inf))
-
-
 def scaled_acceptor(acceptor: Acceptor, factor: float) -> Acceptor:
     """Return an acceptor with its scores times a factor."""
     score = None if acceptor.score is None else scaled(acceptor.score, factor)

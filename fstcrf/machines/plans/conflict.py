@@ -34,7 +34,6 @@ from fstcrf.machines.grammar import (
     Acceptor,
     Word,
     contradictory,
-    hardened,
     intersect,
     irreducible,
     is_empty,
@@ -241,7 +240,8 @@ def _restricted(acceptor: Acceptor, allowed: Sequence[Bools]) -> Acceptor | None
         return None
     used = np.logical_or.reduce(ahead)
     target = np.where((flat >= 0) & used[flat] & used[:, None], flat, -1)
-    return hardened(replace(acceptor, target=target.reshape(acceptor.target.shape)))
+    made = replace(acceptor, target=target.reshape(acceptor.target.shape))
+    return minimise(trim(made.support()))
 
 
 def _tuples(allowed: Sequence[Bools]) -> NDArray[np.intp]:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints
-from fstcrf.lazy import LazyModule
+from fstcrf.machines.algebra import trimmed
+from fstcrf.machines.machine import Machine
 from fstcrf.machines.topology.topology import Topology, given_potentials
-
-if TYPE_CHECKING:
-    from fstcrf.machines import openfst
-else:  # rarely needed
-    openfst = LazyModule("fstcrf.machines.openfst")
 
 
 def topology_machine(
@@ -22,7 +17,7 @@ def topology_machine(
     arc_slots: Floats | None = None,
     initial: Floats | None = None,
     final: Floats | None = None,
-) -> openfst.FstArrays:
+) -> Machine:
     """Return a topology as a transducer from arc classes to labels.
 
     Parameters
@@ -35,8 +30,8 @@ def topology_machine(
 
     Returns
     -------
-    fstcrf.machines.openfst.FstArrays
-        Restricted to states and arcs on paths. Input symbol k + 1 is class k of `arc_classes`.
+    Machine
+        Restricted to states and arcs on paths. Input symbol k is class k of `arc_classes`.
 
     Raises
     ------
@@ -57,18 +52,17 @@ def topology_machine(
     classes, begin, inner = _classes(topology)
     begins = np.flatnonzero(topology.initial).astype(np.int32)
     target = np.concatenate([begins, topology.target])
-    machine = openfst.FstArrays(
-        start=0,
+    machine = Machine(
         source=np.concatenate([np.zeros_like(begins), topology.source + np.int32(1)]),
+        input=np.concatenate([begin[begins], inner]),
+        output=topology.state_label[target],
         target=target + np.int32(1),
-        ilabel=np.concatenate([begin[begins], inner]) + np.int32(1),
-        olabel=topology.state_label[target] + np.int32(1),
         score=np.concatenate([first[begins], np.append(slots, 0.0)[topology.arc_slot]]),
         final=np.concatenate([[-np.inf], last]),
-        isymbols=openfst.symbols(_names(topology, classes)),
-        osymbols=openfst.symbols(topology.labels),
+        input_symbols=tuple(_names(topology, classes)),
+        output_symbols=topology.labels,
     )
-    return openfst.connect(machine)
+    return trimmed(machine)
 
 
 def arc_classes(topology: Topology) -> tuple[Ints, Ints]:

@@ -78,6 +78,11 @@ class Model:
         return self.topology.labels
 
     @made_once
+    def cannot_overflow(self) -> bool:
+        """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
+        return float(np.abs(self.theta).max(initial=0.0)) < 1e200
+
+    @made_once
     def tables(self) -> Tables:
         """The weights, laid out for the kernel."""
         return self.space.tables(self.theta)

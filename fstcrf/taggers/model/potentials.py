@@ -215,7 +215,7 @@ class PreparedPotentials:
 
     def runs(self, tokens: int) -> Iterator[Run]:
         """Yield runs of sentences of about so many tokens."""
-        return runs_of(self.lengths, tokens)
+        return runs_of(Ragged.from_lengths(self.lengths), tokens)
 
 
 class Binding:

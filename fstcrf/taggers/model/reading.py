@@ -75,12 +75,14 @@ class Prepared:
 
     def runs(self, tokens: int) -> Iterator[Run]:
         """Yield runs of sentences of at most so many tokens, or of one sentence."""
-        return runs_of(self.lengths, tokens)
+        return runs_of(Ragged.from_lengths(self.lengths), tokens)
 
 
-def runs_of(lengths: Sequence[int], tokens: int) -> Iterator[Run]:
+def runs_of(rows: Ragged, tokens: int) -> Iterator[Run]:
     """Yield runs of sentences of at most so many tokens, or of one sentence."""
-    rows = Ragged.from_lengths(lengths)
+    if len(rows) and rows.total <= tokens:
+        yield Run(0, len(rows), rows.offsets)
+        return
     for first, end in rows.runs(tokens):
         yield Run(first, end, rows.part(first, end).offsets)
 

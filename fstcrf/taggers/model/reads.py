@@ -28,7 +28,7 @@ from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.lattices import DenseRow, Lattice, marginals, nbest
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.decoding import decode
+from fstcrf.taggers.model.decoding import lattices_of
 from fstcrf.taggers.model.gold import gold_labels, legal_gold
 from fstcrf.taggers.model.model import Model, TrainingRecord
 from fstcrf.taggers.model.options import Options, stored_options
@@ -97,7 +97,7 @@ def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
 def with_labels(corpus: Corpus, taggers: Sequence[Model], *, threads: int = 1) -> Corpus:
     """Return a corpus with the labels that taggers give it, each reading those before it."""
     for tagger in taggers:
-        column = decode(tagger, corpus, threads=threads).column()
+        column = lattices_of(tagger, corpus, streamed=True).best_labels(threads).column()
         corpus = corpus.with_interned(tape_column(tagger.tape), column)
     return corpus
 

@@ -14,7 +14,7 @@ from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.kernel import SparseRows
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.decoding import decode
+from fstcrf.taggers.model.decoding import lattices_of
 from fstcrf.taggers.model.gold import Unknown, comparable, in_scheme, legal_gold, spoken_gold
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.options import Options
@@ -311,7 +311,7 @@ def held_out_score(
 
     def score(theta: Floats) -> float:
         tagger = model(theta)
-        predicted: Any = decode(tagger, data, threads=threads).labels(0)
+        predicted: Any = lattices_of(tagger, data, streamed=True).best_labels(threads).labels(0)
         wanted, own = comparable(gold, predicted, tagger.labels) if partial else (gold, predicted)
         return evaluate_spans(wanted, own).f if spans else evaluate_tokens(wanted, own).accuracy
 

@@ -1,0 +1,161 @@
+"""The lattices of sentences under a tagger whose lattices have a label for each token."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from fstcrf.arrays import Floats
+from fstcrf.kernel import Budget
+from fstcrf.lattices.answer import Answer
+from fstcrf.lattices.batch import Lattices
+from fstcrf.lattices.dense import Dense, program_tapes
+from fstcrf.lattices.denserow import DenseRow
+from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.lattice import Lattice, TapeLattice
+from fstcrf.lattices.many import Group
+from fstcrf.lazy import made_once
+from fstcrf.machines.plans import Program, Search
+from fstcrf.ragged import RUN_TOKENS, Ragged
+from fstcrf.taggers.model.reading import Run, runs_of
+
+if TYPE_CHECKING:
+    from fstcrf.lattices.distributions import Distributions
+
+Values = tuple[Floats, ...]
+
+_FEW_TOKENS, _RUN_NUMBERS, _MOST_NUMBERS = 1_000, 220_000, 2_000_000
+"""Potentials of a run of sentences, unless it has few tokens: the next run finds their memory where
+this one left it, and warm. Larger blocks are given back to the system and taken anew."""
+
+
+class TaggedLattices(Lattices[TapeLattice]):
+    """The lattices of sentences under a tagger of tokens.
+
+    Rows of a run share arrays of potentials, which are made when somebody asks.
+
+    Parameters
+    ----------
+    program : Program
+        The tagger compiled.
+    lengths : sequence of int
+        Tokens of each sentence.
+    make : callable
+        Maps a run of sentences to their potentials, one array for each of ``program.inputs``.
+    checked : bool
+        Potentials are known to be numbers below 1e300.
+    streamed : bool
+        Potentials are dropped after each question, and made anew for the next one.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        lengths: Sequence[int],
+        make: Callable[[Run], Values],
+        *,
+        checked: bool = False,
+        streamed: bool = False,
+    ) -> None:
+        self.program, self._rows = program, Ragged.from_lengths(lengths)
+        self._runs = [
+            TaggedRun(program, run, make, checked=checked, streamed=streamed)
+            for run in runs_of(self._rows, _tokens_of_runs(program))
+        ]
+        self._made: dict[int, TapeLattice] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Lattices, (list(self),)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def rows(self) -> Ragged:
+        """Tokens of each lattice."""
+        return self._rows
+
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        """The tapes: of taggers, of maps, and columns that the grammar reads."""
+        return program_tapes(self.program)
+
+    def row(self, k: int) -> TapeLattice:
+        """Return the k-th lattice."""
+        if k in self._made:
+            return self._made[k]
+        run = self._runs[bisect_right(self._runs, k, key=lambda run: run.numbers[0]) - 1]
+        values = run.part(k - run.numbers[0])
+        made = cast("type[TapeLattice]", Lattice)(DenseRow(self.program, values))
+        return made if run.streamed else self._made.setdefault(k, made)
+
+    def groups(
+        self,
+        search: Search | None = None,
+        *,
+        clocked: bool = False,
+        best: bool = False,
+        threads: int = 1,
+    ) -> list[Group]:
+        """Return runs of the lattices, their potentials as the taggers made them."""
+        if search is not None:
+            return super().groups(search, clocked=clocked, best=best, threads=threads)
+        return [Group(run.numbers, self, run) for run in self._runs]
+
+    def best_labels(self, threads: int = 1) -> Answer:
+        """Return the best labels of each sentence; NoPathError where one has none."""
+        return self.answer(1, self.on[:1], None, threads, strict=True)
+
+    def posterior(self, budget: Budget | None, threads: int) -> Distributions:
+        """Return the distributions over labellings; potentials are kept from now on."""
+        for run in self._runs:
+            run.streamed = False
+        return super().posterior(budget, threads)
+
+
+class TaggedRun(Dense):
+    """Successive rows of `TaggedLattices`."""
+
+    numbers: range
+
+    def __init__(
+        self,
+        program: Program,
+        run: Run,
+        make: Callable[[Run], Values],
+        *,
+        checked: bool = False,
+        streamed: bool = False,
+    ) -> None:
+        self.whole, self.checked, self.streamed = program, checked, streamed
+        self.program, self._pairs = program.pairs or (program, None)
+        self.rows, self.numbers = Ragged(run.offsets), range(run.first, run.end)
+        self._run, self._make = run, make
+
+    @made_once
+    def joined(self) -> Values:
+        """Potentials of all rows, one array for each input of the program."""
+        return self._make(self._run)
+
+    def with_potentials(self, program: Program, joined: Values) -> TaggedRun:
+        """Return the same rows under another program, with other potentials."""
+        return TaggedRun(program, self._run, lambda _: joined)
+
+    def forget(self) -> None:
+        """Drop arrays as large as the rows; potentials only where they are streamed."""
+        kept = None if self.streamed else self.__dict__.get("joined")
+        super().forget()
+        if kept is not None:
+            self.__dict__["joined"] = kept
+
+
+@lru_cache(maxsize=64)
+def _tokens_of_runs(program: Program) -> int:
+    """Return the tokens of a run, by the potentials that each brings."""
+    size = sum(int(np.prod(shape)) for shape in program.input_shapes())
+    few = min(_FEW_TOKENS, _MOST_NUMBERS // size)
+    return min(RUN_TOKENS // 2, max(1, few, _RUN_NUMBERS // size))
