@@ -33,7 +33,7 @@ MAX_DEPTH = 2_000
 """Maximum depth of machines inside each other, in place of symbols."""
 
 _FEW = 16
-"""States, or arcs of a state, that are looked at one by one; a state takes as long as so many."""
+"""Limit of states, or of arcs of a state, for loops; a state counts as this many steps."""
 _STEP = 1e-4  # change of a cost in numeric differentiation
 
 _Step: TypeAlias = tuple[int, int, int, int]

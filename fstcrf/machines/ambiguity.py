@@ -35,7 +35,7 @@ _RIVALS, _MOST_RIVALS = 10, 20_000
 """Runs over the same strings that are compared for each state that there may be, and at most."""
 
 _FEW_ARCS, _FEW_STATES = 1_000, 300
-"""Of machines that are looked at when they are composed, and of their deterministic forms."""
+"""Limits of machines that compositions examine at once, and of their deterministic forms."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 MAX_STATES = 10_000
 MAX_STEPS = 1_000_000
-"""Steps that are looked at on the way to a deterministic form."""
+"""Limit of steps of sets of states in a determinisation."""
 
 MAX_MEMBERS = 500_000
 """Total members of all sets of states: larger constructions take too long."""
 
 _KEPT = 100_000
-"""Sets whose continuations are kept, so as not to look for them again."""
+"""Limit of sets whose successors are cached."""
 
 MAX_PAIRS = 1_000_000
 """Pairs of states that the test for several paths of one sequence examines."""
