@@ -231,7 +231,7 @@ def eval(  # noqa: A001 (the command's name)
     model = _changed(model, weights, grammar)
     ways = ways or _ways_of(model)
     for way in ways:
-        _ = replace(model, decoder=way).decision()  # what cannot be is said before anything is read
+        _ = replace(model, decoder=way).decision()  # impossible ones are reported early
     asked = {} if target is None else tape_columns("--target", target, model.tapes)
     wanted = {tape: asked.get(tape, tape) for tape in model.tapes}
     source = model_input(
@@ -353,7 +353,7 @@ def info(folder: str) -> None:
 
 
 def _ended(record: TrainingRecord) -> str:
-    """Say what a task was trained on, why that ended, and how well it does on held-out data."""
+    """Describe the training of a task: its data, its end, and the score on held-out data."""
     held = (
         ""
         if record.dev_score is None
