@@ -281,12 +281,12 @@ class Setting:
             return []
         try:
             draw(path)
-        except ImportError as error:  # it says what to install, or what is wrong with it
+        except ImportError as error:  # its message has the reason
             self.say(f"no plot {name}: {error}")
             return []
         return [f"plots/{name}"]
 
-    # Parts of the work: what is finished is kept, and shown, before the rest begins.
+    # Parts of the work: finished parts are saved and shown before the rest begins.
 
     def rows(self, name: str, make: Callable[[], Iterable[Row]], about: object = None) -> list[Row]:
         """Return the rows of slow work, reported one by one, and saved as by `kept`."""
