@@ -114,8 +114,7 @@ def _normalized(model: Model, normalize: Normalize, decode: str | None) -> Model
     Raises
     ------
     click.UsageError
-        A model with one tape, or tapes that are not decided together; another option with the same
-        role.
+        A model with one tape, or tapes decided separately; another option with the same role.
     """
     if isinstance(model, CRF) or len(model.tapes) == 1:
         raise click.UsageError("--normalize is for compositions: the model has one tape")

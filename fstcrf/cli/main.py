@@ -162,9 +162,8 @@ class Commands(click.Group):
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         with as_json("--log-json" in given):  # options may be wrong: they are not parsed yet
             status = self._status(args, extra)
-        # If Ctrl-C interrupts Python while it executes a string, for example while it makes a
-        # dataclass, `python -m` ends by the signal, with any status, until it executes another
-        # string.
+        # If Ctrl-C interrupts Python while it executes a string (as it does for a dataclass),
+        # `python -m` ends by the signal, with any status, until it executes another string.
         exec("")  # noqa: S102
         return sys.exit(status if isinstance(status, int) else 0)
 

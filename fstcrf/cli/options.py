@@ -108,8 +108,7 @@ def check_outputs(
     Raises
     ------
     click.UsageError
-        An output that is an input, or another output; standard output for an output that must be a
-        file.
+        An output that is an input, or another output; standard output instead of a file.
     OSError
         As for `fstcrf.files.check_writable`.
     """

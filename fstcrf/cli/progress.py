@@ -47,8 +47,7 @@ _KEY = "fstcrf.progress"
 _SHOWN: ContextVar[bool] = ContextVar("shown", default=False)  # a block around this one is
 _LISTENS: ContextVar[Callable[[int, float | None], None] | None] = ContextVar("l", default=None)
 _BLOCK = 1 << 20
-# characters: of a terminal with room for a bar, of the bar, minimum of text
-_WIDE, _BAR, _LEAST = 110, 20, 10
+_WIDE, _BAR, _LEAST = 110, 20, 10  # characters: of a terminal with a bar, of the bar, of text
 
 
 def progress_option(command: Command) -> Command:

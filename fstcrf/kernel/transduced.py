@@ -45,7 +45,7 @@ class IndexedTransducer:
     origin : int64 [E + Q]
         The machine's arc that each move is, and its arcs + state for each end.
     output : int32 [E + Q]
-        Label that is written; −1: none.
+        Label that is written, or −1.
     """
 
     labels: int

@@ -237,10 +237,7 @@ def _spread(
 # field's true mentions in the message. The paper takes one value, without naming it.
 
 POLICIES = ("first", "frequent")
-"""``first``: the first span.
-
-``frequent``: the value of most spans, and the first of several such values.
-"""
+"""``first``: the first span. ``frequent``: the value of most spans, or the first such value."""
 
 _Words = tuple[str, ...]
 

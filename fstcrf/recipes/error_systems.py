@@ -236,8 +236,7 @@ class TaskTrainer:
         key = c, fold
         if key not in self._starts:
             task, setting = self.task, self._setting
-            # With a dev part, the models for choices and the final models have the same training
-            # data.
+            # With a dev part, models for choices and final models have the same training data.
             corpus = task.train if fold is None else task.held_out[fold][0]
             where = "all" if corpus is task.train else f"fold {fold}"
             options = _options(LIKELIHOOD, task, corpus, Choice(c), setting.seed)

@@ -208,9 +208,7 @@ def _plain(value: Any) -> Any:
 
 
 class WorkCourse:
-    """How far a run is.
-
-    `until` sets the share of the whole at which the next work will end.
+    """The progress of a run; `until` sets the share of the whole at the end of the next work.
 
     Loops go by `each`, which divides that evenly; they may be nested.
     """
@@ -272,10 +270,7 @@ class Setting:
         return folder / name
 
     def drawn(self, name: str, draw: Callable[[Path], None]) -> list[str]:
-        """Let a plot be drawn; return its path.
-
-        Return an empty list without a report or matplotlib.
-        """
+        """Draw a plot; return its path in a list, or [] without a report or matplotlib."""
         path = self.plot(name)
         if path is None:
             return []
@@ -369,8 +364,7 @@ class Recipe:
     name: str  # as ``fstcrf recipe NAME`` has it
     title: str  # one line about its subject
     needs: tuple[str, ...]  # patterns of files that must be in the data folder
-    # heading of the published numbers: a citation, or a program that is run for comparison
-    paper: str
+    paper: str  # heading of the published numbers: a citation, or a compared program
     run: Callable[[Setting], Result]
     packages: tuple[str, ...] = ()  # whose versions belong into the report
     # Increased when saved parts are outdated: they are identified only by settings and data.

@@ -175,8 +175,7 @@ SYSTEMS = (
 )
 
 
-# for each learner with a control, the learner that differs only in the control and the rate
-PLAINLY = {
+PLAINLY = {  # for each learner with a control, the one that differs only in control and rate
     "expected loss, control: mean": "expected loss",
     "expected loss, control: sentence": "expected loss",
     "expected loss, leave one out of 4": "expected loss",
