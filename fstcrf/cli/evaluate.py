@@ -136,7 +136,7 @@ class _Style:
     strict: bool  # spans that break the scheme do not count
 
     def check(self, gold: Iterable[str] = ()) -> None:
-        """Check that the options go together, and with the labels wanted, as far as is known."""
+        """Check that the options fit together, and fit the gold labels as far as possible."""
         spans = self.as_spans
         if spans is None and gold:
             spans = self.spans(gold)

@@ -109,7 +109,7 @@ def _changed(model: Model, options: Mapping[str, Any], decode: str | None) -> Mo
 
 
 def _normalized(model: Model, normalize: Normalize, decode: str | None) -> Model:
-    """Return a composition that multiplies as it is asked.
+    """Return a composition with the requested way to multiply.
 
     Raises
     ------

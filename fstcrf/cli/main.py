@@ -1,4 +1,4 @@
-"""The program: its commands, each imported when it is called, and what happens when one fails."""
+"""The program: its commands, each imported when it is called, and the handling of failures."""
 
 from __future__ import annotations
 

@@ -366,7 +366,7 @@ def _ended(record: TrainingRecord) -> str:
 
 
 def _normalized(model: TrainedPipeline, normalize: Normalize) -> TrainedPipeline:
-    """Return a pipeline whose joint decisions multiply as it is asked."""
+    """Return a pipeline with the requested way to multiply in joint decisions."""
     return replace(model, composition=replace(model.composition, normalize=normalize))
 
 

@@ -75,7 +75,7 @@ def wanted() -> bool | None:
 
 
 class Meter:
-    """How far a block of work is.
+    """The progress of a block of work.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def listening(listens: Callable[[int, float | None], None] | None) -> Iterator[N
 def progress(
     what: str, unit: str = "sentences", total: int | None = None, *, output: str | None = None
 ) -> Iterator[Meter]:
-    """Show how far a block is, from two seconds on; a block inside it is part of it.
+    """Show the progress of a block, after two seconds; a block inside it is part of it.
 
     Parameters
     ----------

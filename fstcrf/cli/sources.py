@@ -47,7 +47,7 @@ _CONLLU_ENDINGS = (".conllu", ".conllu.gz")
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """How the input is read."""
+    """The options of reading an input."""
 
     columns: tuple[str, ...] | None = None  # None: numbered
     min_columns: int | None = None  # the last ones may be missing down to so many
@@ -220,7 +220,7 @@ def model_input(
     wanted: Iterable[str] = (),
     fill: str | None = None,
 ) -> InputFile:
-    """Return how the input of a model is read: like its training data, unless options differ.
+    """Return the reader of a model's input: like its training data, unless options differ.
 
     If its taggers were trained on data of several kinds, the input at `path` decides which kind it
     has. The columns of `targets` are required, like the columns that the model reads; the columns

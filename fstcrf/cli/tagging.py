@@ -160,7 +160,7 @@ def _runs(
 
 
 def run_tokens(tagger: Tagger) -> int:
-    """Return number of tokens that are decided together: fewer where each of them takes longer."""
+    """Return the number of tokens that are decided together: fewer if each takes longer."""
     joint = tagger.decision()
     if joint is None:
         return PLAIN_TOKENS

@@ -106,7 +106,7 @@ def tuned(
 
 
 def _check_gold(dev: Corpus, columns: Mapping[str, str], path: str) -> None:
-    """Refuse held-out data without the labels wanted of a tape, in words of the command line."""
+    """Refuse held-out data without gold labels of a tape, in words of the command line."""
     for tape, column in columns.items():
         if dev.n_tokens and column not in dev.columns:
             raise DataError(

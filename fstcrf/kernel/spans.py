@@ -33,7 +33,7 @@ _USUAL = 32
 
 @dataclass(frozen=True, eq=False)
 class SpanLabels:
-    """How the arcs of an axis open and continue spans.
+    """The spans that the arcs of an axis open and continue.
 
     Parameters
     ----------

@@ -159,7 +159,7 @@ def _taken_apart(machine: Transducer) -> Transducer:
 
 
 def _determinised(string: Transducer, limit: int, *, backwards: bool) -> Transducer | None:
-    """Return it with one run for each string, or reversed string; `None` if it is too large."""
+    """Return an acceptor with one run for each string, or reversed string; `None` if too large."""
     try:
         if backwards:
             return reversed_(deterministic(reversed_(string), limit))

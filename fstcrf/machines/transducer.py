@@ -169,7 +169,7 @@ class Transducer(Machine):
         return algebra.reversed_(self)
 
     def push(self) -> Transducer:
-        """Return it with weights moved as early on each path as possible.
+        """Return the transducer with weights moved as early on each path as possible.
 
         Raises
         ------
@@ -181,7 +181,7 @@ class Transducer(Machine):
         return algebra.pushed(self)
 
     def replace(self, parts: Mapping[str, Transducer], depth: int) -> Transducer:
-        r"""Return it with machines in place of symbols: an arc that writes a name is that machine.
+        r"""Return the transducer with machines in place of symbols: a name represents a machine.
 
         It reads and writes the strings of the machine, whose weight is added to the arc's weight.
         Machines may also write names, including their own.
@@ -232,7 +232,7 @@ class Transducer(Machine):
         return languages.minimised(self)
 
     def support(self) -> Transducer:
-        """Return it without weights: 0 for all that it gives one. It is tropical."""
+        """Return the tropical transducer of the same pairs of strings, all with weight 0."""
         return algebra.support(self)
 
     def shortest(self) -> tuple[str, ...] | None:

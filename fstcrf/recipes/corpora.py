@@ -243,7 +243,7 @@ _Words = tuple[str, ...]
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """How many are right, were found, are there: tokens of a type, messages with a field."""
+    """The numbers of right, found and gold items: tokens of a type, or messages with a field."""
 
     right: int = 0
     found: int = 0

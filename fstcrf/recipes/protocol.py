@@ -54,7 +54,7 @@ class SettingChoice(msgspec.Struct, frozen=True):
 
 
 class Frozen(msgspec.Struct, frozen=True):
-    """What ``settings.json`` holds."""
+    """The contents of ``settings.json``."""
 
     recipe: str
     choices: dict[str, SettingChoice]

@@ -94,7 +94,7 @@ def kept_tagger(setting: Setting, name: str, task: Task, about: object = None) -
 
 
 def tagger_rows(setting: Setting, common: Shared, protocol: Protocol) -> list[Row]:
-    """Return how good the taggers are on the texts that belong to them."""
+    """Return the scores of the taggers on their test texts."""
 
     def rows() -> Iterator[Row]:
         sentences = protocol.test(lambda: _ewt(setting, "test"))

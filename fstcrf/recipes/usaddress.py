@@ -163,7 +163,7 @@ def _changes(plain: Parses, system: _System, gold: Sequence[LabelledAddress]) ->
 
 
 def _right(gold: Sequence[LabelledAddress], group: Sequence[Change], new: str) -> str:
-    """Return how many of the changed tokens have the label that people gave."""
+    """Return the number of changed tokens with the gold label."""
     wanted = [gold[place.address].labels for place in group]
     pairs = zip(wanted, group, strict=True)
     return number(sum(labels[p.token : p.token + 1] == (new,) for labels, p in pairs))

@@ -157,7 +157,7 @@ class PatternModel:
         return self.node_first if kind == "node" else self.arc_first
 
     def block(self, kind: Literal["node", "arc"]) -> int:
-        """Return how many weights of a kind an attribute has."""
+        """Return the number of weights of a kind of an attribute."""
         return len(self.labels) if kind == "node" else len(self.labels) ** 2
 
 
@@ -169,7 +169,7 @@ Choices: TypeAlias = Sequence[Collection[bytes] | None]
 
 
 class CutBudget:
-    """How many cuts a model may have: no file may ask for more memory than its size justifies."""
+    """The limit of a model's cuts: no file may request more memory than its size justifies."""
 
     def __init__(self, size: int, where: str) -> None:
         self._left = _ALWAYS + size // 2

@@ -145,7 +145,7 @@ def part_observed(part: SentencePart, space: ParameterSpace) -> Floats:
 
 
 def part_magnitudes(part: SentencePart, space: ParameterSpace) -> Floats:
-    """Return how large the values of features are."""
+    """Return the magnitudes of feature values."""
     return sums_of_squares(part.problem, space)
 
 

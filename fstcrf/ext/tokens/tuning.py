@@ -25,7 +25,7 @@ _GAIN = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is wanted.
+    """The goal of tuning.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def arcs_by_source(machine: Machine) -> Arcs:
 
 @dataclass(frozen=True)
 class Naming:
-    """How a machine with ids of symbols becomes a `Machine`.
+    """The options for converting a machine with ids of symbols into a `Machine`.
 
     Parameters
     ----------
