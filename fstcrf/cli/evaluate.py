@@ -129,7 +129,7 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How labels are scored."""
+    """The way to score labels."""
 
     as_spans: bool | None  # or one by one; `None` if the labels decide
     scheme: str

@@ -550,7 +550,7 @@ class _Block:
 
     @made_once
     def first_tab(self) -> Longs:
-        """Of the row of each token, among those."""
+        """The number of the first tab in the row of each token."""
         return np.searchsorted(self.tabs, self.starts)
 
     def spans(self, tokens: Longs, cell: int) -> tuple[Longs, Longs]:

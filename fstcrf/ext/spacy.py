@@ -161,7 +161,7 @@ class TaggerComponent:
 
     @property
     def calibration(self) -> Calibration | None:
-        """Of probabilities of a tagger's spans."""
+        """The calibration of probabilities of a tagger's spans."""
         if not isinstance(self._calibration, Calibration | None):
             self._calibration = Calibration.load(self._calibration)
         return self._calibration

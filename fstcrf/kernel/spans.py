@@ -206,7 +206,7 @@ def _lanes(floor: float, tokens: int) -> int:
 
 
 def _ending(labels: SpanLabels, floor: float, tokens: int) -> int:
-    """Return how many spans may end at one token."""
+    """Return the maximum number of spans that end at one token."""
     most = tokens * labels.n_types
     return min(int(1.0 / floor) + 2, most) if floor > 1.0 / (most + 1) else most
 

@@ -194,7 +194,7 @@ def sampled(machine: Machine, n: int, seed: int = 0) -> list[Labels]:
 
 
 def _distances(machine: Machine) -> Floats:
-    """Return how many arcs each state is from an end at least, [Q]."""
+    """Return the minimum number of arcs from each state to an end, [Q]."""
     order = np.argsort(machine.target, kind="stable")
     row = Ragged.from_rows(machine.target[order], len(machine.final)).offsets.tolist()
     before = machine.source[order].tolist()

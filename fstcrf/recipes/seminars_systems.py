@@ -530,7 +530,7 @@ class MessageSplit:
         return self.setting.kept(name, make, SplitOutcome, about=(*self._about, choice))
 
     def unproven(self, protocol: Protocol) -> list[int]:
-        """Return how many answers by the chain rule are not proven, and how many there are."""
+        """Return the number of unproven answers by the chain rule, and of all answers."""
 
         def make() -> list[int]:
             taggers = self.taggers()

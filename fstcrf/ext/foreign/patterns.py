@@ -92,7 +92,7 @@ class SparseWeights:
         return cls(numbers, weights[numbers])
 
     def counts(self, first: Longs, size: int) -> Longs:
-        """Return how many there are among the `size` weights from each number on, int64 [R]."""
+        """Return the number of stored weights in each range of `size` numbers, int64 [R]."""
         begin, end = self._bounds(first, size)
         return end - begin
 

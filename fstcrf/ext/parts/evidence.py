@@ -305,7 +305,7 @@ class SpreadEvidence:
 
     @made_once
     def counts(self) -> DataCounts:
-        """How much there is of it."""
+        """The sizes of the evidence."""
         known = all(part.known for part in self._facts)
         return DataCounts(
             sentences=len(self._offsets) - 1,

@@ -435,7 +435,7 @@ def _read_vector(reader: _Reader, header: _Header, weight: np.dtype[np.floating]
 
 
 def _walk(words: Ints, n_states: int, wide: int) -> tuple[Longs, Longs]:
-    """Where each state begins, and how many arcs it has: one step a state."""
+    """Return the first word of each state and its number of arcs, by one step for each state."""
     total, size, place = len(words), 3 + wide, 0
     numbers = words.data  # items of it are Python's numbers
     places: list[int] = []
