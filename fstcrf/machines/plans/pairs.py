@@ -52,7 +52,7 @@ class Pairs:
 
 
 def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs | None:
-    """Return the chain of pairs; None: there is nothing to fold, or it costs more than it spares.
+    """Return the chain of pairs; `None` if there is none, or if it costs more than it saves.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs |
 def _paired(chain: Chain, folded: Folded | None, acceptor: Acceptor, most: int) -> Pairs | None:
     """Return the chain of pairs if it has fewer than `most` arcs."""
     topology, size = chain.topology, acceptor.n_states
-    assert chain.arc is not None  # noqa: S101 (it has been looked at)
+    assert chain.arc is not None  # noqa: S101 (checked by callers)
     arc, first, last = chain.arc.reshape(-1), chain.initial, chain.final
     if folded is not None:
         arc, first, last = arc + folded.arc, first + folded.initial, last + folded.final
