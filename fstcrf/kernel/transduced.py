@@ -28,8 +28,7 @@ _OF_STATES, _OF_ARCS = ("key", "next", "number", "place"), ("source", "target", 
 class IndexedTransducer:
     """A transducer over the labels of a tape, in the form of the kernel.
 
-    It has no states or arcs that lie on no path. Its arcs, called moves, are sorted by state and
-    input.
+    All its states and arcs are on paths. Its arcs, called moves, are sorted by state and input.
 
     Parameters
     ----------

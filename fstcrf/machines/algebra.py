@@ -132,14 +132,20 @@ def support(machine: M) -> M:
 
 
 def trimmed(machine: M) -> M:
-    """Return the machine with the states and arcs that are on a path alone, and its start."""
-    machine, useful = _connected(machine)
+    """Return the machine with the states and arcs that are on a path, and its start.
+
+    Arcs are sorted by source.
+    """
+    ends, there = machine.final > -np.inf, machine.score > -np.inf
+    arcs, useful = on_paths(machine.source, machine.target, ends, there)
     useful[0] = True
+    if useful.all() and np.array_equal(arcs, np.arange(len(machine.source))):
+        return machine
     number = np.cumsum(useful) - 1
-    columns = (number[machine.source], machine.input, machine.output, number[machine.target])
-    arcs, ends = _entries(machine)
-    small = made(machine, [(*columns, machine.score)], machine.final[useful])
-    return _with_uses(small, (machine, np.append(arcs, ends[useful])))
+    source, read, written, target, score = (column[arcs] for column in _columns(machine))
+    part = number[source], read, written, number[target], score
+    small = made(machine, [part], machine.final[useful])
+    return _with_uses(small, (machine, np.append(arcs, _entries(machine)[1][useful])))
 
 
 # --- Composition ----------------------------------------------------------------------------------
@@ -193,7 +199,7 @@ class _Product:
     """
 
     def __init__(self, first: Machine, second: Machine, limit: int) -> None:
-        first, second = _connected(first)[0], _connected(second)[0]
+        first, second = trimmed(first), trimmed(second)
         number = {x: k for k, x in enumerate(first.output_symbols)}
         table = np.asarray([*(number.get(x, -2) for x in second.input_symbols), -1])
         label = table[second.input]
@@ -350,11 +356,11 @@ def without_epsilon(machine: M) -> M:
     TooLargeError
         Too many states are joined by arcs without a symbol.
     """
-    machine, _ = _connected(machine)
+    machine = trimmed(machine)
     quiet = (machine.input < 0) & (machine.output < 0)
     loud = np.flatnonzero(~quiet)
     if len(loud) == len(quiet):
-        return trimmed(machine)
+        return machine
     whole = _joined(machine, quiet, loud)
     before = np.append(whole.score, whole.final) > -np.inf
     named: dict[str, Floats] = {}
@@ -670,16 +676,6 @@ def _with_uses(machine: M, *parts: tuple[Machine, Longs]) -> M:
         for name, uses in part.named.items():
             named[name] = named.get(name, 0.0) + np.append(uses, 0.0)[by]
     return replace(machine, named=named) if named else machine
-
-
-def _connected(machine: M) -> tuple[M, Bools]:
-    """Return the machine with the arcs on paths alone, by their sources, and useful states."""
-    ends, there = machine.final > -np.inf, machine.score > -np.inf
-    arcs, useful = on_paths(machine.source, machine.target, ends, there)
-    source, read, written, target, score = _columns(machine)
-    part = source[arcs], read[arcs], written[arcs], target[arcs], score[arcs]
-    alive = made(machine, [part], np.where(useful, machine.final, -np.inf))
-    return _with_uses(alive, (machine, np.append(arcs, _entries(machine)[1]))), useful
 
 
 def _sums(machine: Machine) -> bool:

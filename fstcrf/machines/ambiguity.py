@@ -82,9 +82,9 @@ def single(machine: Transducer, limit: int | None = None) -> Single:
             several = f"it has several runs over {sequence_shown([names[x] for x in witness])}"
     if several:
         forms = [
-            _joined(found, machine)
+            _joined(made_, machine)
             for backwards in (True, False)
-            if (found := _determinised(string, limit, backwards=backwards)) is not None
+            if (made_ := _determinised(string, limit, backwards=backwards)) is not None
         ]
         form = min(forms, key=lambda one: len(one.source), default=machine)
     if form.tape is None and (form is not machine or not several):
@@ -94,8 +94,8 @@ def single(machine: Transducer, limit: int | None = None) -> Single:
 
 def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int) -> Single:
     """Return a form in which runs over the same strings are one, wherever they write."""
-    found, _ = on_paths(form.source, form.target, form.final > -np.inf, form.score > -np.inf)
-    arcs = np.sort(found)
+    useful_arcs, _ = on_paths(form.source, form.target, form.final > -np.inf, form.score > -np.inf)
+    arcs = np.sort(useful_arcs)
     output = form.output[arcs, None][:, : form.tape is not None]
     ends = (form.source[arcs], form.target[arcs])
     graph = Graph(*ends, form.input[arcs], output, form.score[arcs], form.final)
@@ -133,7 +133,7 @@ def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int)
 
 
 def _taken_apart(machine: Transducer) -> Transducer:
-    """Return the acceptor of strings of input symbols, each followed by its output symbol."""
+    """Return the acceptor of strings over input symbols, each followed by output symbols."""
     size = len(machine.input_symbols)
     states = len(machine.final)
     read, written = machine.input, machine.output
@@ -159,7 +159,7 @@ def _taken_apart(machine: Transducer) -> Transducer:
 
 
 def _determinised(string: Transducer, limit: int, *, backwards: bool) -> Transducer | None:
-    """Return an acceptor with one run for each string, or reversed string; `None` if too large."""
+    """Return the string acceptor with one run per string, built backwards; None if too large."""
     try:
         if backwards:
             return reversed_(deterministic(reversed_(string), limit))
@@ -168,9 +168,9 @@ def _determinised(string: Transducer, limit: int, *, backwards: bool) -> Transdu
         return None
 
 
-def _joined(found: Transducer, machine: Transducer) -> Transducer:
-    """Return strings over input and output symbols as a transducer again."""
-    symbol = found.input
+def _joined(string: Transducer, machine: Transducer) -> Transducer:
+    """Return the transducer of an acceptor over input and output symbols."""
+    symbol = string.input
     size = len(machine.input_symbols)
     read = np.where(symbol < size, symbol, np.int32(-1))
     written = np.where(symbol >= size, symbol - np.int32(size), np.int32(-1))
@@ -178,12 +178,12 @@ def _joined(found: Transducer, machine: Transducer) -> Transducer:
         written = read
     whole = replace(
         machine,
-        source=found.source,
+        source=string.source,
         input=read,
         output=written,
-        target=found.target,
-        score=found.score,
-        final=found.final,
+        target=string.target,
+        score=string.score,
+        final=string.final,
         named={},
     )
     return whole if machine.tape is None else _together(whole)

@@ -28,7 +28,7 @@ Semiring = Literal["log", "tropical"]
 class Machine:
     """States and weighted arcs of a transducer; a path begins in state 0.
 
-    `Transducer` describes the fields, and adds operators and constructors. The functions of
+    `Transducer` documents the fields, and adds operators and constructors. The functions of
     `fstcrf.machines.algebra`, `fstcrf.machines.languages` and `fstcrf.machines.openfst` take any
     machine, and return one of the same class.
 
@@ -83,10 +83,7 @@ class Machine:
         check_named("transducer", self.named, len(self.source) + len(self.final))
         self._settle()
         if self.tape is None and not self.is_acceptor:
-            raise OptionError(
-                "this transducer writes other symbols than it reads, so it is not an "
-                "acceptor: name the tape that it writes with tape="
-            )
+            raise OptionError("the transducer is not an acceptor: name the tape that it writes")
 
     def _settle(self) -> None:
         """Replace writable arrays by read-only copies."""

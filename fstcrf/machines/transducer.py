@@ -578,7 +578,10 @@ class Transducer(Machine):
 
     @classmethod
     def _of(cls, machine: Machine) -> Self:
-        return cls(**{one.name: getattr(machine, one.name) for one in fields(Machine)})
+        made = object.__new__(cls)  # its arrays have been checked
+        for one in fields(Machine):
+            object.__setattr__(made, one.name, getattr(machine, one.name))
+        return made
 
     def to_fst(self, arc_type: openfst.ArcType | None = None) -> pynini.Fst:
         """Return the transducer as a machine of pynini; weights are costs.

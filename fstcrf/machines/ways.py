@@ -1,9 +1,9 @@
-"""Paths through machines with cycles: from each state to ends, and along arcs without a symbol.
+"""Paths through machines with cycles: their states and arcs, their weights, and silent arcs.
 
-Both take time proportional to the arcs of machines without cycles: sets of states that reach each
-other, *components*, are processed one after another, from the ends backwards. Within a component, a
-best path is searched best first, and sums solve linear equations. A computation with too many steps
-raises `TooLargeError` early.
+Weights take time proportional to the arcs of machines without cycles: sets of states that reach
+each other, *components*, are processed one after another, from the ends backwards. Within a
+component, a best path is searched best first, and sums solve linear equations. A computation with
+too many steps raises `TooLargeError` early.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def on_paths(
     ends : bool [Q]
         The states in which a path may end.
     there : bool [A], optional
-        The arcs that there are; all of them when absent.
+        The arcs that exist; by default all.
     starts : int [S]
         Where a path may begin; in state 0 when absent.
 

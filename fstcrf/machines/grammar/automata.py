@@ -114,8 +114,8 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
 def deterministic(machine: M, limit: int = MAX_STATES) -> M:
     """Return an acceptor with the same weights, and at most one run for each string.
 
-    In a log machine, each arc has to read a symbol. Weights of strings are sums or maxima of the
-    weights of runs, according to its semiring.
+    The weight of a string is the sum or the maximum of its runs, depending on the semiring. Each
+    arc of a log machine must read a symbol.
 
     Raises
     ------
@@ -178,7 +178,7 @@ class _Subsets:
         self.known: dict[_Subset, tuple[int, float] | None] = {}
 
     def after(self, reached: dict[int, float]) -> tuple[int, float] | None:
-        """Return the set of reached states and its weight; `None` if it accepts no string."""
+        """Return the number of the set of reached states and its weight; None if it is dead."""
         total = self.plus(list(reached.values()))
         rest = {state: value - total for state, value in reached.items()}
         key = _key(rest)
@@ -228,7 +228,10 @@ class _Alphabet:
         self._count(subset)
         for state, rest in subset.items():
             for number, score, target in self.steps[state]:
-                self._add(by_class.setdefault(number, {}), target, rest + score)
+                scores = by_class.setdefault(number, {})
+                before, value = scores.get(target, -np.inf), rest + score
+                if value > -np.inf:
+                    scores[target] = value if before == -np.inf else self.plus((before, value))
         key = tuple(sorted(by_class))
         if key not in self.parts:
             self.parts[key] = self._told_apart(key)
@@ -238,15 +241,9 @@ class _Alphabet:
                 reached = dict(reached)
                 for number in others:
                     for target, value in by_class[number].items():
-                        self._add(reached, target, value)
+                        before = reached.get(target, -np.inf)
+                        reached[target] = value if before == -np.inf else self.plus((before, value))
             yield symbols, reached
-
-    def _add(self, scores: dict[int, float], target: int, value: float) -> None:
-        before = scores.get(target)
-        if before is not None:
-            scores[target] = self.plus((before, value))
-        elif value > -np.inf:
-            scores[target] = value
 
     def _count(self, subset: Iterable[int]) -> None:
         self.taken += sum(len(self.steps[state]) for state in subset)

@@ -125,9 +125,9 @@ class Naming:
 
         No arc may have the id of a symbol that is called like epsilon, which is id 0.
         """
-        given, does = self.symbols[side], ("reads", "writes")[side]
-        if table is None and given is not None:
-            table = symbols(given)
+        names, does = self.symbols[side], ("reads", "writes")[side]
+        if table is None and names is not None:
+            table = symbols(names)
         elif table is None and self.numbered:
             used = distinct(np.append(label, 0))  # numbers of ids may be large
             return np.searchsorted(used, label).astype(np.int32) - 1, (*map(str, used[1:]),)
@@ -137,13 +137,13 @@ class Naming:
                 "output_symbols=, where entry i names symbol i + 1"
             )
         table = table or ("",)
-        known = [k for k, name in enumerate(table) if k and name not in ("", EPSILON)]
+        named = [k for k, name in enumerate(table) if k and name not in ("", EPSILON)]
         place = np.full(len(table), -2, dtype=np.int32)
-        place[0], place[known] = -1, np.arange(len(known))
+        place[0], place[named] = -1, np.arange(len(named))
         beyond = label[label >= len(table)]
         if len(beyond):
             raise LabelError(
-                f"the machine {does} symbol {beyond[0]}, but there are {len(known)} labels; label "
+                f"the machine {does} symbol {beyond[0]}, but there are {len(named)} labels; label "
                 "i is symbol i + 1"
             )
         odd = label[place[label] < -1]
@@ -151,7 +151,7 @@ class Naming:
             name = table[odd[0]]
             why = f"is named {name!r}: nothing has the id 0" if name else "its table does not have"
             raise LabelError(f"the machine {does} symbol {odd[0]}, which {why}")
-        return place[label], tuple(table[k] for k in known)
+        return place[label], tuple(table[k] for k in named)
 
 
 AS_WRITTEN = Naming()

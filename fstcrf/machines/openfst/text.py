@@ -112,8 +112,8 @@ def from_att(
     if not isinstance(epsilon, str | None):
         raise OptionError(f"epsilon is {epsilon!r}, expected a str, or None")
     acceptor = naming.tape is None
-    given = naming.symbols[:1] if acceptor else naming.symbols
-    if numeric and any(symbols is None for symbols in given):
+    tables = naming.symbols[:1] if acceptor else naming.symbols
+    if numeric and any(symbols is None for symbols in tables):
         raise OptionError("numeric=True needs input_symbols= and output_symbols=")
     arcs: list[tuple[int, int, float]] = []
     ends: list[tuple[int, float]] = []
@@ -133,7 +133,7 @@ def from_att(
     if first < 0:
         raise DataError("the text has no start state, so it accepts no string")
     sides = []
-    for labels_, column in zip(given, zip(*read, strict=True) if read else [()] * 2, strict=False):
+    for labels_, column in zip(tables, zip(*read, strict=True) if read else [()] * 2, strict=False):
         there = [EPSILON if label == epsilon else label for label in column]
         table = None if labels_ is None else symbols(labels_)
         sides.append(_ids(there, table) if numeric and table else _numbered(there, table))
