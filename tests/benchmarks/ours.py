@@ -38,7 +38,7 @@ def _corpus(task: Task, copies: int = 1) -> Corpus:
 def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
     """Return what `fstcrf train` would train on for a task."""
     from fstcrf.machines.topology import chain_topology
-    from fstcrf.taggers.model.reading import label_set
+    from fstcrf.taggers.reading import label_set
     from fstcrf.text.features import FeatureIndex, parse_template
     from fstcrf.training import parameter_space
 
@@ -53,7 +53,7 @@ def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
 def _problem(topology: Any, corpus: Corpus, design: Any, target: str) -> Problem:
     import numpy as np
 
-    from fstcrf.taggers.model.reading import allowed_labels
+    from fstcrf.taggers.reading import allowed_labels
     from fstcrf.training import Problem
 
     allowed = allowed_labels(corpus.column(target), topology.labels, partial=False)

@@ -18,8 +18,8 @@ from fstcrf.lattices import Lattice
 from fstcrf.machines import topology
 from fstcrf.machines.topology import chain_topology, rests, sparse_pays
 from fstcrf.taggers.model import structure
-from fstcrf.taggers.model.reading import allowed_labels, label_set
 from fstcrf.taggers.model.weights import Weights
+from fstcrf.taggers.reading import allowed_labels, label_set
 from fstcrf.text.corpus import legal_transitions
 from fstcrf.text.features import FeatureIndex, parse_template
 from fstcrf.training import (

@@ -350,6 +350,7 @@ class Emitted(Dense):
 
     _alone = False  # one row is read as those of a batch are, and has the same bits
     _pairs = None  # elements are labels
+    numbers: range
 
     def __init__(self, batch: ArrayLattices, threads: int) -> None:
         self._batch, self._threads, self.rows = batch, threads, batch.rows
@@ -370,10 +371,10 @@ class Emitted(Dense):
         """The composition, compiled when it is asked for."""
         return self._batch.program
 
-    program = whole  # type: ignore[assignment]
+    program = whole
 
     @property
-    def joined(self) -> tuple[Floats, ...]:  # type: ignore[override]
+    def joined(self) -> tuple[Floats, ...]:
         """The scores of all rows in float64."""
         return (self._batch.values,)
 
