@@ -1,18 +1,18 @@
-"""The kernel's contract: what ``csrc/fstcrf.h`` includes from ``csrc/api``, as text and in parts.
+"""The kernel's contract: the files in ``csrc/api`` that ``csrc/fstcrf.h`` includes.
 
-``python csrc/contract.py FOLDER`` writes what the build makes of it:
+``python csrc/contract.py FOLDER`` writes these files for the build:
 
 fstcrf.api.h
     The whole contract in one file, for cffi.
 variant.h
-    Gives every function the name of the instruction set that a file is compiled for.
+    Appends the instruction set to every function's name in a variant.
 dispatch.c
-    Every function by its own name: it calls that of the variant in use.
+    Defines every function under its plain name: it calls the variant in use.
 checksum.h
-    The checksum of the contract, which the module keeps: a checkout that was not rebuilt says so.
+    The checksum of the contract, stored in the module to detect a checkout that was not rebuilt.
 
-``python -m csrc.stub`` writes the types of the module that cffi makes. So a function stands in
-three places: the contract, its body, and its wrapper under ``fstcrf/kernel``.
+``python -m csrc.stub`` writes the types of the module that cffi makes. So each function appears in
+three places: the contract, its definition, and its wrapper under ``fstcrf/kernel``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NAME = re.compile(r"\w+$")
 
 
 class Function(NamedTuple):
-    """A declaration: type of what it returns, name, parameters."""
+    """A declaration: return type, name, parameters."""
 
     returns: str
     name: str
@@ -49,9 +49,9 @@ def contract() -> str:
 
 
 def checksum(folder: Path = CSRC / "api") -> int:
-    """Return the checksum of the contract, comments and spaces aside.
+    """Return the checksum of the contract, without comments and spaces.
 
-    `fstcrf.kernel.native.check_built` makes the same of the sources that it finds.
+    `fstcrf.kernel.native.check_built` computes the same from the sources that it finds.
     """
     text = b"".join(path.read_bytes() for path in sorted(folder.glob("*.api.h")))
     return zlib.crc32(re.sub(rb"/\*.*?\*/|\s+", b"", text, flags=re.DOTALL)) >> 1

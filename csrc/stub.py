@@ -1,8 +1,7 @@
 """Types of the compiled module, from its contract: ``python -m csrc.stub`` writes them.
 
-A test compares ``fstcrf/_kernel.pyi`` with what `stub` returns of ``csrc/api``. All pointers
-are of one type: what they point to is checked where they are made, by
-`fstcrf.kernel.native.array_in`.
+A test compares ``fstcrf/_kernel.pyi`` with the result of `stub` for ``csrc/api``. All pointers have
+one type: `fstcrf.kernel.native.array_in`, which creates them, checks their arrays.
 """
 
 from __future__ import annotations

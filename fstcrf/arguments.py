@@ -1,10 +1,10 @@
-"""What callers give as names, as labels and as numbers, checked where it comes in."""
+"""Checks of names, labels and numbers that callers pass."""
 
 from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, get_args
 
@@ -13,9 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arrays import Array, Bools, Floats, Ints
 from fstcrf.errors import DataError, FstcrfError, LabelError, NumericError, OptionError, ShapeError
+from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
+    import difflib
+
     import pynini
+else:  # only mistakes need it
+    difflib = LazyModule("difflib")
 
 LabelSet: TypeAlias = Sequence[str] | Mapping[int, str] | Mapping[str, str]
 """The labels of a tape: in their order, or by their ids, 0 to L - 1, which JSON has as strings."""
@@ -24,21 +29,57 @@ _T = TypeVar("_T", bound=np.signedinteger)
 
 _STR, _DOUBLE = {str}, np.dtype(np.float64)
 LARGEST_SCORE = 1e300
-"""Size of the scores and costs that are read, so that sums of many stay finite numbers."""
+"""Largest absolute score or cost, so that sums of many remain finite."""
 
 _REAL = "biuf"
 """Kinds of dtypes: bool, integers, floating point."""
 
 
-def one_of(name: str, given: object, known: Any) -> None:
-    """Check that an option is one of the names that a Literal type lists."""
-    if given not in get_args(known):
+_COMPARED, _CELLS = 200, 1_000_000
+"""Limits of comparing names: characters of a name, and pairs of characters of all names."""
+
+
+def closest(name: object, known: Iterable[str], n: int = 1) -> list[str]:
+    """Return the known names that are most similar to another name, best first.
+
+    Long names are skipped, and so are names beyond a limit, so that a message costs little time.
+    """
+    if not isinstance(name, str) or len(name) > _COMPARED:
+        return []
+    folded: dict[str, str] = {}
+    left = _CELLS
+    for one in known:
+        if len(one) <= _COMPARED:
+            left -= (len(one) + 1) * (len(name) + 1)
+            if left < 0:
+                break
+            folded.setdefault(one.lower(), one)
+    lower = name.lower()
+    close = difflib.get_close_matches(lower, folded, n=n, cutoff=0.5)
+    # Transposed letters are a smaller difference than other letters.
+    close.sort(key=lambda each: -difflib.SequenceMatcher(None, lower, each).quick_ratio())
+    return [folded[each] for each in close]
+
+
+def first_twice(names: Iterable[str]) -> str | None:
+    """Return the first repeated name, or `None`."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def one_of(name: str, given: Any, known: Any) -> None:
+    """Check that an option is one of the names in a Literal type."""
+    if not isinstance(given, Hashable) or given not in get_args(known):
         expected = ", ".join(map(repr, get_args(known)))
         raise OptionError(f"{name} is {given!r}, expected one of {expected}")
 
 
 def whole_number(given: Any, name: str, *, least: int = 0, narrow: bool = False) -> int:
-    """Return a whole number that is at least so much, and less than 2⁶³ (`narrow`: 2³¹)."""
+    """Return an integer of at least `least`, below 2⁶³ (`narrow`: 2³¹)."""
     try:
         number = operator.index(given)
     except TypeError:
@@ -50,7 +91,7 @@ def whole_number(given: Any, name: str, *, least: int = 0, narrow: bool = False)
 
 
 def check_strings(values: Iterable[Any], what: str) -> None:
-    """Refuse what is no string, or what no file can hold; `what` is what one of them is called."""
+    """Refuse items that are not strings, or that no file can store; `what` describes an item."""
     for value in values:
         if not isinstance(value, str):
             raise DataError(f"{what} is {value!r}, expected a string")
@@ -61,11 +102,12 @@ def check_strings(values: Iterable[Any], what: str) -> None:
 def items_of(
     given: Any, what: str, expected: str, error: type[FstcrfError] = LabelError
 ) -> Iterable[Any]:
-    """Return what can be gone through and has an order; a string is no list of its letters.
+    """Return an ordered iterable; a string is refused, because it is not a list of its letters.
 
-    `what` begins the message, with its verb: ``"the labels are"``.
+    `what` begins the message, including its verb: ``"the labels are"``.
     """
     unfit = isinstance(given, str | bytes | Mapping | AbstractSet)
+    unfit = unfit or (isinstance(given, np.ndarray) and not given.ndim)
     if unfit or not isinstance(given, Iterable):
         shown = f"the string {_short(given)}" if isinstance(given, str) else _short(given)
         raise error(f"{what} {shown}, expected {expected}")
@@ -79,7 +121,7 @@ def check_items(
     sentence: int | None = None,
     error: type[FstcrfError] = LabelError,
 ) -> None:
-    """Refuse what is no string among strings of a sentence, and name its token."""
+    """Refuse items of a sentence that are not strings, and name the token."""
     if set(map(type, given)) <= _STR:
         return
     for token, string in enumerate(given):
@@ -97,8 +139,7 @@ def string_list(
 ) -> Sequence[str]:
     """Return the strings of one sentence, one for each token; lists and tuples are not copied.
 
-    `what` is what one of them is called, such as ``"gold label"``; `sentence` is the number that
-    messages name.
+    `what` describes an item, such as ``"gold label"``; `sentence` is the number in messages.
     """
     place = "" if sentence is None else f"sentence {sentence}: "
     items = items_of(given, f"{place}the {what}s are", "a list of strings", error)
@@ -110,7 +151,7 @@ def string_list(
 def string_lists(
     given: Any, what: str, *, error: type[FstcrfError] = LabelError
 ) -> list[Sequence[str]]:
-    """Return the strings of each sentence; arguments and errors as of `string_list`."""
+    """Return the strings of each sentence; arguments and errors as for `string_list`."""
     rows = items_of(given, f"the {what}s are", "a list for each sentence", error)
     return [string_list(row, what, sentence=number, error=error) for number, row in enumerate(rows)]
 
@@ -121,32 +162,31 @@ def label_tuple(
     """Return the labels of a tape, which are distinct strings.
 
     A mapping, such as ``model.config.id2label``, has the keys 0 to L − 1, as numbers or as the
-    strings of JSON; label k is its value of k, in whatever order it lists them. `place` is what
-    messages begin with, `error` what to raise.
+    strings of JSON; label k is its value for k, in any order of keys. `place` is the beginning of
+    messages, `error` the type of the error.
     """
-    given = _numbered(labels, place, error) if isinstance(labels, Mapping) else labels
-    if type(given) in (list, tuple) and set(map(type, given)) <= _STR:
-        found = tuple(given)
-    else:
-        try:
-            ordered = not isinstance(given, str | bytes | AbstractSet) and tuple(given)
-        except TypeError:
-            ordered = False
-        if ordered is False or not all(isinstance(label, str) for label in ordered):
-            raise error(
-                f"{place}labels are {_short(labels)}, expected a list of labels, or a dict of ids "
-                "and labels"
-            )
-        found = tuple(map(str, ordered))  # NumPy's strings are str, and shown as something else
-    if len(set(found)) < len(found):
-        k = next(k for k, label in enumerate(found) if label in found[:k])
-        first = found.index(found[k])
-        raise error(f"{place}label {_short(found[k])} occurs twice, at {first} and {k}")
-    return found
+    values = _numbered(labels, place, error) if isinstance(labels, Mapping) else labels
+    try:
+        names = None if isinstance(values, str | bytes | AbstractSet) else tuple(values)
+    except TypeError:
+        names = None
+    kinds = set() if names is None else set(map(type, names))
+    if names is None or not all(issubclass(kind, str) for kind in kinds):
+        raise error(
+            f"{place}labels are {_short(labels)}, expected a list of labels, or a dict of ids and "
+            "labels"
+        )
+    if not kinds <= _STR:
+        names = tuple(map(str, names))  # NumPy's strings are str, and shown as something else
+    if len(set(names)) < len(names):
+        k = next(k for k, label in enumerate(names) if label in names[:k])
+        first = names.index(names[k])
+        raise error(f"{place}label {_short(names[k])} occurs twice, at {first} and {k}")
+    return names
 
 
 def is_by_tape(labels: object) -> bool:
-    """Tell whether a mapping has the labels of tapes by their names, and is no `LabelSet`."""
+    """Return whether a mapping has tapes as keys, and so is not a `LabelSet`."""
     if not isinstance(labels, Mapping) or not all(isinstance(key, str) for key in labels):
         return False
     plain = [isinstance(value, str | int | np.integer) for value in labels.values()]
@@ -173,9 +213,9 @@ def _short(value: object) -> str:
 
 
 def truth_array(values: ArrayLike, name: str) -> Bools:
-    """Return an array of what is true as bool; of numbers 1 is, and 0 is not, and others are none.
+    """Return an array of truth values as bool; numbers must be 0 or 1.
 
-    Masks of another kind, 0 and -10000 to be added to scores, would be taken for the opposite.
+    Masks of another kind, with 0 and -10000 to be added to scores, would be read as the opposite.
     """
     array = np.asarray(values)
     if array.dtype.kind == "b":
@@ -210,9 +250,9 @@ def integer_array(
     *,
     unit: str,
 ) -> NDArray[_T]:
-    """Return a copy of a row of integers as a signed type; numbers outside it would wrap.
+    """Return a copy of a row of integers as a signed type; larger numbers would wrap around.
 
-    `unit` is what the row has a number of each of.
+    `unit` describes the entries.
     """
     try:
         array = np.asarray(values)
@@ -236,7 +276,7 @@ def check_fits(array: Array, name: str, dtype: type[np.signedinteger]) -> None:
 
 
 def _plain(objects: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of objects as one of what they are; what float() takes are real numbers."""
+    """Return an array of objects with a numeric type; everything that float() accepts is real."""
     if any(one is None for one in objects.flat):
         raise TypeError("None is none")
     if any(isinstance(one, complex | np.complexfloating) for one in objects.flat):
@@ -253,7 +293,7 @@ def real_number(value: ArrayLike, name: str, *, error: type[FstcrfError] = Optio
 
 
 def is_fst(part: object) -> TypeGuard[pynini.Fst]:
-    """Tell whether something is a machine of pynini; without importing it."""
+    """Return whether an object is a pynini machine, without importing pynini."""
     loaded = (sys.modules.get(name) for name in ("_pywrapfst", "pywrapfst"))
     return any(module is not None and isinstance(part, module.Fst) for module in loaded)
 
@@ -262,11 +302,11 @@ AS_GRAMMAR = (
     "expected a fstcrf.Grammar, not a machine of pynini: make one of an acceptor, "
     "& Grammar.from_fst(fst)"
 )
-"""What to do with a machine that stands where a grammar is expected."""
+"""Advice for a machine in the place of a grammar."""
 
 
 def refuse_fst(part: object, advice: str) -> None:
-    """Raise OptionError for a machine of pynini, whose own operators speak of strings."""
+    """Raise OptionError for a pynini machine, whose own operators work on strings."""
     if is_fst(part):
         raise OptionError(advice)
 
@@ -286,7 +326,7 @@ def check_array(what: str, name: str, array: Array, dtype: type[np.generic], siz
 
 
 def check_range(what: str, name: str, array: Ints, limit: int, least: int = 0) -> None:
-    """Check that all numbers are from one up to below another."""
+    """Check that all numbers are in a range."""
     if array.size and (int(array.min()) < least or int(array.max()) >= limit):
         raise ShapeError(f"{what}: {name} holds numbers outside [{least}, {limit})")
 
@@ -298,22 +338,29 @@ def check_scores(what: str, name: str, array: Floats) -> None:
         raise NumericError(f"{what}: {name} has NaN or +inf at {place}; -inf forbids")
 
 
-def check_counts(what: str, name: str, array: Floats, size: int) -> None:
-    """Check that an array holds so many finite numbers."""
-    check_array(what, name, array, np.float64, size)
-    if not np.isfinite(array).all():
-        place = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise NumericError(f"{what}: {name} has {array[place]} at {place}, expected finite numbers")
+def check_named(what: str, named: object, size: int) -> None:
+    """Check that each name has an array of `size` finite numbers."""
+    if not isinstance(named, Mapping):
+        raise OptionError(f"named is {_short(named)}, expected a mapping of names to arrays")
+    for key, array in named.items():
+        name = f"named[{key!r}]"
+        check_array(what, name, array, np.float64, size)
+        if not np.isfinite(array).all():
+            place = int(np.flatnonzero(~np.isfinite(array))[0])
+            found = array[place]
+            raise NumericError(f"{what}: {name} has {found} at {place}, expected finite numbers")
 
 
-def check_symbols(name: str, symbols: tuple[str, ...]) -> None:
-    """Refuse a symbol that is there twice, and one with epsilon's name."""
+def symbol_tuple(name: str, symbols: LabelSet) -> tuple[str, ...]:
+    """Return the symbols of a machine: distinct names other than epsilon's."""
+    symbols = label_tuple(symbols, place=f"{name}: ", error=LabelError)
     if len({*symbols, "<eps>"}) == len(symbols) + 1:
-        return
+        return symbols
     if "<eps>" in symbols:
         raise LabelError(
-            f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is no symbol: "
-            "leave it out; an arc that reads or writes nothing has the number -1 there"
+            f"transducer: {name} holds '<eps>' at {symbols.index('<eps>')}, which is "
+            "not a symbol: leave it out, and use the number -1 for an arc that reads "
+            "or writes epsilon"
         )
-    twice = next(x for k, x in enumerate(symbols) if x in symbols[:k])
+    twice = first_twice(symbols)
     raise LabelError(f"transducer: {name} holds {twice!r} twice, expected distinct symbols")

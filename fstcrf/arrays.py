@@ -1,7 +1,7 @@
-"""Names of the array types: what a signature says of numbers; docstrings say the shapes.
+"""Names of array types for signatures; docstrings give the shapes.
 
-And `distinct`, in place of ``np.unique`` and ``np.union1d`` of plain integers: since NumPy 2.3
-these hash them, which takes 10 to 100 times as long as to sort millions.
+Also `distinct`, in place of ``np.unique`` and ``np.union1d`` of plain integers: since NumPy 2.3
+these use hashing, which takes 10 to 100 times as long as sorting millions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
-"""Of any type: what a file holds before it is checked."""
+"""An array of any type, such as a file's contents before checks."""
 
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
@@ -27,7 +27,7 @@ _T = TypeVar("_T", bound=np.generic)
 def distinct(*several: NDArray[_T]) -> NDArray[_T]:
     """Return the distinct values of arrays of one dtype, ascending, shape ``(n,)``.
 
-    Values that stand in order, or in a few pieces that do, take linear time.
+    Sorted values, or a few sorted pieces, take linear time.
     """
     flat = [values.ravel() for values in several]
     ordered = np.concatenate(flat) if len(flat) > 1 else flat[0].copy()
@@ -38,9 +38,9 @@ def distinct(*several: NDArray[_T]) -> NDArray[_T]:
 
 
 def distinct_rows(table: NDArray[_T]) -> tuple[NDArray[_T], Longs]:
-    """Return the distinct rows of a matrix, ascending, and which of them each row is, int64 [n].
+    """Return the distinct rows of a matrix, ascending, and the index of each row, int64 [n].
 
-    As `numpy.unique` along axis 0, but only the few distinct ones are sorted.
+    Like `numpy.unique` along axis 0, but it sorts only the few distinct rows.
     """
     number: dict[bytes, int] = {}
     found = [number.setdefault(row.tobytes(), k) for k, row in enumerate(table)]

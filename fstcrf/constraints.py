@@ -3,16 +3,16 @@
 A *name* in them is
 
 - a label of the set: it occurs at every token that has it;
-- otherwise a type: it occurs where a span of that type begins, once a span;
+- otherwise a type: it occurs at the beginning of each span of the type;
 - ``label("B-.*")``, a class: the labels that the regular expression matches as a whole;
-- ``span("NP")``: the spans of a type, also where a label is called ``NP``;
+- ``span("NP")``: the spans of a type, even if a label is called ``NP``;
 - a list of these: each of them occurs.
 
-Spans are read as conlleval reads them, which understands all schemes of B, I, E, S (L, U) and
-repairs labels that break them. ``scheme=`` names another; with None there are no types.
+Spans are read by conlleval's rules, which understand all schemes of B, I, E, S (L, U) and repair
+malformed labels. ``scheme=`` selects another scheme; with `None` there are no types.
 
-All are hard, or soft with ``weight=``: then each violation adds that natural-log score, which must
-be finite. ``tape=`` names the tape where there are several.
+All constraints are hard, or soft with ``weight=``: then each violation adds this natural-log score,
+which must be finite. ``tape=`` selects the tape; it is needed if there are several.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def at_most(
     scheme: SchemeName = "conlleval",
     weight: float | None = None,
 ) -> Grammar:
-    """At most k occurrences; softly, each further one is a violation.
+    """At most k occurrences; if soft, each further one is a violation.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def at_least(
     scheme: SchemeName = "conlleval",
     weight: float | None = None,
 ) -> Grammar:
-    """At least k occurrences; softly, each missing one is a violation."""
+    """At least k occurrences; if soft, each missing one is a violation."""
     options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.counted("at_least", k, name, options=options)])
 
@@ -93,7 +93,7 @@ def exactly(
     scheme: SchemeName = "conlleval",
     weight: float | None = None,
 ) -> Grammar:
-    """Exactly k occurrences; softly, each further or missing one is a violation."""
+    """Exactly k occurrences; if soft, each further or missing one is a violation."""
     options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.counted("exactly", k, name, options=options)])
 
@@ -107,9 +107,9 @@ def contiguous(
 ) -> Grammar:
     """Each of these labels in at most one run of tokens, each type in at most one span.
 
-    A span label stands for its type here: ``contiguous(["O", "B-NP", "I-NP"])`` is one span of NP.
-    ``O`` never counts. Each label, or type, is an acceptor of its own. Softly, each run after the
-    first is a violation. With ``scheme=None``, labels such as ``B-NP`` are labels like any other.
+    A span label means its type here: ``contiguous(["O", "B-NP", "I-NP"])`` is one span of NP. ``O``
+    never counts. Each label, or type, is a separate acceptor. If soft, each run after the first is
+    a violation. With ``scheme=None``, ``B-NP`` is a label like any other.
     """
     return Grammar([constraint.contiguous(labels, options=RuleOptions(tape, scheme, weight))])
 
@@ -127,7 +127,7 @@ def before(
 ) -> Grammar:
     """No occurrence of the first after one of the second; either may be absent.
 
-    Softly, each occurrence of the first that comes too late is a violation.
+    If soft, each later occurrence of the first is a violation.
     """
     options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.about("before", first, second, options=options)])
@@ -141,9 +141,9 @@ def requires(
     scheme: SchemeName = "conlleval",
     weight: float | None = None,
 ) -> Grammar:
-    """Where the first name occurs in a sentence, the other does too, before it or after it.
+    """If the first name occurs in a sentence, the second one must occur, before or after it.
 
-    Softly, a sentence with the first and without the other is one violation.
+    If soft, a sentence with the first and without the other is one violation.
     """
     options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.about("requires", name, other, options=options)])
@@ -157,18 +157,18 @@ def if_present(
     scheme: SchemeName = "conlleval",
     weight: float | None = None,
 ) -> Grammar:
-    """Where a name occurs in a sentence, something else holds of that sentence.
+    """If a name occurs in a sentence, a further condition must hold for the sentence.
 
     Parameters
     ----------
     name : names
-        What may occur: labels, types.
+        The names of the condition: labels, types.
     then : names or Grammar
-        What occurs then too, or the hard grammar that holds then. It may read another tape.
+        Names that must then occur, or a hard grammar that must then hold. It may read another tape.
     tape, scheme
-        The tape of the name, and how its labels are read. They are those of names in `then`, too.
+        The tape of the name, and the scheme of its labels. They also apply to names in `then`.
     weight : float, optional
-        Natural-log score of a sentence that breaks it. Forbidden when absent.
+        Natural-log score of a sentence that violates it. Violations are forbidden if absent.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def never(
     scheme: SchemeName = "conlleval",
     weight: float | None = None,
 ) -> Grammar:
-    """No token has such a label, or a label of such a type; softly, each one is a violation."""
+    """No token has such a label, or a label of such a type; if soft, each one is a violation."""
     options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.about("never", name, options=options)])
 
@@ -205,7 +205,7 @@ def start_with(
     scheme: SchemeName = "conlleval",
     weight: float | None = None,
 ) -> Grammar:
-    """Begin with such a label, or a label of such a type."""
+    """Begin with such a label, or with a label of such a type."""
     return Grammar(
         [constraint.about("start_with", name, options=RuleOptions(tape, scheme, weight))]
     )
@@ -218,13 +218,13 @@ def end_with(
     scheme: SchemeName = "conlleval",
     weight: float | None = None,
 ) -> Grammar:
-    """End with such a label, or a label of such a type."""
+    """End with such a label, or with a label of such a type."""
     options = RuleOptions(tape, scheme, weight)
     return Grammar([constraint.about("end_with", name, options=options)])
 
 
 # --- Which labels may touch ----------------------------------------------------------------------
-# Softly, each illegal succession is a violation, the start and the end counted as neighbours.
+# If soft, each illegal succession is a violation; the start and the end count as neighbours.
 
 
 def tagging_scheme(
@@ -237,7 +237,7 @@ def tagging_scheme(
     scheme : str or Scheme
         Its name: ``io``, ``iob1``, ``iob2`` (``bio``), ``bioes``, ``bilou``, ``bmes``, ``bmewo``.
     tape, weight
-        As everywhere here.
+        As for all constraints.
 
     Raises
     ------
@@ -259,12 +259,12 @@ def bio(*, tape: str | None = None, weight: float | None = None) -> Grammar:
 
 
 def iob1(*, tape: str | None = None, weight: float | None = None) -> Grammar:
-    """IOB1: I everywhere, B only where a span touches one of its type before it."""
+    """IOB1: I everywhere, B only if a span follows one of the same type directly."""
     return tagging_scheme("iob1", tape=tape, weight=weight)
 
 
 def bioes(*, tape: str | None = None, weight: float | None = None) -> Grammar:
-    """BIOES: a span of several tokens begins with B and ends with E, one of a token is S."""
+    """BIOES: a span of several tokens begins with B and ends with E; a span of one token is S."""
     return tagging_scheme("bioes", tape=tape, weight=weight)
 
 
@@ -286,19 +286,19 @@ def bmewo(*, tape: str | None = None, weight: float | None = None) -> Grammar:
 def neighbours(
     allowed: Neighbours, *, tape: str | None = None, weight: float | None = None
 ) -> Grammar:
-    """Only these neighbours.
+    """Only these labels may be neighbours.
 
     Parameters
     ----------
     allowed : iterable of pairs, mapping, or callable
-        Pairs (label, next label): all that may touch. None is the start, as first, and the end, as
-        second; where no pair has it, every label may begin (end) a sentence. A mapping from a
-        label to those that may follow it restricts only the labels that are its keys. A callable
-        is asked about every pair, those with None included. Pickle keeps its answers over the
-        labels that it was asked about, of a lambda, too; for others, it needs a function that is
+        Pairs (label, next label): all legal neighbours. `None` as first element is the start, as
+        second element the end; without such a pair, every label may begin (end) a sentence. A
+        mapping from a label to its legal successors restricts only the labels that are its keys. A
+        callable is called for every pair, including `None`. Pickle stores its results for the
+        labels seen so far, which works for lambdas; for other labels, it needs a function that is
         defined with ``def`` in a module.
     tape, weight
-        As everywhere here.
+        As for all constraints.
 
     Examples
     --------
@@ -318,24 +318,24 @@ def pairs(
     *,
     weight: float | None = None,
 ) -> Grammar:
-    """Only these labels of several tapes at one token.
+    """Only these combinations of labels of several tapes at one token.
 
     Parameters
     ----------
     allowed : iterable of tuples, or mapping
-        Tuples of a label of each tape: all that may meet. With two tapes also a mapping from a
-        label of the first to those of the second; labels that are not its keys are free.
+        Tuples with a label of each tape: all legal combinations. With two tapes also a mapping from
+        a label of the first to labels of the second; labels that are not its keys are unrestricted.
     tapes : sequence of str
         The names of the tapes.
     weight : float, optional
-        Natural-log score of each token with other labels. Forbidden when absent.
+        Natural-log score of each token with other labels. Violations are forbidden if absent.
 
     Raises
     ------
     OptionError
         Fewer than two tapes; a mapping for more than two; tuples of another length.
     GrammarError
-        When bound: a tape or a label that is not there.
+        When bound: a tape or a label that does not exist.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Objects as HTML for notebooks: all text escaped, what is large cut with a note that says so.
+"""HTML of objects for notebooks: text is escaped, and large parts are cut, with a note.
 
-Plain data comes in; what it means is said where it is known.
+Its functions take plain data; the callers interpret it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
     import html
-else:  # what is loaded to tag does not wait for it
+else:  # taggers in production do not import it
     html = LazyModule("html")
 
 MOST_TOKENS, MOST_LABELS, MOST_ROWS = 40, 25, 50
-_FAINT = 0.005  # probabilities below have no number
+_FAINT = 0.005  # smaller probabilities are not shown as numbers
 
 Cell: TypeAlias = str | int | float | None
 
@@ -36,12 +36,12 @@ def heading(text: str) -> str:
 
 
 def note(text: str) -> str:
-    """Return what is said of a picture, such as what it leaves out."""
+    """Return a remark on a picture, such as the parts it leaves out."""
     return f'<div style="{_NOTE}">{html.escape(text)}</div>'
 
 
 def facts(pairs: Mapping[str, Cell]) -> str:
-    """Return names and values, a line each; those that are None are left out."""
+    """Return names and values, a line each, without values that are `None`."""
     rows = "".join(
         f'<tr><td style="{_NAME}">{html.escape(name)}</td>'
         f'<td style="{_CELL};text-align:left">{_shown(value)}</td></tr>'
@@ -58,7 +58,7 @@ def table(
     what: str = "rows",
     most: int = MOST_ROWS,
 ) -> str:
-    """Return rows under their names, the first column of names; at most so many of them.
+    """Return rows under a header, the first column with names; at most `most` rows.
 
     Numbers between 0 and 1 are coloured by their size.
     """
@@ -92,7 +92,7 @@ def _shade(share: float) -> str:
 
 
 def sequences(rows: Mapping[str, Sequence[str]]) -> str:
-    """Return label sequences of equal length, one below the other; at most `MOST_TOKENS` tokens."""
+    """Return label sequences of equal length as rows; at most `MOST_TOKENS` tokens."""
     length = max(map(len, rows.values()), default=0)
     body = "".join(
         f'<tr><td style="{_NAME}">{html.escape(name)}</td>'
@@ -112,12 +112,12 @@ def heat_map(name: str, labels: Sequence[str], shares: Floats, best: Sequence[st
     Parameters
     ----------
     name : str
-        Of the tape.
+        Name of the tape.
     labels : sequence of L str
     shares : float64 [T, L]
         Probabilities.
     best : sequence of T str
-        The labels that are marked.
+        The labels to mark.
     """
     shown = shares[:MOST_TOKENS]
     rows = _chosen(labels, shown, set(best[:MOST_TOKENS]))
@@ -137,7 +137,7 @@ def heat_map(name: str, labels: Sequence[str], shares: Floats, best: Sequence[st
 
 
 def _chosen(labels: Sequence[str], shares: Floats, kept: Collection[str]) -> list[int]:
-    """Return the labels that are shown, in their order: those of the path, and the likeliest."""
+    """Return the labels to show, in their order: labels of the path, and the likeliest."""
     highest = shares.max(axis=0, initial=0.0)
     order = sorted(range(len(labels)), key=lambda i: (labels[i] not in kept, -highest[i]))
     shown = order[: max(MOST_LABELS, len(kept))]
@@ -160,12 +160,12 @@ def _cut_tokens(length: int) -> str:
 
 
 def picture(*parts: str) -> str:
-    """Return parts one below the other, as wide as they are."""
+    """Return parts as a column, in their natural width."""
     return f'<div style="overflow-x:auto">{"".join(parts)}</div>'
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
-    """Return names after another, at most so many, and how many there are beyond.
+    """Return a list of names, at most `most`, and the number of all if there are more.
 
     Examples
     --------

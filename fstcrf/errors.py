@@ -1,34 +1,34 @@
-"""What fstcrf raises: one tree, each leaf also the built-in error that a caller would expect.
+"""The exceptions of fstcrf: one tree, each leaf also the built-in error that a caller would expect.
 
 ::
 
     FstcrfError
-      DataError (ValueError)              a file, sentence or value is not what it claims to be
+      DataError (ValueError)              a file, sentence or value that is not valid
         SchemeError                       labels that break their tagging scheme
         TemplateError                     a feature template that cannot be read or applied
         GrammarError                      a grammar that cannot be read or bound to labels
         EpsilonCycleError                 a transducer that may write for ever without reading
-      OptionError (ValueError)            an argument outside what it may be
+      OptionError (ValueError)            an argument that is not allowed
       ShapeError (ValueError)             arrays whose shapes or dtypes disagree
       LabelError (LookupError)            a label that the model or the scheme does not have
       TooLargeError (ValueError)          a product too large to expand
       NoPathError (ArithmeticError)       every label sequence is forbidden
         ContradictionError                of any length: also a GrammarError
-      NumericError (ArithmeticError)      NaN or +inf where a potential is expected; divergence
+      NumericError (ArithmeticError)      NaN or +inf in place of a potential; divergence
       ModelFileError (OSError)            a model file that is foreign, damaged or too new
       ClusterError (RuntimeError)         workers elsewhere do not answer, or are of another version
-      MissingDependencyError (ImportError)  an optional package is needed; says how to get it
+      MissingDependencyError (ImportError)  an optional package is needed, with how to get it
       KernelError (RuntimeError)          the kernel reports what Python should have prevented
 
-LabelWarning (UserWarning) says what was done to gold labels that break their scheme.
+LabelWarning (UserWarning): gold labels that break their scheme were repaired or left out
 InexactWarning (UserWarning): answers are the best found, not proven to be the best
 
-RecoveryWarning (UserWarning): what a machine's end left half written was dropped
-LearningWarning (UserWarning): learning from rewards is of no use, a rule never matches
+RecoveryWarning (UserWarning): an incomplete entry from before a crash was dropped
+LearningWarning (UserWarning): learning from rewards has no effect, or a rule never matches
 
-Messages are one line: what (file, line, token, label, shape), what was expected, what to do.
-The middle of long ones, such as those that show a label of a megabyte, is left out; what cannot be
-printed, such as lone surrogates, is escaped.
+Messages are one line: the problem, its place (file, line, token, label, shape), the expectation,
+and the remedy. The middle of long messages, such as ones with a label of a megabyte, is omitted;
+unprintable characters, such as lone surrogates, are escaped.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ __all__ = [
 ]
 
 
-_LONGEST, _END = 600, 200  # characters of a message, and those of them that are its end
+_LONGEST, _END = 600, 200  # characters of a message, and characters of its end
 
 
 def shortened(message: str) -> str:
-    """Return a message without its middle where it is long: it ends with what to do.
+    """Return a message without its middle if it is long: the end has the remedy.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def shortened(message: str) -> str:
 
 
 def printable(message: str) -> str:
-    r"""Return a message with escapes for what no terminal or file can show: it is one line.
+    r"""Return a message with escapes for unprintable characters: it is one line.
 
     Examples
     --------
@@ -91,19 +91,19 @@ def printable(message: str) -> str:
 
 
 class FstcrfError(Exception):
-    """Base of everything that fstcrf raises on purpose."""
+    """Base of all exceptions that fstcrf raises on purpose."""
 
     def __str__(self) -> str:
         return printable(shortened(super().__str__()))
 
 
 class DataError(FstcrfError, ValueError):
-    """A file, sentence or value is not what it claims to be.
+    """A file, sentence or value is not valid.
 
     Parameters
     ----------
     message : str
-        What is wrong and what was expected.
+        The problem, and the expected value.
     path : str, optional
         File it was read from.
     line : int, optional
@@ -155,11 +155,11 @@ class SchemeError(DataError):
 
 
 class TemplateError(DataError):
-    """A feature template that cannot be read, or that names what the data does not have."""
+    """A feature template that cannot be read, or that needs data which do not exist."""
 
 
 class EpsilonCycleError(DataError):
-    """A transducer that goes in a circle without reading: its states are named."""
+    """A transducer with a cycle that reads no input: the message names its states."""
 
 
 class AmbiguousError(DataError):
@@ -167,11 +167,11 @@ class AmbiguousError(DataError):
 
 
 class GrammarError(DataError):
-    """A grammar that cannot be read, that names labels which are not there, or accepts nothing."""
+    """A grammar that cannot be read, that names unknown labels, or accepts no labelling."""
 
 
 class OptionError(FstcrfError, ValueError):
-    """An argument outside what it may be."""
+    """An argument that is out of range, or not one of the allowed values."""
 
 
 class ShapeError(FstcrfError, ValueError):
@@ -188,17 +188,17 @@ class NoPathError(FstcrfError, ArithmeticError):
     Parameters
     ----------
     message : str
-        What forbids it.
+        The reason.
     position : int, optional
-        First position at which every continuation is dead.
+        First position without a legal continuation.
     sentence : int, optional
         Index of the sentence in its batch.
     constraints : tuple of str
-        Names of constraints that have no path together: with any one fewer there is one. Empty
-        where that is not known, or where no constraint is needed for it.
+        Names of constraints that have no path together: without any one of them there is a path.
+        Empty if they are not known, or if there is no path even without constraints.
     blame : str
-        What by itself forbids every label sequence, forced labels, grammar or scheme, in words;
-        empty where nothing is forced.
+        A single cause that forbids every label sequence (forced labels, grammar or scheme), in
+        words; empty without such a cause.
 
     Attributes
     ----------
@@ -237,7 +237,7 @@ class ContradictionError(GrammarError, NoPathError):
     Parameters
     ----------
     message : str
-        Which ones.
+        The constraints.
     constraints : tuple of str
         Their names; without any one of them there is a labelling.
     """
@@ -248,12 +248,12 @@ class ContradictionError(GrammarError, NoPathError):
 
 
 class TooLargeError(FstcrfError, ValueError):
-    """A product too large to expand, or a sentence too long; the message says what to do.
+    """A product too large to expand, or a sentence too long; the message has a remedy.
 
     Parameters
     ----------
     message : str
-        How large it is, and what to do.
+        The size, and a remedy.
     tokens : int, optional
         The length of the sentence that is too long.
     """
@@ -264,7 +264,7 @@ class TooLargeError(FstcrfError, ValueError):
 
 
 class NumericError(FstcrfError, ArithmeticError):
-    """NaN or +inf where a potential is expected, or an optimiser that diverges."""
+    """NaN or +inf in place of a potential, or an optimiser that diverges."""
 
 
 class ModelFileError(FstcrfError, OSError):
@@ -276,15 +276,15 @@ class ClusterError(FstcrfError, RuntimeError):
 
 
 class MissingDependencyError(FstcrfError, ImportError):
-    """An optional package is needed; the message says how to install it."""
+    """An optional package is needed; the message explains how to install it."""
 
 
 class LabelWarning(UserWarning):
-    """Gold labels were repaired or left out (`on_illegal`), are not known, or in no answer.
+    """Gold labels were repaired or left out (`on_illegal`), are unknown, or cannot be predicted.
 
-    Or labels of a tagger are in no labelling that the scheme of a grammar allows. Or a text has
-    symbols that other programs write for an empty input or output. Or a lattice has the labels of
-    a tape that a transducer writes, but not its name.
+    Or no legal labelling of a grammar's scheme contains some labels of a tagger. Or a text has
+    symbols that other programs use for an empty input or output. Or a lattice has the labels of a
+    transducer's output tape, but another tape name.
     """
 
 
@@ -293,11 +293,11 @@ class MemoryWarning(UserWarning):
 
 
 class RecoveryWarning(UserWarning):
-    """What had not been acknowledged when a machine stopped was dropped from a journal."""
+    """An unacknowledged entry of a journal, from before a crash, was dropped."""
 
 
 class LearningWarning(UserWarning):
-    """Nothing is learned: rewards are low or weights diverge, a rule never matches; what to do."""
+    """Learning has no effect: rewards are low, weights diverge, or a rule never matches."""
 
 
 class KernelError(FstcrfError, RuntimeError):
@@ -307,8 +307,8 @@ class KernelError(FstcrfError, RuntimeError):
 class InexactWarning(UserWarning):
     """Answers are the best that a search found before its budget ended, not proven to be the best.
 
-    The answers themselves say which: `Path.exact` and `Path.bound`. It is given once a call; turn
-    it into an error, or ignore it, with `warnings.simplefilter`.
+    The answers are marked: `Path.exact` and `Path.bound`. It is issued once a call; turn it into an
+    error, or ignore it, with `warnings.simplefilter`.
     """
 
 
@@ -316,7 +316,7 @@ class InexactWarning(UserWarning):
 
 
 def level_outside() -> int:
-    """Return the stack level, for the function that warns, of whoever called the package."""
+    """Return the stack level, for a warning, of the first caller outside the package."""
     level, frame = 1, sys._getframe(1)  # noqa: SLF001 (inspect.stack reads source files)
     inside = {__name__.partition(".")[0], "contextlib"}
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in inside:

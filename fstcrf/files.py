@@ -1,6 +1,6 @@
 """Files: read as text or bytes, plain or compressed; written whole or not at all; locked.
 
-A lock stands beside a file that one process at a time works on, and ends with its process.
+A lock file is next to a file that one process at a time may change; it ends with its process.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ BOM = b"\xef\xbb\xbf"
 
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_OPEN = ("/dev/fd", "/proc/self/fd")  # where open files have names
-_LINKS = 40  # that are followed, as systems do
+_OPEN = ("/dev/fd", "/proc/self/fd")  # folders of the names of open files
+_LINKS = 40  # largest number of links to follow, as in operating systems
 
 
 def path_name(path: Any) -> str:
-    """Return a path as a string; OptionError of what is none, or what no file can be called.
+    """Return a path as a string; raise OptionError for other types, or for impossible names.
 
-    A whole number would be taken for an open file, and written to.
+    An integer would mean an open file, which would be overwritten.
     """
     name = os.fspath(path) if isinstance(path, str | os.PathLike) else path
     if not isinstance(name, str):
@@ -57,7 +57,7 @@ def path_name(path: Any) -> str:
 
 
 def source_name(source: Source) -> str:
-    """Return what messages call a source: its path, ``<stdin>`` or ``<input>``."""
+    """Return the name of a source in messages: its path, ``<stdin>`` or ``<input>``."""
     if isinstance(source, str | os.PathLike):
         return "<stdin>" if os.fspath(source) == "-" else os.fspath(source)
     name = getattr(source, "name", None)
@@ -101,7 +101,7 @@ def open_binary(source: Source) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_path(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file by its name, as `open_binary` does; ``"-"`` is no standard input."""
+    """Open a file by its name, like `open_binary`; ``"-"`` is not standard input."""
     name = path_name(path)
     with Path(name).open("rb") as reader:
         _check_ends(reader, name)
@@ -110,7 +110,7 @@ def open_path(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Return what a small file holds; DataError for a device that never ends."""
+    """Return the contents of a small file; raise DataError for an endless device."""
     name = path_name(path)
     with Path(name).open("rb") as file:
         _check_ends(file, name)
@@ -118,7 +118,7 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
 
 
 def _check_ends(file: BinaryIO, name: str) -> None:
-    """Refuse a device such as ``/dev/zero``; one may be empty, or a terminal."""
+    """Refuse a device such as ``/dev/zero``; an empty one, or a terminal, is allowed."""
     status = os.fstat(file.fileno())
     empty = Path(os.devnull).stat().st_rdev
     if stat.S_ISCHR(status.st_mode) and status.st_rdev != empty and not file.isatty():
@@ -126,7 +126,7 @@ def _check_ends(file: BinaryIO, name: str) -> None:
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Refuse devices and pipes where a file is read in pieces, or more than once."""
+    """Refuse devices and pipes if a file is read in pieces, or repeatedly."""
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise DataError(
             "no regular file, expected one that can be read again", path=os.fspath(path)
@@ -144,7 +144,7 @@ def _peekable(file: BinaryIO) -> Iterator[io.BufferedReader]:
     try:
         yield cast("io.BufferedReader", reader)
     finally:
-        # Else the reader would close a file that is not ours.
+        # Otherwise the reader would close the caller's file.
         reader.detach()
 
 
@@ -166,12 +166,12 @@ _OPENING = 1 << 16
 
 
 def opening(source: str) -> str:
-    """Return how a text begins, without reading it; "" of what cannot be looked into.
+    """Return the beginning of a text, without reading it; "" if that is not possible.
 
     Parameters
     ----------
     source : str
-        A path, or ``"-"``: standard input.
+        A path, or ``"-"`` for standard input.
     """
     if source == "-":
         stdin = sys.stdin.buffer
@@ -185,7 +185,7 @@ def opening(source: str) -> str:
     if head.startswith(_GZIP_MAGIC):
         try:
             head = zlib.decompressobj(wbits=31).decompress(head, _OPENING)
-        except zlib.error:  # whoever reads it says so
+        except zlib.error:  # the later reader raises the error
             return ""
     return head.removeprefix(BOM).decode("utf-8", errors="replace")
 
@@ -194,8 +194,8 @@ def opening(source: str) -> str:
 def open_target(target: Target) -> Iterator[BinaryIO]:
     """Open a path, a binary file, or standard output as ``"-"``, for writing bytes.
 
-    Paths are written by `atomic_write`, compressed where they end in ``.gz``. Files are flushed
-    and stay open.
+    Paths are written by `atomic_write`, and compressed if they end in ``.gz``. File objects are
+    flushed and remain open.
     """
     if not isinstance(target, str | os.PathLike):
         if not hasattr(target, "write"):
@@ -208,7 +208,7 @@ def open_target(target: Target) -> Iterator[BinaryIO]:
             yield file
             file.flush()
     elif path_name(target).endswith(".gz"):
-        # No name and no time in the header: equal content gives equal bytes.
+        # The header has neither name nor time, so that equal content gives equal bytes.
         with (
             atomic_write(target) as file,
             gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed,
@@ -220,7 +220,7 @@ def open_target(target: Target) -> Iterator[BinaryIO]:
 
 
 def _whole(file: BinaryIO) -> BinaryIO:
-    # With PYTHONUNBUFFERED standard output is raw: it may write less than it is given.
+    # With PYTHONUNBUFFERED standard output is raw: a write may be incomplete.
     return cast("BinaryIO", _Whole(file)) if isinstance(file, io.RawIOBase) else file
 
 
@@ -242,11 +242,11 @@ class _Whole:
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Write a file that appears under its name only when it is complete and on disk.
 
-    The bytes go to a temporary file in the same folder, which is flushed, synced and renamed.
-    After any failure, an interrupt or a full disk included, the temporary file is gone and
-    what stood under the name before is untouched. An existing file keeps its permission bits;
-    a symbolic link keeps pointing to its file. A device or a pipe is written directly; so is
-    what is open already, ``/dev/stdout`` or ``/dev/fd/3``, from where it stands.
+    The bytes go to a temporary file in the same folder, which is flushed, synced and renamed. After
+    any failure, including an interrupt or a full disk, the temporary file is removed and an
+    existing file is unchanged. An existing file keeps its permission bits; a symbolic link keeps
+    pointing to its file. A device or a pipe is written directly; so is an open file such as
+    ``/dev/stdout`` or ``/dev/fd/3``, from its current position.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def write_picture(svg: str, path: str | os.PathLike[str] | None) -> str:
-    """Return a picture; where there is a path, write it there, too.
+    """Return a picture, and write it to a path if given.
 
     Raises
     ------
@@ -298,7 +298,7 @@ def write_picture(svg: str, path: str | os.PathLike[str] | None) -> str:
 
 
 def resolved(path: str | os.PathLike[str]) -> Path:
-    """Return what a path leads to; an OSError where links lead to each other."""
+    """Return the target of a path; raise OSError for a cycle of links."""
     try:
         return Path(path).resolve()
     except RuntimeError:  # Python's, before 3.13
@@ -306,7 +306,7 @@ def resolved(path: str | os.PathLike[str]) -> Path:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Find out before long work whether `atomic_write` could write a file.
+    """Check before long work whether `atomic_write` could write a file.
 
     Raises
     ------
@@ -328,15 +328,15 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     own: list[Path] = []
     try:
         with _created(target, own, path):
-            _let_go(own)  # while it is locked: afterwards it may be another writer's
+            _let_go(own)  # while it is locked: later it may belong to another writer
     finally:
         _let_go(own)
 
 
 def _descriptor(path: str | os.PathLike[str]) -> int | None:
-    """Return the number of the open file that a name stands for: 1 of ``/dev/stdout``, else None.
+    """Return the number of the open file that a name denotes: 1 for ``/dev/stdout``; or `None`.
 
-    Whoever opened it has said where writing begins; opened by its name, it would begin anew.
+    The open file has a position; opening it by name would start at the beginning.
     """
     folders = [Path(folder).resolve() for folder in _OPEN]
     name = Path(path)
@@ -352,7 +352,7 @@ def _descriptor(path: str | os.PathLike[str]) -> int | None:
 
 @contextmanager
 def _blaming(path: str | os.PathLike[str], temporary: Path | None = None) -> Iterator[None]:
-    """Let errors name the file that was asked for: of a full disk they name none at all."""
+    """Set the requested file's name in errors: for a full disk they have no name."""
     try:
         yield
     except OSError as error:
@@ -369,10 +369,10 @@ def _beside(target: Path, what: str) -> Path:
 
 
 def _created(target: Path, own: list[Path], path: str | os.PathLike[str]) -> BinaryIO:
-    """Create a temporary file, locked; remove what dead writers of the same file left.
+    """Create a locked temporary file; remove those of dead writers of the same file.
 
-    The first is number 0; others are of writers at the same time. Its name is in `own` before it is
-    made: a signal may come at any time.
+    The first is number 0; others belong to concurrent writers. Its name is added to `own` before it
+    is created, because a signal may arrive at any time.
     """
     number = 0
     while True:
@@ -387,25 +387,24 @@ def _created(target: Path, own: list[Path], path: str | os.PathLike[str]) -> Bin
         except OSError as error:
             error.filename = os.fspath(path)
             raise
-        with suppress(OSError):  # a file system without locks: there nothing is removed either
+        with suppress(OSError):  # a file system without locks: then no file is removed either
             fcntl.flock(file, fcntl.LOCK_EX)
         if _is(file, temporary):
             break
-        file.close()  # another writer took it for a dead one's before it was locked
+        file.close()  # another writer removed it, as if from a dead writer, before it was locked
     while _removed(_beside(target, str(number + 1))):
         number += 1
     return file
 
 
 def _let_go(own: list[Path]) -> None:
-    """Remove temporary files of this writer."""
     while own:
         own[-1].unlink(missing_ok=True)
         own.pop()
 
 
 def _removed(temporary: Path) -> bool:
-    """Remove a temporary file whose writer is dead: nobody holds its lock."""
+    """Remove a temporary file whose writer is dead: its lock is free."""
     try:
         with temporary.open("r+b") as file:
             own = os.fstat(file.fileno()).st_uid == os.geteuid()
@@ -419,7 +418,7 @@ def _removed(temporary: Path) -> bool:
 
 
 def sweep(folder: Path, names: Collection[str]) -> None:
-    """Remove what dead writers of files of these names have left in a folder."""
+    """Remove temporary files of dead writers of these names from a folder."""
     heads = {_beside(folder / name, "0").name.removesuffix("0.tmp") for name in names}
     for path in folder.glob(".*.tmp"):
         head, _, number = path.name.removesuffix(".tmp").rpartition(".")
@@ -460,17 +459,16 @@ def _replacing(path: str | os.PathLike[str], target: Path, mode: int | None) -> 
 def whole_lines(
     data: bytes, path: str | os.PathLike[str], is_sound: Callable[[bytes], bool]
 ) -> int:
-    """Return how many bytes are whole of a file that lines are added to, each synced.
+    """Return the number of valid bytes of a file to which synced lines are appended.
 
-    Where a machine stops while a line is being written, its pages reach the disk in any order: of
-    the last line anything may be there, also its end without its beginning. Nobody was told that
-    it is there, so it does not count; where it has more than a beginning, a `RecoveryWarning` says
-    so.
+    If a machine crashes while it writes a line, its pages reach the disk in any order: the last
+    line may have arbitrary content, even its end without its beginning. It was never acknowledged,
+    so it does not count; if it has more than a beginning, a `RecoveryWarning` is issued.
 
     Raises
     ------
     DataError
-        Behind a line that is not sound stands one that is: that is damage.
+        A valid line follows an invalid one: the file is damaged.
     """
     end, line = 0, 0
     while (after := data.find(b"\n", end) + 1) and is_sound(data[end:after]):
@@ -481,8 +479,8 @@ def whole_lines(
         raise DataError(what, path=os.fspath(path), line=line + 1)
     if b"\n" in rest or b"\0" in rest:
         warn(
-            f"{os.fspath(path)}: the last {len(rest):,} bytes were never written wholly: what was "
-            "being added when the machine stopped is gone",
+            f"{os.fspath(path)}: the last {len(rest):,} bytes are an incomplete entry "
+            "and are dropped: it was being written when the machine stopped",
             RecoveryWarning,
             stacklevel=2,
         )
@@ -490,7 +488,7 @@ def whole_lines(
 
 
 def sync_folder(folder: Path) -> None:
-    """Put what a folder says of its files on the disk: names of new and renamed ones live there."""
+    """Write a folder's entries to the disk: the names of new and renamed files."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -499,13 +497,13 @@ def sync_folder(folder: Path) -> None:
 
 
 _NONE = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
-"""What file systems without locks say."""
+"""Errors of file systems without locks."""
 
 
 def taken(file: int) -> bool:
-    """Lock an open file until it is closed; tell whether it is this process's now.
+    """Lock an open file until it is closed; return whether this process has the lock.
 
-    On a file system without locks it counts as such.
+    On a file system without locks the result is true.
 
     Parameters
     ----------
@@ -515,7 +513,7 @@ def taken(file: int) -> bool:
     Raises
     ------
     OSError
-        It cannot be locked, for another reason than that another process has it.
+        It cannot be locked, for a reason other than another process's lock.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -529,27 +527,27 @@ def taken(file: int) -> bool:
 
 @contextmanager
 def held(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Keep other processes away from a file that a block will write.
+    """Lock a file against other processes while a block writes it.
 
-    The lock is the file ``.NAME.lock`` beside it, which is gone after the block. Of a process that
-    was killed only an empty claim is left, which the next one takes over.
+    The lock is the file ``.NAME.lock`` in the same folder, which is removed after the block. A
+    killed process leaves only an unlocked file, which the next process reuses.
 
     Parameters
     ----------
     path : path
-        The file or folder, which need not be there yet. Of a device nothing is locked.
+        The file or folder, which may not exist yet. Devices are not locked.
     what : str
-        What the block does, for the message: ``"training"``.
+        Activity of the block, for the message: ``"training"``.
 
     Raises
     ------
     OptionError
-        Another process has it; names that.
+        Another process has the lock; names the activity.
     OSError
-        No file can be made beside it.
+        No lock file can be created.
     """
     target = resolved(path)
-    named = Path(path)  # of /dev/stdout to a pipe, what it resolves to is no file
+    named = Path(path)  # /dev/stdout may resolve to a pipe, whose name is not a file
     if named.exists() and not (named.is_file() or named.is_dir()):
         yield
         return
@@ -558,7 +556,8 @@ def held(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # before it is closed: it is another one's then
+        # before it is closed, because later it may belong to another process
+        with suppress(OSError):
             beside.unlink()
         os.close(file)
 
@@ -571,18 +570,19 @@ def _locked(beside: Path, refusal: str) -> int:
             _take(file, refusal)
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file), beside.stat()):
-                    with suppress(OSError):  # it only says whose it is: a full disk is no reason
+                    # only a note about the owner, so a full disk does not matter
+                    with suppress(OSError):
                         os.ftruncate(file, 0)
                         os.write(file, f"process {os.getpid()} on {socket.gethostname()}".encode())
                     return file
         except BaseException:
             os.close(file)
             raise
-        os.close(file)  # who had it has removed it meanwhile
+        os.close(file)  # its previous owner has removed it meanwhile
 
 
 def _take(file: int, refusal: str) -> None:
-    """Lock an open file; OptionError where another process has it."""
+    """Lock an open file; raise OptionError if another process has the lock."""
     if not taken(file):
         owner = os.read(file, 200).decode(errors="replace")
         by = f" ({owner})" if owner else ""

@@ -1,9 +1,9 @@
 """Names and packages that are imported when first used, and values that are computed once.
 
-`made_once` takes the place of `functools.cached_property`. Up to Python 3.11 that has one lock for
-all instances, which stays locked in a child that is forked while another thread holds it.
-`functools.lru_cache` computes a value in every thread that asks before the first is done, and hands
-out different objects: what takes long, or is compared by identity, is `memoised`.
+`made_once` replaces `functools.cached_property`. Up to Python 3.11 that has one lock for all
+instances, which remains locked in a child that is forked while another thread holds it.
+`functools.lru_cache` computes a value in every thread that calls before the first is done, and
+returns different objects: expensive values, or values compared by identity, use `memoised`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def importer(
 ) -> tuple[list[str], Callable[[str], object]]:
     """Return ``__all__`` and ``__getattr__`` (PEP 562) of a package whose names are imported late.
 
-    `names` are the public ones of each submodule, or module of the ring by its full name, separated
-    by spaces. Submodules need not be named: each is an attribute of its package.
+    `names` maps each submodule, or a module of the ring by its full name, to public names,
+    separated by spaces. Submodules need not be named: each is an attribute of its package.
     """
     home = {name: module for module, listed in names.items() for name in listed.split()}
 
@@ -60,7 +60,7 @@ def _submodule(package: str, name: str) -> object:
 class StaticFunction:
     """A function of another module as a static method: with its signature and documentation.
 
-    It is imported when somebody asks for it; `wrap` maps it to what the method is.
+    It is imported on first use; `wrap` maps it to the method's value.
     """
 
     def __init__(self, module: str, name: str, wrap: Callable[[Any], Any]) -> None:
@@ -84,9 +84,9 @@ class LazyModule:
 
 
 def optional(module: str, advice: str) -> ModuleType:
-    """Import a module of a package that need not be installed; `advice` says who needs it, and how.
+    """Import a module of an optional package; `advice` explains its use and installation.
 
-    Whatever else goes wrong inside a package that is installed is raised as it is.
+    Other errors inside an installed package are raised unchanged.
     """
     package = module.partition(".")[0]
     try:
@@ -104,15 +104,14 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _locks: dict[Hashable, Any] = {}
-"""Locks of the values that are being made now; each goes when its value is there."""
+"""Locks of the values in progress; each is removed when its value exists."""
 
 
 @contextmanager
 def making(owner: object, what: Hashable) -> Iterator[None]:
-    """Let one thread at a time make a value that its owner keeps; look for it again inside.
+    """Let one thread at a time compute a value of its owner; the block must look it up again.
 
-    There is a lock for each value: who makes one may ask for others, as long as none of them asks
-    for the first.
+    Each value has a lock: computing one may request others, unless one of these requests the first.
     """
     key = id(owner), what
     lock = _locks.setdefault(key, RLock())
@@ -124,10 +123,10 @@ def making(owner: object, what: Hashable) -> Iterator[None]:
 
 
 class Turns:
-    """Of an object that threads change in turns: its lock, which a forked child finds free.
+    """The lock of an object that threads change in turns; in a forked child it is free.
 
-    The thread that held it is not in the child. So what it protects is changed in an order in which
-    each step leaves something whole.
+    The thread that held it is not in the child. So changes must be made in an order in which each
+    step leaves a consistent object.
     """
 
     def __init__(self) -> None:
@@ -135,7 +134,7 @@ class Turns:
         _turns.add(self)
 
     def renew(self) -> None:
-        """Forget who holds the lock."""
+        """Replace the lock by a free one."""
         self.lock = RLock()
 
 
@@ -143,7 +142,7 @@ _turns: WeakSet[Turns] = WeakSet()
 
 
 def _in_child() -> None:
-    """Forget the locks of threads that are not in a forked child."""
+    """Reset the locks of threads that do not exist in a forked child."""
     _locks.clear()
     for turns in _turns:
         turns.renew()
@@ -154,9 +153,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class made_once(cached_property[T]):  # noqa: N801 (a decorator)
-    """A property that is computed once for each object; threads that ask meanwhile wait.
+    """A property that is computed once for each object; other threads wait for the result.
 
-    All of them get the same object, for as long as the owner lives.
+    All threads get the same object, as long as the owner lives.
     """
 
     @overload
@@ -171,7 +170,7 @@ class made_once(cached_property[T]):  # noqa: N801 (a decorator)
         key = id(instance), name
         lock = _locks.setdefault(key, RLock())
         try:
-            with lock:  # as `making`, in half the time
+            with lock:  # like `making`, in half the time
                 if name not in kept:
                     kept.setdefault(name, self.func(instance))
         finally:
@@ -181,9 +180,9 @@ class made_once(cached_property[T]):  # noqa: N801 (a decorator)
 
 
 def given_state(owner: object) -> dict[str, object]:
-    """Return the attributes of an object without those that are computed once.
+    """Return the attributes of an object without values that are computed once.
 
-    As ``__getstate__`` of a class: its copies and pickles compute these themselves.
+    Use it as ``__getstate__`` of a class: copies and pickles then recompute these values.
     """
     kind = type(owner)
     return {
@@ -194,9 +193,9 @@ def given_state(owner: object) -> dict[str, object]:
 
 
 def bytes_of(value: object) -> int:
-    """Return about how many bytes arrays and containers take that the library's objects hold.
+    """Return the approximate memory of arrays and containers in the library's objects, in bytes.
 
-    What is only referred to is counted, too; numbers and strings in containers as 32 bytes each.
+    Referenced objects count as well; numbers and strings in containers count 32 bytes each.
     """
     total, seen, todo = 0, set[int](), [value]
     while todo:
@@ -224,22 +223,22 @@ def bytes_of(value: object) -> int:
 
 
 MOST_BYTES = 16_000_000
-"""What the values of a function that are kept hold together, but for the last few."""
+"""Memory limit for the cached values of a function, except for the last few."""
 
-_LAST = 4  # are kept whatever they hold: those of the taggers that are in use
+_LAST = 4  # values of any size, for the taggers in use
 
 
 def memoised(size: int, most: int = MOST_BYTES) -> Callable[[F], F]:
-    """Return a decorator: the last `size` values of a function are kept, by hashable arguments.
+    """Return a decorator that caches the last `size` values of a function, by hashable arguments.
 
-    Fewer where they hold more than `most` bytes, but for the last four.
+    Fewer values are kept if they exceed `most` bytes, but at least the last four.
     """
 
     def decorated(function: F) -> F:
-        kept: OrderedDict[Hashable, Any] = OrderedDict()  # the one last used comes last
+        kept: OrderedDict[Hashable, Any] = OrderedDict()  # in order of last use
         held: dict[Hashable, int] = {}
         turns = Turns()
-        last: list[Hashable] = []  # what was made last: it may hold more than when it was new
+        last: list[Hashable] = []  # the most recent value: it may have grown since
 
         def keep(key: Hashable, value: object) -> None:
             for before in last:
@@ -253,7 +252,7 @@ def memoised(size: int, most: int = MOST_BYTES) -> Callable[[F], F]:
         @wraps(function)
         def found(*arguments: Hashable, **named: Hashable) -> Any:
             key = (arguments, *named.items()) if named else arguments
-            value = kept.get(key, _ABSENT)  # without a lock: most are there
+            value = kept.get(key, _ABSENT)  # without a lock, because most calls hit
             if value is _ABSENT:
                 with making(function, key):
                     value = kept.get(key, _ABSENT)

@@ -1,6 +1,6 @@
-"""Rows of different lengths, stored one after the other: the sentences of a batch, and any lists.
+"""Rows of different lengths in one array: the sentences of a batch, and other lists.
 
-An array of all entries and the offsets of the rows are all there is. Kernel wrappers take the plain
+An array of all entries and the offsets of the rows represent them. Kernel wrappers take the plain
 array `Ragged.offsets`.
 """
 
@@ -18,8 +18,8 @@ from fstcrf.arrays import Bools, Longs
 _T = TypeVar("_T", bound=np.generic)
 
 RUN_TOKENS = 20_000
-"""Entries, such as tokens, that are computed at once where nothing else limits them: what is kept
-between two steps stays in the cache, and no run depends on the number of threads."""
+"""Default number of entries, such as tokens, of one step: intermediate results fit into the cache,
+and runs do not depend on the number of threads."""
 
 
 class Ragged:
@@ -61,12 +61,13 @@ class Ragged:
 
     @property
     def lengths(self) -> Longs:
-        """Entries of each row, int64 [B]."""
-        return self.offsets[1:] - self.offsets[:-1]  # np.diff takes three times as long of few rows
+        """Number of entries of each row, int64 [B]."""
+        # np.diff takes three times as long for few rows
+        return self.offsets[1:] - self.offsets[:-1]
 
     @property
     def longest(self) -> int:
-        """Entries of the longest row; 0 without rows."""
+        """Number of entries of the longest row; 0 without rows."""
         return int(self.lengths.max(initial=0))
 
     # --- One number for each entry ----------------------------------------------------------------
@@ -85,14 +86,14 @@ class Ragged:
         Parameters
         ----------
         starts : int [B] or int
-            With 0, the numbers are the places of the entries within their rows.
+            With 0, the numbers are the positions of the entries within their rows.
         """
         return self.repeat(starts - (self.offsets[:-1] - self.offsets[0])) + np.arange(self.total)
 
     # --- Some of the rows or entries --------------------------------------------------------------
 
     def select(self, rows: NDArray[np.integer | np.bool_]) -> Ragged:
-        """Return some rows, in the order given; a row may be there twice."""
+        """Return some rows, in the given order; a row may occur repeatedly."""
         numbers = _numbers(rows)
         return Ragged.from_lengths(self.offsets[numbers + 1] - self.offsets[numbers])
 
@@ -101,11 +102,11 @@ class Ragged:
         return self.select(rows).ranges(self.offsets[_numbers(rows)])
 
     def part(self, first: int, end: int) -> Ragged:
-        """Return successive rows, with offsets from 0."""
+        """Return consecutive rows, with offsets from 0."""
         return Ragged(self.offsets[first : end + 1] - self.offsets[first])
 
     def filtered(self, kept: Bools) -> Ragged:
-        """Return the rows with those of their entries that are kept, bool [N]."""
+        """Return the rows restricted to kept entries, bool [N]."""
         return Ragged(Ragged.from_lengths(kept).offsets[self.offsets])
 
     # --- Arrays of entries, row by row ------------------------------------------------------------
@@ -118,14 +119,14 @@ class Ragged:
         """Return a view of each row of an array of all entries, [N, ...]."""
         lengths, end = self.lengths, self.offsets[-1]
         alike = len(lengths) > 1 and lengths[0] * len(lengths) == end == len(array)
-        if alike and array.flags.c_contiguous and (lengths == lengths[0]).all():  # half the time
+        if alike and array.flags.c_contiguous and (lengths == lengths[0]).all():  # in half the time
             return list(array.reshape(len(lengths), int(lengths[0]), *array.shape[1:]))
         return [array[first:end] for first, end in pairwise(self.offsets.tolist())]
 
     # --- Runs of rows -----------------------------------------------------------------------------
 
     def runs(self, entries: int) -> Iterator[tuple[int, int]]:
-        """Yield runs (first, end) of successive rows, of at most so many entries or of one row."""
+        """Yield runs (first, end) of consecutive rows, of at most `entries` entries or one row."""
         first, last = 0, len(self)
         while first < last:
             limit = self.offsets[first] + entries
@@ -134,7 +135,7 @@ class Ragged:
             first = end
 
     def cut(self, runs: int) -> list[int]:
-        """Return the bounds of at most so many runs of about equally many entries."""
+        """Return the bounds of at most `runs` runs of about equally many entries."""
         cuts = np.linspace(self.offsets[0], self.offsets[-1], runs + 1)[1:-1]
         return sorted({0, *np.searchsorted(self.offsets, cuts).tolist(), len(self)})
 

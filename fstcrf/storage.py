@@ -1,8 +1,8 @@
-"""Named arrays and metadata in one safetensors file, checked on the way in.
+"""Named arrays and metadata in one safetensors file, checked when it is read.
 
-The metadata of the file holds ``format`` (what the file is), ``version`` and ``crc32`` over all
-arrays and all other metadata, so that a damaged or half-copied file is noticed (ITU-T V.42, as in
-gzip: each change within 32 bits, and all but one in 2³² others). A file of an earlier version has
+The metadata of the file has ``format`` (the kind of the file), ``version`` and ``crc32`` over all
+arrays and all other metadata, which detects a damaged or half-copied file (ITU-T V.42, as in gzip:
+every change within 32 bits, and all but one in 2³² of others). A file of an earlier version has
 ``sha256`` instead, which takes three to twenty times as long: a checksum protects from accidents,
 not from forgers, who can write it as well. The header is read and written here rather than by the
 safetensors package, which copies every array and gives other bytes for the same contents.
@@ -28,7 +28,7 @@ from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
     import hashlib
-else:  # only earlier files need it
+else:  # only files of earlier versions need it
     hashlib = LazyModule("hashlib")
 
 __all__ = [
@@ -57,17 +57,17 @@ _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _MAX_HEADER = 100_000_000
 
 VERSION = 1
-"""Of the files of taggers."""
+"""Format name of tagger files."""
 HEAD = 64
-"""Bytes from which a format is told."""
+"""Number of bytes that identify a format."""
 MAPPED_FROM = 64_000_000
 """Bytes from which a file is mapped rather than read, unless its reader chooses."""
 PRODUCT = "fstcrf-product"
-"""What holds taggers of several kinds, composed: as `SEGMENTS`."""
+"""Format name of composed taggers of several kinds, like `SEGMENTS`."""
 WORDS = "fstcrf-word-tagger"
-"""What holds words of a lexicon as a tagger of characters: as `SEGMENTS`."""
+"""Format name of lexicon words as a tagger of characters, like `SEGMENTS`."""
 SEGMENTS = "fstcrf-segments"
-"""What holds a tagger of segments: told from others before its package is imported."""
+"""Format name of segment taggers, recognised without importing their package."""
 
 
 class _Tensor(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ def write_arrays(
         Of the types float64, float32, (u)int64, (u)int32, uint16 and uint8.
     metadata : mapping of str to str
     kind : str
-        What the file is, checked by `read_arrays`.
+        Kind of the file, checked by `read_arrays`.
     version : int
         Version of its format.
 
@@ -105,7 +105,7 @@ def write_arrays(
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     fields = {**metadata, "format": kind, "version": str(version)}
     fields["crc32"] = _crc32(_covered(whole, fields))
-    # Wide types first, so that every array lies at a multiple of its item's size.
+    # Wide types first, so that every array is aligned to its item size.
     order = sorted(whole, key=lambda name: (-whole[name].itemsize, name))
     with atomic_write(path) as file:
         file.write(_encoded_header({name: whole[name] for name in order}, fields))
@@ -115,7 +115,7 @@ def write_arrays(
 
 @contextmanager
 def sound(name: str, what: str) -> Iterator[None]:
-    """Say of what cannot be decoded that a file, by its name, is no sound one of its kind."""
+    """Turn decoding errors of the block into an error that the file is not a sound `what`."""
     try:
         yield
     except KeyError as error:
@@ -125,7 +125,7 @@ def sound(name: str, what: str) -> Iterator[None]:
 
 
 def group(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays behind a prefix, by the rest of their names."""
+    """Return the arrays with a prefix, by the rest of their names."""
     return {k.removeprefix(prefix): array for k, array in arrays.items() if k.startswith(prefix)}
 
 
@@ -138,11 +138,11 @@ def read_arrays(
     ----------
     path : path
     kind, version : str, int
-        What the file must be.
+        Expected kind and version.
     mapped : bool, optional
-        Map the file: processes share its pages, and nobody may change it in place while it is used
-        (`write_arrays` never does: it puts a new file there). Otherwise it is read, and what is
-        checked is what is used, whatever becomes of the file. By default files are mapped from
+        Map the file: processes share its pages, and it must not be changed in place while it is
+        used (`write_arrays` never does that: it replaces the file). Otherwise it is read, and the
+        checked bytes are the used bytes, even if the file changes. By default files are mapped from
         `MAPPED_FROM` bytes on.
 
     Returns
@@ -154,7 +154,7 @@ def read_arrays(
     Raises
     ------
     ModelFileError
-        Not such a file, another format, a newer version, or damaged.
+        The file has another format, a newer version, or is damaged.
     OSError
         The file cannot be opened.
     """
@@ -175,17 +175,17 @@ def read_arrays(
 
 
 def is_native(head: bytes) -> bool:
-    """Tell whether a file that begins like this, with `HEAD` bytes, is of fstcrf's own format."""
+    """Return whether a file with these first `HEAD` bytes has fstcrf's own format."""
     return head[8:10] == b'{"'
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:
-    """Return what a file that `write_arrays` wrote holds.
+    """Return the kind of a file that `write_arrays` wrote.
 
     Raises
     ------
     ModelFileError
-        Not such a file.
+        The file has another format.
     OSError
         The file cannot be opened.
     """
@@ -194,7 +194,7 @@ def file_kind(path: str | os.PathLike[str]) -> str:
 
 
 def check_no_pipe(path: str | os.PathLike[str]) -> None:
-    """Refuse a pipe: what a file holds is told from its beginning, then it is read or mapped."""
+    """Refuse a pipe: a file's beginning is read first, then the file is read or mapped."""
     name = path_name(path)
     if stat.S_ISFIFO(os.stat(name).st_mode):  # noqa: PTH116 (the path may be any str)
         raise ModelFileError(f"{name}: a pipe, expected a file: write it to one first")
@@ -210,7 +210,7 @@ def read_head(path: str | os.PathLike[str]) -> bytes:
 def _opened(
     name: str, *, mapped: bool | None
 ) -> tuple[memoryview, dict[str, _Tensor], dict[str, str], int]:
-    """Read or map a file; return it, its arrays, its metadata, and where the arrays begin."""
+    """Read or map a file; return it, its arrays, its metadata, and the start of the arrays."""
     check_no_pipe(name)
     with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
         size = os.fstat(file.fileno()).st_size
@@ -251,7 +251,7 @@ def _header(name: str, data: memoryview) -> tuple[dict[str, _Tensor], dict[str, 
 
 
 def _check_tiled(name: str, tensors: Mapping[str, _Tensor], size: int) -> None:
-    """Refuse arrays that share bytes, a small file would be much work, and bytes of no array."""
+    """Refuse arrays that share bytes (a small file could cause much work), and unused bytes."""
     places = sorted((tensor.data_offsets, key) for key, tensor in tensors.items())
     end = 0
     for (begin, after), key in places:
@@ -277,12 +277,12 @@ def _array(name: str, key: str, tensor: _Tensor, data: memoryview, start: int) -
     flat = np.frombuffer(data, dtype=dtype, count=count, offset=start + begin)
     try:
         return flat.reshape(tensor.shape)
-    except (ValueError, OverflowError):  # more dimensions than there can be; sizes beside a zero
+    except (ValueError, OverflowError):  # too many dimensions, or impossible sizes next to a zero
         raise ModelFileError(f"{name}: array {key!r} has an impossible shape") from None
 
 
 def _is_whole(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bool:
-    """Tell whether arrays and metadata are those that the checksum among the latter was made of."""
+    """Return whether arrays and metadata match the checksum in the metadata."""
     for name, checksum in _CHECKSUMS.items():
         if name in metadata:
             rest = {key: text for key, text in metadata.items() if key != name}
@@ -293,7 +293,7 @@ def _is_whole(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -
 def _covered(
     arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]
 ) -> Iterator[bytes | memoryview]:
-    """Yield what a checksum is over."""
+    """Yield the bytes that a checksum covers."""
     for key in sorted(metadata):
         yield f"{key}\0{metadata[key]}\0".encode()
     for key in sorted(arrays):

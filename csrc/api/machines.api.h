@@ -78,7 +78,7 @@ typedef struct {
     const int64_t *offsets; /* [B + 1], offsets[0] = 0 */
 } fc_batch;
 
-/* In which domain sums are taken. FC_AUTO: linear, scaled at every token; a sentence in which a
+/* Domain of sums. FC_AUTO: linear, scaled at every token; a sentence in which a
  * reachable state underflows is repeated in the log domain. */
 typedef enum { FC_AUTO = 0, FC_LINEAR = 1, FC_LOG = 2 } fc_domain;
 

@@ -75,7 +75,7 @@ def compose(
     fstcrf compose chunk.fstcrf --grammar bio -o legal.fstcrf
     """
     if len(paths) == 1 and not grammar:
-        raise click.UsageError("nothing to compose: give two models or more, or --grammar")
+        raise click.UsageError("too few models: give two models or more, or --grammar")
     if tune is None and (target or columns or kind):
         raise click.UsageError("--target, --columns and --format belong to --tune")
     check_outputs({"--output": output}, [*paths, *grammar, tune])

@@ -146,7 +146,8 @@ class _Style:
             raise click.UsageError("--strict needs the scheme of the labels: --scheme iob2")
         if not self.strict and self.scheme != "conlleval":
             raise click.UsageError(
-                f"--scheme {self.scheme} needs --strict: without it, spans are those of conlleval"
+                f"--scheme {self.scheme} needs --strict: without --strict, spans follow the "
+                "rules of conlleval"
             )
 
     def report(self, labels: _Labels) -> SpanReport | TokenReport:

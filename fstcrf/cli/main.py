@@ -225,4 +225,4 @@ def main(ctx: click.Context) -> None:
     New here?   fstcrf demo
     """
     if ctx.invoked_subcommand is None:
-        raise click.UsageError("no command; fstcrf demo shows what it can do", ctx)
+        raise click.UsageError("no command is given: try fstcrf demo, or fstcrf --help", ctx)

@@ -127,8 +127,7 @@ def check_outputs(
         others = [other for other, earlier in written.items() if _same_name(path, earlier)]
         if others:
             raise click.UsageError(
-                f"{option} {path} would overwrite what {others[0]} writes: it needs a file of its "
-                "own"
+                f"{option} {path} would overwrite the file of {others[0]}: give another file name"
             )
         files.check_writable(path)
         written[option] = path

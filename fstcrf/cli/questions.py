@@ -304,8 +304,8 @@ def _calibration(given: Mapping[str, Any], tagger: Tagger) -> Calibration | None
     if found.curves and found.curves.keys().isdisjoint(labels | types):
         known = ", ".join(sorted(found.curves))
         raise click.UsageError(
-            f"--calibration {path} is of another model: none of what it knows, {known}, is a label "
-            "or a type of this one"
+            f"--calibration {path} belongs to another model: it calibrates {known}, "
+            "which are not labels or types of this model"
         )
     return found
 
@@ -332,13 +332,12 @@ def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
         for name in (*needing, "min_confidence"):
             if given[name] not in (None, False):
                 raise click.UsageError(
-                    f"{_flag(name)} needs a transducer, and a joint decision by normalize = "
-                    '"chain" is none: --decode product has it'
+                    f'{_flag(name)} is not available with normalize = "chain": use --decode product'
                 )
     if isinstance(tagger, Composable) and not isinstance(tagger, CRF | JointCRF):
         for name in ("search", "max_states", "max_seconds"):
             if given[name] is not None:
-                raise click.UsageError(f"{_flag(name)} is for taggers of tokens alone")
+                raise click.UsageError(f"{_flag(name)} is for taggers of tokens, not of segments")
         return
     if joint is None and not isinstance(tagger, CRF):
         ruled = tagger.without_grammar() is not None
@@ -393,6 +392,6 @@ def _check_sums(tagger: Tagger, asked: Question) -> None:
         _ = joint.program.machine
     except TooLargeError:
         raise TooLargeError(
-            "the grammar is too large to multiply out, which probabilities of single labels need; "
-            "--confidence bounds those of whole answers"
+            "the grammar is too large for probabilities of single labels, which need "
+            "it multiplied out: --confidence gives bounds for whole labellings"
         ) from None

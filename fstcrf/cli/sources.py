@@ -137,7 +137,8 @@ class InputFile:
             n = "1 column" if error.width == 1 else f"{error.width} columns"
             if self.conllu and error.first:
                 raise DataError(
-                    f"{error}; it is read as CoNLL-U: of a column file, name its {n}: --columns"
+                    f"{error}; the file is read as CoNLL-U: for a column file, name its {n} "
+                    "with --columns"
                 ) from None
             if not self.conllu and str(error.path).endswith(_CONLLU_ENDINGS):
                 raise DataError(f"{error}; to read it as CoNLL-U: --format conllu") from None
@@ -147,7 +148,9 @@ class InputFile:
             if error.width < self.least:
                 if self.gold:
                     labels = ", ".join(self.gold)
-                    raise DataError(f"{told}; the labels wanted, {labels}, must be there") from None
+                    raise DataError(
+                        f"{told}; the gold labels, {labels}, must be in the file"
+                    ) from None
                 raise told from None
             raise DataError(f"{told}; if the text has {n}, name them all: --columns") from None
 
@@ -199,7 +202,9 @@ def _conllu(
 ) -> InputFile:
     """Return how CoNLL-U is read, with those of some names as features that are no columns."""
     if columns is not None:
-        raise click.UsageError("--columns is for column files; those of CoNLL-U have names")
+        raise click.UsageError(
+            "--columns is for column files: the columns of CoNLL-U have fixed names"
+        )
     new = tuple(name for name in dict.fromkeys(features) if name not in (*CONLLU, JOINED))
     return InputFile(conllu=True, features=new, gold=new if required else ())
 
@@ -234,7 +239,9 @@ def model_input(
     templates = [index.templates for index in indices if isinstance(index, FeatureIndex)]
     fills = _fills(model, source, fill) if source.conllu else ()
     if fill is not None and not source.conllu:
-        raise click.UsageError("--fill is for CoNLL-U: other files get columns of their own")
+        raise click.UsageError(
+            "--fill is for CoNLL-U: in other files, labels are written to new columns"
+        )
     return replace(source, wide=tuple(filter(reads_documents, templates)), fills=fills)
 
 

@@ -110,8 +110,8 @@ def _check_gold(dev: Corpus, columns: Mapping[str, str], path: str) -> None:
     for tape, column in columns.items():
         if dev.n_tokens and column not in dev.columns:
             raise DataError(
-                f"no column {column!r} with the labels wanted of the tape {tape}; the columns are "
-                f"{', '.join(map(str, dev.columns))}: say --target {tape}=COLUMN",
+                f"no column {column!r} with the gold labels of tape {tape}; the columns are "
+                f"{', '.join(map(str, dev.columns))}: give --target {tape}=COLUMN",
                 path=path,
             )
 

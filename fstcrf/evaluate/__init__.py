@@ -1,4 +1,4 @@
-"""Scores of labellings; sees labels only, never models."""
+"""Scores of labellings; it knows labels only, not models."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
-"""Labellings of the same tokens beside each other: interned, in one scheme, of one task.
+"""Two labellings of the same tokens: interned, in one scheme, of one task.
 
-What is right of them is counted in `spans`, what may be chance in `significance`.
+`spans` counts correct spans and labels; `significance` tests whether differences are due to chance.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LabelPairs:
     # gold, predicted: the labels
     gold: Column
     predicted: Column
-    offsets: Longs  # int64 [S + 1], sentence ``s`` owns the tokens ``offsets[s] : offsets[s + 1]``
+    offsets: Longs  # int64 [S + 1], sentence ``s`` has the tokens ``offsets[s] : offsets[s + 1]``
 
     @property
     def n_tokens(self) -> int:
@@ -45,17 +45,17 @@ class LabelPairs:
 
     @property
     def right(self) -> Bools:
-        """Whether each token has the right label, bool [N]."""
+        """Whether each token has the correct label, bool [N]."""
         return np.equal(self.gold.ids, self.predicted.ids)
 
     @property
     def correct_tokens(self) -> int:
-        """Number of tokens with the right label."""
+        """Number of tokens with the correct label."""
         return int(np.count_nonzero(self.right))
 
     @property
     def correct_sentences(self) -> int:
-        """Number of sentences with all labels right; an empty one is right."""
+        """Number of sentences with only correct labels; an empty one is correct."""
         wrong = Ragged(self.offsets).filtered(~self.right)
         return int(np.count_nonzero(wrong.lengths == 0))
 
@@ -66,7 +66,7 @@ def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) ->
     Raises
     ------
     ShapeError, LabelError
-        Labellings of other tokens; a sentence that is no list, or a label that is no string.
+        Labellings of other tokens; a sentence that is not a list, or a label that is not a string.
     """
     gold, predicted = (
         string_lists(given, f"{side} label")
@@ -89,13 +89,13 @@ def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) ->
 
 
 def counted(names: Counter[str], most: int = 5) -> str:
-    """Return names with how often each was met, for messages: ``B-X (10), I-X (2) and 3 more``."""
+    """Return names with their counts, for messages: ``B-X (10), I-X (2) and 3 more``."""
     shown = ", ".join(f"{name} ({count})" for name, count in names.most_common(most))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def unseen(gold: Iterable[Iterable[str]], known: Iterable[str]) -> Counter[str]:
-    """Return the gold labels that are none of the known ones, with how many tokens have them."""
+    """Return the unknown gold labels, with the number of tokens of each."""
     counts = Counter(label for labels in gold for label in labels)
     for label in known:
         del counts[label]
@@ -105,7 +105,7 @@ def unseen(gold: Iterable[Iterable[str]], known: Iterable[str]) -> Counter[str]:
 def warn_of_unseen(
     gold: Iterable[Iterable[str]], known: Iterable[str], what: str, *, stacklevel: int
 ) -> None:
-    """Count the gold labels that no answer can have, in one LabelWarning about `what`."""
+    """Count the gold labels that the tagger cannot predict, in one LabelWarning about `what`."""
     new = unseen(gold, known)
     if new:
         text = f"{what} that training never saw count as errors: {counted(new)}"
@@ -114,7 +114,7 @@ def warn_of_unseen(
 
 # --- Labels of two schemes ------------------------------------------------------------------------
 
-# What labels are taken for where several schemes would do: the first.
+# Schemes in order of preference, if several of them fit the labels.
 _LIKELY = ("iob2", "bioes", "bilou", "bmes", "bmewo", "iob1")
 
 
@@ -123,9 +123,9 @@ def written_alike(
 ) -> tuple[Sequence[Sequence[str]], tuple[str, str] | None]:
     """Return the predicted labels in the scheme of the gold ones, so that tokens can be compared.
 
-    Spans are read as conlleval reads them, whatever the scheme; single labels are not. Labels are
-    written anew only where most predicted spans are not well formed in the scheme that suits the
-    gold labels best, and are in another.
+    Spans are read by conlleval's rules, in any scheme; single labels are compared as strings.
+    Labels are rewritten only if most predicted spans are not well formed in the scheme that fits
+    the gold labels best, but are well formed in another one.
 
     Parameters
     ----------
@@ -135,16 +135,16 @@ def written_alike(
     Returns
     -------
     predicted : sequence of sequences of str
-        As they are, or written anew.
+        Unchanged, or rewritten.
     schemes : (str, str) or None
-        What they were and what they are, where they were written anew.
+        The old and the new scheme, if labels were rewritten.
 
     Raises
     ------
     ShapeError
         The labellings are not of the same tokens.
     LabelError
-        A sentence that is no list, or a label that is no string.
+        A sentence that is not a list, or a label that is not a string.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def _likeliest(column: Column, offsets: Longs) -> tuple[str, float]:
 
 
 def _well_formed(column: Column, offsets: Longs, scheme: str) -> float:
-    """Return the share of the spans, as conlleval reads them, that a scheme reads alike."""
+    """Return the share of the spans, read by conlleval's rules, that a scheme reads alike."""
     read = span_arrays(column, offsets, scheme, illegal="repair")
     strict = span_arrays(column, offsets, scheme, illegal="drop")
     if not len(read.start):
@@ -186,7 +186,7 @@ def _well_formed(column: Column, offsets: Longs, scheme: str) -> float:
         read.start, strict.start, assume_unique=True, return_indices=True
     )
     alike = (read.end[repaired] == strict.end[other]) & (read.type[repaired] == strict.type[other])
-    return int(alike.sum()) / len(read.start)  # types of one column are numbered alike
+    return int(alike.sum()) / len(read.start)  # types of one column have equal numbers
 
 
 # --- The best of several --------------------------------------------------------------------------
@@ -195,16 +195,16 @@ def _well_formed(column: Column, offsets: Longs, scheme: str) -> float:
 def best_of(
     gold: Sequence[Sequence[str]], ranked: Sequence[Sequence[Sequence[str]]]
 ) -> list[list[str]]:
-    """Return for each sentence that of several labellings which somebody who knows would choose.
+    """Return for each sentence the best of several labellings, given the gold one (oracle choice).
 
-    It is the one with the fewest wrong spans, missed and found wrongly, the first of equals. F of
-    the best of n labellings says what is lost when only the first is looked at.
+    The best labelling has the fewest wrong spans, missed or found wrongly; ties: the first. F of
+    the oracle choice shows the loss from using only the first of n labellings.
 
     Parameters
     ----------
     gold : sequence of B label sequences
     ranked : sequence of B sequences of label sequences
-        At least one for each sentence, such as those of `Lattice.nbest`.
+        At least one for each sentence, for example from `Lattice.nbest`.
 
     Raises
     ------

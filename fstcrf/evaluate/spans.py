@@ -1,6 +1,6 @@
-"""Labels and spans found against those wanted; spans counted as conlleval counts.
+"""Compares predicted labels and spans with gold ones, with the counts of conlleval.
 
-A span is correct when its start, its end and its type are.
+A span is correct if its start, its end and its type are.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from fstcrf.text.corpus.schemes import Scheme, SpanArrays, named_scheme, span_ar
 
 
 def ratio(part: float, whole: float) -> float:
-    """Return the quotient, 0 where `whole` is 0."""
+    """Return the quotient, 0 if `whole` is 0."""
     return part / whole if whole else 0.0
 
 
 def _f_score(precision: float, recall: float, beta: float = 1.0) -> float:
-    """Return (1 + beta²) · precision · recall / (beta² · precision + recall), 0 where both are."""
+    """Return (1 + beta²) · precision · recall / (beta² · precision + recall), 0 if both are 0."""
     square = beta * beta
     return ratio((1 + square) * precision * recall, square * precision + recall)
 
@@ -38,12 +38,12 @@ def _f_score(precision: float, recall: float, beta: float = 1.0) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SpanScore:
-    """Counts of one type of span, or of all together.
+    """Counts of one type of span, or of all types.
 
     Parameters
     ----------
     correct, guessed, gold : int
-        Spans found rightly, found, and wanted.
+        Number of correct, predicted, and gold spans.
     beta : float
         Weight of recall in F.
     """
@@ -55,17 +55,17 @@ class SpanScore:
 
     @property
     def precision(self) -> float:
-        """Share of the spans found that are correct, in [0, 1]; 0 when none was found."""
+        """Share of the predicted spans that are correct, in [0, 1]; 0 without predicted spans."""
         return ratio(self.correct, self.guessed)
 
     @property
     def recall(self) -> float:
-        """Share of the spans wanted that were found, in [0, 1]; 0 when none was wanted."""
+        """Share of the gold spans that were found, in [0, 1]; 0 without gold spans."""
         return ratio(self.correct, self.gold)
 
     @property
     def f(self) -> float:
-        """F-score, in [0, 1]; 0 when nothing is correct."""
+        """F-score, in [0, 1]; 0 if no span is correct."""
         return _f_score(self.precision, self.recall, self.beta)
 
     def __repr__(self) -> str:
@@ -89,18 +89,18 @@ class SpanScore:
 
 @dataclass(frozen=True, slots=True)
 class SpanReport:
-    """What `evaluate_spans` found; printed as conlleval prints it.
+    """The result of `evaluate_spans`; printed in the format of conlleval.
 
     Parameters
     ----------
     overall : SpanScore
-        All types together.
+        Score over all types.
     types : mapping of str to SpanScore
         One score per type that occurs, sorted by type.
     tokens, correct_tokens : int
-        Number of tokens, and of those with the right label.
+        Number of tokens, and number of tokens with the correct label.
     sentences, correct_sentences : int
-        Number of sentences, and of those with all labels right.
+        Number of sentences, and number of sentences with only correct labels.
     """
 
     overall: SpanScore
@@ -112,17 +112,17 @@ class SpanReport:
 
     @property
     def phrases(self) -> int:
-        """Number of spans wanted."""
+        """Number of gold spans."""
         return self.overall.gold
 
     @property
     def accuracy(self) -> float:
-        """Share of the tokens with the right label, in [0, 1]."""
+        """Share of the tokens with the correct label, in [0, 1]."""
         return ratio(self.correct_tokens, self.tokens)
 
     @property
     def sentence_accuracy(self) -> float:
-        """Share of the sentences with all labels right, in [0, 1]."""
+        """Share of the sentences with only correct labels, in [0, 1]."""
         return ratio(self.correct_sentences, self.sentences)
 
     @property
@@ -141,7 +141,7 @@ class SpanReport:
         return self.overall.f
 
     def to_dict(self) -> dict[str, object]:
-        """Return counts and scores by name, as JSON can hold them."""
+        """Return counts and scores by name, as JSON values."""
         return {
             "tokens": self.tokens,
             "correct_tokens": self.correct_tokens,
@@ -155,7 +155,7 @@ class SpanReport:
         }
 
     def conlleval(self) -> str:
-        """Return the text that conlleval prints, to the digit, without a line end."""
+        """Return the output of conlleval, equal in every digit, without the last line end."""
         overall = self.overall
         head = f"processed {self.tokens} tokens with {overall.gold} phrases"
         lines = [f"{head}; found: {overall.guessed} phrases; correct: {overall.correct}."]
@@ -185,7 +185,6 @@ class SpanReport:
 
 
 def _score_table(name: str, scores: Mapping[str, SpanScore]) -> str:
-    """Return counts and scores by name as a table of HTML."""
     head = [name, "precision", "recall", "F", "correct", "found", "wanted"]
     rows: list[list[display.Cell]] = [
         [kind, s.precision, s.recall, s.f, s.correct, s.guessed, s.gold]
@@ -195,7 +194,7 @@ def _score_table(name: str, scores: Mapping[str, SpanScore]) -> str:
 
 
 def _percentages(score: SpanScore) -> str:
-    # conlleval computes in percent, which matters where the last digit is a tie.
+    # Percentages are rounded like conlleval's, which matters for ties in the last digit.
     precision = 100 * score.correct / score.guessed if score.guessed else 0.0
     recall = 100 * score.correct / score.gold if score.gold else 0.0
     f = _f_score(precision, recall, score.beta)
@@ -219,8 +218,8 @@ def evaluate_spans(
     scheme : str or Scheme
         Scheme of the labels, for `strict`. conlleval's rules read IOB1, IOB2 and BIOES alike.
     strict : bool
-        Count only spans that are well formed in `scheme`; what breaks it is no span. Else
-        conlleval's rules, which make the best of every label sequence.
+        Count only spans that are well formed in `scheme`; malformed spans are ignored. Otherwise
+        conlleval's rules are used, which find spans in every label sequence.
     beta : float
         Weight of recall in F; 1 weighs precision and recall alike.
 
@@ -234,14 +233,14 @@ def evaluate_spans(
     ShapeError
         Another number of sentences, or of labels in a sentence; names the sentence.
     LabelError
-        A sentence that is no list of labels, such as a string; a label that is no string.
+        A sentence that is not a list of labels, such as a string; a label that is not a string.
     OptionError
         No such scheme; `strict` without one, or one without `strict`; `beta` that is not positive.
 
     Warns
     -----
     LabelWarning
-        Gold spans, as conlleval reads them, that are none in the scheme.
+        Gold spans, by conlleval's rules, that are malformed in the scheme.
     """
     if not 0 < beta < float("inf"):
         raise OptionError(f"beta={beta}, expected a positive number")
@@ -250,7 +249,8 @@ def evaluate_spans(
     table = named_scheme(scheme)
     if table.strict and not strict:
         raise OptionError(
-            f"scheme={table.name!r} needs strict=True: without it, spans are those of conlleval"
+            f"scheme={table.name!r} needs strict=True: without strict, spans follow the "
+            "rules of conlleval"
         )
     pairs = paired(gold, predicted)
     illegal: Literal["drop", "repair"] = "drop" if strict else "repair"
@@ -264,7 +264,7 @@ def evaluate_spans(
 
 
 def _tell_of_dropped(pairs: LabelPairs, wanted: SpanArrays, scheme: str) -> None:
-    """Count the gold spans that are none in the scheme, in one warning."""
+    """Warn once about the gold spans that are malformed in the scheme, with their number."""
     read, known = (
         [
             (start, end, found.types[kind])
@@ -278,7 +278,7 @@ def _tell_of_dropped(pairs: LabelPairs, wanted: SpanArrays, scheme: str) -> None
     dropped = Counter(span[2] for span in read if span not in kept)
     if dropped:
         warnings.warn(
-            f"gold spans that are not well formed in {scheme} count as none: {counted(dropped)}",
+            (f"gold spans that are not well formed in {scheme} are ignored: {counted(dropped)}"),
             LabelWarning,
             stacklevel=3,
         )
@@ -327,21 +327,22 @@ _WRONG = ("wanted", "found", "tokens")
 
 @dataclass(frozen=True, slots=True)
 class TokenReport:
-    """What `evaluate_tokens` found.
+    """The result of `evaluate_tokens`.
 
     Parameters
     ----------
     tokens, correct : int
-        Number of tokens, and of those with the right label.
+        Number of tokens, and number of tokens with the correct label.
     sentences, correct_sentences : int
-        Number of sentences, and of those with all labels right.
+        Number of sentences, and number of sentences with only correct labels.
     labels : mapping of str to LabelScore
         One score per label that occurs on either side, sorted.
     confusions : mapping of (str, str) to int
-        Tokens with this gold and this predicted label, where both differ; most frequent first.
+        Number of tokens with this gold and this predicted label, for unequal labels; most frequent
+        first.
     unknown, correct_unknown : int, optional
-        Tokens whose word is not in the vocabulary, and those of them with the right label; None
-        when no vocabulary was given.
+        Number of tokens whose word is not in the vocabulary, and number of these with the correct
+        label; `None` without a vocabulary.
     """
 
     tokens: int
@@ -355,17 +356,17 @@ class TokenReport:
 
     @property
     def accuracy(self) -> float:
-        """Share of the tokens with the right label, in [0, 1]."""
+        """Share of the tokens with the correct label, in [0, 1]."""
         return ratio(self.correct, self.tokens)
 
     @property
     def sentence_accuracy(self) -> float:
-        """Share of the sentences with all labels right, in [0, 1]."""
+        """Share of the sentences with only correct labels, in [0, 1]."""
         return ratio(self.correct_sentences, self.sentences)
 
     @property
     def micro_f(self) -> float:
-        """F over all labels; equal to the accuracy, as each token has one label on each side."""
+        """F over all labels; equal to the accuracy, as each token has one label per side."""
         return self.accuracy
 
     @property
@@ -375,13 +376,13 @@ class TokenReport:
 
     @property
     def unknown_accuracy(self) -> float | None:
-        """Accuracy on words that are not in the vocabulary; None when none was given."""
+        """Accuracy on words that are not in the vocabulary; `None` without a vocabulary."""
         if self.unknown is None or self.correct_unknown is None:
             return None
         return ratio(self.correct_unknown, self.unknown)
 
     def to_dict(self) -> dict[str, object]:
-        """Return counts and scores by name, as JSON can hold them."""
+        """Return counts and scores by name, as JSON values."""
         return {
             "tokens": self.tokens,
             "correct": self.correct,
@@ -404,7 +405,7 @@ class TokenReport:
         return f"<TokenReport: {scores}, {size}>"
 
     def _repr_html_(self) -> str:
-        """Return the scores, and the commonest confusions, as tables for notebooks."""
+        """Return the scores, and the most frequent confusions, as tables for notebooks."""
         facts: dict[str, display.Cell] = {
             "sentences right": self.sentence_accuracy,
             "macro F": self.macro_f,
@@ -455,16 +456,16 @@ def evaluate_tokens(
     words : sequence of sequences of str, optional
         The words of the same sentences; needed with `vocabulary`.
     vocabulary : collection of str, optional
-        The words of the training text; all others are unknown.
+        The words of the training text; all other words are unknown.
 
     Raises
     ------
     ShapeError
         Another number of sentences, or of strings in a sentence; names the sentence.
     LabelError, DataError
-        A sentence that is no list of labels, or of words; one of these that is no string.
+        A sentence that is not a list of labels, or of words; an item that is not a string.
     OptionError
-        One of `words` and `vocabulary` without the other.
+        `words` is given without `vocabulary`, or the reverse.
     """
     pairs = paired(gold, predicted)
     if (words is None) != (vocabulary is None):

@@ -1,4 +1,4 @@
-"""What is built on the library: a package for each use, which nothing outside imports.
+"""Additions to the library: a package for each use, which no module outside imports.
 
 The names of `fstcrf` that live here are found by a table of strings when they are first used.
 """

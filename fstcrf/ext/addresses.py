@@ -36,7 +36,8 @@ __all__ = [
 ]
 
 _RUN = 2_000  # addresses that are answered at once: their potentials stay in the cache
-_SOON = Budget(states=2_048)  # of an address alone; then it is searched as in a batch
+# for a single address; beyond it, the address is searched as in a batch
+_SOON = Budget(states=2_048)
 
 
 class AddressParser:
@@ -48,12 +49,12 @@ class AddressParser:
         A model of usaddress.
     attributes : TokenAttributes
     grammar : Grammar or str, optional
-        What labels must obey; a grammar that comes with fstcrf by its name, ``"us_address"``.
+        Constraints on labels; a grammar of fstcrf by its name, ``"us_address"``.
 
     Raises
     ------
     GrammarError
-        No grammar of that name comes with fstcrf, or it does not go with the labels.
+        No grammar of fstcrf has that name, or it does not fit the labels.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class AddressParser:
     ) -> list[list[tuple[str, str]] | None]:
         """Return tokens and labels of each address; parameters as for `search`.
 
-        None for an address that has no legal labels, or none that were found within the budget.
+        `None` for an address without legal labels, or if the search exceeded its budget.
 
         Raises
         ------
@@ -115,14 +116,14 @@ class AddressParser:
     def tag_all(
         self, addresses: Iterable[str], tag_mapping: Mapping[str, str] | None = None
     ) -> list[tuple[dict[str, str], str] | None]:
-        """Return components and type of each address; as for `tag`, None as for `parse_all`."""
+        """Return components and type of each address; see `tag`, and `parse_all` for `None`."""
         return [
             None if labelled is None else _tagged(labelled, tag_mapping)
             for labelled in self.parse_all(addresses)
         ]
 
     def search(self, addresses: Sequence[str], *, budget: Budget | None = None) -> Parses:
-        """Return the best labels of each address, and what is known about them.
+        """Return the best labels of each address, with the results of the search.
 
         Parameters
         ----------
@@ -133,15 +134,15 @@ class AddressParser:
         Raises
         ------
         NoPathError
-            No labels of an address obey the grammar, or none were found within the budget; names
-            the constraints that contradict each other there.
+            No labels of an address obey the grammar, or the search exceeded its budget; the message
+            names the contradictory constraints.
         """
         _check_several(addresses)
         tokens = _tokens(addresses, 0)
         return self.search_tokens(tokens, budget=budget)
 
     def search_tokens(self, tokens: list[list[str]], *, budget: Budget | None = None) -> Parses:
-        """Return what `search` does, for addresses that are split into tokens."""
+        """Return the result of `search` for addresses that are split into tokens."""
         parses, without = self._searched(tokens, budget)
         if without:
             number = without[0]
@@ -149,7 +150,7 @@ class AddressParser:
         return parses
 
     def _searched(self, tokens: list[list[str]], budget: Budget | None) -> tuple[Parses, list[int]]:
-        """Return what is found, and the numbers of the addresses for which nothing is."""
+        """Return the results, and the numbers of the addresses without labels."""
         program, decoder = self.model.program, self.model.program.decoder
         offsets, node = self.potentials.node(tokens)
         bound = kernel.Bound(decoder.machine, offsets, program.per_token((node,)))
@@ -170,7 +171,7 @@ class AddressParser:
     def _no_labels(
         self, tokens: list[str], number: int | None = None, budget: Budget | None = None
     ) -> NoPathError:
-        """Return the error that says why an address has no legal labels."""
+        """Return the error that explains why an address has no legal labels."""
         lattice = self.lattices([tokens])[0]
         found: Paths = Paths([lattice], found_runs([lattice], 1, 1, None, budget))
         given_up = None if found.exact[0] else int(found.popped[0])
@@ -203,8 +204,8 @@ class AddressParser:
         Raises
         ------
         NoPathError
-            No labels obey the grammar, or none were found within the usual budget; names the
-            constraints that contradict each other.
+            No labels obey the grammar, or the search exceeded the usual budget; the message names
+            the contradictory constraints.
         """
         (tokens,) = _tokens([address], 0)
         _, node = self.potentials.node([tokens])
@@ -233,8 +234,9 @@ class AddressParser:
         Raises
         ------
         ValueError
-            A name comes back after another one; never under the grammars ``usaddress`` and
-            ``us_address``, unless `tag_mapping` gives one name to labels that stand apart.
+            A name is repeated after another one; this never happens under the grammars
+            ``usaddress`` and ``us_address``, unless `tag_mapping` gives one name to separate
+            labels.
         """
         return _tagged(self.parse(address), tag_mapping)
 
@@ -246,7 +248,8 @@ class Parses(NamedTuple):
     labels: list[list[str]]
     score: Floats  # [B] natural log, not normalised
     exact: Bools  # [B] the labels are proven to be the best
-    popped: Longs  # [B] states that a lazy search took; 0 where the grammar was expanded
+    # [B] states that a lazy search expanded; 0 if the grammar was expanded completely
+    popped: Longs
 
 
 def _check_several(addresses: object) -> None:
@@ -267,12 +270,12 @@ def _tokens(addresses: Iterable[Any], first: int) -> list[list[str]]:
 
 # --- Tokens and their attributes ------------------------------------------------------------------
 #
-# The model was trained on these tokens and attributes, so they must be the same to the letter. What
-# is here makes each in one pass over a token and leaves out what is false, which has no weight.
+# The model was trained on these tokens and attributes, so they must be the same to the letter. This
+# module makes each in one pass over a token, without the false ones, which have no weight.
 
 _FIRST, _LAST = ("address.start",), ("address.end",)
 
-# Brackets before a word, its characters, punctuation behind it; # and & stand alone.
+# Brackets before a word, its characters, punctuation after it; # and & are separate tokens.
 _TOKEN = re.compile(r"\(*\b[^\s,;#&()]+[.,;)\n]*|[#&]")
 _AMPERSAND = re.compile("&#38;|&amp;")
 _INSIDE = re.compile(r".[^\n]*?[^.\w]")  # something after the first character that is punctuation
@@ -293,7 +296,7 @@ def tokens_of(address: str) -> list[str]:
 
 
 class TokenAttributes:
-    """The attributes of a token, as python-crfsuite writes those of ``usaddress.tokenFeatures``.
+    """The attributes of a token, as python-crfsuite makes them from ``usaddress.tokenFeatures``.
 
     Parameters
     ----------
@@ -332,7 +335,7 @@ class TokenAttributes:
 
 
 def _bare(token: str) -> str:
-    """Remove what is no word character before a token, and behind it but for full stops."""
+    """Remove non-word characters before a token, and after it except full stops."""
     if token.isalnum():
         return token
     start, end = 0, len(token)
@@ -366,10 +369,10 @@ _CROSSING = "IntersectionSeparator"
 def components_of(
     labelled: Sequence[tuple[str, str]], tag_mapping: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Put tokens with the same label together; street names behind a crossing are second ones.
+    """Join tokens with the same label; street names after a crossing are second ones.
 
-    `tag_mapping` has other names for labels, those of second street names as well. ValueError where
-    a label comes back after another one: usaddress's RepeatedLabelError.
+    `tag_mapping` has other names for labels, including second street names. ValueError if a label
+    is repeated after another one: usaddress's RepeatedLabelError.
     """
     found: dict[str, list[str]] = {}
     crossed, last = False, None
@@ -378,14 +381,14 @@ def components_of(
         name = f"Second{label}" if crossed and "StreetName" in label else label
         name = (tag_mapping.get(name) or name) if tag_mapping else name
         if name != last and name in found:
-            raise ValueError(f"{name} comes back after {last}")
+            raise ValueError(f"the label {name} is repeated after {last}")
         found.setdefault(name, []).append(token)
         last = name
     return {name: " ".join(tokens).strip(" ,;") for name, tokens in found.items()}
 
 
 def type_of(labels: Sequence[str]) -> str:
-    """Return usaddress's name for what labels describe."""
+    """Return usaddress's name for the type of address."""
     crossing, number = _CROSSING in labels, "AddressNumber" in labels
     if crossing != number:
         return "Intersection" if crossing else "Street Address"

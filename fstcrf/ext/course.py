@@ -29,21 +29,21 @@ class Course:
     l2, l1 : float
         Strengths of the penalties l2 · |weights|² and l1 · sum |weights|.
     max_iterations, period, delta
-        L-BFGS, or OWL-QN with l1: it ends where the objective fell by less than `delta` of itself
-        over `period` iterations.
+        L-BFGS, or OWL-QN with l1: it ends when the objective has fallen by less than `delta` of its
+        value over `period` iterations.
     patience : int
         Iterations without a better score on held-out data before training ends.
     threads : int
         The result has the same bits for any number.
     report : callable, optional
-        Is told of every iteration.
+        Called after every iteration.
     checkpoint, checkpoint_every, resume
         File for the state of the run, as for `CRF.train`.
 
     Raises
     ------
     OptionError
-        Numbers outside what they may be; `resume` without a checkpoint.
+        Numbers outside their range; `resume` without a checkpoint.
     """
 
     l2: float = 1.0
@@ -97,7 +97,7 @@ class Course:
         ----------
         optimiser : Optimiser
         fingerprint : callable
-            What the run is about: a checkpoint of another one is refused.
+            The identity of the run: a checkpoint of another run is refused.
         evaluate : callable or None
             theta → score on held-out data, larger is better.
         """
@@ -120,7 +120,7 @@ class Course:
 
 
 def known(outcome: Outcome) -> dict[str, Any]:
-    """Return what a model's record says of how its training went."""
+    """Return the fields of a model's record about its training."""
     return {
         "iterations": outcome.iterations,
         "objective": outcome.value,

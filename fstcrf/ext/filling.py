@@ -10,7 +10,7 @@
 
     EU NNP B-ORG                 the label is a new column
 
-A label ``_`` of CoNLL-U means that there is none: the key is left out.
+A label ``_`` of CoNLL-U represents a missing value: the key is left out.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def fill_conllu(
     Parameters
     ----------
     source : path, "-" or binary file
-        What to write again; as for `read_conllu`.
+        The text to write again; as for `read_conllu`.
     file : path, "-" or binary file
         Where to; as for `write_columns`.
     columns : mapping of str to Column or sequence of str
         The labels, one for each token of the file, of some of these: ``"lemma"``, ``"upos"``,
         ``"feats"`` or another column but ``"id"``; ``"upos+feats"``, both joined by ``|``; one of
-        the `feature_columns`; or any other name, a key of the last column. ``_`` means that there
-        is none: such a key is left out.
+        the `feature_columns`; or any other name, a key of the last column. ``_`` represents a
+        missing value: such a key is left out.
     feature_columns : sequence of str
         Names that are morphological features, parts of ``feats``.
 
@@ -120,7 +120,7 @@ class KeptText(io.RawIOBase):
     file : binary file
         Not compressed.
     name : str
-        What messages call it.
+        Its name in messages.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -139,10 +139,10 @@ class KeptText(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Do nothing: the file is not ours, and whoever reads it may let go of it later."""
+        """Do nothing: callers own the file, and its reader may release it later."""
 
     def take(self) -> bytes:
-        """Return what has been read since the last time."""
+        """Return the text that was read since the last call."""
         data = b"".join(self._kept)
         self._kept.clear()
         return data
@@ -151,7 +151,7 @@ class KeptText(io.RawIOBase):
 # --- What is filled -------------------------------------------------------------------------------
 
 Change = Callable[[str, str], str]
-"""From what a cell holds, and a label, to what it is to hold."""
+"""From the old contents of a cell and a label to its new contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,18 +160,19 @@ class _Filled:
 
     cell: int
     labels: int  # which of the columns of labels
-    change: Change | None = None  # None: the label is what it holds then
-    whole: bool = True  # nothing stays of what it held
+    change: Change | None = None  # `None` if the label is the new contents
+    whole: bool = True  # the old contents are replaced completely
 
 
 def _filled(names: Sequence[str], features: Sequence[str]) -> list[list[_Filled]]:
-    """Return what is done to each cell that changes, in the order of cells."""
+    """Return the changes of each cell that changes, in the order of cells."""
     by_cell: dict[int, list[_Filled]] = {}
     for k, name in enumerate(names):
         for one in _cells(name, k, features):
             by_cell.setdefault(one.cell, []).append(one)
     for cell, changes in by_cell.items():
-        changes.sort(key=lambda one: not one.whole)  # keys go into what has been filled
+        # keys are added to the cell after other changes
+        changes.sort(key=lambda one: not one.whole)
         whole = [names[one.labels] for one in changes if one.whole]
         if len(whole) > 1 or len(set(names)) < len(names):
             twice = ", ".join(map(repr, whole if len(whole) > 1 else names))
@@ -191,8 +192,9 @@ def _cells(name: str, k: int, features: Sequence[str]) -> list[_Filled]:
         return [_Filled(upos, k, _first_part), _Filled(feats, k, _other_parts)]
     if name in ("", _NOTHING) or any(character in name for character in "\t\r\n|="):
         raise OptionError(
-            f"{name!r} is no column of CoNLL-U, nor a key of its last one: expected "
-            f"{', '.join((*CONLLU[1:], JOINED, *features))}, or another key, such as ner"
+            f"{name!r} is neither a column of CoNLL-U nor a key of its last column: "
+            f"expected {', '.join((*CONLLU[1:], JOINED, *features))}, or another key, "
+            "such as ner"
         )
     return [_Filled(_MISC, k, partial(_with_entry, name=name, ordered=False), whole=False)]
 
@@ -228,14 +230,14 @@ class Filler(ABC):
     Parameters
     ----------
     text : KeptText
-        What the reader of the file reads.
+        The text that the reader of the file reads.
     file : binary file
         Where to.
     """
 
     def __init__(self, text: KeptText, file: BinaryIO) -> None:
         self._text, self._file = text, file
-        self._left = b""  # of what was read, what is not written yet
+        self._left = b""  # text that was read and is not yet written
         self._first_line = 1  # its number in the file
 
     def write(
@@ -253,10 +255,10 @@ class Filler(ABC):
         corpus : Corpus
             The next batch, which has the `lines` of its tokens.
         columns : sequence of Column
-            Labels for each name, of all tokens of the sentences that are written.
+            Labels for each name, of all tokens of the written sentences.
         sentences : sequence of int, optional
-            Those of the corpus to write, in order; one that comes several times is written so
-            often. Each once when absent.
+            Numbers of the corpus's sentences to write, in order; repeated ones are written
+            repeatedly. Each once when absent.
         comments : sequence of str, optional
             A line for each of them, before its first token.
 
@@ -278,7 +280,7 @@ class Filler(ABC):
         self._left = block.data[end:]
 
     def close(self) -> None:
-        """Write what is behind the last sentence."""
+        """Write the text after the last sentence."""
         self._file.write(self._left + self._text.take())
         self._left = b""
 
@@ -296,7 +298,7 @@ class Filler(ABC):
 
     @abstractmethod
     def _opening(self, block: _Block, start: int, token: int) -> tuple[int, bytes]:
-        """Return where the rows of a sentence begin, and what opens it when it comes again."""
+        """Return the first row of a sentence, and its opening for repetitions."""
 
     def _copied(
         self,
@@ -306,7 +308,7 @@ class Filler(ABC):
         sentences: Sequence[int] | None,
         comments: Sequence[str] | None,
     ) -> int:
-        """Write sentences one by one, some several times; return where the last one ends."""
+        """Write sentences one by one, some repeatedly; return the end of the last one."""
         bounds = block.sentences(corpus.offsets, apart=self._ends_apart)
         numbers = range(len(corpus)) if sentences is None else sentences
         done, before = 0, -1
@@ -336,7 +338,7 @@ class Filler(ABC):
 def _place(
     column: Column, number: int, corpus: Corpus, sentences: Sequence[int] | None
 ) -> TokenPlace | None:
-    """Return where a value of a column is first used; None where it is not."""
+    """Return the first token with a value of a column, or `None`."""
     tokens = np.flatnonzero(column.ids == number)
     if not len(tokens):
         return None
@@ -351,8 +353,8 @@ class ColumnFiller(Filler):
     text, file
         As of `Filler`.
     separator : str, optional
-        Stands between columns. None: blanks do, and what is new stands behind a tab where the
-        first row has one, else behind a space.
+        The text between columns. `None` for blanks; a new column then follows a tab if the first
+        row has one, else a space.
     replaced : bool
         The first of the columns takes the place of a row's text.
     """
@@ -390,7 +392,7 @@ class ColumnFiller(Filler):
         if _lone_returns(block.data):
             return self._row_by_row(block, start, end, tokens, columns)
         row_ends = ends - 1
-        row_ends[-1] += text[ends[-1] - 1] != _LINE_END  # of the last row of a file alone
+        row_ends[-1] += text[ends[-1] - 1] != _LINE_END  # only for the last row of a file
         if self._between is None:
             first = block.data[block.starts[tokens[0]] : row_ends[0]]
             self._between = "\t" if b"\t" in first else " "
@@ -414,7 +416,7 @@ class ColumnFiller(Filler):
     def _row_by_row(
         self, block: _Block, start: int, end: int, tokens: Longs, columns: Sequence[Column]
     ) -> bytes:
-        """Return the same where carriage returns alone end lines."""
+        """Return the same if only carriage returns end lines."""
         labels = zip(*(column.strings() for column in columns), strict=True)
         parts = []
         for token, row in zip(tokens.tolist(), labels, strict=True):
@@ -446,7 +448,7 @@ class ConlluFiller(Filler):
     names : sequence of str
         The columns, as for `fill_conllu`.
     features : sequence of str
-        Those of them that are morphological features.
+        The names of morphological features.
 
     Raises
     ------
@@ -473,7 +475,7 @@ class ConlluFiller(Filler):
     def _cells(
         self, block: _Block, tokens: Longs, columns: Sequence[Column]
     ) -> list[tuple[int, list[bytes]]]:
-        """Return the cells that change, each with what it holds for each token."""
+        """Return the cells that change, each with its contents for each token."""
         cells = []
         for changes in self._filled:
             cell = changes[0].cell
@@ -531,7 +533,7 @@ class _Block:
         self.data = data
         self.text: Bytes = np.frombuffer(data, dtype=np.uint8)
         ends = self.text == _LINE_END
-        if b"\r" in data:  # a carriage return ends a line, too, unless a line feed follows
+        if b"\r" in data:  # a carriage return also ends a line, unless a line feed follows
             ends[:-1] |= (self.text[:-1] == _RETURN) & ~ends[1:]
             ends[-1] |= self.text[-1] == _RETURN
         self.breaks: Longs = np.flatnonzero(ends)
@@ -539,7 +541,7 @@ class _Block:
         bounds[0], bounds[-1] = 0, len(data)
         np.add(self.breaks, 1, out=bounds[1:-1])
         self.starts: Longs = bounds[lines]
-        self.ends: Longs = bounds[lines + 1]  # behind the line end
+        self.ends: Longs = bounds[lines + 1]  # after the line end
 
     @made_once
     def tabs(self) -> Longs:
@@ -552,7 +554,7 @@ class _Block:
         return np.searchsorted(self.tabs, self.starts)
 
     def spans(self, tokens: Longs, cell: int) -> tuple[Longs, Longs]:
-        """Return where a cell of the rows of tokens begins and ends."""
+        """Return the beginning and end of a cell in the rows of tokens."""
         tab = self.first_tab[tokens] + cell
         begin = self.tabs[tab - 1] + 1 if cell else self.starts[tokens]
         if cell < _MISC:
@@ -563,7 +565,7 @@ class _Block:
         return begin, end
 
     def cells(self, tokens: Longs, cell: int) -> list[str]:
-        """Return what a cell holds in the rows of tokens."""
+        """Return the contents of a cell in the rows of tokens."""
         begin, end = self.spans(tokens, cell)
         pairs = zip(begin.tolist(), end.tolist(), strict=True)
         return [self.data[a:b].decode() for a, b in pairs]
@@ -585,9 +587,9 @@ class _Block:
         return b"".join(parts)
 
     def sentences(self, offsets: Longs, *, apart: bool) -> list[tuple[int, int]]:
-        """Return the bounds of sentences, what opens them and a blank line behind included.
+        """Return the bounds of sentences, including their opening lines and a final blank line.
 
-        `apart`: what else stands before that blank line belongs to them, too.
+        With `apart`, other lines before that blank line belong to them, too.
         """
         ends = [0]
         for first, last in pairwise(offsets.tolist()):
@@ -596,7 +598,7 @@ class _Block:
         return list(pairwise(ends))
 
     def _rest(self, start: int, *, apart: bool) -> Iterator[bytes]:
-        """Yield the lines of a sentence behind its last token, the first blank one included."""
+        """Yield the lines of a sentence after its last token, up to the first blank one."""
         for line in self._lines(start):
             if apart or not line.strip():
                 yield line
@@ -604,7 +606,7 @@ class _Block:
                 return
 
     def head(self, start: int) -> int:
-        """Return where the first row of a sentence begins, behind comments and blank lines."""
+        """Return the first row of a sentence, after comments and blank lines."""
         for line in self._lines(start):
             if line.strip() and not line.startswith((b"#", b"\xef\xbb\xbf#")):
                 return start

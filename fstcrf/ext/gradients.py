@@ -1,8 +1,8 @@
-"""The negative log-likelihood of given labels, with its gradients: what a layer in a network needs.
+"""The negative log-likelihood of given labels with its gradients, for layers in networks.
 
 The gradient of log Z for a score is the expected number of times that paths have it: expected
-labels, arcs and ends. Those of one path, or of all paths with the labels that are known, are taken
-off. One tape or several, whose scores add up and which may be coupled, under a grammar.
+labels, arcs and ends. The expected numbers of one path, or of all paths with the known labels, are
+subtracted. One tape or several, whose scores add up and which may be coupled, under a grammar.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fstcrf.lattices.engine import Tape
 from fstcrf.lazy import given_state, made_once
 from fstcrf.machines.grammar import Grammar
 
-__all__: list[str] = []  # the layers for PyTorch and JAX ask; nobody else
+__all__: list[str] = []  # only the layers for PyTorch and JAX use it
 
 Tapes = tuple[tuple[str, tuple[str, ...]], ...]
 """Name and labels of each tape."""
@@ -36,10 +36,10 @@ Tapes = tuple[tuple[str, tuple[str, ...]], ...]
 class LabelLoss(NamedTuple):
     """Negative log-likelihood of a batch and its gradients.
 
-    loss : float64 [B]; 0 where a sentence is skipped.
+    loss : float64 [B]; 0 for a skipped sentence.
     skipped : bool [B]; without a path, or its labels are illegal.
-    emissions : tuple of [B, T, L]; of each tape, of the type of its scores, 0 beyond the end.
-    chains : tuple of ChainParameters; of each tape.
+    emissions : tuple of [B, T, L]; for each tape, with the dtype of its scores, 0 beyond the end.
+    chains : tuple of ChainParameters; one for each tape.
     couplings : dict of pairs of tapes to float64 [L, L].
     """
 
@@ -52,7 +52,7 @@ class LabelLoss(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """What the heads of a network say of the same tokens, composed.
+    """The heads of a network for the same tokens, composed.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Heads:
     def joint_scores(
         self, scores: Sequence[Scores], couplings: Mapping[tuple[str, str], Floats]
     ) -> Scores:
-        """Return the scores of joint labels, [N, L of all tapes]; of one tape they stay."""
+        """Return the scores of joint labels, [N, L of all tapes]; unchanged for one tape."""
         if len(scores) == 1:
             return scores[0]
         sizes, count = self.sizes, len(self.sizes)
@@ -125,7 +125,7 @@ class Heads:
         return Scores(flat, scores[0].lengths, scores[0].width)
 
     def joint_tags(self, tags: Sequence[Ints]) -> Ints:
-        """Return joint labels, int32 [B, T]; −1 where one of them is not known."""
+        """Return joint labels, int32 [B, T]; −1 if a label of any tape is unknown."""
         if len(tags) == 1:
             return tags[0]
         known = np.logical_and.reduce([t >= 0 for t in tags])
@@ -148,7 +148,7 @@ class Heads:
         chains: Sequence[ChainParameters],
         couplings: Mapping[tuple[str, str], Floats],
     ) -> Lattices[Any]:
-        """Return the lattices of sentences, which answer what the kernel's sums do not."""
+        """Return the lattices of sentences, for questions beyond the kernel's sums."""
         tapes = [Tape(name, labels, segments=False) for name, labels in self.tapes]
         if len(tapes) == 1:
             return ArrayLattices(scores[0], tapes[0], chains[0], self.grammar)
@@ -161,7 +161,7 @@ class Heads:
 
 
 class _Found(NamedTuple):
-    """Log Z, the scores of the labels, and expectations less those that they leave."""
+    """Log Z, the scores of the labels, and expectations minus the expectations under the labels."""
 
     log_z: Floats
     given: Floats
@@ -185,7 +185,7 @@ def likelihood(
     ----------
     heads : Heads
     scores : sequence of Scores
-        Of each tape, of the same sentences.
+        One for each tape, of the same sentences.
     chains : sequence of ChainParameters
         Of each tape.
     couplings : mapping of (str, str) to float64 [L, L]
@@ -221,8 +221,8 @@ def likelihood(
     if not skip:
         b = int(np.flatnonzero(skipped)[0])
         if found.log_z[b] > -np.inf:
-            own = [one.select(np.asarray([b])) for one in scores]
-            row = heads.lattices(own, chains, couplings)[0].row
+            single = [one.select(np.asarray([b])) for one in scores]
+            row = heads.lattices(single, chains, couplings)[0].row
             raise row.illegal(_masks(tags, b, len(row), heads.sizes), b)
         if not joint.lengths[b]:
             reason = "it has no tokens, and the grammar does not accept the empty labelling"
@@ -253,7 +253,7 @@ def _masks(
 def _given_labels(
     heads: Heads, joint: Scores, tags: Sequence[Ints] | Bools
 ) -> tuple[Ints, Bools | None]:
-    """Return joint labels, and what joint labels there may be where some are not known."""
+    """Return joint labels, and the possible joint labels if some are unknown."""
     if isinstance(tags, np.ndarray):
         return np.zeros(tags.shape[:2], dtype=np.int32), tags
     if any((own[joint.inside] < 0).any() for own in tags):
@@ -264,7 +264,7 @@ def _given_labels(
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    """What is asked of a batch."""
+    """A question about a batch."""
 
     emitter: Emitter
     gradients: bool
@@ -286,7 +286,7 @@ class _Question:
         return EmissionRows(self.emitter, joint.rows, joint.sentences, joint.width, self.threads)
 
     def sums(self, rows: EmissionRows, joint: Scores) -> Sums:
-        """Return the sums of all sentences; what arrays cannot hold in the log domain."""
+        """Return the sums of all sentences; sums that overflow are computed in the log domain."""
         sums = rows.sums(posteriors=self.gradients, arcs=self.gradients)
         if not sums.left.any():
             return sums
@@ -306,7 +306,7 @@ class _Question:
 
 
 def _result(heads: Heads, found: _Found, loss: Floats, skipped: Bools, node: Array) -> LabelLoss:
-    """Return the gradients by tape from those of joint labels and states."""
+    """Return the gradients by tape from the gradients of joint labels and states."""
     if not found.sums.arc.size:
         return LabelLoss(loss, skipped, (), (), {})
     structure, sums, sizes = heads.structure, found.sums, heads.sizes

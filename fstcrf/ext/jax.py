@@ -1,7 +1,6 @@
 """The loss of a conditional random field as a function of JAX: extra ``fstcrf[jax]``.
 
-Losses and gradients are computed by the kernel on the CPU, behind a callback, which ``jax.jit``
-keeps.
+The kernel computes losses and gradients on the CPU, in a callback, which ``jax.jit`` supports.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def negative_log_likelihood(
     ----------
     emissions : array [B, T, L]
     tags : int array [B, T]
-        Label ids, −1 where one is not known: it is summed over.
+        Label ids, −1 for unknown labels, which are summed over.
     lengths : int array [B], optional
         Tokens of each sentence; all T when absent.
     labels, grammar, names
@@ -72,11 +71,11 @@ def negative_log_likelihood(
         labels; NaN or +inf; no such label.
     """
     usual = usual_names(labels, names)
-    size, given = len(usual), jax.numpy.asarray(emissions)
+    size, given, gold = len(usual), jax.numpy.asarray(emissions), jax.numpy.asarray(tags)
     if given.ndim != 3 or given.shape[2] != size:
         raise ShapeError(f"emissions are {list(given.shape)}, expected [B, T, {size} labels]")
-    if jax.numpy.shape(tags) != given.shape[:2]:
-        shapes = list(jax.numpy.shape(tags)), list(given.shape[:2])
+    if gold.shape != given.shape[:2]:
+        shapes = list(gold.shape), list(given.shape[:2])
         raise ShapeError(f"tags are {shapes[0]}, expected {shapes[1]}")
     own = jax.numpy.full(given.shape[0], given.shape[1]) if lengths is None else lengths
     chain = []
@@ -87,7 +86,7 @@ def negative_log_likelihood(
             raise ShapeError(f"{name} are {list(array.shape)}, expected {list(shape)}")
         chain.append(array)
     loss = _loss(Heads((("label", usual),), (), grammar))
-    return loss(given, *chain, jax.numpy.asarray(tags), jax.numpy.asarray(own))
+    return loss(given, *chain, gold, jax.numpy.asarray(own))
 
 
 @lru_cache(maxsize=64)

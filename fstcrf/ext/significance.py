@@ -1,10 +1,10 @@
 """Two labellings of the same sentences compared: is their difference more than chance.
 
-Sentences are what is drawn or exchanged, since the spans of one sentence depend on each other; or
-documents, where `SpanCounts.grouped` has summed theirs. Where training draws, several runs stand on
-each side and are drawn, too. Overlapping splits of one corpus have a test of their own.
-Sources: Gillick and Cox (1989); Yeh (2000); Efron and Tibshirani (1993); Nadeau and Bengio (2003).
-The tests are scipy's.
+Sentences are drawn or exchanged, since the spans of one sentence depend on each other; or
+documents, if `SpanCounts.grouped` has added their counts. If training is random, each side has
+several runs, which are drawn, too. Overlapping splits of one corpus have a separate test. Sources:
+Gillick and Cox (1989); Yeh (2000); Efron and Tibshirani (1993); Nadeau and Bengio (2003). The tests
+are scipy's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BLOCK = 4_000_000  # sentences that are looked up at once, times resamples
 
 @dataclass(frozen=True, slots=True)
 class McNemar:
-    """What McNemar's test found."""
+    """The results of McNemar's test."""
 
     first: int  # items that only the first side has right
     second: int  # items that only the second side has right
@@ -68,8 +68,8 @@ def mcnemar(first: Bools, second: Bools) -> McNemar:
     Raises
     ------
     ShapeError
-        There are not as many items on both sides, or they are no lists of truth values; counts are
-        given as ``McNemar(9, 1)``.
+        Different numbers of items, or values other than truth values; counts are given as
+        ``McNemar(9, 1)``.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class SpanCounts:
 
     @property
     def f(self) -> float:
-        """F over all sentences, in [0, 1]; 0 where there is no span at all."""
+        """F over all sentences, in [0, 1]; 0 without any spans."""
         return float(self.f_of(np.arange(len(self))))
 
     def f_of(self, sentences: Longs) -> Floats:
@@ -122,12 +122,12 @@ class SpanCounts:
         Parameters
         ----------
         groups : int64 [S]
-            Number of each sentence's group; groups without a sentence are none.
+            Number of each sentence's group; groups without sentences do not count.
 
         Raises
         ------
         ShapeError
-            There are not as many numbers as sentences.
+            The number of values differs from the number of sentences.
         DataError
             Something that is no whole number.
         """
@@ -175,12 +175,14 @@ def span_counts(
 
 def _lists(labels: Sequence[Sequence[str]] | Column) -> Sequence[Sequence[str]]:
     if isinstance(labels, Column):
-        raise OptionError("a column of labels beside a list of them: give two of a kind")
+        raise OptionError(
+            "one argument is a column of labels, the other a list: give two columns or two lists"
+        )
     return labels
 
 
 def _starts(column: Column, offsets: Longs, number: dict[str, int]) -> Longs:
-    """End and type of the span that starts at each token, int64 [2, N]; −1 where none does."""
+    """End and type of the span that starts at each token, int64 [2, N]; −1 without one."""
     arrays = span_arrays(column, offsets, "conlleval", illegal="repair")
     kinds = np.asarray([number.setdefault(name, len(number)) for name in arrays.types], np.int64)
     row = np.full((2, int(offsets[-1])), -1, dtype=np.int64)
@@ -192,7 +194,7 @@ def _starts(column: Column, offsets: Longs, number: dict[str, int]) -> Longs:
 def randomised_f(
     first: SpanCounts, second: SpanCounts, *, shuffles: int = 9_999, seed: int = 0
 ) -> float:
-    """Return the p-value, in (0, 1], of a difference in F when sentences change sides by a coin.
+    """Return the p-value, in (0, 1], of a difference in F if sentences randomly change sides.
 
     Where there are fewer ways to exchange sentences than shuffles, all are tried.
     """
@@ -205,7 +207,8 @@ def randomised_f(
         return np.abs(pool.f_of(mine) - pool.f_of(others))
 
     n = len(first)
-    # Sentences with equal counts on both sides change nothing; F needs them all the same.
+    # Sentences with equal counts on both sides change nothing in a permutation, but F includes
+    # them.
     result = permutation_test(
         (np.arange(n), np.arange(n, 2 * n)),
         apart,
@@ -235,25 +238,25 @@ def bootstrapped_f(
     Parameters
     ----------
     first, second : SpanCounts or sequence of SpanCounts
-        Of the same sentences. Several are runs of one system from several seeds: their mean F is
-        what the interval is of, and as many runs of each side are drawn, with replacement; their
-        deviations from the mean are widened by √(k / (k − 1)), for k runs.
+        Of the same sentences. Several are runs of one system from several seeds: the interval is
+        for their mean F, and on each side, runs are drawn with replacement; their deviations from
+        the mean are widened by √(k / (k − 1)), for k runs.
     matched : bool
-        Run k of the one side belongs to run k of the other, as where one network is decoded in two
-        ways: they are drawn together.
+        Run k of one side belongs to run k of the other, for example if one network is decoded in
+        two ways: they are drawn together.
     confidence : float
         Share of intervals that hold the truth, in (0, 1).
     resamples : int
     seed : int
-        Of what is drawn here.
+        Seed of the draws.
 
     Raises
     ------
     OptionError
         A confidence that is no share, or fewer than one resample.
     ShapeError
-        Fewer than two sentences, no run, or sides of different sentences; runs that are matched,
-        and not as many on both sides.
+        Fewer than two sentences, no run, or sides of different sentences; matched runs in different
+        numbers.
     """
     from scipy.stats import bootstrap  # noqa: PLC0415
 
@@ -291,7 +294,7 @@ def bootstrapped_f(
 def _runs(side: SpanCounts | Sequence[SpanCounts]) -> Sequence[SpanCounts]:
     runs = [side] if isinstance(side, SpanCounts) else list(side)
     if not runs:
-        raise ShapeError("a side without a run, expected at least one")
+        raise ShapeError("one side has no run, expected at least one")
     return runs
 
 
@@ -301,7 +304,7 @@ def _each_f(runs: Sequence[SpanCounts], sentences: Longs) -> Floats:
 
 
 def _drawn_mean(each: Floats, rng: np.random.Generator) -> Floats:
-    """Mean of figures of runs, [runs, ...], as many of which are drawn with replacement.
+    """Mean of figures of runs, [runs, ...], drawn with replacement.
 
     Drawn from k runs, a mean varies (k − 1) / k as much as it should: deviations are widened.
     """
@@ -316,7 +319,7 @@ def _drawn_mean(each: Floats, rng: np.random.Generator) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class ResampledT:
-    """What the corrected test of overlapping splits found.
+    """The results of the corrected test of overlapping splits.
 
     Parameters
     ----------
@@ -336,8 +339,9 @@ class ResampledT:
 def resampled_t(differences: Sequence[float] | Floats, *, test_share: float) -> ResampledT:
     """Compare two systems over random splits of one corpus, whose parts overlap.
 
-    The variance of the mean is (1 / J + n₂ / n₁) times that of the J differences, where n₁ and n₂
-    are the sizes of the training and test parts: Nadeau and Bengio (2003), section 3, statement 5.
+    The variance of the mean is (1 / J + n₂ / n₁) times the variance of the J differences, with n₁
+    and n₂ the sizes of the training and test parts: Nadeau and Bengio (2003), section 3, statement
+    5.
 
     Parameters
     ----------
@@ -349,7 +353,7 @@ def resampled_t(differences: Sequence[float] | Floats, *, test_share: float) -> 
     Raises
     ------
     OptionError
-        A share that is none.
+        A share outside its range.
     ShapeError
         Fewer than two splits.
     DataError
@@ -387,7 +391,7 @@ def _positive(name: str, number: int) -> int:
 
 
 def _pooled(first: SpanCounts, second: SpanCounts) -> SpanCounts:
-    """Put the sentences of the second behind those of the first."""
+    """Append the sentences of the second to the sentences of the first."""
     if len(first) != len(second):
         raise ShapeError(f"{len(first)} sentences against {len(second)}, expected as many")
     if len(first) < 2:
@@ -395,7 +399,9 @@ def _pooled(first: SpanCounts, second: SpanCounts) -> SpanCounts:
             f"{len(first)} sentences or documents, expected at least 2 to draw from them"
         )
     if not np.array_equal(first.wanted, second.wanted):
-        raise ShapeError("the two sides want different spans: they are of different sentences")
+        raise ShapeError(
+            "the two sides have different gold spans: both must be of the same sentences"
+        )
     names = "right", "found", "wanted"
     return SpanCounts(*(np.append(getattr(first, n), getattr(second, n), axis=-1) for n in names))
 
@@ -407,7 +413,7 @@ class Comparison:
     Parameters
     ----------
     tokens, sentences : McNemar
-        Tokens with the right label, and sentences with all labels right, on one side alone.
+        Tokens with the right label, and sentences with only right labels, on just one side.
     f : (float, float)
         F of each side, in [0, 1].
     interval : (float, float)

@@ -1,7 +1,7 @@
 """A spaCy component: ``nlp.add_pipe("fstcrf", config={"model": "ner.fstcrf"})``.
 
 A tagger, a composition, a pipeline or a `fstcrf.TokenDecoder` writes spans with their probabilities
-into ``doc.spans``, and into ``doc.ents`` where that is asked for. spaCy finds the factory by its
+into ``doc.spans``, and into ``doc.ents`` on request. spaCy finds the factory by its
 entry point; nothing here imports spaCy unless it is installed.
 """
 
@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -47,7 +48,7 @@ _COLUMNS = {
     "shape": "shape_",
     "deprel": "dep_",
 }
-"""The attribute of tokens that a column of this name is, where nothing else is said."""
+"""The token attribute for a column of this name, by default."""
 _ANNOTATIONS = {"tag_": "TAG", "pos_": "POS", "lemma_": "LEMMA", "dep_": "DEP"}
 _TOGETHER = 128
 _TAGGER, _DECODER, _CALIBRATION = "tagger", "decoder.json", "calibration.json"
@@ -78,18 +79,18 @@ class TaggerComponent:
     spans_key : str
         ``doc.spans[spans_key]`` gets the spans, its ``attrs["scores"]`` their probabilities.
     ents : bool
-        ``doc.ents`` gets them, too, in the place of what stood there.
+        Also write them to ``doc.ents``, in place of its contents.
     tape : str, optional
-        The tape whose spans are wanted, where there are several with spans.
+        The tape whose spans are written, if several have spans.
     columns : mapping of str to str
         The attribute of tokens that is a column of the model: ``{"word": "text", "pos": "tag_"}``.
         Columns with usual names need not be named.
     features : callable, optional
-        Returns the sentence, as the tagger takes it, that a `spacy.tokens.Span` is: for models over
-        features of one's own.
+        Returns the tagger's input for a sentence, given as a `spacy.tokens.Span`: for models over
+        features from user code.
     pieces : callable, optional
-        Of a `TokenDecoder`: returns the `Pieces` of a list of Docs. When absent, each Doc brings
-        its own as ``doc.user_data["fstcrf_pieces"]``.
+        For a `TokenDecoder`: returns the `Pieces` of a list of Docs. By default, each Doc has them
+        in ``doc.user_data["fstcrf_pieces"]``.
     attributes : mapping of str to str
         The attribute of tokens that the labels of a tape are written to: ``{"pos": "tag_"}``.
     min_probability : float
@@ -132,14 +133,13 @@ class TaggerComponent:
 
     @property
     def model(self) -> Model:
-        """What labels; assign another.
+        """The model; assign another to replace it.
 
         Raises
         ------
         AttributeError
-            There is none, or its file cannot be read. spaCy asks by `hasattr`, in some processes
-            before the model is there, for Python 3.11 goes through names in the order of their
-            hashes.
+            There is no model, or its file cannot be read. spaCy asks by `hasattr`, in some
+            processes before the model exists, because Python 3.11 iterates in hash order.
         """
         try:
             return self._loaded()
@@ -167,7 +167,7 @@ class TaggerComponent:
         return self._calibration
 
     def read(self) -> None:
-        """Read the files of model and calibration now, so that errors come before documents.
+        """Read the files of model and calibration now, so that errors precede documents.
 
         Raises
         ------
@@ -184,14 +184,14 @@ class TaggerComponent:
         Raises
         ------
         DataError
-            A Doc without what the model reads.
+            A Doc without the attributes that the model reads.
         NoPathError
             A sentence without a legal labelling.
         """
         return next(self.pipe([doc]))
 
     def pipe(self, stream: Iterable[Any], *, batch_size: int = _TOGETHER) -> Iterator[Any]:
-        """Label Docs, so many at a time; errors as of one."""
+        """Label Docs in batches; errors as for a single one."""
         docs = iter(stream)
         while batch := list(islice(docs, batch_size)):
             model = self._loaded()
@@ -211,8 +211,8 @@ class TaggerComponent:
                 span = doc.char_span(start, end, label=kind, alignment_mode="expand")
                 if span is None:
                     raise DataError(
-                        f"span {start} to {end} is outside the doc's {len(doc.text)} characters; "
-                        "pieces are those of doc.text"
+                        f"span {start} to {end} is outside the doc's {len(doc.text)} characters: "
+                        "offsets of pieces must refer to doc.text"
                     )
                 spans.append((span.start, span.end, kind, p))
             self._write(doc, spans)
@@ -250,8 +250,8 @@ class TaggerComponent:
             return self.features(sentence)
         if any(isinstance(part.index, LiteralIndex) for part in _parts(tagger)):
             raise OptionError(
-                "the model reads features of one's own: config={'features': function}, which "
-                "returns those of a sentence"
+                "the model reads custom features: give config={'features': function}, "
+                "where function returns the features of a sentence"
             )
         known = {part.tape for part in _parts(tagger)}
         columns = {}
@@ -265,24 +265,27 @@ class TaggerComponent:
             annotated = _ANNOTATIONS.get(attribute)
             if annotated and not sentence.doc.has_annotation(annotated):
                 raise DataError(
-                    f"the model reads {attribute!r} as column {name!r}, and the doc has none: put "
-                    "a component that sets it before this one"
+                    f"the model reads {attribute!r} as column {name!r}, but the doc has no "
+                    f"{attribute!r}: put a component that sets it before this one"
                 )
             columns[name] = [str(getattr(token, attribute)) for token in sentence]
         return columns
 
     def _tape(self, tagger: Tagger[Any]) -> str | None:
-        """Return the tape whose spans are written; None: there is none, and labels are."""
+        """Return the tape whose spans are written; `None` if only labels are written."""
         sets = tagger.label_sets
         if self.tape is not None:
             if self.tape not in sets:
-                raise OptionError(f"no tape {self.tape!r}: there is {', '.join(sets)}")
+                raise OptionError(f"no tape {self.tape!r}: the tapes are {', '.join(sets)}")
             return self.tape
         found = [t for t, labels in sets.items() if any(x[:2] in ("B-", "I-") for x in labels)]
         if len(found) == 1:
             return found[0]
         if found:
-            raise OptionError(f"spans of which tape? config={{'tape': ...}}: {', '.join(found)}")
+            raise OptionError(
+                f"several tapes have spans, {', '.join(found)}: choose one with "
+                "config={'tape': ...}"
+            )
         if not self.attributes:
             first = next(iter(sets))
             raise OptionError(
@@ -326,12 +329,12 @@ class TaggerComponent:
     def from_disk(
         self, path: str | os.PathLike[str], *, exclude: Iterable[str] = ()
     ) -> TaggerComponent:
-        """Read what `to_disk` wrote.
+        """Read the files of `to_disk`.
 
         Raises
         ------
         ModelFileError
-            What is there is no model, or damaged.
+            The files are not a model, or damaged.
         """
         del exclude
         folder = Path(path)
@@ -344,7 +347,7 @@ class TaggerComponent:
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """Return what `to_disk` writes."""
+        """Return the contents of `to_disk`'s files."""
         with tempfile.TemporaryDirectory() as folder:
             self.to_disk(folder, exclude=exclude)
             files = (p for p in sorted(Path(folder).rglob("*")) if p.is_file())
@@ -353,7 +356,7 @@ class TaggerComponent:
             )
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> TaggerComponent:
-        """Read what `to_bytes` returned.
+        """Read the bytes of `to_bytes`.
 
         Raises
         ------
@@ -393,7 +396,7 @@ def _columns_read(part: CRF) -> set[str]:
 
 
 def _sentences(doc: Any) -> list[Any]:
-    """Return the sentences of a Doc; all of it where none are marked."""
+    """Return the sentences of a Doc; the whole Doc if no sentences are marked."""
     return list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]] if len(doc) else []
 
 
@@ -455,15 +458,15 @@ def make_component(
 
 
 def _is_restored(nlp: Any) -> bool:
-    """Tell whether spaCy is making a pipeline from its config, as `spacy.load` does.
+    """Return whether spaCy is making a pipeline from its config, as `spacy.load` does.
 
     Models are then in the pipeline's folder, read by `from_disk`, and the files that the config
     names may be gone. spaCy tells its factories nothing about that, so its calls are looked at.
     """
     code = import_module("spacy.language").Language.from_config.__func__.__code__
-    frame = sys._getframe()  # noqa: SLF001 (inspect.stack reads sources)
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 (inspect.stack reads sources)
     while frame is not None and not (frame.f_code is code and frame.f_locals.get("nlp") is nlp):
-        frame = frame.f_back  # type: ignore[assignment]  # the outermost has none
+        frame = frame.f_back
     return frame is not None
 
 

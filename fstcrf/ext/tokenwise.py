@@ -1,9 +1,9 @@
 """Potentials of tokens whose attributes come from the token itself and from its neighbours.
 
-Many taggers of short texts describe a token by a function of its string, and say the same of its
-neighbours under a prefix: ``word:main``, ``previous:word:east``. Then nothing has to be computed
-twice: what a distinct token brings to the potentials of its own position and of those around it is
-kept, and the potentials of a sentence are sums of rows.
+Many taggers of short texts describe a token by a function of its string, and use the same function
+for its neighbours, under a prefix: ``word:main``, ``previous:word:east``. Repeated computations are
+therefore unnecessary: the contributions of a distinct token to the potentials of its position and
+of its neighbours are cached, and the potentials of a sentence are sums of rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fstcrf.text.features import LiteralIndex
 __all__ = ["NEIGHBOURS", "TokenPotentials"]
 
 NEIGHBOURS: Mapping[int, str] = {-1: "previous:", 0: "", 1: "next:"}
-"""Attributes of the token before and of the token behind, as parserator names them."""
+"""Prefixes of the attributes of the previous and next token, in parserator's naming."""
 
 _Key: TypeAlias = str | tuple[str, bool, bool] | None
 """A token; a token that is the first, the last one, or both; no token."""
@@ -33,8 +33,8 @@ _Key: TypeAlias = str | tuple[str, bool, bool] | None
 class TokenPotentials:
     """Potentials of tokens by a function from a token to its attributes.
 
-    Gives what ``crf.index.design`` and the weights would give for sentences that are written out
-    as attributes. The rows of distinct tokens are kept; beyond `capacity` it begins anew. Not to be
+    Computes the same potentials as ``crf.index.design`` and the weights for sentences with all
+    attributes. The rows of distinct tokens are kept; beyond `capacity` it begins anew. Not to be
     used by two threads at once.
 
     Parameters
@@ -47,7 +47,7 @@ class TokenPotentials:
         Which neighbours a token sees, by distance, and the prefix of their attributes; 0 is the
         token itself.
     first, last : sequence of str
-        Attributes of the first and of the last token of a sentence beside those of its string.
+        Additional attributes of the first and of the last token of a sentence.
     capacity : int
         Distinct tokens to keep between calls, each 8 · views · states bytes; those at the ends of
         sentences count for themselves.
@@ -82,7 +82,10 @@ class TokenPotentials:
         if not isinstance(crf.index, LiteralIndex) or crf.index.hash_bits is not None:
             raise OptionError("the tagger reads columns or hashed attributes, expected named ones")
         if crf.weights.has_arc_attributes:
-            raise OptionError("the tagger has attributes of label pairs, expected those of labels")
+            raise OptionError(
+                "the tagger has attributes of label pairs, expected only attributes of "
+                "single labels"
+            )
         if capacity < 1:
             raise OptionError(f"capacity is {capacity}, expected at least 1")
         self.crf, self.capacity = crf, capacity
@@ -124,7 +127,7 @@ class TokenPotentials:
         return keys
 
     def _rows_of(self, keys: list[_Key]) -> Longs:
-        """Return the rows of tokens in the table, making those that are new; 0 in gaps."""
+        """Return the rows of tokens in the table, and make missing ones; 0 in gaps."""
         try:
             return np.fromiter(map(self._row.__getitem__, keys), np.int64, len(keys))
         except KeyError:
@@ -147,7 +150,7 @@ class TokenPotentials:
         self._row.update(zip(new, range(first, end), strict=True))
 
     def _described(self, key: _Key) -> list[str]:
-        """Return the attributes of a token, with those of its place."""
+        """Return the attributes of a token, including attributes of its place."""
         if isinstance(key, tuple):
             token, is_first, is_last = key
             ends = (self._ends[0] if is_first else ()), (self._ends[1] if is_last else ())
@@ -161,7 +164,7 @@ class TokenPotentials:
         return self.crf.topology.n_states
 
     def _spread(self, tokens: Iterable[Sequence[str]]) -> Floats:
-        """Return what tokens bring to each view, float64 [views, tokens, S]."""
+        """Return the contributions of tokens to each view, float64 [views, tokens, S]."""
         index, weights = self._by_view
         found = weights.times(index.design([list(tokens)]).node)
         return found.reshape(-1, len(self._views), self._width).swapaxes(0, 1)

@@ -62,18 +62,19 @@ class CRFLayer(Module):
     ----------
     labels : sequence of L str, mapping of id to str, or mapping of str to these
         Of the only head, in the order of the emissions' last axis (``id2label``); or of each of
-        several heads, by the name of its tape. Then emissions, tags and marginals are dicts, too.
+        several heads, by the name of its tape. With several heads, emissions, tags and marginals
+        are also dicts.
     grammar : Grammar, optional
-        What labellings are legal; only these are summed over.
+        Constraints on labellings; sums include only legal ones.
     couplings : iterable of (str, str), or mapping of these to [L, L], optional
         Pairs of heads whose labels at one token have scores together; zeros at first, or as given.
     transitions, initial, final : array, or mapping of str to array, optional
-        What the parameters begin with, [L, L] and [L]; zeros when absent.
+        Initial values of the parameters, [L, L] and [L]; zeros by default.
     learned : bool
         Whether transitions, ends and couplings are parameters; buffers if not.
     on_no_path : {"error", "skip"}
-        What is done about a sentence without a path, or with illegal labels: an error that names
-        it, or its loss and gradients are 0.
+        The treatment of a sentence without a path, or with illegal labels: an error that names it,
+        or a loss and gradients of 0.
     names : str, mapping or callable, optional
         As for `fstcrf.Lattices.from_arrays`.
     threads : int
@@ -82,7 +83,7 @@ class CRFLayer(Module):
     Raises
     ------
     OptionError, GrammarError
-        Labels twice; a coupling of what is no head; a grammar of other labels.
+        Repeated labels; a coupling of an unknown head; a grammar of other labels.
     TooLargeError
         More joint states than a layer multiplies out.
     """
@@ -156,11 +157,11 @@ class CRFLayer(Module):
 
     @property
     def labels(self) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
-        """The labels, of several heads by tape."""
+        """The labels; for several heads, by tape."""
         return dict(self.heads.tapes) if self._several else self.heads.tapes[0][1]
 
     def extra_repr(self) -> str:
-        """Return what stands in the brackets of `repr`."""
+        """Return the text in the brackets of `repr`."""
         sizes = " × ".join(f"{len(own)} {tape}" for tape, own in self.heads.tapes)
         grammar = "" if self.heads.grammar is None else f", grammar={self.heads.grammar}"
         return f"{sizes} labels{grammar}"
@@ -172,14 +173,14 @@ class CRFLayer(Module):
         return torch.tensor(list(json.dumps(dict(self.heads.tapes)).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Any) -> None:
-        """Refuse the labels of a `state_dict` that are not those of the layer."""
+        """Refuse a `state_dict` with other labels than the layer."""
         _check_same(json.loads(bytes(state.tolist())), dict(self.heads.tapes))
 
     def _load_from_state_dict(
         self, state_dict: Mapping[str, Any], prefix: str, *more: Any, **options: Any
     ) -> None:
         given = state_dict.get(f"{prefix}_extra_state")
-        if given is None:  # of an array file, say, that has the parameters alone
+        if given is None:  # for example from an array file with only the parameters
             given = self.get_extra_state()
             state_dict = {**state_dict, f"{prefix}_extra_state": given}
         self.set_extra_state(given)  # before parameters are read: a layer is never half loaded
@@ -203,13 +204,14 @@ class CRFLayer(Module):
         emissions : Tensor [B, T, L], or mapping of str to these
             Scores of the labels at each token, on the CPU.
         tags : int [B, T], or mapping of str to these
-            Label ids; −1 (or −100) where a label is not known: it is summed over. Tokens that are
-            to be left out are told by `lengths` or `mask`. Or, of one head, bool [B, T, L]: the
-            labels that there may be.
+            Label ids; −1 (or −100) for unknown labels, which are summed over. `lengths` or `mask`
+            defines which tokens are left out. Or, for one head, bool [B, T, L]: the possible
+            labels.
         lengths : int [B], optional
             Tokens of each sentence; all T when absent.
         mask : bool [B, T], optional
-            Instead: true at the tokens of each sentence, which come first.
+            Alternative to `lengths`: true at the tokens of each sentence, which precede the
+            padding.
 
         Returns
         -------
@@ -224,7 +226,8 @@ class CRFLayer(Module):
         NoPathError
             A sentence without a path, or with illegal labels, unless ``on_no_path="skip"``.
         ShapeError, NumericError, LabelError, OptionError
-            What does not fit; NaN or +inf; no such label; a tensor that is not on the CPU.
+            Arguments that do not fit; NaN or +inf; an unknown label; a tensor that is not on the
+            CPU.
 
         Warns
         -----
@@ -248,9 +251,9 @@ class CRFLayer(Module):
         *,
         mask: ArrayLike | Tensor | None = None,
     ) -> Answer:
-        """Return the best labels, as `fstcrf.decode` does: all that an `Answer` says.
+        """Return the best labels, as `fstcrf.decode` does, in an `Answer`.
 
-        Of several heads ``answer[tape]`` has the labels of a tape, ``answer.marginals(tape)`` and
+        For several heads, ``answer[tape]`` has the labels of a tape, ``answer.marginals(tape)`` and
         ``answer.span_probabilities(tape)`` its probabilities. Parameters and errors as for the
         loss. Emissions must not be changed before these are asked for.
         """
@@ -268,7 +271,7 @@ class CRFLayer(Module):
         """Return the probability of each label at each token, [B, T, L], without a gradient.
 
         float64 for emissions in float64, else float32. 0 beyond a sentence's end, and in one
-        without a path. Of several heads by tape.
+        without a path. For several heads, a dict by tape.
         """
         own = self._tensors(emissions)
         scores = self._read(own, lengths, mask)
@@ -298,14 +301,17 @@ class CRFLayer(Module):
         exporting = getattr(torch.compiler, "is_exporting", bool)  # from PyTorch 2.7 on
         if torch.jit.is_tracing() or exporting():
             raise OptionError(
-                "a CRFLayer cannot be traced or exported: its answers would be kept as constants; "
-                "trace the network in front of it, and ask the layer about what that returns"
+                "a CRFLayer cannot be traced or exported, because its answers would become "
+                "constants: trace only the network, and call the layer on its output"
             )
         pairs = zip(emissions, self.heads.tapes, strict=True)
         found = [read_scores(e, lengths, mask=mask, n_labels=len(own)) for e, (_, own) in pairs]
         if any(one.rows.shape[:2] != found[0].rows.shape[:2] for one in found):
             shapes = ", ".join(str(list(one.rows.shape)) for one in found)
-            raise ShapeError(f"emissions of the heads are {shapes}: of other sentences")
+            raise ShapeError(
+                f"emissions of the heads are {shapes}: all heads need the same sentences "
+                "and lengths"
+            )
         return found
 
     def _tags(self, tags: Any, scores: Scores) -> list[Ints] | Bools:
@@ -335,7 +341,7 @@ class CRFLayer(Module):
                 "summed over, as with -1, and not left out; say where sentences end by "
                 "mask=attention_mask or lengths=",
                 LabelWarning,
-                stacklevel=3,
+                stacklevel=6,  # behind forward and what torch puts around it
             )
 
     def _parameters_in_order(self) -> list[Tensor]:
@@ -395,7 +401,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
 
 
 class _DifferentiatedOnce(torch.autograd.Function):
-    """A gradient that has none of its own."""
+    """A gradient without second derivatives."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, own: Tensor) -> Tensor:  # noqa: ARG004
@@ -426,7 +432,7 @@ def _check_same(given: Mapping[str, Sequence[str]], own: Mapping[str, Sequence[s
 
 
 def _known(ids: Longs, scores: Scores, tape: str, size: int) -> Ints:
-    """Return label ids, int32 [B, T], −1 where they are not known."""
+    """Return label ids, int32 [B, T], −1 for unknown labels."""
     wrong = ((ids >= size) | (ids < 0)) & scores.inside
     if not wrong.any():
         return ids.astype(np.int32)
@@ -434,16 +440,16 @@ def _known(ids: Longs, scores: Scores, tape: str, size: int) -> Ints:
     if odd.any():
         b, t = (int(i[0]) for i in np.nonzero(odd))
         raise LabelError(
-            f"sentence {b}, token {t}: label id {ids[b, t]} of {tape}, expected 0 to {size - 1}, "
-            "or -1 where it is not known"
+            f"sentence {b}, token {t}: label id {ids[b, t]} of {tape}, expected 0 to "
+            f"{size - 1}, or -1 if the label is unknown"
         )
     return np.where(wrong, -1, ids).astype(np.int32)
 
 
 def _gradients(layer: CRFLayer, found: LabelLoss, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return the gradients of the tensors, in their order; none in half precision.
+    """Return the gradients of the tensors, in their order; never in half precision.
 
-    What they are multiplied by may be large, as where losses are scaled for half precision.
+    Their factors may be large, for example if losses are scaled for half precision.
     """
     flat: list[Array] = list(found.emissions)
     for chain in found.chains:
@@ -456,7 +462,7 @@ def _gradients(layer: CRFLayer, found: LabelLoss, tensors: Sequence[Tensor]) -> 
 
 
 def _wide(tensors: Sequence[Tensor]) -> torch.dtype:
-    """Return the type of sums of tensors: float64 where one of them is, else float32."""
+    """Return the dtype of sums of tensors: float64 if any tensor has it, else float32."""
     double = any(one.dtype == torch.float64 for one in tensors)
     return torch.float64 if double else torch.float32
 
@@ -468,7 +474,7 @@ def _float64(tensor: Tensor) -> Any:
 
 
 def _begun(given: Any, shape: tuple[int, ...], name: str) -> Tensor:
-    """Return what a parameter begins with."""
+    """Return the initial value of a parameter."""
     if given is None:
         return torch.zeros(shape)
     array = host_array(given, name)

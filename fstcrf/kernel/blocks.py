@@ -172,7 +172,7 @@ class LongSentence:
     # --- Blocks -------------------------------------------------------------------------------
 
     def suffixes(self, kind: int) -> Suffixes | None:
-        """Run the backward recursion; return None if the domain cannot represent the sentence."""
+        """Run the backward recursion; return `None` if the domain cannot represent the sentence."""
         row = allocated(len(self.starts) * self.cells, self._what, self.n_tokens)
         row = row.reshape(-1, self.cells)
         total = ffi.new("double[2]")

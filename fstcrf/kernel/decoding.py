@@ -336,7 +336,9 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
     total = np.empty(count)
     where = ffi.new("int64_t *")
     if len(variants.ptr) != count + 1 or int(variants.ptr[-1]) != changes:
-        raise ShapeError(f"ptr says {int(variants.ptr[-1])} changes, there are {changes}")
+        raise ShapeError(
+            f"ptr ends at {int(variants.ptr[-1])}, expected the number of changes, {changes}"
+        )
     array_in(variants.sentence, np.int64, (count,), "sentence")
     array_in(variants.token, np.int32, (changes,), "token")
     array_in(variants.node, np.float64, (changes, batch.machine.width), "node")

@@ -349,7 +349,7 @@ def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tupl
     classes.
     """
     if graph.classes is not None and not classed:
-        raise ShapeError("a graph whose rest is that of classes is for sweeps and steps alone")
+        raise ShapeError("a graph with label classes supports only sweeps and steps")
     if (graph.source is None) != (graph.target is None):
         raise ShapeError("source and target go together: one of them is missing")
     states, arcs = graph.n_states, graph.n_arcs
@@ -371,7 +371,7 @@ def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tupl
         if arcs == 0:
             raise ShapeError("a sparse graph has no arcs; there must be an arc")
         if graph.source.min() < 0 or graph.source.max() >= states:
-            raise ShapeError(f"an arc leaves a state that is none of the {states}")
+            raise ShapeError(f"an arc leaves an unknown state, expected 0 to {states - 1}")
         row = Ragged.from_rows(graph.source, states).offsets
         axis["row"] = array_in(row, np.int64, row.shape, "row")
     if graph.rest is not None:

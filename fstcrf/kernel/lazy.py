@@ -32,7 +32,7 @@ _MOST_OPERATIONS = 1 << 31
 """Largest allowance a token: the operations of a sentence must fit into an int64."""
 
 _MOST_ROOMS = 1 << 30
-"""Largest capacity of an arena: visits have 31-bit numbers."""
+"""Largest capacity of an arena: visits are numbered in 32 bits."""
 
 _MOST_SPARE = 4_000_000
 """Largest scratch for a product that is kept from call to call, in float64 numbers."""
@@ -283,7 +283,7 @@ class StandIn(Protocol):
     """The product that decodes if a search takes too long."""
 
     def first(self, n: int) -> Allowance | None:
-        """Return the operation limit of the first attempt at n paths; None: unlimited."""
+        """Return the operation limit of the first attempt at n paths; `None`: unlimited."""
 
     def counted(self, n: int, budget: Budget) -> tuple[Allowance, int] | None:
         """Return the limit once the cost of the product is known, and the longest sentence bound.
@@ -293,7 +293,7 @@ class StandIn(Protocol):
 
     @property
     def machine(self) -> JointChain | None:
-        """The product; None if it cannot be expanded."""
+        """The product; `None` if it cannot be expanded."""
 
 
 class SearchResult(NamedTuple):
@@ -380,7 +380,7 @@ def lazy_paths(
         popped=counts[2],
     )
     arena = grammar.arena(batch.n_sentences)
-    product = _Handover(batch, grammar, n, limit, arena, allowance, stand_in)
+    product = _SearchLimit(batch, grammar, n, limit, arena, allowance, stand_in)
     _run(batch, grammar, n, limit, beam, result, product)
     return result
 
@@ -392,7 +392,7 @@ def _run(
     budget: Budget,
     beam: int,
     found: SearchResult,
-    product: _Handover,
+    product: _SearchLimit,
 ) -> None:
     arena = product.arena
     view, work = grammar.view(batch.longest), batch.scratch()
@@ -422,7 +422,7 @@ def _run(
 _OUTPUTS = ("path", "score", "found", "proven", "bound", "popped")
 
 
-class _Handover:
+class _SearchLimit:
     """Fallback of slow searches: extend the limit once, then decode with the expanded product.
 
     Attributes

@@ -1,7 +1,7 @@
 """Machines: compositions as axes, factors and a residual automaton, with or without a batch.
 
 Tables that depend on other tapes' labels have several rows; ``place`` maps an outer index to its
-row. A table that is None is *per token*: it comes with the batch, one table a token.
+row. A table that is `None` is *per token*: it comes with the batch, one table a token.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Axis:
         Ends of the arcs, sorted by source, then target. Without them every pair of states is an
         arc, number ``i * n_states + j`` from i to j.
     score : float64 [contexts, arcs], optional
-        Potential of each arc. None: per token, [N, contexts, arcs], row n for the arcs into token
+        Potential of each arc. `None`: per token, [N, contexts, arcs], row n for the arcs into token
         n.
     place : int32 [product of the earlier axes' states], optional
-        Context of an outer index; None: always the first.
+        Context of an outer index; `None`: always the first.
     contexts : int
         Tables of arc potentials.
     rest : float, optional
@@ -84,9 +84,9 @@ class Factor:
     width : int
         States of the last axis, or 1 if all of them have the same potential.
     place : int32 [outer], optional
-        Row of an outer index; None: always the first.
+        Row of an outer index; `None`: always the first.
     value : float64 [rows, width], optional
-        None: per token, [N, rows, width].
+        `None`: per token, [N, rows, width].
     """
 
     rows: int
@@ -152,7 +152,7 @@ def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]
         _kept(target, np.int32, shape, "target", keep),
     )
     if len(source) and (source.min() < 0 or source.max() >= n):
-        raise ShapeError(f"an arc leaves a state that is none of the {n}")
+        raise ShapeError(f"an arc leaves an unknown state, expected 0 to {n - 1}")
     row = Ragged.from_rows(source, n).offsets
     return {
         "row": _kept(row, np.int64, (n + 1,), "row", keep),
@@ -189,7 +189,6 @@ def _axis_view(axis: Axis, outer: int, keep: list[Any]) -> dict[str, Any]:
 
 
 def _factor_view(factor: Factor, outer: int, keep: list[Any]) -> dict[str, Any]:
-    """Return the fields of a factor."""
     fields: dict[str, Any] = {
         "rows": factor.rows,
         "width": factor.width,
@@ -203,7 +202,6 @@ def _factor_view(factor: Factor, outer: int, keep: list[Any]) -> dict[str, Any]:
 
 
 def _residual_view(residual: Residual, outer: int, keep: list[Any]) -> Any:
-    """Return the C view of a residual automaton."""
     n = residual.n_states
     shape = (len(residual.source), residual.rows, residual.width)
     fields = {
@@ -267,10 +265,13 @@ class JointChain:
             if (axis.rest is None) != (axis.others is None):
                 raise ShapeError(f"axis {c}: rest and others go together: one is missing")
             if axis.rest is not None and axis.source is not None:
-                raise ShapeError(f"axis {c} lists its arcs: a rest is for an axis of all pairs")
+                raise ShapeError(
+                    f"axis {c} lists its arcs, so it cannot have a rest: only an axis with all "
+                    "pairs of states can"
+                )
             others = axis.others
             if others is not None and ((others < 0) | (others >= axis.n_arcs)).any():
-                raise ShapeError(f"axis {c}: an arc of its others is none of {axis.n_arcs:,}")
+                raise ShapeError(f"axis {c}: others holds an arc outside [0, {axis.n_arcs:,})")
         where = ffi.new("int64_t *")
         status = lib.fc_check_machine(self._static[0], where)
         if status != lib.FC_OK:

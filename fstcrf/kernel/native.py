@@ -47,8 +47,8 @@ def check_built(contract: Path) -> None:
     code = re.sub(rb"/\*.*?\*/|\s+", b"", text, flags=re.DOTALL)
     if files and getattr(lib, "FC_CONTRACT", None) != zlib.crc32(code) >> 1:
         raise KernelError(
-            f"the compiled kernel, {built_file}, is not that of these sources, which have "
-            f"changed since: build it again, by `make kernel` or `pip install -e .`"
+            f"the compiled kernel {built_file} was built from other C sources than the "
+            "present ones: build it again with `make kernel` or `pip install -e .`"
         )
 
 
@@ -233,7 +233,7 @@ class Workers:
         return self._pools[process]
 
     def begun(self, function: Callable[..., R], *given: Any) -> Future[R] | None:
-        """Start a call on another thread; return None if there is no other thread."""
+        """Start a call on another thread; return `None` if there is no other thread."""
         pool = self._pool
         return None if pool is None else pool.submit(function, *given)
 

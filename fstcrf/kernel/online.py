@@ -129,7 +129,7 @@ class _Call:
         """Return the arguments of all epochs: structures, order of sentences, targets."""
         sentences, order = self.batch.B, settled(order)
         if order.size and not 0 <= order.min() <= order.max() < sentences:
-            raise OptionError(f"order names a sentence that is none of the {sentences}")
+            raise OptionError(f"order names an unknown sentence, expected 0 to {sentences - 1}")
         turns = array_in(order, np.int64, (len(order),), "order")
         return self.graph, self.batch, self.learner, len(order), turns, self.gold, self.weight
 

@@ -189,7 +189,7 @@ class Paired:
         _, right, left = pairs.pair.shape
         self.arcs, self.pairs, self.nodes = arcs, pairs, nodes
         if nodes < 1 or final.shape != (nodes,) or class_final.shape != (right,):
-            raise ShapeError(f"{nodes} nodes and {right} right classes: other finals")
+            raise ShapeError(f"finals does not match {nodes} nodes and {right} right classes")
         if len(begins) and not 0 <= begins.min() <= begins.max() < nodes:
             raise ShapeError(f"begins holds numbers outside [0, {nodes})")
         entered = arcs.source.astype(np.int64) * left + arcs.left

@@ -195,7 +195,7 @@ class PackedTable:
             and (not len(slot) or slot[-1] < 0)  # the last list ends with the entries
         )
         if not inside:
-            raise ShapeError("a packed table whose places or slots lie outside it")
+            raise ShapeError("a packed table has places or slots outside its bounds")
 
     @classmethod
     def from_cells(cls, n_rows: int, width: int, cells: Longs, weights: Floats) -> Self:

@@ -187,7 +187,10 @@ class SentenceMachine:
     def __init__(self, machine: JointChain, grammar: Conjunction | None = None) -> None:
         per_token = [k for k, factor in enumerate(machine.factors) if factor.value is None]
         if len(per_token) != 1 or any(axis.score is None for axis in machine.axes):
-            raise ShapeError("the machine brings other potentials than those of one factor")
+            raise ShapeError(
+                "the machine must have exactly one factor with potentials per token, and a "
+                "score on each axis"
+            )
         self._machine, self._grammar = machine, grammar
         factor = machine.factors[per_token[0]]
         self._shape = factor.rows, factor.width

@@ -169,7 +169,7 @@ def asked_spans(batch: Bound, labels: SpanLabels, asked: AskedSpans) -> tuple[Fl
     counts = Ragged(asked.bounds).lengths
     length = np.repeat(Ragged(batch.bounds).lengths, counts)
     if (asked.span[:, 1] > length).any():
-        raise ShapeError("a span ends behind its sentence")
+        raise ShapeError("a span ends after the end of its sentence")
     probability, log_z = np.zeros(len(asked.span)), np.empty(batch.n_sentences)
     for sentences, run in _runs(batch, labels, None):
         first, end = asked.bounds[[sentences.start, sentences.stop]].tolist()
@@ -216,7 +216,7 @@ def _room(tokens: int, labels: SpanLabels, floor: float) -> int:
 
 
 def _block_size(batch: Bound, labels: SpanLabels, floor: float) -> int | None:
-    """Return the tokens of a block whose spans fit into memory; None: any number."""
+    """Return the tokens of a block whose spans fit into memory; `None`: any number."""
     most = max(1, _ROOM // _ending(labels, floor, batch.longest))
     usual = LongSentence(batch, 0).size
     return min(usual, most)
@@ -323,7 +323,7 @@ class _Search:
     ) -> tuple[Longs, Floats] | None:
         """Search all sentences; return the spans found up to the end of each, and log Z.
 
-        Return None if the arrays of spans are too small.
+        Return `None` if the arrays of spans are too small.
         """
         ends = np.zeros(self.batch.n_sentences, dtype=np.int64)
         log_z = np.empty(self.batch.n_sentences)
@@ -357,7 +357,7 @@ class _Search:
             blocks = self._blocks(sentence, suffixes, span, probability)
             if blocks is not None:
                 return blocks, suffixes.total
-        raise NumericError("no domain holds the sentence")
+        raise NumericError("the sentence is in none of the domains")
 
     def _blocks(
         self,

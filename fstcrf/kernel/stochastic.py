@@ -64,7 +64,7 @@ class StochasticLearner:
     width : int
         Padded number of slots, P; a multiple of 8.
     state_slots : int32 [S, K] or None
-        Slots that a state sums; None if states are slots.
+        Slots that a state sums; `None` if states are slots.
     offsets : int64 [B + 1]
     weight : float64 [B]
     attributes : ShardAttributes
@@ -184,7 +184,9 @@ class StochasticLearner:
         """
         order = settled(order)
         if order.size and not 0 <= order.min() <= order.max() < self._n_sentences:
-            raise OptionError(f"order names a sentence that is none of the {self._n_sentences}")
+            raise OptionError(
+                f"order names an unknown sentence, expected 0 to {self._n_sentences - 1}"
+            )
         handle, _keep = graph_view(self._graph, classed=True)
         loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
         where = ffi.new("int64_t *")
@@ -246,7 +248,7 @@ class StochasticLearner:
 def _slot_bits(layout: Layout, rows: Ints, width: int) -> Bytes | None:
     """Return a bit for each slot of a row that has a weight, uint8 [R, P / 8].
 
-    None if all rows have all slots.
+    `None` if all rows have all slots.
     """
     count = layout.ptr[rows + 1] - layout.ptr[rows]
     n_slots = int(layout.slot.max(initial=0)) + 1 if len(layout.slot) else 0

@@ -56,9 +56,9 @@ class ShardAttributes:
     Parameters
     ----------
     row_ptr, row, row_value
-        int64 [N + 1], int32, float32 or None: row attributes of the tokens.
+        int64 [N + 1], int32, float32 or `None`: row attributes of the tokens.
     single_ptr, single, single_slot, single_value
-        int64 [N + 1], int32, uint16, float32 or None: entries of single attributes.
+        int64 [N + 1], int32, uint16, float32 or `None`: entries of single attributes.
     rows : int32 [R]
         Attribute of each row.
     singles : int32 [M]
@@ -141,7 +141,7 @@ class Shard:
     width : int
         Padded number of slots, P; a multiple of 8.
     state_slots : int32 [S, K] or None
-        Slots that a state sums; None if states are slots.
+        Slots that a state sums; `None` if states are slots.
     offsets : int64 [B + 1]
     weight : float64 [B]
     attributes : ShardAttributes

@@ -25,8 +25,11 @@ _OF_STATES, _OF_ARCS = ("key", "next", "number", "place"), ("source", "target", 
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
-    """A transducer in the form of the kernel: moves sorted by state and input.
+class IndexedTransducer:
+    """A transducer over the labels of a tape, in the form of the kernel.
+
+    It has no states or arcs that lie on no path. Its arcs, called moves, are sorted by state and
+    input.
 
     Parameters
     ----------
@@ -39,6 +42,10 @@ class Moves:
         Label, −1: no input; and target, which is higher than the source of a move without input.
     gain : float64 [E + Q]
         Scores of moves, and of ending at states; −inf: no path ends there.
+    origin : int64 [E + Q]
+        The machine's arc that each move is, and its arcs + state for each end.
+    output : int32 [E + Q]
+        Label that is written; −1: none.
     """
 
     labels: int
@@ -47,6 +54,8 @@ class Moves:
     reads: Ints
     target: Ints
     gain: Floats
+    origin: Longs
+    output: Ints
 
     def __post_init__(self) -> None:
         settle(self, "index", "reads", "target")
@@ -54,6 +63,10 @@ class Moves:
         check(lib.fc_check_transducer(self.handle, where), "transducer", where[0])
 
     __getstate__ = given_state
+
+    def with_scores(self, score: Floats, final: Floats) -> IndexedTransducer:
+        """Return it with the scores of all arcs and ends; the same ones are forbidden."""
+        return replace(self, gain=np.concatenate([score, final])[self.origin])
 
     @property
     def states(self) -> int:
@@ -79,20 +92,6 @@ class Moves:
         return ffi.new("fc_transducer *", sizes | fields)
 
 
-@dataclass(frozen=True, eq=False)
-class Compiled:
-    """A transducer over the labels of a tape, restricted to states and arcs on paths."""
-
-    moves: Moves
-    origin: Longs  # [E + Q] the machine's arc of each move; its number of arcs + state for each end
-    output: Ints  # [E + Q] output label; −1: no output
-
-    def with_scores(self, score: Floats, final: Floats) -> Compiled:
-        """Return it with other scores of all arcs and ends; the same ones must be forbidden."""
-        gain = np.concatenate([score, final])[self.origin]
-        return replace(self, moves=replace(self.moves, gain=gain))
-
-
 class Transduced(NamedTuple):
     """The arcs of a composition, sorted by source, states in topological order."""
 
@@ -109,7 +108,7 @@ class Transduced(NamedTuple):
 class _Room:
     """The arrays that the kernel writes to, enlarged when they are full."""
 
-    def __init__(self, lattice: Acyclic, moves: Moves) -> None:
+    def __init__(self, lattice: Acyclic, moves: IndexedTransducer) -> None:
         states, self.width = len(lattice.final), 2 * (moves.states + 1)
         self.made = ffi.new("fc_transduced *")
         self.arrays: dict[str, Ints] = {}
@@ -172,7 +171,7 @@ class _Room:
 
 
 def transduced(
-    lattice: Acyclic, label: Ints, plain: Bools, moves: Moves, most: int = MOST_ARCS
+    lattice: Acyclic, label: Ints, plain: Bools, moves: IndexedTransducer, most: int = MOST_ARCS
 ) -> Transduced:
     """Return the composition of a lattice and a transducer: the arcs that are on paths.
 
@@ -184,7 +183,7 @@ def transduced(
     plain : bool [A]
         Arcs without labels: they are joined with the arc before or after, if that makes no more
         arcs.
-    moves : Moves
+    moves : IndexedTransducer
     most : int
         Largest number of arcs before trimming.
 

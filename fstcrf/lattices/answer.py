@@ -188,8 +188,8 @@ class TapeAnswer:
         """
         if self.at is not None:
             raise OptionError(
-                f"{self.name!r} has no label for each token, so no column: labels() and paths have "
-                "what is written"
+                f"tape {self.name!r} has no label per token, so it cannot become a column: "
+                "use labels() or paths for its output"
             )
         row, names = self.flat[k], self.label_set
         without = np.flatnonzero((self._counts <= k) & (np.diff(self.offsets) > 0))
@@ -197,7 +197,7 @@ class TapeAnswer:
             return Column(row, names)
         if missing is None:
             raise NoPathError(
-                f"no path {k} to write on tape {self.name!r}", sentence=int(without[0])
+                f"tape {self.name!r} has no path {k} to write", sentence=int(without[0])
             )
         if missing not in names:
             names = (*names, missing)
@@ -513,7 +513,7 @@ class Answer:
             paths = self.paths(key)
             return paths if self.n > 1 else next(iter(paths), None)
         if key not in self._tapes:
-            raise OptionError(f"no tape {key!r}: there is {', '.join(self.tapes)}")
+            raise OptionError(f"no tape {key!r}: the tapes are {', '.join(self.tapes)}")
         return self._tapes[key]
 
     def __iter__(self) -> Iterator[Path | list[Path] | None]:
@@ -604,8 +604,8 @@ class Answer:
         """
         if self._posterior is None:
             raise OptionError(
-                "these answers are from no transducer, so there are no marginals, probabilities of "
-                "spans or bounds; normalize='product' has them"
+                "the answers of this search have no marginals, span probabilities or "
+                "bounds: use normalize='product'"
             )
         return self._posterior().only(~self.dead)
 
@@ -669,7 +669,9 @@ class Answer:
     @property
     def _only(self) -> TapeAnswer:
         if len(self.tapes) > 1:
-            raise OptionError(f"answers of several tapes, say which: {', '.join(self.tapes)}")
+            raise OptionError(
+                f"the answer has several tapes: choose one of {', '.join(self.tapes)}"
+            )
         return self._tapes[self.tapes[0]]
 
     @property

@@ -263,8 +263,8 @@ def _reading(arcs: Arcs, *, empty: bool) -> Arcs:
     several = np.bincount(origin[ends], minlength=len(start)) + (arcs.final > -np.inf)
     if empty and (several[arcs.begins] > 1).any():
         raise OptionError(
-            "two paths that read nothing stand beside nothing: remove epsilons from the Fst first, "
-            "pynini's rmepsilon does"
+            "several paths of the machine read no symbol, so an empty sentence has no "
+            "unique path: remove epsilon arcs first, pynini.rmepsilon(fst)"
         )
     final = arcs.final.copy()
     final[origin[ends]] = arcs.final[end[ends]] + score[ends]

@@ -45,11 +45,11 @@ from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
 from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import LazyModule, given_state, made_once
-from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Plan, Search
-from fstcrf.machines.plans.chain import scaled_acceptor, silent_acceptor
+from fstcrf.machines.plans.chain import scaled_acceptor
 from fstcrf.machines.plans.program import AxisPlan
+from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme, named_scheme
 from fstcrf.text.corpus.schemes import OUTSIDE, split_label
@@ -57,7 +57,6 @@ from fstcrf.text.corpus.schemes import OUTSIDE, split_label
 if TYPE_CHECKING:
     from fstcrf.lattices import runs
     from fstcrf.lattices.runs import SpanRuns
-    from fstcrf.machines.transducer import Transducer
 else:  # who asks for no spans does not wait for them
     runs = LazyModule("fstcrf.lattices.runs")
 
@@ -379,7 +378,7 @@ class ArcRow:
         labels = string_list(labels, "label")
         for label in labels:
             if self.frames is not None and index.get(label, -1) in (-1, self.frames.blank):
-                raise LabelError(f"{label!r} is no label of strings")
+                raise LabelError(f"{label!r} is not a label of strings")
             if label not in index:
                 raise LabelError(unknown_label(label, self.on[tape].labels))
         return [index[label] for label in labels]
@@ -424,7 +423,8 @@ class ArcRow:
         stands = on.segments or on.written or not spelled
         if stands and scheme is not None:
             raise OptionError(
-                "scheme= is for labels of tokens; those of arcs are read as they stand"
+                "scheme= is for labels of tokens: the labels of this lattice's arcs "
+                "already name whole segments"
             )
         if (tape, chosen) not in self._runs:
             arcs, read = self.engine.clocked, None if stands else chosen
@@ -450,7 +450,10 @@ class ArcRow:
         return MinimumRisk(tuple([names[k] for k in told.label.tolist()]), expected)
 
     def bounded_confidence(self, method: Method, *_options: object) -> Confidence:
-        raise OptionError(f"method={method!r} is for lattices of tokens; those of arcs are exact")
+        raise OptionError(
+            f"method={method!r} is for lattices of tokens: leave it out here, the "
+            "confidence of a lattice of arcs is exact"
+        )
 
     # --- Changes ------------------------------------------------------------------------------
 
@@ -500,7 +503,7 @@ class ArcRow:
         return replace(self, rules=())
 
     def without_scores(self) -> Self:
-        silent = [rule._replace(acceptor=silent_acceptor(rule.acceptor)) for rule in self.rules]
+        silent = [rule._replace(acceptor=rule.acceptor.support()) for rule in self.rules]
         return replace(self, rules=tuple(silent))
 
     def constrained(
@@ -528,8 +531,8 @@ class ArcRow:
             away = next((self.on[k].name for k in tapes if self.on[k].written), None)
             if away is not None and read == "tokens":
                 raise GrammarError(
-                    f"tape {away!r} has no label for each token: a grammar reads it alone, "
-                    'over="segments"'
+                    f"tape {away!r} has no label per token: use a grammar that reads only this "
+                    'tape, with over="segments"'
                 )
             rules.append(Rule(part, tapes, read))
         return replace(self, rules=tuple(rules))
@@ -599,7 +602,10 @@ class ArcRow:
             Label of the second tape to whether a segment of the first begins there.
         """
         if len(self.on) < 2:
-            raise OptionError("no tape of tokens: compose with one first, segments @ tokens")
+            raise OptionError(
+                "the lattice has no tape of tokens: compose it with a lattice of tokens "
+                "first, segments @ tokens"
+            )
         first = np.asarray([begins(label) for label in self.on[1].labels])
         arcs = self.settled.free
         return replace(
@@ -610,26 +616,26 @@ class ArcRow:
     # --- Other forms --------------------------------------------------------------------------
 
     @made_once
-    def machine(self) -> openfst.FstArrays:
+    def machine(self) -> Transducer:
         flat, _ = self.engine.explicit
         own = [k for k, tape in enumerate(self.on) if not tape.written]
         written = [k for k, tape in enumerate(self.on) if tape.written]
-        ilabel, isymbols = self._side(own, own[0])
-        olabel, osymbols = self._side(written[-1:], written[-1]) if written else (ilabel, isymbols)
-        return openfst.FstArrays(
-            start=0,
+        read, names = self._side(own, own[0])
+        output, outputs = self._side(written[-1:], written[-1]) if written else (read, names)
+        return Transducer(
             source=Ragged(flat.row).rows().astype(np.int32),
+            input=read,
+            output=output,
             target=flat.target,
-            ilabel=ilabel,
-            olabel=olabel,
             score=flat.score,
             final=flat.final,
-            isymbols=isymbols,
-            osymbols=osymbols,
+            input_symbols=names,
+            output_symbols=outputs,
+            tape=self.on[written[-1]].name if written else None,
         )
 
     def _side(self, tapes: Sequence[int], chosen: int) -> tuple[Ints, tuple[str, ...]]:
-        """Return the symbols of each arc of a machine, 0: none, and their names.
+        """Return the symbols of each arc of a machine, −1: none, and their names.
 
         They are those of tapes together where each arc has a label of all of them or of none, else
         those of the chosen one.
@@ -649,7 +655,7 @@ class ArcRow:
         else:
             column = self.engine.label[:, chosen]
         read = column if which is None else np.append(column, -1)[which]
-        return (read + 1).astype(np.int32), (openfst.EPSILON, *names)
+        return read.astype(np.int32), names
 
     def plan(self) -> Plan:
         flat, _ = self.engine.explicit

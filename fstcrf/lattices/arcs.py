@@ -34,6 +34,7 @@ from fstcrf.lattices.reading import Reading, successions
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import scaled
+from fstcrf.machines.ways import on_paths
 from fstcrf.ragged import Ragged
 
 MOST_ARCS = 30_000_000
@@ -571,11 +572,8 @@ class Arcs:
     def trimmed(self) -> Arcs:
         """Return what lies on a path; nodes where rows begin stay in any case."""
         arcs = self.with_arcs(self.score > -np.inf)
-        order = ascending(arcs.source.astype(np.int64))
-        row = Ragged.from_rows(arcs.source[order], len(arcs.final)).offsets
-        nothing = np.zeros(len(order))
-        flat = Acyclic(row, arcs.target[order], nothing, arcs.final, arcs.begins)
-        keep = (flat.lengths()[1] >= 0) & (flat.best_suffix > -np.inf)
+        ends = arcs.final > -np.inf
+        _, keep = on_paths(arcs.source, arcs.target, ends, starts=arcs.begins)
         left = keep[arcs.source] & keep[arcs.target]
         keep[arcs.begins] = True
         number = (np.cumsum(keep) - 1).astype(np.int32)
@@ -695,6 +693,6 @@ def check_size(arcs: int, what: str) -> None:
     """Refuse to write out too many arcs."""
     if arcs > MOST_ARCS:
         raise TooLargeError(
-            f"{what} has {arcs:,} arcs, too many to write out: restrict the lattice, or constrain "
-            "fewer labels at once"
+            f"{what} has {arcs:,} arcs, which is too many to store: restrict the "
+            "lattice, or use constraints over fewer labels"
         )

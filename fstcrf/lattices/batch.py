@@ -169,8 +169,8 @@ class Lattices(many.Batch[LatticeT]):
             engine = group.engine
             if not isinstance(engine, Dense) or engine.on[: len(on)] != on:
                 raise OptionError(
-                    "decode() is for lattices with the same labels at each token: ask best() or "
-                    "nbest(n) of others"
+                    "decode() needs lattices with the same labels at each token: call best() "
+                    "or nbest(n) for other lattices"
                 )
             found = engine.decoded(n, budget)
             if strict:
@@ -326,7 +326,10 @@ class Lattices(many.Batch[LatticeT]):
         if not isinstance(others, Sequence):
             return NotImplemented
         if len(others) != len(self):
-            raise ShapeError(f"{len(self)} lattices beside {len(others)}: expected one for each")
+            raise ShapeError(
+                f"{len(self)} lattices cannot be composed with {len(others)}: expected the "
+                "same number"
+            )
         return self._like([one @ other for one, other in zip(self, others, strict=True)])
 
 

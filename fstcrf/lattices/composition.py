@@ -54,7 +54,7 @@ def product(
         NaN or +inf in a coupling.
     """
     if not lattices:
-        raise OptionError("nothing to compose: give at least one lattice")
+        raise OptionError("compose() needs at least one lattice")
     parts = list(lattices) if weights is None else _weighted(lattices, weights)
     length = common_length(parts)
     tables: dict[tuple[int, int], Floats] = {}
@@ -70,7 +70,8 @@ def product(
             raise OptionError(f"coupling {key}: expected two positions below {len(parts)}")
         if any(len(tapes[k]) > 1 for k in key):
             raise OptionError(
-                f"coupling {key}: a lattice of several tapes; with_tokens(coupling=) names them"
+                f"coupling {key} refers to a lattice of several tapes: use "
+                "with_tokens(coupling=), where the tapes have names"
             )
         pair = tapes[key[0]][0], tapes[key[1]][0]
         tables[first[key[0]], first[key[1]]] = coupling_table(table, key, pair, length)
@@ -104,7 +105,9 @@ def common_length(lattices: Sequence[Questions]) -> int:
     """Return the tokens of lattices of one sentence; of the longest path where none has a text."""
     lengths = {lattice.length for lattice in lattices if lattice.row.timed}
     if len(lengths) > 1:
-        raise ShapeError(f"lattices of {sorted(lengths)} tokens: they must be of one sentence")
+        raise ShapeError(
+            f"the lattices have {sorted(lengths)} tokens: all must belong to one sentence"
+        )
     return lengths.pop() if lengths else max(lattice.length for lattice in lattices)
 
 

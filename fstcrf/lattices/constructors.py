@@ -34,10 +34,11 @@ from fstcrf.lattices.arcrow import SEGMENT, ArcRow, unknown_label
 from fstcrf.lattices.arcs import FIRST, MOST_ARCS, Arcs
 from fstcrf.lattices.ctc import Frames
 from fstcrf.lattices.engine import Tape
-from fstcrf.lattices.machines import acyclic_acceptor, machine_labels
+from fstcrf.lattices.machines import acyclic_acceptor, check_labels
 from fstcrf.lattices.tapes import potentials
 from fstcrf.lazy import memoised
-from fstcrf.machines import openfst
+from fstcrf.machines.machine import Machine
+from fstcrf.machines.openfst import symbols
 from fstcrf.ragged import Ragged
 
 _NONE = np.zeros(0)
@@ -77,14 +78,14 @@ def from_spans(
     """Return the lattice of sets of spans that do not overlap; see `Lattice.from_spans`."""
     if nested:
         raise OptionError(
-            "nested=True: sets of nested spans are no paths of a lattice; pass the spans of "
-            "each level on their own"
+            "nested=True: a lattice cannot represent nested spans: build one lattice "
+            "per level of nesting"
         )
     size = _checked_length(length)
     columns = _span_columns(spans)
     known = tuple(dict.fromkeys(columns[2])) if labels is None else label_tuple(labels)
     if OUTSIDE in known:
-        raise OptionError('a span has the label "O": that is what tokens outside have')
+        raise OptionError('a span has the label "O", which is reserved for tokens outside of spans')
     index = {name: k for k, name in enumerate(known)}
     unknown = next((name for name in columns[2] if name not in index), None)
     if unknown is not None:
@@ -206,23 +207,25 @@ def from_ctc(
 
 
 def from_machine(
-    machine: openfst.FstArrays, labels: LabelSet | None = None, *, tape: str = "label"
+    machine: Machine, labels: LabelSet | None = None, *, tape: str = "label"
 ) -> ArcRow:
     """Return the lattice of an acyclic acceptor as flat arrays; see `Lattice.from_machine`."""
+    if labels is not None:
+        check_labels(machine, labels)
     acceptor, number = acyclic_acceptor(machine)
-    names, read = machine_labels(acceptor, labels)
+    read = acceptor.input
     label = read[:, None]
     arcs = Arcs(
         texts=None,
         begins=FIRST,
         at=None,
-        final=acceptor.final if acceptor.n_states else np.full(1, -np.inf),
+        final=acceptor.final,
         source=acceptor.source,
         target=acceptor.target,
         left=read,  # without pairs there are no classes
         right=read,
         score=acceptor.score,
-        origin=number.astype(np.int64),
+        origin=number,
         label=label,
         under=label,
         end=None,
@@ -230,7 +233,7 @@ def from_machine(
         class_final=_NONE,
         pairs=None,
     )
-    return ArcRow(arcs, (Tape(tape, names, segments=False),), len(machine.source))
+    return ArcRow(arcs, (Tape(tape, machine.input_symbols, segments=False),), len(machine.source))
 
 
 def from_paths(
@@ -258,11 +261,11 @@ def from_paths(
         raise NumericError(f"path {k} has the score {value[k]}; -inf forbids")
     every = [label for row in rows for label in row]
     names = tuple(dict.fromkeys(every)) if labels is None else label_tuple(labels)
-    index = {name: k + 1 for k, name in enumerate(names)}
+    index = {name: k for k, name in enumerate(names)}
     unknown = next((label for label in every if label not in index), None)
     if unknown is not None:
         raise LabelError(unknown_label(unknown, names))
-    index[""] = 0  # of a path without labels
+    index[""] = -1  # of a path without labels
     # The first arc of each has its score; there is a state of its own behind each label.
     symbol = [index[label] for row in rows for label in row or ("",)]
     sizes = Ragged.from_lengths([len(row) or 1 for row in rows])
@@ -272,16 +275,10 @@ def from_paths(
     score, final = np.zeros(sizes.total), np.full(sizes.total + 1, -np.inf)
     score[first], final[sizes.offsets[1:]] = value, 0.0
     order = np.argsort(source, kind="stable")
-    machine = openfst.FstArrays(
-        start=0 if rows else -1,
-        source=source[order],
-        target=target[order],
-        ilabel=np.asarray(symbol, dtype=np.int32)[order],
-        olabel=np.asarray(symbol, dtype=np.int32)[order],
-        score=score[order],
-        final=final,
-    )
-    row = from_machine(machine, names, tape=tape)
+    read = np.asarray(symbol, dtype=np.int32)[order]
+    columns = source[order], read, read, target[order], score[order]
+    machine = Machine(*columns, final, names, symbols(names)[1:], tape=None)
+    row = from_machine(machine, tape=tape)
     number = row.free.origin  # the first arcs are the first ones
     arcs = replace(row.free, origin=np.where(number < len(rows), number, -1))
     return replace(row, free=arcs, many=len(rows))

@@ -24,7 +24,6 @@ from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped, compiled, constrained, free_program, joined, scaled_program
 from fstcrf.lazy import LazyModule, made_once, memoised
 from fstcrf.machines.plans import Plan, Program, Search, plan_of, scaled
-from fstcrf.machines.plans.chain import silent_acceptor
 from fstcrf.machines.plans.program import searched
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from fstcrf.lattices.findings import Confidence, Method, MinimumRisk, ProbableSpans
     from fstcrf.lattices.paths import Path
     from fstcrf.machines.grammar import Grammar
-    from fstcrf.machines.openfst import FstArrays
     from fstcrf.machines.transducer import Transducer
     from fstcrf.text.corpus import Scheme
 else:  # a tagger that is loaded does not wait for what few calls need
@@ -252,7 +250,7 @@ class DenseRow(Taped):
     # --- Other forms --------------------------------------------------------------------------
 
     @property
-    def machine(self) -> FstArrays:
+    def machine(self) -> Transducer:
         return machines.lattice_machine(self)
 
     def plan(self) -> Plan:
@@ -262,5 +260,5 @@ class DenseRow(Taped):
 @memoised(64)
 def _hard(program: Program) -> Program:
     """Return the program without the scores of its grammar: only what it forbids."""
-    silent = [silent_acceptor(acceptor) for acceptor in program.conjuncts]
+    silent = [acceptor.support() for acceptor in program.conjuncts]
     return Program(program.chains, program.couplings, silent, program.search)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     )
     from fstcrf.lattices.paths import Labels, Path, Places
     from fstcrf.machines.grammar import Grammar
-    from fstcrf.machines.openfst import FstArrays
     from fstcrf.machines.plans import Plan, Search
     from fstcrf.machines.transducer import Transducer
     from fstcrf.ragged import Ragged
@@ -316,7 +315,7 @@ class Row(Protocol):
     # --- Other forms --------------------------------------------------------------------------
 
     @property
-    def machine(self) -> FstArrays:
+    def machine(self) -> Transducer:
         """The paths as flat arrays of an acceptor."""
 
     def plan(self) -> Plan:

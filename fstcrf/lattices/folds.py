@@ -24,7 +24,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.kernel import MOST_ALONE, Budget
 from fstcrf.kernel.acyclic import connected
-from fstcrf.kernel.transduced import Compiled, Moves
+from fstcrf.kernel.transduced import IndexedTransducer
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.engine import Over, Runs, Spelled
 from fstcrf.lattices.paths import Places
@@ -57,7 +57,7 @@ class _Runs(NamedTuple):
     move: Longs  # [R] its last move
 
 
-def _longer(moves: Moves, runs: _Runs, own: Longs, move: Longs, key: Longs) -> _Runs:
+def _longer(moves: IndexedTransducer, runs: _Runs, own: Longs, move: Longs, key: Longs) -> _Runs:
     """Return some of the runs with a move more, by new keys."""
     gain = moves.gain[move]
     best, total = runs.best[own] + gain, runs.total[own] + gain
@@ -68,7 +68,7 @@ def _longer(moves: Moves, runs: _Runs, own: Longs, move: Longs, key: Longs) -> _
     return _Runs(key[one], best[one], total, own[one], move[one])
 
 
-def _silent(moves: Moves, most: int) -> _Runs | None:
+def _silent(moves: IndexedTransducer, most: int) -> _Runs | None:
     """Return the runs without input from where labels lead, by first state and last; None: many.
 
     Those of one length stand behind shorter ones.
@@ -180,9 +180,9 @@ class Fold:
         )
 
 
-def folded(shape: Shape, made: Compiled) -> Fold | None:
+def folded(shape: Shape, moves: IndexedTransducer) -> Fold | None:
     """Return the fold of a chain and a transducer; None: too large, or there is no path."""
-    moves, width, states = made.moves, made.moves.labels + 1, made.moves.states
+    width, states = moves.labels + 1, moves.states
     written = len(shape.source) * states + len(moves.target)  # at a token, at most
     most = min(MOST_ARCS, max(LEAST_ARCS, _WORTH * written))
     runs = _silent(moves, most) if states * width <= _MOST_CELLS else None
@@ -201,7 +201,7 @@ def folded(shape: Shape, made: Compiled) -> Fold | None:
     end = np.full(states, -1)
     end[ends.key] = np.arange(len(ends.key))
     met = _met(shape, moves, ways, end, most)
-    return None if met is None else _fold_of(met, made, runs, ways, ends, end[moves.start])
+    return None if met is None else _fold_of(met, moves, runs, ways, ends, end[moves.start])
 
 
 class _Met(NamedTuple):
@@ -217,7 +217,7 @@ class _Met(NamedTuple):
     end: Longs  # [P] ways to end; −1: none
 
 
-def _met(shape: Shape, moves: Moves, ways: _Runs, end: Longs, most: int) -> _Met | None:
+def _met(shape: Shape, moves: IndexedTransducer, ways: _Runs, end: Longs, most: int) -> _Met | None:
     """Return the pairs of states of a chain and of a transducer that lie on a path."""
     states, labels = moves.states, moves.labels
     place, after = np.divmod(ways.key, states)
@@ -259,7 +259,9 @@ def _met(shape: Shape, moves: Moves, ways: _Runs, end: Longs, most: int) -> _Met
     )
 
 
-def _fold_of(met: _Met, made: Compiled, runs: _Runs, ways: _Runs, ends: _Runs, empty: int) -> Fold:
+def _fold_of(
+    met: _Met, made: IndexedTransducer, runs: _Runs, ways: _Runs, ends: _Runs, empty: int
+) -> Fold:
     """Return the fold of the pairs; `empty`: the way to end at once."""
     reading, ending = np.append(met.way, met.begun), np.append(met.end, empty)
 
@@ -297,7 +299,7 @@ class Folding:
     """A fold with the scores of the chain of a program."""
 
     program: Program  # of the chain; its grammar is part of the fold
-    made: Compiled
+    made: IndexedTransducer
     machine: Transducer
     fold: Fold
     scores: tuple[Floats, Floats, Floats]  # of the chain: beginning, arcs, ending
@@ -342,7 +344,7 @@ class Folding:
 
 
 @memoised(32)
-def folding(program: Program, made: Compiled, machine: Transducer) -> Folding | None:
+def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> Folding | None:
     """Return the fold of what a program's lattices and a transducer are composed to; None: none.
 
     The program has one chain; its grammar becomes part of it.
@@ -379,7 +381,7 @@ def folding(program: Program, made: Compiled, machine: Transducer) -> Folding | 
 
 
 @memoised(32)  # chains differ in their scores more often than in their paths
-def _folded(made: Compiled, *parts: bytes, dense: bool) -> Fold | None:
+def _folded(made: IndexedTransducer, *parts: bytes, dense: bool) -> Fold | None:
     label, source, target = (np.frombuffer(x, np.int32).astype(np.int64) for x in parts[:3])
     legal, initial, final = (np.frombuffer(x, np.bool_) for x in parts[3:])
     number = np.flatnonzero(legal)

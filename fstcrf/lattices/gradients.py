@@ -75,9 +75,9 @@ def _of_transducers(row: Row) -> _Parts:
         form = ambiguity.single(machine)
         if machine not in (form.machine, getattr(form.machine, "of", None)):
             raise AmbiguousError(
-                f"{machine!r}: of its runs over one string the best one counts, by arcs of another "
-                "machine, which has one run: say semiring='log' where runs are to add up, or "
-                "compose a machine with one run over each string"
+                f"{machine!r} has several runs over one string, and its tropical semiring "
+                "keeps only the best one, so its arcs have no gradient: use semiring='log' "
+                "to sum over runs, or a machine with one run per string"
             )
         yield name, _moves(row, number, len(machine.source) + len(machine.final))
 
@@ -87,8 +87,8 @@ def _moves(row: Row, number: int, size: int) -> Floats:
     arcs = cast("Arcs", row.engine)
     if arcs.moves is None or arcs.moves.shape[1] != len(row.machines):
         raise OptionError(
-            "which arcs a transducer takes is not known of what stands beside a lattice of "
-            "segments or labels with scores of pairs: compose the transducer behind that, "
+            "the arcs of a transducer are not recorded in a composition with a lattice "
+            "of segments or with scores of label pairs: compose the transducer last, "
             "(a @ b) @ transducer"
         )
     taken = np.flatnonzero(arcs.moves[:, number] >= 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from fstcrf.machines import openfst
     from fstcrf.machines import transducer as transducers
     from fstcrf.machines.grammar import Grammar
+    from fstcrf.machines.machine import Machine
     from fstcrf.machines.transducer import Transducer
 else:  # a tagger that is loaded does not wait for what few calls need
     display, files = LazyModule("fstcrf.display"), LazyModule("fstcrf.files")
@@ -99,13 +101,14 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return cast("type[TapeLattice]", cls)(row)
 
     @classmethod
-    def from_fst(cls, fst: pynini.Fst, labels: LabelSet | None = None) -> AnyLattice:
+    def from_fst(cls, fst: pynini.Fst | str | Path, labels: LabelSet | None = None) -> AnyLattice:
         """Return the lattice of any acyclic acceptor over label symbols.
 
         Parameters
         ----------
-        fst : pynini.Fst
-            An acyclic acceptor, of any arc type; its weights are costs, epsilon arcs are allowed.
+        fst : pynini.Fst, or str or Path
+            An acyclic acceptor, of any arc type, or a file of one: OpenFst's bytes, which need no
+            pynini. Its weights are costs, epsilon arcs are allowed.
         labels : sequence of str, or mapping of id to str, optional
             Label i is symbol i + 1, where the machine has no symbol table of its own.
 
@@ -114,15 +117,30 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         DataError
             A cyclic machine, no acceptor, or another symbol table.
         LabelError
-            A label that is there twice.
+            A label that is there twice; symbols without a name.
         MissingDependencyError
-            pynini is not installed.
+            pynini is not installed, and it is no file.
+        OSError
+            A file that cannot be read.
         """
-        return cls(constructors.from_machine(openfst.from_fst(fst), labels))
+        machine = openfst.from_fst(fst, openfst.Naming((labels, labels)))
+        return cls(constructors.from_machine(machine, labels))
 
     @classmethod
-    def from_machine(cls, machine: openfst.FstArrays, labels: LabelSet | None = None) -> AnyLattice:
-        """Return the lattice of an acyclic acceptor as flat arrays; errors as for `from_fst`."""
+    def from_machine(cls, machine: Machine, labels: LabelSet | None = None) -> AnyLattice:
+        """Return the lattice of an acyclic acceptor.
+
+        Parameters
+        ----------
+        machine : Transducer
+        labels : sequence of str, or mapping of id to str, optional
+            What its symbols have to be.
+
+        Raises
+        ------
+        DataError, LabelError
+            As for `from_fst`.
+        """
         return cls(constructors.from_machine(machine, labels))
 
     @classmethod
@@ -292,7 +310,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
     def dense(self) -> DenseRow:
         """The row of a lattice that has a label for each token; OptionError of one of arcs."""
         if not isinstance(self.row, DenseRow):
-            raise OptionError(f"{self!r} has no potentials of tokens: its arcs are written out")
+            raise OptionError(f"{self!r} has no potentials of tokens: it is stored as arcs")
         return self.row
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -538,7 +556,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             A product too large to write out.
         """
         if not isinstance(lattice, Lattice):
-            raise OptionError(f"{lattice!r} is no lattice of tokens")
+            raise OptionError(f"{lattice!r} is not a lattice of tokens")
         parts: list[Lattice] = [self, lattice]
         tables: dict[tuple[int, int], Floats] = {}
         length = composition.common_length(parts)
@@ -559,8 +577,8 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return self.row.plan()
 
     @property
-    def machine(self) -> openfst.FstArrays:
-        """The lattice as arrays of an acceptor, or of a transducer if one has been composed.
+    def machine(self) -> Transducer:
+        """The lattice as an acceptor, or as a transducer if one has been composed.
 
         It reads the labels of all tapes together but those that transducers write, or of the first
         tape where tapes have labels at different arcs. It writes what the last transducer writes.
@@ -599,8 +617,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         LabelError
             A label that holds a tab, a blank or a line end, and no numbers are written.
         """
-        acceptor = not any(tape.written for tape in self.on)
-        return openfst.att_text(self.machine, numeric=numeric, acceptor=acceptor)
+        return openfst.att_text(self.machine, numeric=numeric)
 
     def draw(
         self,

@@ -4,130 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, zip_longest
 from typing import Any
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arguments import LabelSet
-from fstcrf.arrays import Floats, Ints, Longs, distinct
-from fstcrf.errors import DataError, TooLargeError
+from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
 from fstcrf.lattices.tapes import Taped
-from fstcrf.machines.openfst import (
-    EPSILON,
-    FstArrays,
-    connect,
-    sausage_machine,
-    symbols,
-    without_gaps,
-)
+from fstcrf.machines.algebra import made, merged, trimmed
+from fstcrf.machines.machine import Machine
+from fstcrf.machines.openfst import EPSILON, symbols
+from fstcrf.machines.transducer import Transducer
+from fstcrf.machines.ways import on_paths
 from fstcrf.ragged import Ragged
 
 # --- A machine as a lattice -----------------------------------------------------------------------
 
 
-def acyclic_acceptor(whole: FstArrays) -> tuple[FstArrays, Ints]:
+def acyclic_acceptor(whole: Machine) -> tuple[Machine, Longs]:
     """Return what lies on a path, states in topological order, arcs by label; and given numbers.
 
-    These are of its arcs, int32 [A].
+    These are of its arcs, int64 [A].
     """
-    numbers = np.arange(len(whole.source), dtype=np.int32)
-    machine = connect(replace(whole, olabel=numbers, osymbols=None))
-    different = np.flatnonzero(machine.ilabel != whole.olabel[machine.olabel])
+    ends, there = whole.final > -np.inf, whole.score > -np.inf
+    arcs, useful = on_paths(whole.source, whole.target, ends, there)
+    _check_acceptor(whole, arcs)
+    useful[0] = True
+    number = np.cumsum(useful) - 1
+    source, target = (number[x[arcs]].astype(np.int32) for x in (whole.source, whole.target))
+    read, final = whole.input[arcs], whole.final[useful]
+    if (target <= source).any():
+        number = _topological(source, target, read < 0, len(final))
+        source, target = number[source], number[target]
+        final = final[np.argsort(number)]
+    order = np.lexsort((read, source))
+    part = source[order], read[order], read[order], target[order], whole.score[arcs[order]]
+    acceptor = replace(whole, tape=None, output=whole.input, output_symbols=whole.input_symbols)
+    return made(acceptor, [part], final), arcs[order]
+
+
+def _check_acceptor(machine: Machine, arcs: Longs) -> None:
+    _, place = merged(machine.input_symbols, machine.output_symbols)
+    different = arcs[machine.input[arcs] != place[machine.output[arcs]]]
     if len(different):
-        arc = int(different[0])
-        read, written = int(machine.ilabel[arc]), int(whole.olabel[machine.olabel[arc]])
-        raise DataError(
-            f"no acceptor: an arc of state {machine.source[arc]} reads "
-            f"{_shown(read, machine.isymbols)} and writes {_shown(written, whole.osymbols)}; "
-            "project the Fst on its output first"
+        arc = different[0]
+        read, written = (
+            repr((*names, EPSILON)[symbol])
+            for names, symbol in (
+                (machine.input_symbols, machine.input[arc]),
+                (machine.output_symbols, machine.output[arc]),
+            )
         )
-    if (machine.target <= machine.source).any():
-        machine = _numbered(machine)
-    key = machine.source.astype(np.int64) * (int(machine.ilabel.max(initial=0)) + 1)
-    key += machine.ilabel
-    if (np.diff(key) < 0).any():
-        machine = _permuted(machine, np.argsort(key, kind="stable"))
-    return replace(machine, olabel=machine.ilabel, osymbols=whole.osymbols), machine.olabel
+        raise DataError(
+            f"the Fst is not an acceptor: an arc of state {machine.source[arc]} reads {read} and "
+            f"writes {written}; project the Fst on its output first"
+        )
 
 
-def _numbered(machine: FstArrays) -> FstArrays:
-    number, cycle = acyclic.topological(machine.row, machine.target)
+def _topological(source: Ints, target: Ints, free: Bools, states: int) -> Ints:
+    number, cycle = acyclic.topological(Ragged.from_rows(source, states).offsets, target)
     if cycle >= 0:
-        free = machine.ilabel == 0
-        row = Ragged.from_rows(machine.source[free], machine.n_states).offsets
-        _, loop = acyclic.topological(row, machine.target[free])
+        row = Ragged.from_rows(source[free], states).offsets
+        _, loop = acyclic.topological(row, target[free])
         what = "a cycle" if loop < 0 else "an epsilon loop"
         raise DataError(
-            f"the Fst is cyclic, there is {what} through state {cycle if loop < 0 else loop} of "
-            f"those on a path; a lattice is acyclic: compose it with a sentence first"
+            f"the Fst is cyclic, there is {what} through state "
+            f"{cycle if loop < 0 else loop} (numbered after removing states that are on "
+            "no path); a lattice must be acyclic: compose the Fst with a sentence first"
         )
-    final = np.empty_like(machine.final)
-    final[number] = machine.final
-    source = number[machine.source]
-    arcs = np.argsort(source, kind="stable")
-    return replace(
-        machine,
-        start=int(number[machine.start]),
-        source=source[arcs],
-        target=number[machine.target][arcs],
-        ilabel=machine.ilabel[arcs],
-        olabel=machine.olabel[arcs],
-        score=machine.score[arcs],
-        final=final,
-    )
+    return number
 
 
-def _permuted(machine: FstArrays, arcs: np.ndarray[tuple[int], np.dtype[np.intp]]) -> FstArrays:
-    names = ("source", "target", "ilabel", "olabel", "score")
-    return replace(machine, **{name: getattr(machine, name)[arcs] for name in names})
-
-
-def _shown(number: int, table: tuple[str, ...] | None) -> str:
-    return str(number) if table is None else repr(table[number])
-
-
-def machine_labels(machine: FstArrays, labels: LabelSet | None) -> tuple[tuple[str, ...], Ints]:
-    """Return the labels of an acceptor and the label of each of its arcs, int32 [A]; -1: epsilon.
-
-    The labels are given, or the names in its symbol table, in the order of their ids.
-    """
-    tables = [table for table in (machine.isymbols, machine.osymbols) if table is not None]
-    if len(tables) == 2 and tables[0] != tables[1]:
-        raise DataError(f"input and output symbols differ: {_difference(*tables)}")
-    if labels is None:
-        if not tables:
-            raise DataError(
-                "the Fst has no symbol table: pass labels=..., of which label k is the symbol k + 1"
-            )
-        table = tables[0]
-    else:
-        table = symbols(labels)
-        if tables and tables[0][1:] != table[1:]:
-            raise DataError(
-                f"the symbols of the Fst are not these labels: {_difference(tables[0], table)}"
-            )
-    used = distinct(machine.ilabel)
-    for number in used[used > 0].tolist():
-        if number >= len(table) or not table[number]:
-            raise DataError(f"an arc has the label id {number}, which is none of the labels")
-    if labels is not None:
-        return table[1:], machine.ilabel - np.int32(1)
-    names, place = without_gaps(table)
-    odd = machine.ilabel[place[machine.ilabel] < -1]
-    if len(odd):
-        raise DataError(f"an arc has the label id {odd[0]}, named {EPSILON}: epsilon has the id 0")
-    return names, place[machine.ilabel]
-
-
-def _difference(one: tuple[str, ...], other: tuple[str, ...]) -> str:
-    for number in range(max(len(one), len(other))):
-        pair = [repr(t[number]) if number < len(t) else "missing" for t in (one, other)]
-        if pair[0] != pair[1] and number > 0:
-            return f"symbol {number} is {pair[0]} in one and {pair[1]} in the other"
-    return f"symbol 0, {EPSILON}, has two names"
+def check_labels(machine: Machine, labels: LabelSet) -> None:
+    """Refuse labels that are not the symbols of a machine, in their order."""
+    given = symbols(labels)[1:]
+    if given != machine.input_symbols:
+        pairs = zip_longest((*map(repr, machine.input_symbols),), map(repr, given))
+        k, (one, other) = next((k, pair) for k, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+        raise DataError(
+            f"the symbols of the Fst are not these labels: symbol {k} is {one or 'missing'} in one "
+            f"and {other or 'missing'} in the other"
+        )
 
 
 # --- Lattices as machines of OpenFst --------------------------------------------------------------
@@ -135,22 +96,82 @@ def _difference(one: tuple[str, ...], other: tuple[str, ...]) -> str:
 _MAX_ARCS = 30_000_000
 
 
-def lattice_machine(lattice: Taped) -> FstArrays:
-    """Return a lattice as flat arrays: states, arcs, scores."""
+def lattice_machine(lattice: Taped) -> Transducer:
+    """Return a lattice as an acceptor of the labels of all tapes together."""
     _check_size(lattice, max(len(lattice) - 1, 0))
     joint = joint_arrays(lattice)
+    names = tuple(joint_symbol(parts) for parts in joint.names)
+    symbols(names)  # a table must be able to hold them
     flat = joint.step.reshape(len(joint.step), len(joint.label) ** 2)
-    machine = sausage_machine(
-        np.ascontiguousarray(joint.node),
-        np.ascontiguousarray(flat if joint.per_token else flat[0]),
-        np.ascontiguousarray(joint.initial),
-        np.ascontiguousarray(joint.final),
-        state_label=joint.label.astype(np.int32),
-        symbols=symbols([joint_symbol(parts) for parts in joint.names]),
+    arcs = flat if joint.per_token else flat[0]
+    label = joint.label.astype(np.int32)
+    machine = sausage_machine(joint.node, arcs, joint.initial, joint.final, names, label)
+    return machine if len(lattice) else replace(machine, final=np.full(1, joint.empty))
+
+
+def sausage_machine(
+    node: Floats,
+    arcs: Floats,
+    initial: Floats,
+    final: Floats,
+    names: tuple[str, ...],
+    state_label: Ints | None = None,
+) -> Transducer:
+    """Return the acceptor of one sentence's chain, without what lies on no path.
+
+    Its states are the start and, token by token, those of the chain; an arc carries the label of
+    the state that it leads to, and the potentials of both.
+
+    Parameters
+    ----------
+    node : float64 [T, S]
+        Potentials of the states.
+    arcs : float64 [S * S] or [T, S * S]
+        Potentials of the arcs, of ``i * S + j`` from i to j; the same for all tokens, or those of
+        the arcs into each token (the first row is not read).
+    initial, final : float64 [S]
+        Potentials of the first and the last state.
+    names : tuple of str
+        The symbols of the labels.
+    state_label : int32 [S], optional
+        Label of each state, its own number when absent.
+
+    Raises
+    ------
+    ShapeError
+        Sizes that disagree.
+    NumericError
+        NaN or +inf.
+    """
+    tokens, states = node.shape
+    if arcs.shape not in ((states**2,), (tokens, states**2)) or {initial.shape, final.shape} != {
+        (states,)
+    }:
+        shapes = [list(array.shape) for array in (node, arcs, initial, final)]
+        raise ShapeError(f"node, arcs, initial and final are {shapes}: the shapes do not match")
+    first = np.arange(states, dtype=np.int32)
+    label = first if state_label is None else state_label
+    if not tokens:
+        none, nothing = first[:0], np.empty(0)
+        return Transducer(none, none, none, none, nothing, np.zeros(1), names, names, tape=None)
+    into = np.arange(1, tokens, dtype=np.int32)[:, None]  # tokens that arcs lead into
+    before, after = np.repeat(first, states), np.tile(first, states)
+    score = (arcs[1:] if arcs.ndim == 2 else arcs) + node[1:, after]
+    last = np.full(1 + tokens * states, -np.inf)
+    last[-states:] = final
+    read = np.concatenate([label, np.tile(label[after], tokens - 1)])
+    machine = Transducer(
+        source=np.concatenate([0 * first, ((into - 1) * states + before + 1).reshape(-1)]),
+        input=read,
+        output=read,
+        target=np.concatenate([first + 1, (into * states + after + 1).reshape(-1)]),
+        score=np.concatenate([initial + node[0], score.reshape(-1)]),
+        final=last,
+        input_symbols=names,
+        output_symbols=names,
+        tape=None,
     )
-    if len(lattice):
-        return machine
-    return connect(replace(machine, final=np.full(1, joint.empty)))
+    return trimmed(machine)
 
 
 def joint_symbol(labels: Sequence[str]) -> str:

@@ -164,7 +164,9 @@ def row_of(lattice: Any) -> Any:
     """Return the row of a lattice; OptionError for anything else."""
     row = getattr(lattice, "row", None)
     if row is None:
-        raise OptionError(f"{lattice!r} is no Lattice: taggers make them by lattice(sentence)")
+        raise OptionError(
+            f"{lattice!r} is not a Lattice: get the lattice of a tagger with lattice(sentence)"
+        )
     return row
 
 
@@ -623,7 +625,7 @@ def _of_said(
         raise ShapeError(f"labellings of {len(said)} sentences for {len(lattices)} lattices")
     for number, one in enumerate(said):
         if one is None:
-            raise LabelError(f"sentence {number}: the labels are None, expected a list of labels")
+            raise LabelError(f"sentence {number}: expected a list of labels, got None")
     if any(isinstance(one, Path | Mapping) for one in said):
         said = [said_by_tapes(one, x.tapes) for one, x in zip(said, lattices, strict=True)]
     batch = lattices if isinstance(lattices, Batch) else Batch(lattices)

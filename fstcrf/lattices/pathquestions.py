@@ -43,7 +43,10 @@ def refuse_options(given: Mapping[str, object]) -> None:
     """Refuse options of a search where there is none."""
     for name, value in given.items():
         if value is not None:
-            raise OptionError(f"{name}= is for lattices of tokens; those of arcs are written out")
+            raise OptionError(
+                f"{name}= is for lattices of tokens: this lattice is stored as arcs and "
+                "needs no search, so leave it out"
+            )
 
 
 def _chance(score: float, log_z: Callable[[], float]) -> float:
@@ -80,8 +83,8 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         """
         if self.samples is None:
             raise OptionError(
-                "only a lattice as tagger.lattice(sentence, samples=1000) made it has standard "
-                "errors; the answers of others are exact"
+                "this lattice has no standard errors, its answers are exact: only sampled "
+                "lattices have them, tagger.lattice(sentence, samples=1000)"
             )
         p = real_array(probability, "probability")
         if not ((p >= 0) & (p <= 1)).all():
@@ -141,7 +144,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
     def number(self, tape: str) -> int:
         """Return the number of a tape by name."""
         if tape not in self.tapes:
-            raise OptionError(f"no tape {tape!r}: there is {', '.join(self.tapes)}")
+            raise OptionError(f"no tape {tape!r}: the tapes are {', '.join(self.tapes)}")
         return self.tapes.index(tape)
 
     def spanned(self, tape: str | None) -> int:
@@ -150,7 +153,9 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
             return self.number(tape)
         found = next((k for k, one in enumerate(self.on) if one.segments), None)
         if found is None and len(self.on) > 1:
-            raise OptionError(f"say which tape: there is {', '.join(self.tapes)}")
+            raise OptionError(
+                f"the lattice has several tapes: choose one of {', '.join(self.tapes)}"
+            )
         return found or 0
 
     def labels_of(self, labels: Any, tape: str) -> tuple[str, ...]:

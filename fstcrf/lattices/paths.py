@@ -40,7 +40,7 @@ def shown_tapes(known: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...]:
         raise OptionError(f"tapes is {tapes!r}, expected names of tapes, each once")
     odd = [tape for tape in tapes if tape not in known]
     if odd:
-        raise OptionError(f"no tape {odd[0]!r}: there is {', '.join(known)}")
+        raise OptionError(f"no tape {odd[0]!r}: the tapes are {', '.join(known)}")
     return tuple(tapes)
 
 
@@ -149,7 +149,7 @@ class Path(Generic[LabelsT_co]):
             No such tape.
         """
         if tape not in self.tapes:
-            raise OptionError(f"no tape {tape!r}: there is {', '.join(self.tapes)}")
+            raise OptionError(f"no tape {tape!r}: the tapes are {', '.join(self.tapes)}")
         labels: Labels = self.labels
         return labels[self.tapes.index(tape)] if len(self.tapes) > 1 else labels
 
@@ -220,11 +220,13 @@ def said_by_tapes(said: Any, tapes: Sequence[str]) -> Any:
         given = items_of(said, "the labels are", "a list of labels or segments")
         rows = list(given) if len(tapes) > 1 and isinstance(given, list | tuple) else []
         if any(x is None for x in rows) and not any(isinstance(x, str) for x in rows):
-            raise LabelError("labels of a tape are None: leave the tape out of a mapping of tapes")
+            raise LabelError(
+                "the labels of a tape are None: to leave a tape unknown, omit it from the mapping"
+            )
         return given
     unknown = next((tape for tape in said if tape not in tapes), None)
     if unknown is not None:
-        raise OptionError(f"no tape {unknown!r}: there is {', '.join(tapes)}")
+        raise OptionError(f"no tape {unknown!r}: the tapes are {', '.join(tapes)}")
     labels = tuple(said.get(tape) for tape in tapes)
     return labels if len(tapes) > 1 else labels[0]
 

@@ -104,9 +104,9 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         name = next((tape.name for tape in self.on if tape.written), None)
         if name is not None:
             raise OptionError(
-                f"{question} are of labels of tokens, and a transducer writes tape {name!r} at "
-                f"boundaries: ask expected({name!r}), or compose transducer.project('input'), "
-                "which scores the same and writes nothing"
+                f"{question} need labels of tokens, but a transducer writes tape {name!r} "
+                f"between tokens: use expected({name!r}), or compose "
+                "transducer.project('input'), which has the same scores and no output tape"
             )
 
     def max_marginals(self) -> ArrayT_co:
@@ -241,7 +241,10 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         """
         if isinstance(labels, Mapping):
             if tape is not None or not labels:
-                raise OptionError(f"tape={tape!r} beside labels by tape: give one of the two")
+                raise OptionError(
+                    f"tape={tape!r} cannot be combined with a mapping of tape to labels: give "
+                    "one of the two"
+                )
             return self.row.labels_sum({self.number(name): row for name, row in labels.items()})
         return self.row.labels_sum({0 if tape is None else self.number(tape): labels})
 

@@ -73,7 +73,10 @@ def array_lattice(
     size = len(names)
     check_pairs(size)
     if getattr(emissions, "ndim", 2) == 3:
-        raise ShapeError("emissions of several sentences: fstcrf.Lattices.from_arrays takes them")
+        raise ShapeError(
+            "emissions have three axes, so they are of several sentences: use "
+            "fstcrf.Lattices.from_arrays"
+        )
     node = potentials(emissions, "emissions", [(None, size)])
     ends = [
         np.zeros(size) if e is None else potentials(e, name, [(size,)])

@@ -12,7 +12,6 @@ there.
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import closest
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
 from fstcrf.errors import (
     EpsilonCycleError,
@@ -32,9 +32,9 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.kernel.acyclic import connected, topological
+from fstcrf.kernel.acyclic import topological
 from fstcrf.kernel.paired import Paired
-from fstcrf.kernel.transduced import Compiled, Moves, transduced
+from fstcrf.kernel.transduced import IndexedTransducer, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.denserow import DenseRow
@@ -45,6 +45,7 @@ from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
 from fstcrf.machines.plans import Program
 from fstcrf.machines.transducer import Transducer
+from fstcrf.machines.ways import on_paths
 from fstcrf.ragged import Ragged
 
 _T = TypeVar("_T", bound=np.generic)
@@ -53,7 +54,7 @@ _MOST_CELLS = 100_000_000  # states times labels
 
 
 @memoised(64)
-def compiled(machine: Transducer, labels: tuple[str, ...]) -> Compiled:
+def compiled(machine: Transducer, labels: tuple[str, ...]) -> IndexedTransducer:
     """Return a transducer as it reads a tape with these labels.
 
     Raises
@@ -76,16 +77,15 @@ def compiled(machine: Transducer, labels: tuple[str, ...]) -> Compiled:
 
 
 @memoised(64)
-def _structure(*what: Hashable) -> list[Compiled]:  # noqa: ARG001 (by which it is kept)
+def _structure(*what: Hashable) -> list[IndexedTransducer]:  # noqa: ARG001 (by which it is kept)
     """Return the first of the compiled machines that differ in finite scores alone, once made."""
     return []
 
 
-def numbered(machine: Transducer, reads: Ints, size: int) -> Compiled:
+def numbered(machine: Transducer, reads: Ints, size: int) -> IndexedTransducer:
     """Return a transducer whose arcs read labels below a number; −2: one that there is not."""
     there = (machine.score > -np.inf) & (reads > -2)
-    row, order = _by_source(machine.source, there, len(machine.final))
-    useful = connected(row, machine.target[order], 0, machine.final > -np.inf)
+    _, useful = on_paths(machine.source, machine.target, machine.final > -np.inf, there)
     useful[0] = True
     there &= useful[machine.source] & useful[machine.target]
     alone = there & (reads < 0)
@@ -106,17 +106,16 @@ def numbered(machine: Transducer, reads: Ints, size: int) -> Compiled:
     cell = place[machine.source[arcs]].astype(np.int64) * width + reads[arcs] + 1
     order = np.argsort(cell, kind="stable")
     arcs = arcs[order]
-    moves = Moves(
+    return IndexedTransducer(
         labels=size,
         start=int(place[0]),
         index=Ragged.from_rows(cell, len(states) * width).offsets.astype(np.int32),
         reads=reads[arcs],
         target=place[machine.target[arcs]],
         gain=np.concatenate([machine.score[arcs], machine.final[states]]),
+        origin=np.concatenate([arcs, len(machine.source) + states]),
+        output=np.append(machine.output[arcs], np.full(len(states), -1, dtype=np.int32)),
     )
-    origin = np.concatenate([arcs, len(machine.source) + states])
-    nothing = np.full(len(states), -1, dtype=np.int32)
-    return Compiled(moves, origin, np.concatenate([machine.output[arcs], nothing]))
 
 
 def _by_source(source: Ints, there: Bools, states: int) -> tuple[Longs, Longs]:
@@ -131,10 +130,11 @@ def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Ints:
     index = {label: k for k, label in enumerate(labels)}
     numbers = [index.get(symbol, -2) for symbol in symbols]
     if symbols and max(numbers) < 0:
-        near = difflib.get_close_matches(symbols[0], labels, 1, 0.0)
+        near = closest(symbols[0], labels)
         nearest = f", the nearest is {near[0]!r}" if near else ""
         raise LabelError(
-            f"the transducer reads {symbols[0]!r}, and nothing that the tape has{nearest}"
+            f"the transducer reads {symbols[0]!r} and no label of the tape{nearest}; "
+            f"there are {', '.join(map(repr, labels[:8]))}"
         )
     return np.asarray([*numbers, -1], dtype=np.int32)
 
@@ -227,11 +227,11 @@ def _tape_read(on: Sequence[Tape], machine: Transducer) -> int:
     """Return which tape a transducer reads."""
     names = [tape.name for tape in on]
     if machine.reads is not None and machine.reads not in names:
-        raise OptionError(f"no tape {machine.reads!r} to read: there is {', '.join(names)}")
+        raise OptionError(f"no tape {machine.reads!r} to read: the tapes are {', '.join(names)}")
     if machine.tape in names:
         raise OptionError(
-            f"tape {machine.tape!r} is there already: name what the transducer writes, "
-            f".on({machine.reads or names[-1]!r}, writes=...)"
+            f"tape {machine.tape!r} is there already: give the output tape of the "
+            f"transducer another name, .on({machine.reads or names[-1]!r}, writes=...)"
         )
     return len(names) - 1 if machine.reads is None else names.index(machine.reads)
 
@@ -319,11 +319,11 @@ def _template(
     flat, which = base.free.explicit
     assert which is not None  # noqa: S101 (successions are pairs)
     label = np.append(base.free.label[:, tape], np.int32(-1))[which]
-    product, link = transduced(flat, label, which < 0, made.moves), np.append(flat.score, 0.0)
+    product, link = transduced(flat, label, which < 0, made), np.append(flat.score, 0.0)
     none = len(base.free.source)
     cell = np.append(np.where(which < 0, none, which), none)[product.of]
     before = link[product.before] + link[product.of]
-    behind = np.append(made.moves.gain, 0.0)[product.by]
+    behind = np.append(made.gain, 0.0)[product.by]
     return _Template(arcs, before, cell, behind, given)
 
 
@@ -346,9 +346,10 @@ def warn_beside(row: Row, other: Row) -> None:
     for tape in row.on if len(other.on) == 1 else ():
         if tape.written and labels == set(tape.labels):
             warnings.warn(
-                f"a lattice over tape {other.on[0].name!r} has the labels of tape {tape.name!r}, "
-                "which a transducer writes, and another name: it stands beside, and does not score "
-                f"what is written; to score that, make it with tape={tape.name!r}",
+                f"a lattice over tape {other.on[0].name!r} has the same labels as tape "
+                f"{tape.name!r}, which a transducer writes, but another name, so it does "
+                "not score the output of the transducer; to score the output, make the "
+                f"lattice with tape={tape.name!r}",
                 LabelWarning,
                 stacklevel=3,
             )
@@ -370,7 +371,10 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     """
     base, other = _written(row).single, cast("ArcRow", scorer.arcs())
     if not base.timed or not other.timed or base.length != other.length:
-        raise ShapeError("what is written is scored over the same text: of as many tokens")
+        raise ShapeError(
+            "the lattice that scores a transducer's output must have as many tokens as "
+            "the transducer's input"
+        )
     names, arcs = base.on[tape].labels, base.free
     if not other.on[0].segments:
         check_lengths(next(m for m in base.machines if m.tape == base.on[tape].name))
@@ -389,8 +393,9 @@ def check_lengths(machine: Transducer) -> None:
         state, reads = machine.source[odd[0]], machine.input[odd[0]] >= 0
         what = "reads a label and writes none" if reads else "writes a label and reads none"
         raise ShapeError(
-            f"{machine.tape!r} has one label a token, and the transducer {what} in state {state}: "
-            "compose a tagger of segments, or write a label, such as O, for every token"
+            f"tape {machine.tape!r} needs one label per token, but the transducer "
+            f"{what} in state {state}: compose a tagger of segments, or write a label, "
+            "such as O, for every token"
         )
 
 
@@ -399,7 +404,10 @@ def _units(tokens: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Ints]:
     number = {name: k for k, name in enumerate(names)}
     known = np.asarray([*(number.get(x, -2) for x in tokens.on[0].labels), -1])
     if known.max() < 0:
-        raise LabelError(f"nothing that is written is a label such as {tokens.on[0].labels[0]!r}")
+        raise LabelError(
+            "the transducer does not write any of the lattice's labels, such as "
+            f"{tokens.on[0].labels[0]!r}"
+        )
     arcs = tokens.engine
     flat, which = arcs.explicit
     arc = np.arange(len(arcs.source)) if which is None else which.astype(np.int64)
@@ -418,7 +426,10 @@ def _brackets(segments: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Int
     pairs = [(number.get(f"[{x}", -1), number.get(f"{x}]", -1)) for x in segments.on[0].labels]
     if not any(min(pair) >= 0 for pair in pairs):
         first = segments.on[0].labels[0]
-        raise LabelError(f"nothing on the tape opens and closes {first!r}: write '[{first}', …")
+        raise LabelError(
+            f"the transducer must write brackets around segments: no symbols '[{first}' "
+            f"and '{first}]' on its output tape"
+        )
     arcs = segments.engine
     flat, which = arcs.explicit
     arc = np.arange(len(arcs.source)) if which is None else which.astype(np.int64)
@@ -464,7 +475,7 @@ def _acceptor(
 
 def arcs_composed(
     arcs: Arcs,
-    made: Compiled,
+    made: IndexedTransducer,
     reads: Ints,
     *,
     writes: bool = True,
@@ -477,7 +488,7 @@ def arcs_composed(
     Parameters
     ----------
     arcs : Arcs
-    made : Compiled
+    made : IndexedTransducer
     reads : int32 [A]
         What it reads with each arc; −1: nothing.
     writes : bool
@@ -492,9 +503,9 @@ def arcs_composed(
     flat, which = arcs.explicit
     number = np.arange(len(arcs.source), dtype=np.int32) if which is None else which
     label = np.append(reads, np.int32(-1))[number]
-    product = transduced(flat, label, number < 0, made.moves)
+    product = transduced(flat, label, number < 0, made)
     output = np.append(made.output, np.int32(-1))[product.by]
-    ended = product.target[product.by >= len(made.moves.target)]
+    ended = product.target[product.by >= len(made.target)]
     final = np.full(len(product.place), -np.inf)
     final[ended] = flat.final[product.place[ended]]
     arc = np.append(number, np.int32(-1))[product.of]  # −1: nothing is said but by the transducer
@@ -524,7 +535,7 @@ def arcs_composed(
         apart = column(before, -1, tells, more=counts or writes)
         gain = np.append(np.zeros(len(arcs.source)) if gain is None else gain, 0.0)[arc]
     if problem:
-        gain += np.append(made.moves.gain, 0.0)[product.by]
+        gain += np.append(made.gain, 0.0)[product.by]
     ends = None
     if arcs.end is not None:
         assert at is not None  # noqa: S101 (where ends are known, so are positions)

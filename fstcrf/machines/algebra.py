@@ -17,10 +17,10 @@ import numpy as np
 from fstcrf.arguments import check_strings, one_of, whole_number
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError, TooLargeError
-from fstcrf.kernel.acyclic import connected
 from fstcrf.kernel.native import settled
-from fstcrf.machines.transducer import Transducer
-from fstcrf.machines.ways import silent_ways, totals
+from fstcrf.lazy import made_once
+from fstcrf.machines.machine import M, Machine
+from fstcrf.machines.ways import on_paths, silent_ways, totals
 from fstcrf.ragged import Ragged
 
 Side = Literal["input", "output"]
@@ -36,15 +36,15 @@ _FEW = 16
 """States, or arcs of a state, that are looked at one by one; a state takes as long as so many."""
 _STEP = 1e-4  # by which a cost is changed, to see what changes with it
 
-_Step: TypeAlias = tuple[int, int, int, int, int, int, float]
-"""Source, what is read and written, target, the arc of each machine or −1, score."""
+_Step: TypeAlias = tuple[int, int, int, int]
+"""Source, target, and the arc of each machine or −1."""
 _Columns: TypeAlias = tuple[Array, Array, Array, Array, Floats]  # as the transducer has them
 
 
 # --- Of the structure alone -----------------------------------------------------------------------
 
 
-def union(first: Transducer, second: Transducer) -> Transducer:
+def union(first: M, second: M) -> M:
     """Return what gives each pair of strings the weights of both, together."""
     first, second = aligned(first, second)
     places = 1, 1 + len(first.final)
@@ -57,7 +57,7 @@ def union(first: Transducer, second: Transducer) -> Transducer:
     return _with_uses(whole, (first, by_first), (second, by_second))
 
 
-def concatenation(first: Transducer, second: Transducer) -> Transducer:
+def concatenation(first: M, second: M) -> M:
     """Return what reads and writes what the first does, and behind it what the second does."""
     first, second = aligned(first, second)
     begin = len(first.final)
@@ -70,7 +70,7 @@ def concatenation(first: Transducer, second: Transducer) -> Transducer:
     return _with_uses(made(first, parts, final), (first, by_first), (second, by_second))
 
 
-def closure(machine: Transducer) -> Transducer:
+def closure(machine: M) -> M:
     """Return what reads and writes any number of strings of the machine in a row, or none."""
     starts = _silent([0], [1], [0.0])
     final = np.append(0.0, np.full(len(machine.final), -np.inf))
@@ -80,7 +80,7 @@ def closure(machine: Transducer) -> Transducer:
     return _with_uses(whole, (machine, by))
 
 
-def reversed_(machine: Transducer) -> Transducer:
+def reversed_(machine: M) -> M:
     """Return what reads and writes the strings of the machine from their ends."""
     source, read, written, target, score = _columns(machine, 1)
     end, _, _, _, weight = _ends(machine, 1, 0)
@@ -93,7 +93,7 @@ def reversed_(machine: Transducer) -> Transducer:
     return _with_uses(whole, (machine, by))
 
 
-def inverted(machine: Transducer) -> Transducer:
+def inverted(machine: M) -> M:
     """Return what reads what the machine writes, and writes what it reads.
 
     It reads the last tape, and writes one called like that which the machine reads, or ``input``.
@@ -111,7 +111,7 @@ def inverted(machine: Transducer) -> Transducer:
     )
 
 
-def projected(machine: Transducer, side: Side) -> Transducer:
+def projected(machine: M, side: Side) -> M:
     """Return the acceptor of what the machine reads, or of what it writes.
 
     A string has the weights of all pairs that it is in, together.
@@ -123,7 +123,7 @@ def projected(machine: Transducer, side: Side) -> Transducer:
     return replace(machine, output=machine.input, output_symbols=symbols, tape=None)
 
 
-def support(machine: Transducer) -> Transducer:
+def support(machine: M) -> M:
     """Return the machine without its weights: 0 for all that it gives a weight. It is tropical."""
     machine = trimmed(machine)
     ends = np.where(machine.final > -np.inf, 0.0, -np.inf)
@@ -131,7 +131,7 @@ def support(machine: Transducer) -> Transducer:
     return replace(free, semiring="tropical")
 
 
-def trimmed(machine: Transducer) -> Transducer:
+def trimmed(machine: M) -> M:
     """Return the machine with the states and arcs that are on a path alone, and its start."""
     machine, useful = _connected(machine)
     useful[0] = True
@@ -145,7 +145,7 @@ def trimmed(machine: Transducer) -> Transducer:
 # --- Composition ----------------------------------------------------------------------------------
 
 
-def composed(first: Transducer, second: Transducer, limit: int = MAX_ARCS) -> Transducer:
+def composed(first: M, second: M, limit: int = MAX_ARCS) -> M:
     """Return what reads what the first reads and writes what the second writes.
 
     A pair has the weights of all strings between them, together. Of acceptors that is the
@@ -177,7 +177,7 @@ def composed(first: Transducer, second: Transducer, limit: int = MAX_ARCS) -> Tr
     return trimmed(_with_uses(whole, *zip(both, product.taken, strict=True)))
 
 
-def intersection(first: Transducer, second: Transducer) -> Transducer:
+def intersection(first: M, second: M) -> M:
     """Return the acceptor of what both acceptors accept; weights of one string add."""
     for machine in (first, second):
         check_acceptor("an intersection", machine)
@@ -192,7 +192,7 @@ class _Product:
     (state, state, whether the first one has gone alone), as one number.
     """
 
-    def __init__(self, first: Transducer, second: Transducer, limit: int) -> None:
+    def __init__(self, first: Machine, second: Machine, limit: int) -> None:
         first, second = _connected(first)[0], _connected(second)[0]
         number = {x: k for k, x in enumerate(first.output_symbols)}
         table = np.asarray([*(number.get(x, -2) for x in second.input_symbols), -1])
@@ -218,16 +218,17 @@ class _Product:
                 more = [row for state in states for row in self._each_after(state)]
                 rows += more
                 self._take(len(more) + _FEW * len(states))
-                reached = sorted({row[3] for row in more})
+                reached = sorted({row[1] for row in more})
             else:
                 parts += self._after(np.asarray(states))
                 reached = distinct(*(part[3] for part in parts[-3:])).tolist()
             states = [state for state in reached if state not in seen]
             seen.update(reached)
-        *numbers, scores = list(zip(*rows, strict=True)) or [()] * 7
-        source, read, written, target, *taken = (np.asarray(x, dtype=np.int64) for x in numbers)
-        parts.append((source, read, written, target, np.asarray(scores, dtype=np.float64)))
-        self._ways.append((taken[0], taken[1]))
+        source, target, way, arc = np.asarray(rows, dtype=np.int64).reshape(-1, 4).T
+        read, written = np.append(self.first.input, -1)[way], np.append(self.second.output, -1)[arc]
+        score = np.append(self.first.score, 0.0)[way] + np.append(self.second.score, 0.0)[arc]
+        parts.append((source, read, written, target, score))
+        self._ways.append((way, arc))
         every = np.sort(np.fromiter(seen, dtype=np.int64))
         p, q, _ = self._pair(every)
         numbered: list[_Columns] = [
@@ -279,36 +280,42 @@ class _Product:
         self._ways.append((way, arc))
         return by_second, by_first, by_both
 
+    @made_once
+    def _lists(self) -> tuple[list[int], ...]:
+        """Rows, outputs and targets of the first machine; keys, arcs and targets of the second.
+
+        An item of a list takes a fraction of the time of an item of an array.
+        """
+        a, b = self.first, self.second
+        arrays = self.row.offsets, a.output, a.target, self.key, self.order, b.target
+        return tuple(array.tolist() for array in arrays)
+
     def _narrow(self, state: int) -> bool:
         """Tell whether few arcs leave both states: arrays would take longer."""
         p, q = divmod(state // 2, len(self.second.final))
-        begin, end = self.row.offsets[p : p + 2].tolist()
+        begin, end = self._lists[0][p : p + 2]
         met = self._met(q, -1, self.size - 2)
         return bool(max(end - begin, met.stop - met.start) <= _FEW)
 
     def _met(self, q: int, label: int, last: int | None = None) -> slice:
         """Return the places of the second machine's arcs from a state that read a label."""
         low, high = (q * self.size + x + 1 for x in (label, label if last is None else last))
-        return slice(bisect_left(self.key, low), bisect_right(self.key, high))
+        key = self._lists[3]
+        return slice(bisect_left(key, low), bisect_right(key, high))
 
     def _each_after(self, state: int) -> Iterator[_Step]:
-        """Yield the arcs of one state, as `_after` has them, with the arcs of both machines."""
-        a, b = self.first, self.second
-        p, q = divmod(state // 2, len(b.final))
-        for arc in self.order[self._met(q, -1)] if state % 2 == 0 else ():
-            target = self._state(p, int(b.target[arc]), alone=False)
-            yield state, -1, b.output[arc], target, -1, arc, b.score[arc]
-        begin, end = self.row.offsets[p : p + 2].tolist()
-        labels = list(enumerate(a.output[begin:end].tolist(), begin))
+        """Yield the arcs of one state, as `_after` has them."""
+        offsets, output, onward, _, order, target = self._lists
+        p, q = divmod(state // 2, len(self.second.final))
+        for arc in order[self._met(q, -1)] if state % 2 == 0 else ():
+            yield state, self._state(p, target[arc], alone=False), -1, arc
+        labels = list(enumerate(output[offsets[p] : offsets[p + 1]], offsets[p]))
         for way, label in labels:
             if label < 0:
-                target = self._state(int(a.target[way]), q, alone=True)
-                yield state, a.input[way], -1, target, way, -1, a.score[way]
+                yield state, self._state(onward[way], q, alone=True), way, -1
         for way, label in labels:
-            for arc in self.order[self._met(q, label)] if label >= 0 else ():
-                target = self._state(int(a.target[way]), int(b.target[arc]), alone=False)
-                score = a.score[way] + b.score[arc]
-                yield state, a.input[way], b.output[arc], target, way, arc, score
+            for arc in order[self._met(q, label)] if label >= 0 else ():
+                yield state, self._state(onward[way], target[arc], alone=False), way, arc
 
     def _meeting(self, q: Longs, label: Array) -> tuple[Longs, Longs]:
         """Return which of some states and labels, and the second machine's arcs that they meet."""
@@ -331,7 +338,7 @@ class _Product:
 # --- Without ε ------------------------------------------------------------------------------------
 
 
-def without_epsilon(machine: Transducer) -> Transducer:
+def without_epsilon(machine: M) -> M:
     """Return a machine that gives the same weights, each arc of which reads or writes a symbol.
 
     Raises
@@ -357,7 +364,7 @@ def without_epsilon(machine: Transducer) -> Transducer:
     return trimmed(replace(whole, named=named))
 
 
-def _moved(machine: Transducer, change: Floats, quiet: Bools, loud: Longs) -> Floats:
+def _moved(machine: Machine, change: Floats, quiet: Bools, loud: Longs) -> Floats:
     """Return the scores without ε, of arcs and ends, of a machine with other scores."""
     size = len(machine.score)
     score, final = machine.score + change[:size], machine.final + change[size:]
@@ -365,7 +372,7 @@ def _moved(machine: Transducer, change: Floats, quiet: Bools, loud: Longs) -> Fl
     return np.append(other.score, other.final)
 
 
-def _joined(machine: Transducer, quiet: Bools, loud: Longs) -> Transducer:
+def _joined(machine: M, quiet: Bools, loud: Longs) -> M:
     """Return a machine with the arcs that have a symbol, each behind the silent ways to it."""
     needed = np.zeros(len(machine.final), dtype=bool)
     needed[0] = needed[machine.target[loud]] = True
@@ -392,7 +399,7 @@ def _joined(machine: Transducer, quiet: Bools, loud: Longs) -> Transducer:
 # --- Where weights lie ----------------------------------------------------------------------------
 
 
-def pushed(machine: Transducer) -> Transducer:
+def pushed(machine: M) -> M:
     """Return a machine that gives the same weights, which lie as early on a path as they can.
 
     What leads from a state to ends is together 0 then, but from the start.
@@ -423,7 +430,7 @@ def pushed(machine: Transducer) -> Transducer:
 # --- Machines in place of symbols -----------------------------------------------------------------
 
 
-def replaced(root: Transducer, parts: Mapping[str, Transducer], depth: int) -> Transducer:
+def replaced(root: M, parts: Mapping[str, M], depth: int) -> M:
     """Return a machine in which others stand where it writes their names, to a depth.
 
     Raises
@@ -491,7 +498,7 @@ class _Calls(NamedTuple):
     by_part: list[tuple[int, Array, Array, Array]]
 
     @classmethod
-    def of(cls, machine: Transducer, written: Ints) -> _Calls:
+    def of(cls, machine: Machine, written: Ints) -> _Calls:
         found = []
         for name in np.unique(written[written < -1])[::-1].tolist():
             arcs = np.flatnonzero(written == name)
@@ -506,7 +513,7 @@ def _shifted(states: Array, begin: Array) -> Array:
     return shifted
 
 
-def _check_copies(every: Sequence[Transducer], calls: Sequence[_Calls], depth: int) -> None:
+def _check_copies(every: Sequence[Machine], calls: Sequence[_Calls], depth: int) -> None:
     """Refuse more copies than there is room for: they are counted before they are made."""
     copies, arcs = {0: 1}, 0
     for level in range(depth + 1):
@@ -526,7 +533,7 @@ def _check_copies(every: Sequence[Transducer], calls: Sequence[_Calls], depth: i
 
 
 def _terminals(
-    every: Sequence[Transducer], names: Iterable[str], side: Side
+    every: Sequence[Machine], names: Iterable[str], side: Side
 ) -> tuple[Labels, list[Ints]]:
     """Return the symbols of one side of all machines but names, and their numbers on each arc.
 
@@ -541,7 +548,7 @@ def _terminals(
     return terminals, [table[getattr(machine, side)] for machine, table in pairs]
 
 
-def _check_names(machine: Transducer, names: Sequence[str], read: Ints, written: Ints) -> None:
+def _check_names(machine: Machine, names: Sequence[str], read: Ints, written: Ints) -> None:
     """Refuse arcs that read or write a name, and something else."""
     odd = np.flatnonzero((written < -1) & (read != -1) & (read != written))
     odd = np.append(odd, np.flatnonzero((read < -1) & (read != written)))
@@ -557,7 +564,7 @@ def _check_names(machine: Transducer, names: Sequence[str], read: Ints, written:
 # --- Parts ----------------------------------------------------------------------------------------
 
 
-def check_acceptor(what: str, machine: Transducer) -> None:
+def check_acceptor(what: str, machine: Machine) -> None:
     """Refuse what writes another tape."""
     if machine.tape is not None:
         raise OptionError(
@@ -566,7 +573,7 @@ def check_acceptor(what: str, machine: Transducer) -> None:
         )
 
 
-def _same_semiring(first: Transducer, second: Transducer) -> None:
+def _same_semiring(first: Machine, second: Machine) -> None:
     if first.semiring != second.semiring:
         raise OptionError(
             f"one machine has the semiring {first.semiring}, the other "
@@ -574,7 +581,7 @@ def _same_semiring(first: Transducer, second: Transducer) -> None:
         )
 
 
-def aligned(first: Transducer, second: Transducer) -> tuple[Transducer, Transducer]:
+def aligned(first: M, second: M) -> tuple[M, M]:
     """Return two machines over the symbols of both, on the same tapes."""
     _same_semiring(first, second)
     tape = second.tape if first.tape is None else first.tape
@@ -597,7 +604,7 @@ def merged(first: Labels, second: Labels) -> tuple[Labels, Ints]:
     return tuple(number), np.asarray([*(number[x] for x in second), -1], dtype=np.int32)
 
 
-def _columns(machine: Transducer, shift: int = 0) -> _Columns:
+def _columns(machine: Machine, shift: int = 0) -> _Columns:
     source, target = machine.source + shift, machine.target + shift
     return source, machine.input, machine.output, target, machine.score
 
@@ -609,19 +616,19 @@ def _silent(
     return np.asarray(source), none, none, np.asarray(target), np.asarray(score)
 
 
-def _ends(machine: Transducer, shift: int, to: int) -> _Columns:
+def _ends(machine: Machine, shift: int, to: int) -> _Columns:
     """Return silent arcs from where the machine ends."""
     ends = np.flatnonzero(machine.final > -np.inf)
     return _silent(ends + shift, np.full(len(ends), to), machine.final[ends])
 
 
 def made(
-    like: Transducer,
+    like: M,
     parts: Sequence[_Columns],
     final: Floats,
     written: Labels | None = None,
     readable: Labels | None = None,
-) -> Transducer:
+) -> M:
     """Return a machine of arcs and ends on the tapes of another one, and with its symbols."""
     source, read, write, target, score = (np.concatenate(c) for c in zip(*parts, strict=True))
     states = (settled(x.astype(np.int32), owned=True) for x in (source, read, write, target))
@@ -644,13 +651,13 @@ def _no(size: int) -> Longs:
     return np.full(size, -1)
 
 
-def _entries(machine: Transducer) -> tuple[Longs, Longs]:
+def _entries(machine: Machine) -> tuple[Longs, Longs]:
     """Return where the arcs and the ends of a machine stand in what it has of each, [A + Q]."""
     every = np.arange(len(machine.source) + len(machine.final))
     return every[: len(machine.source)], every[len(machine.source) :]
 
 
-def _with_uses(machine: Transducer, *parts: tuple[Transducer, Longs]) -> Transducer:
+def _with_uses(machine: M, *parts: tuple[Machine, Longs]) -> M:
     """Return a machine with the named costs of those that it is made of.
 
     Of each, which of its arcs and ends every arc and end of the machine is; −1: none.
@@ -662,18 +669,15 @@ def _with_uses(machine: Transducer, *parts: tuple[Transducer, Longs]) -> Transdu
     return replace(machine, named=named) if named else machine
 
 
-def _connected(machine: Transducer) -> tuple[Transducer, Bools]:
+def _connected(machine: M) -> tuple[M, Bools]:
     """Return the machine with the arcs on paths alone, by their sources, and useful states."""
-    arcs = np.flatnonzero(machine.score > -np.inf)
-    arcs = arcs[np.argsort(machine.source[arcs], kind="stable")]
-    row = Ragged.from_rows(machine.source[arcs], len(machine.final)).offsets
-    useful = connected(row, machine.target[arcs], 0, machine.final > -np.inf)
-    arcs = arcs[useful[machine.source[arcs]] & useful[machine.target[arcs]]]
+    ends, there = machine.final > -np.inf, machine.score > -np.inf
+    arcs, useful = on_paths(machine.source, machine.target, ends, there)
     source, read, written, target, score = _columns(machine)
     part = source[arcs], read[arcs], written[arcs], target[arcs], score[arcs]
     alive = made(machine, [part], np.where(useful, machine.final, -np.inf))
     return _with_uses(alive, (machine, np.append(arcs, _entries(machine)[1]))), useful
 
 
-def _sums(machine: Transducer) -> bool:
+def _sums(machine: Machine) -> bool:
     return machine.semiring == "log"

@@ -15,22 +15,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Array, Floats, Longs
+from fstcrf.arrays import Longs
 from fstcrf.errors import TooLargeError
-from fstcrf.kernel.acyclic import connected
 from fstcrf.lazy import memoised
-from fstcrf.machines.algebra import trimmed
+from fstcrf.machines.algebra import made, reversed_, trimmed
 from fstcrf.machines.grammar.automata import (
     MAX_STATES,
     Automaton,
-    Steps,
     ambiguous,
+    deterministic,
+    is_deterministic,
     sequence_shown,
-    subsets,
 )
 from fstcrf.machines.rivals import Graph, ManyRivalsError, best_runs
 from fstcrf.machines.transducer import Transducer
-from fstcrf.ragged import Ragged
+from fstcrf.machines.ways import on_paths
 
 _RIVALS, _MOST_RIVALS = 10, 20_000
 """Runs over the same strings that are compared for each state that there may be, and at most."""
@@ -56,7 +55,7 @@ class Single(NamedTuple):
 
 def at_hand(machine: Transducer) -> Single:
     """Return what `single` does where that is found at once, as best paths do not need it."""
-    if machine.semiring == "log" or len(machine.source) <= _FEW_ARCS or _deterministic(machine):
+    if machine.semiring == "log" or len(machine.source) <= _FEW_ARCS or is_deterministic(machine):
         return single(machine, _FEW_STATES)
     return Single(machine, f"{machine!r} is large")
 
@@ -68,12 +67,12 @@ def single(machine: Transducer, limit: int | None = None) -> Single:
     It has so many states at most, 10,000 when absent.
     """
     limit = MAX_STATES if limit is None else min(limit, MAX_STATES)
-    if machine.semiring == "log" or _deterministic(machine):
+    if machine.semiring == "log" or is_deterministic(machine):
         return Single(machine)
     useful = trimmed(machine)
     string, form, several = _taken_apart(useful), machine, ""
     try:
-        witness = ambiguous(string)
+        witness = ambiguous(Automaton.of(string))
     except TooLargeError as error:
         several = f"it is too large to tell whether it has several runs over a string ({error})"
     else:
@@ -82,7 +81,7 @@ def single(machine: Transducer, limit: int | None = None) -> Single:
             several = f"it has several runs over {sequence_shown([names[x] for x in witness])}"
     if several:
         forms = [
-            _joined(found, machine, backwards=backwards)
+            _joined(found, machine)
             for backwards in (True, False)
             if (found := _determinised(string, limit, backwards=backwards)) is not None
         ]
@@ -94,8 +93,8 @@ def single(machine: Transducer, limit: int | None = None) -> Single:
 
 def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int) -> Single:
     """Return a form in which runs over the same strings are one, wherever they write."""
-    arcs = _useful(form)
-
+    found, _ = on_paths(form.source, form.target, form.final > -np.inf, form.score > -np.inf)
+    arcs = np.sort(found)
     output = form.output[arcs, None][:, : form.tape is not None]
     ends = (form.source[arcs], form.target[arcs])
     graph = Graph(*ends, form.input[arcs], output, form.score[arcs], form.final)
@@ -132,127 +131,58 @@ def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int)
     return Single(BestRuns(**fields_, of=form, moves=moves))
 
 
-def _useful(machine: Transducer) -> Longs:
-    """Return the arcs that lie on a path."""
-    there = np.flatnonzero(machine.score > -np.inf)
-    order = there[np.argsort(machine.source[there], kind="stable")]
-    row = Ragged.from_rows(machine.source[order], len(machine.final)).offsets
-    useful = connected(row, machine.target[order], 0, machine.final > -np.inf)
-    return np.sort(order[useful[machine.source[order]] & useful[machine.target[order]]])
-
-
-def _deterministic(machine: Transducer) -> bool:
-    place = machine.source.astype(np.int64) * (len(machine.input_symbols) + 1) + machine.input
-    return bool((machine.input >= 0).all()) and len(np.unique(place)) == len(place)
-
-
-def _taken_apart(machine: Transducer) -> Automaton:
-    """Return the automaton of strings over what is read, and behind that what is written."""
+def _taken_apart(machine: Transducer) -> Transducer:
+    """Return the acceptor of strings over what is read, and behind that what is written."""
     size = len(machine.input_symbols)
     states = len(machine.final)
     read, written = machine.input, machine.output
     if machine.tape is None:
         written = np.full_like(read, -1)
     both = np.flatnonzero((read >= 0) & (written >= 0))
-    middle = states + np.arange(len(both), dtype=np.int32)
-    symbol = np.where(read >= 0, read, np.where(written >= 0, written + size, -1))
+    middle = states + np.arange(len(both))
     target = machine.target.copy()
     target[both] = middle
-    columns = (
+    symbol = np.append(
+        np.where(read >= 0, read, np.where(written >= 0, written + size, -1)), written[both] + size
+    )
+    part = (
         np.append(machine.source, middle),
-        np.append(symbol, written[both] + size),
-        np.append(machine.score, np.zeros(len(both))),
+        symbol,
+        symbol,
         np.append(target, machine.target[both]),
+        np.append(machine.score, np.zeros(len(both))),
     )
     final = np.append(machine.final, np.full(len(both), -np.inf))
-    return _automaton(columns, final, size + len(machine.output_symbols))
+    names = tuple(map(str, range(size + len(machine.output_symbols))))
+    return replace(made(machine, [part], final, names, names), tape=None)
 
 
-def _automaton(
-    columns: tuple[Array, ...], final: Floats, symbols: int, start: int = 0
-) -> Automaton:
-    steps: list[list[tuple[int, float, int]]] = [[] for _ in final]
-    silent: list[list[tuple[float, int]]] = [[] for _ in final]
-    for source, symbol, score, target in zip(*(c.tolist() for c in columns), strict=True):
-        if symbol < 0:
-            silent[source].append((score, target))
-        else:
-            steps[source].append((symbol, score, target))
-    return Automaton(start, steps, silent, final.tolist(), symbols)
-
-
-class _Arcs(NamedTuple):
-    """Arcs of what is deterministic, int64 [A] and float64 [A], and its ends, float64 [Q]."""
-
-    source: Longs
-    symbol: Longs
-    target: Longs
-    score: Floats
-    final: Floats
-
-
-def _determinised(string: Automaton, limit: int, *, backwards: bool) -> _Arcs | None:
-    """Return an automaton made deterministic, of its strings read backwards; None: too large."""
+def _determinised(string: Transducer, limit: int, *, backwards: bool) -> Transducer | None:
+    """Return it with one run for each string, of strings read backwards; None: too large."""
     try:
-        return _arcs(*subsets(_reversed(string) if backwards else string, limit)[:2])
+        if backwards:
+            return reversed_(deterministic(reversed_(string), limit))
+        return deterministic(string, limit)
     except TooLargeError:
         return None
 
 
-def _arcs(steps: Steps, final: list[float]) -> _Arcs:
-    rows = [
-        (state, symbol, target, score)
-        for state, several in enumerate(steps)
-        for symbols, target, score in several
-        for symbol in symbols.tolist()
-    ]
-    source, symbol, target, score = np.asarray(rows, dtype=np.float64).reshape(-1, 4).T
-    s, x, t = (column.astype(np.int64) for column in (source, symbol, target))
-    return _Arcs(s, x, t, score, np.asarray(final, dtype=np.float64))
-
-
-def _reversed(string: Automaton) -> Automaton:
-    """Return the automaton of the same strings from their ends; it has one state more."""
-    first = len(string.final)
-    steps: list[list[tuple[int, float, int]]] = [[] for _ in range(first + 1)]
-    silent: list[list[tuple[float, int]]] = [[] for _ in range(first + 1)]
-    for state in range(first):
-        for symbol, score, target in string.steps[state]:
-            steps[target].append((symbol, score, state))
-        for score, target in string.silent[state]:
-            silent[target].append((score, state))
-        if string.final[state] > -np.inf:
-            silent[first].append((string.final[state], state))
-    final = [0.0 if state == string.start else -np.inf for state in range(first + 1)]
-    return Automaton(first, steps, silent, final, string.n_symbols)
-
-
-def _joined(found: _Arcs, machine: Transducer, *, backwards: bool) -> Transducer:
+def _joined(found: Transducer, machine: Transducer) -> Transducer:
     """Return strings over what is read and written as a transducer again."""
-    source, symbol, target, score, final = found
-    if backwards:  # one state more, before those in which the strings end
-        ends = np.flatnonzero(final > -np.inf)
-        source, target = (
-            np.append(target + 1, np.zeros_like(ends)),
-            np.append(source + 1, ends + 1),
-        )
-        symbol = np.append(symbol, np.full_like(ends, -1))
-        score = np.append(score, final[ends])
-        final = np.full(len(final) + 1, -np.inf)
-        final[1] = 0.0
+    symbol = found.input
     size = len(machine.input_symbols)
-    read = np.where(symbol < size, symbol, -1).astype(np.int32)
-    written = np.where(symbol >= size, symbol - size, -1).astype(np.int32)
+    read = np.where(symbol < size, symbol, np.int32(-1))
+    written = np.where(symbol >= size, symbol - np.int32(size), np.int32(-1))
     if machine.tape is None:
         written = read
     whole = replace(
         machine,
-        source=source.astype(np.int32),
+        source=found.source,
         input=read,
         output=written,
-        target=target.astype(np.int32),
-        score=score,
-        final=final,
+        target=found.target,
+        score=found.score,
+        final=found.final,
         named={},
     )
     return whole if machine.tape is None else _together(whole)

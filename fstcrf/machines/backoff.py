@@ -1,9 +1,9 @@
-"""Machines with failure arcs, and the language models of ARPA files, which are such.
+"""Machines with failure arcs, and ARPA language models, which have this form.
 
-A state reads a label by its own arcs, if it has some for that label; else it pays for its failure
-arc and goes on from where that leads. It ends likewise. That holds in every semiring: what a state
-has hides what lies behind its failure arc. Here such machines are expanded, to as many arcs as
-states times labels at most.
+A state reads a label by its own arcs if any of them has this label. Otherwise it takes its failure
+arc, adds the arc's score, and reads the label in the arc's target. The same holds for ending. This
+holds in every semiring: the arcs of a state hide arcs with the same label that its failure arc
+leads to. Here such machines are expanded, to at most states × labels arcs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, check_scores, label_tuple, real_array
 from fstcrf.arrays import Ints
 from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
-from fstcrf.machines.transducer import Transducer
+from fstcrf.machines.machine import M, Machine
 from fstcrf.text.lines import read_text, text_fields, text_lines
 
 MOST_ARCS = 20_000_000
-"""Arcs of what is expanded."""
+"""Largest number of arcs after expansion."""
+
+_HIGHEST = 100
+"""The highest order: finding the contexts of an n-gram takes the square of its length."""
 
 
-def expanded(machine: Transducer, target: ArrayLike, score: ArrayLike) -> Transducer:
+def expanded(machine: M, target: ArrayLike, score: ArrayLike) -> M:
     """Return a machine without its failure arcs; see `Transducer.with_failures`."""
     states = len(machine.final)
     ahead, price = np.asarray(target), real_array(score, "failure score")
@@ -90,7 +93,7 @@ def expanded(machine: Transducer, target: ArrayLike, score: ArrayLike) -> Transd
 
 
 def _nearest_first(ahead: list[int]) -> list[int]:
-    """Return the states, each behind the one that its failure arc leads to."""
+    """Return the states, each after the target of its failure arc."""
     order: list[int] = []
     done = [False] * len(ahead)
     for state in range(len(ahead)):
@@ -113,7 +116,7 @@ def _nearest_first(ahead: list[int]) -> list[int]:
 
 _BEGIN, _END, _UNKNOWN = "<s>", "</s>", "<unk>"
 _LN10 = math.log(10.0)
-_ZERO = -99.0  # what such files say for log 0
+_ZERO = -99.0  # value of log 0 in such files
 
 
 class _Gram(NamedTuple):
@@ -122,7 +125,7 @@ class _Gram(NamedTuple):
     backoff: float
 
 
-def read_arpa(path: str | Path, labels: LabelSet | None = None) -> Transducer:
+def read_arpa(path: str | Path, labels: LabelSet | None = None) -> Machine:
     """Return the language model of an ARPA file as an acceptor; see `Transducer.lm`."""
     text = read_text(path)
     try:
@@ -133,7 +136,7 @@ def read_arpa(path: str | Path, labels: LabelSet | None = None) -> Transducer:
 
 
 class _Lines:
-    """The lines of a file that hold something, with their numbers."""
+    """The nonblank lines of a file, with their numbers."""
 
     def __init__(self, text: str) -> None:
         lines = [(number, line.strip(" \t")) for number, line in enumerate(text_lines(text), 1)]
@@ -142,17 +145,15 @@ class _Lines:
         self.number, self.line = 1, ""
 
     def following(self) -> str:
-        """Return the next line; the empty one behind the last."""
+        """Return the next line; an empty one after the last."""
         self.number, self.line = next(self.left, (self.last, ""))
         return self.line
 
     def error(self, problem: str) -> DataError:
-        """Return the error that names the line."""
         return DataError(problem, line=self.number)
 
 
 def _grams(text: str) -> Iterator[_Gram]:
-    """Give the n-grams of a file."""
     lines = _Lines(text)
     while lines.following() != "\\data\\":
         if not lines.line:
@@ -181,7 +182,7 @@ def _grams(text: str) -> Iterator[_Gram]:
 
 
 def _check_new(words: tuple[str, ...], seen: dict[tuple[str, ...], int], line: int) -> None:
-    """Refuse an n-gram that was there before, or that has a word that is no 1-gram."""
+    """Refuse an n-gram that repeats an earlier one, or has a word that is not a 1-gram."""
     if words in seen:
         problem = f"{' '.join(words)!r} is there twice, in line {seen[words]}, too"
         raise DataError(problem, line=line)
@@ -192,7 +193,7 @@ def _check_new(words: tuple[str, ...], seen: dict[tuple[str, ...], int], line: i
 
 
 def _counts(lines: _Lines) -> dict[int, int]:
-    """Return how many n-grams of each order are announced."""
+    """Return the announced number of n-grams of each order."""
     counts: dict[int, int] = {}
     while (line := lines.following()).startswith("ngram "):
         order, _, count = line[6:].partition("=")
@@ -201,6 +202,8 @@ def _counts(lines: _Lines) -> dict[int, int]:
         counts[int(order)] = int(count)
     if not counts or list(counts) != list(range(1, len(counts) + 1)):
         raise lines.error(f"counts of orders {list(counts)}, expected 1, 2, …")
+    if len(counts) > _HIGHEST:
+        raise lines.error(f"n-grams of order {len(counts)}, expected {_HIGHEST} at most")
     return counts
 
 
@@ -230,10 +233,10 @@ def _gram(line: str, order: int, number: int, *, highest: bool) -> _Gram:
     )
 
 
-def _model(grams: list[_Gram], labels: LabelSet | None) -> Transducer:
+def _model(grams: list[_Gram], labels: LabelSet | None) -> Machine:
     """Return the acceptor of a back-off model: states are contexts, failure arcs shorten them."""
-    known = [gram.words[0] for gram in grams if len(gram.words) == 1]
-    symbols = tuple(word for word in dict.fromkeys(known) if word not in {_BEGIN, _END})
+    known = dict.fromkeys(gram.words[0] for gram in grams if len(gram.words) == 1)
+    symbols = tuple(word for word in known if word not in {_BEGIN, _END})
     if labels is not None:
         symbols = label_tuple(labels, error=LabelError)
     reads: dict[str, list[int]] = {}
@@ -260,7 +263,7 @@ def _model(grams: list[_Gram], labels: LabelSet | None) -> Transducer:
             rows += [(state, k, to, score) for k in reads.get(last, ())]
     table = np.asarray([row[:3] for row in rows], dtype=np.int32).reshape(-1, 3)
     source, read, target = np.ascontiguousarray(table.T)
-    machine = Transducer(
+    machine = Machine(
         source=source,
         input=read,
         output=read,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections import deque
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
 from fstcrf.arguments import whole_number
-from fstcrf.arrays import Floats, distinct
+from fstcrf.arrays import Floats
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.machines.algebra import (
     MAX_ARCS,
@@ -24,18 +22,15 @@ from fstcrf.machines.algebra import (
     without_epsilon,
 )
 from fstcrf.machines.grammar.acceptor import Acceptor, minimise
-from fstcrf.machines.grammar.automata import MAX_STATES, MAX_STEPS, Automaton, subsets
-from fstcrf.machines.transducer import Transducer
-from fstcrf.machines.ways import together
+from fstcrf.machines.grammar.automata import MAX_STATES, deterministic, is_deterministic
+from fstcrf.machines.machine import M, Machine
 from fstcrf.ragged import Ragged
-
-_DIGITS = 10  # of the scores that tell sets of states apart
 
 _LONG = 1_000
 """Arcs of a random walk that still goes where it will."""
 
 
-def determinised(machine: Transducer, limit: int = MAX_STATES) -> Transducer:
+def determinised(machine: M, limit: int = MAX_STATES) -> M:
     """Return an acceptor that gives the same weights, with one run for each string at most.
 
     Raises
@@ -49,79 +44,17 @@ def determinised(machine: Transducer, limit: int = MAX_STATES) -> Transducer:
     """
     check_acceptor("what is deterministic", machine)
     machine = without_epsilon(machine)
-    place = machine.source.astype(np.int64) * len(machine.input_symbols) + machine.input
-    if len(machine.final) <= limit and len(distinct(place)) == len(place):
+    if len(machine.final) <= limit and is_deterministic(machine):
         return machine
-    steps: list[list[tuple[int, float, int]]] = [[] for _ in machine.final]
-    columns = (machine.source, machine.input, machine.score, machine.target)
-    for source, symbol, score, target in zip(*(c.tolist() for c in columns), strict=True):
-        steps[source].append((symbol, score, target))
     try:
-        make = _summed_subsets if machine.semiring == "log" else _best_subsets
-        rows, final = make(steps, machine, limit)
+        return trimmed(deterministic(machine, limit))
     except TooLargeError as error:
         raise TooLargeError(
             f"cannot determinize: {error}; machine.reverse() may have a deterministic form"
         ) from None
-    table = np.asarray(rows, dtype=np.float64).reshape(-1, 4).T
-    source, symbol, target = table[:3].astype(np.int32)
-    part = source, symbol, symbol, target, table[3]
-    return trimmed(made(machine, [part], np.asarray(final, dtype=np.float64)))
 
 
-_Steps: TypeAlias = Sequence[Sequence[tuple[int, float, int]]]
-_Rows: TypeAlias = list[tuple[int, int, int, float]]  # source, symbol, target, score
-
-
-def _best_subsets(steps: _Steps, machine: Transducer, limit: int) -> tuple[_Rows, list[float]]:
-    size, silent = len(machine.input_symbols), [()] * len(steps)
-    automaton = Automaton(0, steps, silent, machine.final.tolist(), size)
-    sets, final, _ = subsets(automaton, limit)
-    rows = [
-        (state, symbol, target, score)
-        for state, several in enumerate(sets)
-        for symbols, target, score in several
-        for symbol in symbols.tolist()
-    ]
-    return rows, final
-
-
-def _summed_subsets(steps: _Steps, machine: Transducer, limit: int) -> tuple[_Rows, list[float]]:
-    """Return the same where runs are summed: sets of states with their shares of the sum."""
-    ends = machine.final.tolist()
-    first = {0: 0.0}
-    queue, number, taken = [first], {_key(first): 0}, 0
-    rows: _Rows = []
-    final: list[float] = []
-    for source, subset in enumerate(queue):
-        final.append(together([rest + ends[s] for s, rest in subset.items()]))
-        reached: dict[int, dict[int, float]] = defaultdict(dict)
-        taken += sum(len(steps[state]) for state in subset)
-        if taken > MAX_STEPS:
-            raise TooLargeError(f"more than {MAX_STEPS:,} steps of sets of states")
-        for state, rest in subset.items():
-            for symbol, score, target in steps[state]:
-                scores = reached[symbol]
-                value, before = rest + score, scores.get(target)
-                scores[target] = value if before is None else together((before, value))
-        for symbol, scores in sorted(reached.items()):
-            values = list(scores.values())
-            total = together(values)
-            shares = {state: value - total for state, value in scores.items()}
-            target = number.setdefault(_key(shares), len(queue))
-            if target == len(queue):
-                queue.append(shares)
-            rows.append((source, symbol, target, total))
-        if len(queue) > limit:
-            raise TooLargeError(f"more than {limit} states")
-    return rows, final
-
-
-def _key(subset: dict[int, float]) -> tuple[tuple[int, float], ...]:
-    return tuple(sorted((state, round(rest, _DIGITS)) for state, rest in subset.items()))
-
-
-def minimised(machine: Transducer) -> Transducer:
+def minimised(machine: M) -> M:
     """Return the smallest deterministic acceptor that gives the same weights.
 
     Weights may lie at other places of a path. Errors are those of `determinised`.
@@ -154,7 +87,7 @@ def _check_table(what: str, states: int, symbols: int) -> None:
 # --- Without weights ------------------------------------------------------------------------------
 
 
-def complement(machine: Transducer) -> Transducer:
+def complement(machine: M) -> M:
     """Return the acceptor of all strings over its symbols that the machine does not accept."""
     _check_language("complement", machine)
     whole = determinised(support(machine))
@@ -168,7 +101,7 @@ def complement(machine: Transducer) -> Transducer:
     return replace(trimmed(made(whole, [part], final)), semiring=machine.semiring)
 
 
-def difference(first: Transducer, second: Transducer) -> Transducer:
+def difference(first: M, second: M) -> M:
     """Return the acceptor of the strings that the first accepts and the second does not."""
     for machine in (first, second):
         _check_language("difference", machine)
@@ -176,18 +109,18 @@ def difference(first: Transducer, second: Transducer) -> Transducer:
     return composed(first, complement(second))
 
 
-def witness(first: Transducer, second: Transducer) -> Labels | None:
+def witness(first: Machine, second: Machine) -> Labels | None:
     """Return a shortest string that one acceptor alone accepts; None: they accept the same."""
     apart = shortest(difference(first, second)), shortest(difference(second, first))
     return min((string for string in apart if string is not None), key=len, default=None)
 
 
-def equivalent(first: Transducer, second: Transducer) -> bool:
+def equivalent(first: Machine, second: Machine) -> bool:
     """Tell whether two acceptors without weights accept the same strings."""
     return witness(first, second) is None
 
 
-def _check_language(what: str, machine: Transducer) -> None:
+def _check_language(what: str, machine: Machine) -> None:
     check_acceptor(f"a {what}", machine)
     if any(np.any(x[x > -np.inf]) for x in (machine.score, machine.final)):
         raise OptionError(
@@ -198,7 +131,7 @@ def _check_language(what: str, machine: Transducer) -> None:
 # --- Their strings --------------------------------------------------------------------------------
 
 
-def shortest(machine: Transducer) -> Labels | None:
+def shortest(machine: Machine) -> Labels | None:
     """Return a string of the acceptor with the fewest labels; None: it accepts nothing."""
     check_acceptor("a shortest string", machine)
     machine = trimmed(machine)
@@ -221,7 +154,7 @@ def shortest(machine: Transducer) -> Labels | None:
     return None
 
 
-def _string(machine: Transducer, origin: list[tuple[int, int] | None], state: int) -> Labels:
+def _string(machine: Machine, origin: list[tuple[int, int] | None], state: int) -> Labels:
     symbols: list[int] = []
     while (came := origin[state]) is not None:
         state, symbol = came
@@ -229,7 +162,7 @@ def _string(machine: Transducer, origin: list[tuple[int, int] | None], state: in
     return tuple(machine.input_symbols[x] for x in reversed(symbols) if x >= 0)
 
 
-def sampled(machine: Transducer, n: int, seed: int = 0) -> list[Labels]:
+def sampled(machine: Machine, n: int, seed: int = 0) -> list[Labels]:
     """Return random strings of an acceptor: of each state one of its arcs, or the end.
 
     These are as likely as each other, whatever their weights, so strings are not. A walk of more
@@ -260,7 +193,7 @@ def sampled(machine: Transducer, n: int, seed: int = 0) -> list[Labels]:
     return strings
 
 
-def _distances(machine: Transducer) -> Floats:
+def _distances(machine: Machine) -> Floats:
     """Return how many arcs each state is from an end at least, [Q]."""
     order = np.argsort(machine.target, kind="stable")
     row = Ragged.from_rows(machine.target[order], len(machine.final)).offsets.tolist()

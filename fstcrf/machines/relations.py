@@ -1,30 +1,31 @@
-"""Relations of ``.grm`` files, and grammars that need not be deterministic: as transducers."""
+"""Relations of ``.grm`` files, and nondeterministic grammars, as transducers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import GrammarError, TooLargeError
+from fstcrf.errors import GrammarError, OptionError, TooLargeError
 from fstcrf.machines import algebra, languages
 from fstcrf.machines.grammar import syntax
 from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, trim
-from fstcrf.machines.grammar.binding import Binding
-from fstcrf.machines.grammar.expansion import read_text
+from fstcrf.machines.grammar.binding import Binding, Export
+from fstcrf.machines.grammar.expansion import Expansion
 from fstcrf.machines.grammar.grammar import Grammar
 from fstcrf.machines.grammar.labels import Labels, label_sets
-from fstcrf.machines.grammar.language import parse_export
+from fstcrf.machines.grammar.language import allowed_folders, named_costs, parse_export
 from fstcrf.machines.grammar.regular import MAX_ARCS, Regular, nondeterministic, writes
-from fstcrf.machines.transducer import Semiring, Transducer
+from fstcrf.machines.grammar.syntax import read_text
+from fstcrf.machines.machine import Machine, Semiring
 
 _Row: TypeAlias = tuple[int, int, int, int, float]
-"""Source, what is read and written, −1: nothing, target, score."""
+"""Source, input, output (−1: epsilon), target, score."""
 
 
 def from_grammar(
@@ -34,39 +35,41 @@ def from_grammar(
     weights: Mapping[str, float] | None,
     tape: str,
     semiring: Semiring,
-) -> Transducer:
+    folders: Sequence[str | Path],
+) -> Machine:
     """Return a grammar, or an export of a ``.grm`` text or file; see `Transducer.from_grammar`."""
     sets = label_sets(labels)
     if isinstance(source, Grammar):
         return replace(_of_acceptor(reduce(intersect, source.bind(sets))), semiring=semiring)
+    if not isinstance(source, str | Path):
+        raise OptionError(f"the grammar is {source!r}, expected a Grammar, a str or a Path")
     path = str(source) if isinstance(source, Path) else None
     text = read_text(path) if path else str(source)
     if path is None and "=" not in text and text.strip().endswith(".grm"):
         raise GrammarError(
             f"{text!r} is not the text of a grammar; to read a file, pass Path({text!r})"
         )
-    costs = dict(weights or {})
+    costs = named_costs(weights)
 
-    def exported(costs: Mapping[str, float]) -> tuple[Transducer, list[str]]:
-        return _exported(text, path, export, sets, costs, tape, semiring)
+    parsed = partial(parse_export, text, path, export, allowed_folders(folders))
+
+    def exported(costs: Mapping[str, float]) -> tuple[Machine, list[str]]:
+        return _exported(*parsed(costs), sets, tape, semiring)
 
     machine, names = exported(costs)
     return replace(machine, named=_uses(exported, path, costs, machine, names))
 
 
 def _exported(
-    text: str,
-    path: str | None,
-    export: str | None,
+    chosen: Export,
+    expansion: Expansion,
     sets: Mapping[str, tuple[str, ...]],
-    costs: Mapping[str, float],
     tape: str,
     semiring: Semiring,
-) -> tuple[Transducer, list[str]]:
+) -> tuple[Machine, list[str]]:
     """Return an export as a transducer, and the names of costs in its file."""
-    chosen, expansion = parse_export(text, path, export, costs)
     binding = Binding(expansion.file.tapes, sets)
-    with chosen.told():
+    with chosen.errors_named():
         value = binding.expanded(chosen.value)
         binding = binding.writing(value)
         value = binding.turned(value)
@@ -81,15 +84,15 @@ def _exported(
 
 
 def _uses(
-    exported: Callable[[Mapping[str, float]], tuple[Transducer, list[str]]],
+    exported: Callable[[Mapping[str, float]], tuple[Machine, list[str]]],
     path: str | None,
     costs: Mapping[str, float],
-    machine: Transducer,
+    machine: Machine,
     names: list[str],
 ) -> dict[str, Floats]:
-    """Return how often each arc and end has the cost of each name.
+    """Return how often each arc and end contains the cost of each name.
 
-    Scores are linear in the costs, so they say it when one cost is larger, or smaller, by 1.
+    Scores are linear in the costs, so changing one cost by ±1 shows this.
     """
     uses: dict[str, Floats] = {}
     before = np.append(machine.score, machine.final)
@@ -105,11 +108,9 @@ def _uses(
                 known[-1][there] = np.round((before[there] - after[there]) / step, 9) + 0.0
         if len(known) < 2 or not np.array_equal(known[0], known[1]):
             raise GrammarError(
-                (
-                    f"the value of the cost <?{name}> changes the structure of the machine, so "
-                    "the cost cannot stay open: move it out of the operands of & and :, and "
-                    "out of input[x] and output[x]"
-                ),
+                f"the value of the cost <?{name}> changes the structure of the machine, so "
+                "the cost cannot stay open: move it out of the operands of & and :, and "
+                "out of input[x] and output[x]",
                 path=path,
             )
         there = before > -np.inf
@@ -122,8 +123,8 @@ def _uses(
 
 def relation(  # noqa: PLR0911 (a case for each kind of expression)
     expression: Regular, binding: Binding
-) -> Transducer:
-    """Return a relation over the symbols of a binding, tropical; what writes nothing is copied."""
+) -> Machine:
+    """Return a tropical relation over a binding's symbols; a part without output is copied."""
     if not writes(expression):
         return _copied(reduce(intersect, binding.acceptors(expression, "a part of a relation")))
     match expression:
@@ -149,19 +150,19 @@ def relation(  # noqa: PLR0911 (a case for each kind of expression)
             )
 
 
-def _repeated(part: Transducer, low: int, high: int | None) -> Transducer:
-    """Return a relation from `low` to `high` times."""
+def _repeated(part: Machine, low: int, high: int | None) -> Machine:
     nothing = _made([], [0.0], part.input_symbols)
     further = algebra.closure(part) if high is None else nothing
-    for _ in range((high or low) - low):  # it ends, or goes on: copies are not left out in turn
+    # each copy ends or continues, so that there is only one run per string
+    for _ in range((high or low) - low):
         further = algebra.union(nothing, algebra.concatenation(part, further))
     return reduce(algebra.concatenation, [*[part] * low, further])
 
 
-def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Transducer:
+def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Machine:
     table = np.asarray(rows, dtype=np.float64).reshape(-1, 5).T
     source, read, written, target = np.ascontiguousarray(table[:4].astype(np.int32))
-    return Transducer(
+    return Machine(
         source=source,
         input=read,
         output=written,
@@ -174,13 +175,11 @@ def _made(rows: list[_Row], final: list[float], symbols: tuple[str, ...]) -> Tra
     )
 
 
-def _copied(acceptor_: Acceptor) -> Transducer:
-    """Return the relation that copies what an acceptor accepts."""
+def _copied(acceptor_: Acceptor) -> Machine:
     return replace(_of_acceptor(acceptor_), tape="output")
 
 
-def _of_acceptor(acceptor_: Acceptor) -> Transducer:
-    """Return an acceptor over one tape as a transducer."""
+def _of_acceptor(acceptor_: Acceptor) -> Machine:
     if len(acceptor_.tapes) > 1:
         raise GrammarError(
             f"{acceptor_.name} reads the tapes {', '.join(acceptor_.tapes)}, but a "
@@ -192,8 +191,8 @@ def _of_acceptor(acceptor_: Acceptor) -> Transducer:
     return replace(machine, tape=None, reads=acceptor_.tapes[0] or None)
 
 
-def over_tuples(acceptor_: Acceptor) -> Transducer:
-    """Return an acceptor as one over its tuples of labels by number, without scores."""
+def over_tuples(acceptor_: Acceptor) -> Machine:
+    """Return an acceptor over its tuples of labels by number, without scores."""
     flat = acceptor_.target.reshape(acceptor_.n_states, -1)
     names = tuple(map(str, range(flat.shape[1])))
     ends = np.where(acceptor_.final > -np.inf, 0.0, -np.inf)
@@ -212,11 +211,12 @@ def _steps(acceptor_: Acceptor) -> list[list[tuple[int, int, float]]]:
     return steps
 
 
-def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
-    """Return the relation of each string of one acceptor and each string of another one.
+def _crossed(left: Acceptor, right: Acceptor) -> Machine:
+    """Return the relation of all strings of one acceptor and all strings of another.
 
-    Both go on together, label by label, until one of them ends; the other one goes on alone then.
-    So there is one run for each pair of strings. A state is one of both, or, −1, of one alone.
+    Both advance together, label by label, until one ends; then the other one advances. So there is
+    one run for each pair of strings. A state is a pair of states; −1 for an acceptor that has
+    ended.
     """
     first, second = _steps(left), _steps(right)
     ends = left.final.tolist(), right.final.tolist()
@@ -250,8 +250,8 @@ def _crossed(left: Acceptor, right: Acceptor) -> Transducer:
 # --- Over the labels alone ------------------------------------------------------------------------
 
 
-def _alternatives(value: Regular, binding: Binding) -> Transducer:
-    """Return an expression as an acceptor with all its alternatives, however many there are."""
+def _alternatives(value: Regular, binding: Binding) -> Machine:
+    """Return an expression as an acceptor with all its alternatives, without determinisation."""
     tape, symbols = binding.read()[0], binding.symbols()
     if len(binding.read()) > 1:
         raise GrammarError("the grammar reads several tapes, but a transducer reads one")
@@ -261,9 +261,9 @@ def _alternatives(value: Regular, binding: Binding) -> Transducer:
     return replace(_made(rows, final, symbols), tape=None)
 
 
-def _of_labels(machine: Transducer, labels: tuple[str, ...]) -> Transducer:
-    """Return a transducer that reads labels alone, and whose output symbols are those it writes."""
-    kept = machine.input < len(labels)  # they come first
+def _of_labels(machine: Machine, labels: tuple[str, ...]) -> Machine:
+    """Return a transducer restricted to reading labels, and to the output symbols it uses."""
+    kept = machine.input < len(labels)  # labels are the first symbols
     source, target = machine.source[kept], machine.target[kept]
     part = source, machine.input[kept], machine.output[kept], target, machine.score[kept]
     machine = algebra.trimmed(algebra.made(machine, [part], machine.final))
@@ -280,10 +280,8 @@ def _of_labels(machine: Transducer, labels: tuple[str, ...]) -> Transducer:
     )
 
 
-def acceptor(
-    machine: Transducer, side: algebra.Side, tape: str, symbols: tuple[str, ...]
-) -> Acceptor:
-    """Return what a relation reads, or writes, as an acceptor over all symbols."""
+def acceptor(machine: Machine, side: algebra.Side, tape: str, symbols: tuple[str, ...]) -> Acceptor:
+    """Return the input or output side of a relation as an acceptor over all symbols."""
     whole = languages.determinised(algebra.projected(machine, side))
     number = {symbol: k for k, symbol in enumerate(symbols)}
     place = np.asarray([number[x] for x in whole.input_symbols], dtype=np.int64)

@@ -1,16 +1,40 @@
-"""Transducers that rewrite: given strings by strings, or label by label."""
+"""Transducers of arrays, of pairs of strings, and of tables of labels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import check_strings, real_array, real_number
-from fstcrf.errors import OptionError, ShapeError
-from fstcrf.machines.transducer import Semiring, Transducer
+from fstcrf.arguments import check_strings, integer_array, items_of, real_array, real_number
+from fstcrf.errors import OptionError, ShapeError, TooLargeError
+from fstcrf.machines.machine import Machine, Semiring
 from fstcrf.text.lines import text_fields
+
+
+def columns(
+    given: Mapping[str, ArrayLike],
+    score: ArrayLike | None,
+    final: ArrayLike | None,
+    named: Mapping[str, ArrayLike],
+) -> dict[str, Any]:
+    """Return the arrays of `Transducer.from_arrays` as the fields of a `Transducer`."""
+    found: dict[str, Any] = {
+        name: integer_array(values, f"transducer: {name}", np.int32, unit="arcs")
+        for name, values in given.items()
+    }
+    count = len(found["source"])
+    states = int(max(found[name].max(initial=0) for name in ("source", "target"))) + 1
+    if final is None and states > 1_000_000 + 16 * count:
+        raise TooLargeError(
+            f"transducer: {states:,} states for {count:,} arcs: number them without gaps"
+        )
+    scores = np.zeros(count) if score is None else real_array(score, "transducer: score")
+    ends = np.zeros(states) if final is None else real_array(final, "transducer: final")
+    uses = {name: real_array(of, f"transducer: named[{name!r}]") for name, of in named.items()}
+    return {**found, "score": scores, "final": ends, "named": uses}
 
 
 def of_pairs(
@@ -18,7 +42,7 @@ def of_pairs(
     scores: ArrayLike | None,
     semiring: Semiring,
     tape: str | None,
-) -> Transducer:
+) -> Machine:
     """Return the transducer of pairs of strings; see `Transducer.from_pairs`."""
     try:
         both = [(_labels(a), _labels(b)) for a, b in pairs]
@@ -27,14 +51,14 @@ def of_pairs(
             "each pair must be (inputs, outputs): two sequences of labels, or two strings of labels"
         ) from None
     check_strings((x for pair in both for side in pair for x in side), "a label")
-    values = [0.0] * len(both) if scores is None else real_array(scores, "scores").tolist()
-    if len(values) != len(both):
-        raise ShapeError(f"{len(values)} scores for {len(both)} pairs")
+    values = np.zeros(len(both)) if scores is None else real_array(scores, "scores")
+    if values.shape != (len(both),):
+        raise ShapeError(f"scores are {list(values.shape)}, expected [{len(both)}], one a pair")
     symbols = [dict.fromkeys(x for pair in both for x in pair[side]) for side in (0, 1)]
     numbers = [{x: k for k, x in enumerate(table)} for table in symbols]
     arcs: dict[tuple[int, int, int], int] = {}
     final = [-np.inf]
-    for pair, score in zip(both, values, strict=True):
+    for pair, score in zip(both, values.tolist(), strict=True):
         state = 0
         columns = [[n[x] for x in side] for n, side in zip(numbers, pair, strict=True)]
         for k in range(max(map(len, columns))):
@@ -45,7 +69,7 @@ def of_pairs(
         final[state] = float(total(final[state], real_number(score, "a score")))
     table = np.asarray([(*key, to) for key, to in arcs.items()], dtype=np.int32).reshape(-1, 4)
     starts, reads, writes, ends = np.ascontiguousarray(table.T)
-    return Transducer(
+    return Machine(
         source=starts,
         input=reads,
         output=writes,
@@ -67,20 +91,27 @@ def of_table(
     table: Mapping[str, str | Sequence[str] | Mapping[str, float] | None],
     semiring: Semiring,
     tape: str,
-) -> Transducer:
+) -> Machine:
     """Return the transducer that rewrites label by label; see `Transducer.from_table`."""
+    if not isinstance(table, Mapping):
+        raise OptionError(f"the table is {table!r}, expected a mapping of labels to labels")
+    check_strings(table, "a label")
     rows: list[tuple[str, str | None, float]] = []
     for label, written in table.items():
         if isinstance(written, Mapping):
             rows += [(label, x, real_number(score, "a score")) for x, score in written.items()]
+        elif written is None or isinstance(written, str):
+            rows.append((label, written, 0.0))
         else:
-            several = [written] if written is None or isinstance(written, str) else written
-            rows += [(label, x, 0.0) for x in several]
-    symbols = [x for x in dict.fromkeys(x for _, x, _ in rows) if x is not None]
+            expected = "a label, a list of them, a mapping of labels to scores, or None"
+            rows += [(label, x, 0.0) for x in items_of(written, f"{label!r} becomes", expected)]
+    new = [x for _, x, _ in rows if x is not None]
+    check_strings(new, "a label")
+    symbols = list(dict.fromkeys(new))
     number = {label: k for k, label in enumerate(table)}
     output: dict[str | None, int] = {None: -1, **{x: k for k, x in enumerate(symbols)}}
     none = np.zeros(len(rows), dtype=np.int32)
-    return Transducer(
+    return Machine(
         source=none,
         input=np.asarray([number[a] for a, _, _ in rows], dtype=np.int32),
         output=np.asarray([output[b] for _, b, _ in rows], dtype=np.int32),

@@ -1,19 +1,19 @@
-"""Of several runs over the same strings the best one, wherever they write.
+"""Keeps the best of several runs over the same strings, in which symbols may be at different arcs.
 
-Two runs of a machine are over the same strings where their arcs have the same *keys*, one after the
-other, and write the same string in each column. By which arcs of a run a string is written does not
-matter. The *rivals* of a run are the other runs over the same strings. A run is kept where no rival
-has a larger gain. Of equal gains, compare the runs at the first state where they differ: ending and
-arcs with a key come before arcs without one, then the smaller number.
+Two runs of a machine are over the same strings if the sequences of their arcs' *keys* are equal,
+and they write the same string in each column. The arcs by which a run writes a string do not
+matter. The *rivals* of a run are the other runs over the same strings. A run is kept if no rival
+has a larger gain. If gains are equal, runs are compared at the first state where they differ:
+ending and arcs with a key precede arcs without one, then the smaller number.
 
 States / Start / Final / Arcs
-    A state of the machine, and the rivals that agree with the run so far: the state of each, how
-    far it is ahead or behind with what it writes, and how much more it has gained; the start,
-    without rivals; where the run may end, and no rival ends with more; an arc of the machine, under
-    which all rivals move along.
+    A state is a state of the machine with the rivals that agree with the run so far: the state of
+    each, its delay in the written strings, and its lead in gain. The start has no rivals. A run may
+    end if no rival ends with a larger gain. Each arc is an arc of the machine, under which all
+    rivals move along.
 
 A rival moves when the run takes an arc with a key: it takes an arc with the same key, and then any
-number of arcs without one. So each rival stands before an arc with a key, or at its end.
+number of arcs without one. So each rival is before an arc with a key, or at its end.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ import numpy as np
 
 from fstcrf.arrays import Array, Bools, Floats, Longs
 
-_LONG = 64  # symbols of a delay that take the time of a rival
+_LONG = 64  # symbols of a delay that cost as much as a rival
 _BITS, _LARGE = 40, 1e200
 """Gains are compared as multiples of 2^-40: sums of these have no rounding."""
 
 _Delay: TypeAlias = tuple[tuple[int, ...], ...]
-"""Of each column the symbols that a rival has written before the run, or ~symbol, which it owes."""
+"""For each column the symbols that a rival has written before the run, or ~symbol if it is late."""
 
 _Pair: TypeAlias = tuple[int, int, _Delay]
-"""The state of a run, that of a rival, and its delay; state −1: there is no rival yet."""
+"""The state of a run, the state of a rival, and its delay; state −1: no rival yet."""
 
 _Node: TypeAlias = tuple[int, int, _Delay, bool]
-"""The same, and whether the rival may go on by arcs without a key."""
+"""The same, and whether the rival may take further arcs without a key."""
 
 _Way: TypeAlias = tuple[int, _Delay, int]
-"""A rival behind some arcs: its state, its delay, and how much more than the run it has gained."""
+"""A rival after some arcs: its state, its delay, and its gain minus the run's."""
 
 _Lead: TypeAlias = tuple[int, int]
-"""By how much a rival has gained more, and, of equals, 1: it is kept, −1: the run is."""
+"""A rival's lead in gain, and for ties 1: the rival is kept, −1: the run is."""
 
 _Rivals: TypeAlias = dict[tuple[int, _Delay], _Lead]
 """By state and delay."""
 
 _Ahead: TypeAlias = tuple[list[frozenset[int]], list[float], list[float]]
-"""Of each state the symbols that may be written next, and how many at least and at most."""
+"""For each state the symbols that may be written next, and the least and largest number of them."""
 
 
 class Graph(NamedTuple):
-    """A machine as its runs are compared: A arcs, Q states and C columns."""
+    """A machine in the form in which its runs are compared: A arcs, Q states and C columns."""
 
     source: Array  # int [A]
     target: Array  # int [A]
-    key: Array  # int [A] −1: none
-    written: Array  # int [A, C] −1: nothing
+    key: Array  # int [A] −1: no key
+    written: Array  # int [A, C] −1: no output
     gain: Floats  # [A]
     final: Floats  # [Q] gain of ending; −inf: no run ends there
     begins: Sequence[int] = (0,)  # runs that begin in different states are not compared
@@ -68,35 +68,35 @@ class Graph(NamedTuple):
 class Best(NamedTuple):
     """The best runs as a machine of A' arcs and Q' states."""
 
-    arc: Longs  # [A'] the given arc that each arc is
-    source: Longs  # [A'] rising
+    arc: Longs  # [A'] original arc of each arc
+    source: Longs  # [A'] ascending
     target: Longs  # [A']
-    state: Longs  # [Q'] the given state that each state is, rising
+    state: Longs  # [Q'] original state of each state, ascending
     ends: Bools  # [Q'] whether a run may end there
 
 
 class ManyRivalsError(Exception):
-    """There are too many rivals to look at."""
+    """There are too many rivals."""
 
     def __init__(self, run: list[int] | None = None) -> None:
         super().__init__()
-        self.run = run  # the arcs of a run that has a rival; None: none was met
+        self.run = run  # the arcs of a run that has a rival; `None`: no rival was found
 
 
 def best_runs(graph: Graph, limit: int) -> Best | None:
-    """Return the best runs; None where each run is the only one over its strings.
+    """Return the best runs; `None` if each run is the only one over its strings.
 
     Parameters
     ----------
     graph : Graph
-        All states are useful; arcs without a key make no circle.
+        All states are useful; arcs without a key form no cycle.
     limit : int
-        Rivals to look at.
+        Largest number of rivals.
 
     Raises
     ------
     ManyRivalsError
-        There are more.
+        There are more rivals.
     """
     search = _Search(graph, limit)
     try:
@@ -110,7 +110,7 @@ def best_runs(graph: Graph, limit: int) -> Best | None:
 
 
 def _agreeing_in_keys(graph: Graph, limit: int, error: ManyRivalsError) -> set[tuple[int, int]]:
-    """Return the states of runs and rivals with the same keys; the error where these are many."""
+    """Return the states of runs and rivals with the same keys; raise the error if they are many."""
     try:
         pairs = _Search(graph._replace(written=graph.written[:, :0]), limit).agreeing()
     except ManyRivalsError:
@@ -156,7 +156,7 @@ class _Search:
     # --- How rivals move ---
 
     def _closed(self, state: int) -> list[tuple[int, _Delay, int]]:
-        """Return where arcs without a key lead: state, what they write, and the largest gain.
+        """Return the targets of arcs without a key: state, output, and the largest gain.
 
         The first one is the state itself.
         """
@@ -176,7 +176,7 @@ class _Search:
         return self.closed[state]
 
     def _by(self, ways: Iterable[tuple[int, _Delay, int]], arcs: Iterable[int]) -> Iterator[_Way]:
-        """Yield rivals by some arcs of a state, when they have come there in several ways."""
+        """Yield rivals after some arcs of a state, for each delay they may have."""
         for arc in arcs:
             for _, delay, lead in ways:
                 behind = _joined(delay, self.rival_says[arc])
@@ -184,7 +184,7 @@ class _Search:
                     yield self.target[arc], behind, lead + self.gain[arc]
 
     def _met(self, ways: Iterable[_Way], arc: int) -> Iterator[_Way]:
-        """Yield those of some rivals that may agree with the run behind an arc that it takes."""
+        """Yield the rivals that may agree with the run after it takes an arc."""
         target, says, gain = self.target[arc], self.run_says[arc], self.gain[arc]
         for state, delay, lead in ways:
             behind = _joined(delay, says)
@@ -192,7 +192,7 @@ class _Search:
                 yield state, behind, lead - gain
 
     def _may_agree(self, run: int, rival: int, delay: _Delay) -> bool:
-        """Tell whether a run and a rival may write the same symbol next, and as many."""
+        """Return whether a run and a rival may write the same next symbol, and equally many."""
         if self.within is not None and (run, rival) not in self.within:
             return False
         for (nexts, least, most), own in zip(self.ahead, delay, strict=True):
@@ -207,7 +207,7 @@ class _Search:
         return True
 
     def _following(self, state: int, delay: _Delay, arc: int) -> list[_Way]:
-        """Return what becomes of a rival when the run takes an arc."""
+        """Return the continuations of a rival when the run takes an arc."""
         known = self.moves.get((state, delay, arc))
         if known is None:
             ways: Iterable[_Way] = [(state, delay, 0)]
@@ -218,16 +218,16 @@ class _Search:
         return known
 
     def _further(self, run: int, state: int, delay: _Delay) -> Iterator[_Way]:
-        """Yield a rival by its arcs without a key, while the run stays."""
+        """Yield a rival's continuations by arcs without a key, while the run stays."""
         for way in self._by([(state, delay, 0)], self.silent[state]):
             if self._may_agree(run, way[0], way[1]):
                 yield way
 
     def _parting(self, state: int, arc: int) -> Iterator[tuple[_Way, int, bool]]:
-        """Yield the rivals of a run, alone so far, when it takes an arc.
+        """Yield the new rivals of a run without rivals when it takes an arc.
 
-        Then 1 where the rival is kept of equals, −1 where the run is; whether it may go on by arcs
-        without a key.
+        Each comes with 1 if the rival is kept in a tie, −1 if the run is, and whether it may take
+        further arcs without a key.
         """
         nothing = [(state, self.nothing, 0)]
         if self.key[arc] < 0:
@@ -275,7 +275,7 @@ class _Search:
         return {node[:3] for node in found}
 
     def _nodes(self, node: _Node) -> Iterator[tuple[_Node, int]]:
-        """Yield what follows a run and a rival, and the arc that the run takes; −1: it stays."""
+        """Yield the successors of a run and a rival, and the arc of the run; −1: it stays."""
         run, rival, delay, free = node
         if free:
             for state, behind, _ in self._further(run, rival, delay):
@@ -291,7 +291,7 @@ class _Search:
                 yield (target, state, behind, goes_on), arc
 
     def _ends(self, pair: _Pair) -> bool:
-        """Tell whether the run may end, and the rival with the same strings."""
+        """Return whether the run may end, and the rival with the same strings."""
         run, rival, delay = pair
         if self.final[run] is None:
             return False
@@ -326,7 +326,7 @@ class _Search:
         return _trimmed(rows, states, np.array(ends), useful)
 
     def _moved(self, state: int, rivals: _Rivals, arc: int, pairs: set[_Pair]) -> _Rivals | None:
-        """Return the rivals behind an arc that the run takes; None where one is better for good."""
+        """Return the rivals after the run takes an arc; `None` if one is better for good."""
         stay: _Rivals = {}
         move: _Rivals = {}
         target, keyed = self.target[arc], self.key[arc] >= 0
@@ -349,11 +349,11 @@ class _Search:
         for rival, lead in stay.items():
             move[rival] = max(lead, move.get(rival, lead))
         self._count(1 + len(rivals) + len(queue))
-        beside = move.pop((target, self.nothing), None)  # at the same place with the same strings
+        beside = move.pop((target, self.nothing), None)  # same state and same strings
         return None if beside is not None and beside > (0, 0) else move
 
     def _wins(self, state: int, rivals: _Rivals) -> bool:
-        """Tell whether a run may end in a state, and no rival ends with more."""
+        """Return whether a run may end in a state, and no rival ends with a larger gain."""
         final = self.final[state]
         if final is None:
             return False
@@ -380,7 +380,7 @@ def _run(
 
 
 def _joined(delay: _Delay, said: _Delay) -> _Delay | None:
-    """Return a delay when more is written, by the run as ~symbol; None: the strings differ."""
+    """Return a delay after more output, of the run as ~symbol; `None`: the strings differ."""
     if not any(said):
         return delay
     found = []
@@ -398,11 +398,11 @@ def _joined(delay: _Delay, said: _Delay) -> _Delay | None:
 
 
 def _ahead(graph: Graph, column: int) -> _Ahead:
-    """Return what is written behind each state: the next symbol, −1 for none, and how many."""
+    """Return the output after each state: the next symbol, −1 for the end, and the numbers."""
     ends = graph.final > -np.inf
     nexts = [frozenset([-1]) if end else frozenset[int]() for end in ends.tolist()]
     least, most = np.where(ends, 0.0, np.inf).tolist(), np.where(ends, 0.0, -np.inf).tolist()
-    if not (graph.target > graph.source).all():  # there may be circles
+    if not (graph.target > graph.source).all():  # there may be cycles
         most = [np.inf] * len(nexts)
     order = np.argsort(-graph.source, kind="stable")
     columns = (graph.source, graph.target, graph.written[:, column])
@@ -423,12 +423,12 @@ def _ahead(graph: Graph, column: int) -> _Ahead:
 
 
 def _whole(gain: float) -> int:
-    """Return a gain as a multiple of the smallest that is told apart."""
+    """Return a gain as a multiple of the smallest difference."""
     return round(math.ldexp(gain, _BITS)) if abs(gain) < _LARGE else int(gain) << _BITS
 
 
 def _leading(rows: list[tuple[int, int, int]], ends: list[int], states: int) -> Bools:
-    """Return which states lead to some, by rows of source, arc and target."""
+    """Return the states that lead to some states, by rows of source, arc and target."""
     into: list[list[int]] = [[] for _ in range(states)]
     for source, _, target in rows:
         into[target].append(source)

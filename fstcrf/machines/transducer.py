@@ -3,51 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Never, Self
+from typing import TYPE_CHECKING, Literal, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import (
-    LabelSet,
-    check_array,
-    check_counts,
-    check_range,
-    check_scores,
-    check_symbols,
-    label_tuple,
-    one_of,
-    real_array,
-)
-from fstcrf.arrays import Floats, Ints
-from fstcrf.errors import LabelError, OptionError, ShapeError
-from fstcrf.kernel.native import settled
+from fstcrf.arguments import LabelSet, check_array, label_tuple, real_array
+from fstcrf.arrays import Floats
+from fstcrf.errors import LabelError, OptionError
 from fstcrf.lazy import LazyModule, made_once
+from fstcrf.machines.machine import Machine, Semiring
 
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.machines import algebra, languages, openfst
+    from fstcrf.machines import algebra, backoff, languages, openfst, relations, rewriting
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.grammar.labels import Labels
 else:  # most transducers are from nowhere else, and stay as they are
     algebra = LazyModule("fstcrf.machines.algebra")
+    backoff = LazyModule("fstcrf.machines.backoff")
     languages = LazyModule("fstcrf.machines.languages")
     openfst = LazyModule("fstcrf.machines.openfst")
-
-backoff = LazyModule("fstcrf.machines.backoff")  # these stand on this
-exchange = LazyModule("fstcrf.machines.exchange")
-relations = LazyModule("fstcrf.machines.relations")
-rewriting = LazyModule("fstcrf.machines.rewriting")
-
-Semiring = Literal["log", "tropical"]
+    relations = LazyModule("fstcrf.machines.relations")
+    rewriting = LazyModule("fstcrf.machines.rewriting")
 
 
-@dataclass(frozen=True, eq=False)
-class Transducer:
+class Transducer(Machine):
     """A weighted transducer; a path begins in state 0.
 
     ``lattice @ transducer`` and ``tagger @ transducer`` compose: it reads a tape and writes another
@@ -92,77 +76,6 @@ class Transducer:
     OptionError
         Another semiring; an acceptor that writes something else than it reads.
     """
-
-    source: Ints
-    input: Ints
-    output: Ints
-    target: Ints
-    score: Floats
-    final: Floats
-    input_symbols: tuple[str, ...]
-    output_symbols: tuple[str, ...]
-    semiring: Semiring = "log"
-    tape: str | None = "output"
-    reads: str | None = None
-    named: Mapping[str, Floats] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        one_of("semiring", self.semiring, Semiring)
-        for name in ("input_symbols", "output_symbols"):
-            check_symbols(name, getattr(self, name))
-        for name in ("tape", "reads"):
-            if not isinstance(getattr(self, name), str | None):
-                raise OptionError(f"{name} is {getattr(self, name)!r}, expected a string or None")
-        if not len(self.final):
-            raise ShapeError("transducer: final is empty, expected the score of each state")
-        for name in ("source", "input", "output", "target", "score"):
-            dtype = np.float64 if name == "score" else np.int32
-            check_array("transducer", name, getattr(self, name), dtype, len(self.source))
-        check_array("transducer", "final", self.final, np.float64, len(self.final))
-        for name, limit, least in (
-            ("source", len(self.final), 0),
-            ("target", len(self.final), 0),
-            ("input", len(self.input_symbols), -1),
-            ("output", len(self.output_symbols), -1),
-        ):
-            check_range("transducer", name, getattr(self, name), limit, least)
-        for name in ("score", "final"):
-            check_scores("transducer", name, getattr(self, name))
-        size = len(self.source) + len(self.final)
-        for name, uses in self.named.items():
-            check_counts("transducer", f"named[{name!r}]", uses, size)
-        self._settle()
-        if self.tape is None and not self.is_acceptor:
-            raise OptionError(
-                "this transducer writes other symbols than it reads, so it is not an "
-                "acceptor: name the tape that it writes with tape="
-            )
-
-    def _settle(self) -> None:
-        """Replace arrays that somebody may write to by copies that nobody writes to."""
-        output = None if self.output is self.input else settled(self.output)
-        for name in ("source", "input", "target", "score", "final"):
-            object.__setattr__(self, name, settled(getattr(self, name)))
-        object.__setattr__(self, "output", self.input if output is None else output)
-        named = {name: settled(uses) for name, uses in self.named.items()}
-        object.__setattr__(self, "named", MappingProxyType(named))
-
-    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        """Pickles and copies are made anew: NumPy's own would be writable."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return type(self), (*(values | {"named": dict(self.named)}).values(),)
-
-    def __repr__(self) -> str:
-        reads = "the last tape" if self.reads is None else self.reads
-        what = f"an acceptor of {reads}" if self.tape is None else f"{reads} → {self.tape}"
-        states, arcs = len(self.final), len(self.source)
-        return f"<Transducer: {what}; {states:,} states, {arcs:,} arcs, {self.semiring}>"
-
-    @property
-    def is_acceptor(self) -> bool:
-        """Every arc writes what it reads."""
-        same = self.input is self.output or bool(np.array_equal(self.input, self.output))
-        return same and self.input_symbols == self.output_symbols
 
     def __matmul__(self, other: object) -> Transducer:
         """Return what reads what this one reads, and writes what the other one writes then."""
@@ -380,7 +293,7 @@ class Transducer:
         """
         given = {"source": source, "input": input, "output": output, "target": target}
         return cls(
-            **exchange.columns(given, score, final, named or {}),
+            **rewriting.columns(given, score, final, named or {}),
             input_symbols=label_tuple(input_symbols, error=LabelError),
             output_symbols=label_tuple(output_symbols, error=LabelError),
             semiring=semiring,
@@ -433,8 +346,8 @@ class Transducer:
         if not isinstance(text, str):
             raise OptionError(f"from_text reads a str, not {type(text).__name__}")
         symbols = input_symbols, input_symbols if tape is None else output_symbols
-        made: Self = exchange.from_text(text, symbols, epsilon, semiring, tape, numeric=numeric)
-        return made
+        naming = openfst.Naming(symbols, semiring, tape)
+        return cls._of(openfst.from_att(text, naming, numeric=numeric, epsilon=epsilon))
 
     @classmethod
     def from_fst(
@@ -463,14 +376,14 @@ class Transducer:
         Raises
         ------
         DataError
-            A file of something else; a machine without a state to start in.
+            A file of something else.
         LabelError
             Symbols without a name.
         OSError
             A file that cannot be read.
         """
-        made: Self = exchange.from_fst(fst, input_symbols, output_symbols, semiring, tape)
-        return made
+        naming = openfst.Naming((input_symbols, output_symbols), semiring, tape)
+        return cls._of(openfst.from_fst(fst, naming))
 
     @classmethod
     def from_pairs(
@@ -507,8 +420,7 @@ class Transducer:
         >>> Transducer.from_pairs([("New York", "LOC"), ("York", "LOC")])
         <Transducer: the last tape → output; 4 states, 3 arcs, log>
         """
-        made: Transducer = rewriting.of_pairs(pairs, scores, semiring, tape)
-        return made
+        return cls._of(rewriting.of_pairs(pairs, scores, semiring, tape))
 
     @classmethod
     def from_table(
@@ -538,8 +450,7 @@ class Transducer:
         >>> Transducer.from_table({"NN": "NOUN", "VB": {"VERB": 0.0, "AUX": -1.5}, ".": None})
         <Transducer: the last tape → output; 1 states, 4 arcs, log>
         """
-        made: Transducer = rewriting.of_table(table, semiring, tape)
-        return made
+        return cls._of(rewriting.of_table(table, semiring, tape))
 
     @classmethod
     def lm(cls, path: str | Path, labels: LabelSet | None = None) -> Transducer:
@@ -566,8 +477,7 @@ class Transducer:
         OSError
             A file that cannot be read.
         """
-        made: Transducer = backoff.read_arpa(path, labels)
-        return made
+        return cls._of(backoff.read_arpa(path, labels))
 
     @classmethod
     def from_grammar(
@@ -579,6 +489,7 @@ class Transducer:
         weights: Mapping[str, float] | None = None,
         tape: str = "output",
         semiring: Semiring = "tropical",
+        folders: Sequence[str | Path] = (),
     ) -> Transducer:
         """Return a grammar, or an export of a ``.grm`` file, as a transducer.
 
@@ -600,6 +511,8 @@ class Transducer:
         semiring : {"tropical", "log"}
             As for the class: the costs of several alternatives for one string are the lowest of
             them, or add up as probabilities do.
+        folders : sequence of path
+            As for `Grammar.from_file`.
 
         Raises
         ------
@@ -618,8 +531,8 @@ class Transducer:
         >>> spans.output_symbols
         ('NP',)
         """
-        made: Transducer = relations.from_grammar(source, labels, export, weights, tape, semiring)
-        return made
+        args = source, labels, export, weights, tape, semiring, folders
+        return cls._of(relations.from_grammar(*args))
 
     def by_name(self, gradient: Floats) -> dict[str, float]:
         """Return what the derivative of the costs with names is, of one by arc and end.
@@ -634,10 +547,9 @@ class Transducer:
         ShapeError
             Another number of derivatives.
         """
-        size, gradient = len(self.score) + len(self.final), real_array(gradient, "gradient")
-        if gradient.shape != (size,):
-            found = list(gradient.shape)
-            raise ShapeError(f"gradient is {found}, expected [{size}]: arcs, then states")
+        size = len(self.score) + len(self.final)
+        gradient = real_array(gradient, "gradient")
+        check_array("by_name, of arcs and states", "gradient", gradient, np.float64, size)
         return {name: -float(uses @ gradient) for name, uses in self.named.items()}
 
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:
@@ -662,14 +574,11 @@ class Transducer:
         TooLargeError
             More than 20 million arcs.
         """
-        made: Transducer = backoff.expanded(self, target, score)
-        return made
+        return backoff.expanded(self, target, score)
 
-    @property
-    def machine(self) -> openfst.FstArrays:
-        """The transducer as OpenFst has it."""
-        made: openfst.FstArrays = exchange.to_arrays(self)
-        return made
+    @classmethod
+    def _of(cls, machine: Machine) -> Self:
+        return cls(**{one.name: getattr(machine, one.name) for one in fields(Machine)})
 
     def to_fst(self, arc_type: openfst.ArcType | None = None) -> pynini.Fst:
         """Return the transducer as a machine of pynini; weights are costs.
@@ -685,7 +594,7 @@ class Transducer:
             pynini is not installed.
         """
         kind: openfst.ArcType = "standard" if self.semiring == "tropical" else "log64"
-        made: pynini.Fst = openfst.to_fst(self.machine, arc_type or kind)
+        made: pynini.Fst = openfst.to_fst(self, kind if arc_type is None else arc_type)
         return made
 
     def to_att(self, *, numeric: bool = False) -> str:
@@ -694,7 +603,7 @@ class Transducer:
         A symbol that holds a tab, a blank or a line end is a LabelError, unless `numeric` writes
         i + 1 for symbol i.
         """
-        return openfst.att_text(self.machine, numeric=numeric, acceptor=self.tape is None)
+        return openfst.att_text(self, numeric=numeric)
 
 
 def _operand(other: object) -> Transducer:

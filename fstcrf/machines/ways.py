@@ -1,9 +1,9 @@
-"""Ways through machines with cycles: from each state to ends, and along arcs without a symbol.
+"""Paths through machines with cycles: from each state to ends, and along arcs without a symbol.
 
-Both take time in proportion to the arcs where no cycle is: states that reach each other,
-*components*, are looked at one after another, from the ends back. Within a component a best way is
-searched best first, and sums solve its equations. What takes too many steps is a `TooLargeError`
-before it takes long.
+Both take time proportional to the arcs of machines without cycles: sets of states that reach each
+other, *components*, are processed one after another, from the ends backwards. Within a component, a
+best path is searched best first, and sums solve linear equations. A computation with too many steps
+raises `TooLargeError` early.
 """
 
 from __future__ import annotations
@@ -14,20 +14,56 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from fstcrf.arrays import Array, Bools, Floats
+from fstcrf.arrays import Array, Bools, Floats, Longs
 from fstcrf.errors import EpsilonCycleError, NumericError, TooLargeError
+from fstcrf.kernel.acyclic import connected
+from fstcrf.ragged import Ragged
 
 MAX_WAYS = 2_000_000
-"""Steps by which ways without a symbol are made longer, or best ways are found within cycles."""
+"""Largest number of steps that extend paths without a symbol, or find best paths in cycles."""
 
 MAX_SUMMED = 2_000
-"""States that reach each other whose ways are summed: equations, each with as many numbers."""
+"""Largest component whose paths are summed: its equations have this many unknowns."""
 
-_CLOSE = 1e-12  # of rounding: a weight of a cycle that is none
+FIRST = np.zeros(1, dtype=np.int32)
+_CLOSE = 1e-12  # rounding error of a cycle's weight that is 1
+
+
+def on_paths(
+    source: Array, target: Array, ends: Bools, there: Bools | None = None, *, starts: Array = FIRST
+) -> tuple[Longs, Bools]:
+    """Return the arcs, by source, and the states on the paths from a start to an end.
+
+    Parameters
+    ----------
+    source, target : int [A]
+    ends : bool [Q]
+        The states in which a path may end.
+    there : bool [A], optional
+        The arcs that there are; all of them when absent.
+    starts : int [S]
+        Where a path may begin; in state 0 when absent.
+
+    Returns
+    -------
+    arcs : int64 [B]
+        Sorted by source; arcs of one state keep their order.
+    states : bool [Q]
+    """
+    arcs = np.arange(len(source)) if there is None else np.flatnonzero(there)
+    if (np.diff(source[arcs]) < 0).any():
+        arcs = arcs[np.argsort(source[arcs], kind="stable")]
+    row, onward = Ragged.from_rows(source[arcs], len(ends)).offsets, target[arcs]
+    if starts is FIRST:
+        states = connected(row, onward.astype(np.int32, copy=False), 0, ends)
+    else:  # one more state leads to all of them
+        row, onward = np.append(row, row[-1] + len(starts)), np.append(onward, starts)
+        states = connected(row, onward.astype(np.int32), len(ends), np.append(ends, False))[:-1]
+    return arcs[states[source[arcs]] & states[target[arcs]]], states
 
 
 def components(steps: Sequence[Iterable[int]]) -> list[list[int]]:
-    """Return the sets of states that reach each other, each behind those that it leads to.
+    """Return the sets of states that reach each other, each after the sets it leads to.
 
     `steps` are the targets of each state (Tarjan, 1972).
 
@@ -36,7 +72,7 @@ def components(steps: Sequence[Iterable[int]]) -> list[list[int]]:
     >>> components([[1], [2], [1], []])
     [[2, 1], [0], [3]]
     """
-    first, low = [0] * len(steps), [0] * len(steps)  # 0: not met
+    first, low = [0] * len(steps), [0] * len(steps)  # 0: not visited
     done, met = len(steps) + 1, 0
     found: list[list[int]] = []
     open_: list[int] = []
@@ -73,13 +109,13 @@ def components(steps: Sequence[Iterable[int]]) -> list[list[int]]:
 
 
 def totals(source: Array, target: Array, score: Floats, final: Floats, *, log: bool) -> Floats:
-    """Return the weights of all ways from each state to ends, together; −inf: there is none.
+    """Return the total weight of all paths from each state to ends; −inf: no path.
 
     Raises
     ------
     NumericError
-        They are infinite.
-    TooLargeError
+        The weights are infinite.
+    A sum over more than `MAX_SUMMED` states that reach each other; more than `MAX_WAYS` steps.
         More than `MAX_SUMMED` states that reach each other, of sums; more than `MAX_WAYS` steps.
     """
     arcs = _rows(source, target, score, len(final))
@@ -104,17 +140,24 @@ def _rows(source: Array, target: Array, score: Floats, size: int) -> list[list[t
 
 
 def together(scores: Sequence[float]) -> float:
-    """Return the log of a sum of exponentials; −inf: they are all 0."""
+    """Return the log of a sum of exponentials; −inf: all are 0."""
     best = max(scores)
     if len(scores) == 1 or best == -math.inf:
         return best
     return best + math.log(math.fsum(math.exp(score - best) for score in scores))
 
 
+def _sum(one: float, other: float) -> float:
+    """Return what `together` does, of two scores: in a loop of millions that counts."""
+    if one < other:
+        one, other = other, one
+    return one if other == -math.inf else one + math.log1p(math.exp(other - one))
+
+
 def _within(
     states: list[int], loops: list[tuple[int, int, float]], found: list[float], *, log: bool
 ) -> None:
-    """Add to ways out of some states those that stay among them first."""
+    """Add the paths that first stay within some states to the paths out of them."""
     if log and len(states) > MAX_SUMMED:
         raise TooLargeError(
             f"cannot sum over the paths of {len(states):,} states that reach each "
@@ -133,13 +176,13 @@ def _within(
     number = {s: k for k, s in enumerate(states)}
     best = [found[s] for s in states]
     matrix = np.eye(len(states))
-    for s, t, w in loops:  # relative to the best no number is above 1
+    for s, t, w in loops:  # relative to the best, no number is above 1
         matrix[number[s], number[t]] -= math.exp(w + found[t] - found[s])
     try:
         total = np.linalg.solve(matrix, np.exp(np.subtract(ends, best)))
     except np.linalg.LinAlgError:
         raise _infinite(states[0]) from None
-    fine = np.isfinite(total) & (total > 0)  # else there is no solution
+    fine = np.isfinite(total) & (total > 0)  # otherwise there is no solution
     if not fine.all():
         raise _infinite(states[int(np.argmin(fine))])
     for s, more in zip(states, np.log(total).tolist(), strict=True):
@@ -147,11 +190,11 @@ def _within(
 
 
 def _best(states: list[int], loops: list[tuple[int, int, float]], found: list[float]) -> None:
-    """Let the best way of each state be found: from the ends back, the best one first."""
+    """Find the best path of each state: from the ends backwards, best first."""
     back: dict[int, list[tuple[int, float]]] = {s: [] for s in states}
     for s, t, w in loops:
         back[t].append((s, w))
-    arcs = dict.fromkeys(states, 0)  # of the best way
+    arcs = dict.fromkeys(states, 0)  # of the best path
     todo = [(-found[s], s) for s in states if found[s] > -math.inf]
     todo.sort()
     taken = 0
@@ -187,19 +230,19 @@ def _infinite(state: int) -> NumericError:
 def silent_ways(
     source: Array, target: Array, score: Floats, needed: Bools, ends: Bools, *, log: bool
 ) -> list[dict[int, float]]:
-    """Return the states that each one reaches by one silent arc or more, with their weights.
+    """Return the states that each one reaches by at least one silent arc, with their weights.
 
-    State after state is let in as one between others (Kleene's algorithm), and left out then where
-    no way that is needed begins or ends.
+    States are eliminated one after the other as intermediate states (Kleene's algorithm); a state
+    is dropped afterwards if no required path begins or ends there.
 
     Raises
     ------
     EpsilonCycleError
-        A cycle which gains by being gone round, or the sum over which is infinite.
+        A cycle with a positive gain, or with an infinite sum.
     TooLargeError
         More than `MAX_WAYS` steps.
     """
-    plus: Callable[[tuple[float, float]], float] = together if log else max
+    plus: Callable[[float, float], float] = _sum if log else max
     if len(source) > MAX_WAYS:
         raise TooLargeError(
             f"the machine has {len(source):,} epsilon arcs, at most {MAX_WAYS:,} are supported"
@@ -207,7 +250,7 @@ def silent_ways(
     ways: list[dict[int, float]] = [{} for _ in needed]
     before: list[set[int]] = [set() for _ in needed]
     for s, t, w in zip(source.tolist(), target.tolist(), score.tolist(), strict=True):
-        ways[s][t] = plus((ways[s][t], w)) if t in ways[s] else w
+        ways[s][t] = plus(ways[s][t], w) if t in ways[s] else w
         before[t].add(s)
     total = sum(map(len, ways))
     for k, onward in enumerate(ways):
@@ -224,7 +267,7 @@ def silent_ways(
             own = ways[s]
             here = own.pop(k)
             for t, w in further:
-                own[t] = plus((own[t], here + w)) if t in own else here + w
+                own[t] = plus(own[t], here + w) if t in own else here + w
                 before[t].add(s)
             if ends[k]:
                 own[k] = here + star
@@ -236,7 +279,7 @@ def silent_ways(
 
 
 def _repeated(loop: float, state: int, *, log: bool) -> float:
-    """Return the weight of going round a cycle any number of times."""
+    """Return the weight of taking a cycle any number of times."""
     if loop > (-_CLOSE if log else _CLOSE):
         why = "the sum over which is infinite" if log else "which gains each time"
         raise EpsilonCycleError(f"state {state} has an epsilon cycle {why}")

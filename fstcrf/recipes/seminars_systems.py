@@ -298,8 +298,8 @@ def check_splits(setting: Setting, messages: Corpus, count: int) -> None:
             missing = [field for field in FIELDS if f"B-{field}" not in begun]
             if missing:
                 raise DataError(
-                    f"too few of the {n} messages have a <{missing[0]}>: none of the {len(rest)} "
-                    f"that split {k + 1} trains on to choose weights",
+                    f"too few of the {n} messages have a <{missing[0]}>: it is missing in all "
+                    f"{len(rest)} messages that split {k + 1} trains on to choose weights",
                     path=folder,
                 )
 

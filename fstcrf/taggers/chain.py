@@ -300,9 +300,10 @@ class ChainSentence:
         whole = self.composition
         if self.known is not None or whole.conjuncts or any(w != 1.0 for w in whole.weights):
             raise OptionError(
-                "samples of normalize='chain' need weights of 1 and no grammar (nor known labels "
-                "or biases): labellings do not sum to one otherwise. normalize='product' has them, "
-                "lattice(sentence, n=50) is of the n best"
+                "samples with normalize='chain' need weights of 1, no grammar, no known "
+                "labels and no biases, since otherwise the probabilities of labellings do "
+                "not sum to one: use normalize='product', or the n best labellings, "
+                "lattice(sentence, n=50)"
             )
         corpus, ids = as_corpus(whole, [self.sentence]), {}
         size, rng = corpus.n_tokens, np.random.default_rng(seed)

@@ -255,9 +255,9 @@ def grouped(
             over = f"several tapes, {', '.join(decided)}"
             over = over if len(decided) > 1 else f"the tape of a map, {decided[0]}"
             raise OptionError(
-                f"{acceptor.name} is over {over}: taggers that decide one after the other cannot "
-                "obey it; decide all tapes together: decode='joint' of a pipeline, tag_all of a "
-                "composition, --decode joint in the shell"
+                f"{acceptor.name} reads {over}, so taggers that decide one after the other "
+                "cannot obey it; decide all tapes together: decode='joint' of a pipeline, "
+                "tag_all of a composition, --decode joint in the shell"
             )
         (tape,) = decided or tapes[:1]
         found[tape] = (*found.get(tape, ()), acceptor)
@@ -351,7 +351,7 @@ class TapeMap:
         dead = np.flatnonzero(np.isneginf(score))
         if len(dead):
             raise NoPathError(
-                f"the map to {self.tape!r} has no labels for those of {self.source!r}",
+                (f"the map to {self.tape!r} has no output for the labels of tape {self.source!r}"),
                 sentence=int(dead[0]),
             )
         ids = program.machine.axis_states(path)[program.order.index(self.tape)]

@@ -20,9 +20,11 @@ from fstcrf.arguments import is_fst, real_number
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, TooLargeError
 from fstcrf.machines import openfst
+from fstcrf.machines.algebra import trimmed
 from fstcrf.machines.grammar import Acceptor, is_empty, minimise, trim
 from fstcrf.machines.grammar.automata import Automaton, check_sums, determinise
 from fstcrf.machines.grammar.labels import listed, nearest
+from fstcrf.machines.machine import Machine
 from fstcrf.taggers.component import GivenTape, Relabelling, TapeMap
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.taggers.model.crf import CRF
@@ -49,19 +51,18 @@ def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acce
     `MAX_STATES` states, DataError where it reads or writes nothing on some arc, or accepts nothing.
     """
     name = f"map {read[0]} → {written[0]}"
-    machine = openfst.connect(openfst.from_fst(fst))
-    if machine.start < 0:
-        raise DataError(f"the {name} accepts nothing: it has no path from its start to an end")
-    _check_lengths(machine, name)
-    largest = int(machine.ilabel.max(initial=0))
-    if machine.isymbols is None and largest > len(read[1]):
-        raise LabelError(
-            f"the {name} reads symbol {largest}, but {read[0]!r} has {len(read[1])} labels; "
-            "without a symbol table label i is symbol i + 1"
+    try:
+        whole = openfst.from_fst(fst, openfst.Naming((read[1], written[1])))
+    except LabelError as error:
+        raise LabelError(f"the {name}: {error}") from None
+    machine = trimmed(whole)
+    if not np.isfinite(machine.final).any():
+        raise DataError(
+            f"the {name} accepts no string: no path leads from its start to a final state"
         )
-    known = _label_numbers(machine.ilabel, machine.isymbols, read[1]) >= 0
-    taken = known | (machine.ilabel == 0)
-    machine = openfst.connect(replace(machine, score=np.where(taken, machine.score, -np.inf)))
+    _check_lengths(machine, name)
+    taken = (_numbers(machine.input_symbols, read[1])[machine.input] >= 0) | (machine.input < 0)
+    machine = trimmed(replace(machine, score=np.where(taken, machine.score, -np.inf)))
     _check_labels(machine, read, written, name)
     acceptor = _deterministic(machine, read, (tape, written[1]), name)
     if is_empty(acceptor):
@@ -104,84 +105,60 @@ def along(acceptor: Acceptor, place: Ints) -> Acceptor | None:
     return None if free else found
 
 
-def _check_lengths(machine: openfst.FstArrays, name: str) -> None:
-    half = np.flatnonzero((machine.ilabel == 0) != (machine.olabel == 0))
+def _check_lengths(machine: Machine, name: str) -> None:
+    half = np.flatnonzero((machine.input < 0) != (machine.output < 0))
     if not len(half):
         return
-    symbol, table, does, does_not = machine.ilabel, machine.isymbols, "reads", "writes"
-    if not symbol[half[0]]:
-        symbol, table, does, does_not = machine.olabel, machine.osymbols, "writes", "reads"
-    number = int(symbol[half[0]])
-    text = repr(table[number]) if table else f"symbol {number}"
+    symbol, names, does, does_not = machine.input, machine.input_symbols, "reads", "writes"
+    if symbol[half[0]] < 0:
+        symbol, names, does, does_not = machine.output, machine.output_symbols, "writes", "reads"
     raise DataError(
-        f"the {name} is not length-preserving: an arc {does} {text} and {does_not} nothing; a map "
-        "reads and writes one label an arc; tagger @ transducer takes any other"
+        f"the {name} is not length-preserving: an arc {does} {names[symbol[half[0]]]!r} and "
+        f"{does_not} epsilon; every arc of a map must read and write one label; for other "
+        "transducers use tagger @ transducer"
     )
 
 
-def _label_numbers(symbols: Ints, table: tuple[str, ...] | None, labels: tuple[str, ...]) -> Longs:
-    """Return the label that each symbol is, −1 for those that are none."""
-    if table is None:
-        numbers = symbols.astype(np.int64) - 1
-        return np.where(numbers < len(labels), numbers, -1)
+def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Longs:
+    """Return the label that each symbol is, −1 for those that are none, and at last −1."""
     place = {label: i for i, label in enumerate(labels)}
-    number = np.asarray([-1, *(place.get(text, -1) for text in table[1:])], dtype=np.int64)
-    return number[symbols]
+    return np.asarray([*(place.get(text, -1) for text in symbols), -1], dtype=np.int64)
 
 
-def _check_labels(machine: openfst.FstArrays, read: Tape, written: Tape, name: str) -> None:
-    known = set(_label_numbers(machine.ilabel, machine.isymbols, read[1]).tolist())
+def _check_labels(machine: Machine, read: Tape, written: Tape, name: str) -> None:
+    known = set(_numbers(machine.input_symbols, read[1])[machine.input].tolist())
     missing = [label for i, label in enumerate(read[1]) if i not in known]
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        whose = "" if machine.isymbols else "; without a symbol table label i is symbol i + 1"
         raise LabelError(
             f"the {name} has no path that reads {listed(missing[:5])}{more}: it must have one for "
-            f"every label of {read[0]!r}{whose}"
+            f"every label of {read[0]!r}"
         )
-    numbers = _label_numbers(machine.olabel, machine.osymbols, written[1])
-    odd = np.flatnonzero((numbers < 0) & (machine.olabel > 0))
+    numbers = _numbers(machine.output_symbols, written[1])[machine.output]
+    odd = np.flatnonzero((numbers < 0) & (machine.output >= 0))
     if len(odd):
-        symbol = int(machine.olabel[odd[0]])
-        if machine.osymbols is None:
-            raise LabelError(
-                f"the {name} writes symbol {symbol}, but {written[0]!r} has {len(written[1])} "
-                "labels; without a symbol table label i is symbol i + 1"
-            )
-        text = machine.osymbols[symbol]
+        text = machine.output_symbols[machine.output[odd[0]]]
         raise LabelError(
             f"the {name} writes {text!r}, which is no label of {written[0]!r}"
             f"{nearest(text, written[1])}"
         )
 
 
-def _deterministic(machine: openfst.FstArrays, read: Tape, written: Tape, name: str) -> Acceptor:
+def _deterministic(machine: Machine, read: Tape, written: Tape, name: str) -> Acceptor:
     sizes = len(read[1]), len(written[1])
-    pair = _label_numbers(machine.ilabel, machine.isymbols, read[1]) * sizes[1]
-    pair += _label_numbers(machine.olabel, machine.osymbols, written[1])
-    steps: list[list[tuple[int, float, int]]] = [[] for _ in range(machine.n_states)]
-    quiet: list[list[tuple[float, int]]] = [[] for _ in range(machine.n_states)]
-    for source, silent, symbol, score, target in zip(
-        machine.source.tolist(),
-        (machine.ilabel == 0).tolist(),
-        pair.tolist(),
-        machine.score.tolist(),
-        machine.target.tolist(),
-        strict=True,
-    ):
-        if silent:
-            quiet[source].append((score, target))
-        else:
-            steps[source].append((symbol, score, target))
-    automaton = Automaton(machine.start, steps, quiet, machine.final.tolist(), sizes[0] * sizes[1])
+    pair = _numbers(machine.input_symbols, read[1])[machine.input] * sizes[1]
+    pair += _numbers(machine.output_symbols, written[1])[machine.output]
+    pair[machine.input < 0] = -1
+    columns = machine.source, pair, machine.target, machine.score
+    automaton = Automaton.of_arcs(*columns, machine.final, sizes[0] * sizes[1])
     shown = [f"{one}:{other}" for one, other in product(read[1], written[1])]
     check_sums(machine, automaton, f"the {name}", shown)
     try:
         target, score, final = determinise(automaton, MAX_STATES)
     except TooLargeError as error:
         raise GrammarError(
-            f"the {name} does not become deterministic: {error}; two paths over the same labels "
-            "must not drift apart in weight for ever"
+            f"the {name} cannot be determinized: {error}; the weights of two paths over "
+            "the same labels must not differ without bound"
         ) from None
     shape = (len(final), *sizes)
     return minimise(
@@ -217,11 +194,11 @@ def split(parts: Sequence[object]) -> tuple[list[object], dict[int, pynini.Fst]]
         if not is_fst(part):
             taggers.append(part)
         elif not taggers or len(taggers) in maps:
-            raise OptionError("a map stands between two taggers: compose(pos, map, later)")
+            raise OptionError("a map must be placed between two taggers: compose(pos, map, later)")
         else:
             maps[len(taggers)] = part
     if len(taggers) in maps:
-        raise OptionError("a map stands between two taggers: none follows it")
+        raise OptionError("a map must be placed between two taggers, but no tagger follows it")
     return taggers, maps
 
 
@@ -272,8 +249,9 @@ def _source(before: JointCRF, open_reads: Iterable[str]) -> str:
     named = [tape for tape in before.tapes if tape in open_reads]
     if len(named) != 1:
         raise OptionError(
-            f"the part before a map writes {', '.join(map(repr, before.tapes))}: put the tagger "
-            "whose labels it reads directly before it"
+            "it is ambiguous which tape the map reads: the composition before it "
+            f"writes {', '.join(map(repr, before.tapes))}; put the tagger whose labels "
+            "the map reads directly before the map"
         )
     return named[0]
 
@@ -288,9 +266,9 @@ def _read(after: JointCRF, open_reads: Iterable[str], source: str, names: Iterab
         return source
     what = f"reads {', '.join(map(repr, reads))}" if reads else "reads no tape"
     raise OptionError(
-        f"it is not clear what a map writes: the part behind it, "
-        f"{', '.join(map(repr, after.tapes))}, {what}; put the map directly before the tagger that "
-        "reads its labels"
+        "it is ambiguous which tape the map writes: the next tagger, "
+        f"{', '.join(map(repr, after.tapes))}, {what}; put the map directly before "
+        "the tagger that reads its labels"
     )
 
 
@@ -325,7 +303,10 @@ def joined(
     wholes = [part if isinstance(part, JointCRF) else JointCRF((part,), (1.0,)) for part in taggers]
     kinds = {whole.normalize for whole in wholes if _is_of_a_kind(whole)}
     if normalize is None and len(kinds) > 1:
-        raise OptionError("compositions of both kinds: say normalize='product' or 'chain'")
+        raise OptionError(
+            "some taggers are composed by product, others by the chain rule: choose "
+            "normalize='product' or normalize='chain'"
+        )
     between = mapped(wholes, transducers)
     whole = JointCRF(
         taggers=tuple(tagger for whole in wholes for tagger in whole.taggers),

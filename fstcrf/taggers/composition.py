@@ -137,7 +137,7 @@ def compose(
         A map that is not length-preserving, or goes between other labels.
     """
     if not parts:
-        raise OptionError("nothing to compose: give at least one tagger or lattice")
+        raise OptionError("compose() needs at least one tagger or lattice")
     cut = _first_transducer(parts)
     if cut < len(parts):
         said = {"weights": weights, "normalize": normalize, "coupling": coupling, "search": search}
@@ -153,8 +153,9 @@ def compose(
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
     if given:
         raise OptionError(
-            "taggers compose with taggers, lattices with lattices: that of a tagger is "
-            "lattice(sentence); a grammar goes into grammar="
+            "taggers compose only with taggers, and lattices with lattices: use "
+            "lattice(sentence) to get the lattice of a tagger, and grammar= to pass a "
+            "grammar"
         )
     if grammar is not None and not isinstance(grammar, grammars.Grammar):
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
@@ -183,7 +184,10 @@ def _followed(
 ) -> Lattice | Composition:
     """Return the parts before a transducer composed, and then those from it on."""
     if not cut:
-        raise OptionError("a transducer is composed with what stands before it: put that first")
+        raise OptionError(
+            "a transducer cannot be the first argument: put the tagger or lattice that "
+            "it reads before it, lattice @ transducer"
+        )
     whole: Any = compose(*parts[:cut], **options) if cut > 1 or options else parts[0]
     for part in parts[cut:]:
         machine = transducers.Transducer.from_fst(part) if is_fst(part) else part
@@ -225,10 +229,10 @@ def _segmental(
     """Return the product of taggers of which one is of segments."""
     odd = next((part for part in parts if not isinstance(part, Composable)), None)
     if odd is not None:
-        raise OptionError(f"{odd!r} is no tagger that composes with taggers of segments")
+        raise OptionError(f"{odd!r} cannot be composed with taggers of segments")
     if normalize == "chain" or search is not None:
         option = "normalize='chain'" if normalize == "chain" else "search="
-        raise OptionError(f"{option} is for taggers of tokens alone; one here is of segments")
+        raise OptionError(f"{option} is for taggers of tokens, but one of these tags segments")
     alone = len(parts) == 1 and weights is None and isinstance(parts[0], products.Product)
     tagger: Product = parts[0] if alone else products.Product(parts, weights)
     return tagger if grammar is None else tagger.constrained(grammar)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack, cast
 import msgspec
 import numpy as np
 
-from fstcrf.arguments import real_number
+from fstcrf.arguments import first_twice, real_number
 from fstcrf.arrays import Array
 from fstcrf.errors import LabelError, ModelFileError, OptionError, TooLargeError
 from fstcrf.lattices.answer import Answer
@@ -358,9 +358,9 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         """
         if self.conditional:
             raise OptionError(
-                "normalize='chain' is no product of transducers: ask lattice(sentence, n=50) of "
-                "its best labellings, lattice(sentence, samples=1000) of samples, or compose with "
-                "normalize='product'"
+                "normalize='chain' has no lattice of all labellings: use lattice(sentence, "
+                "n=50) for the best labellings, lattice(sentence, samples=1000) for "
+                "samples, or compose with normalize='product'"
             )
         lattices: TaggedLattices = batches.lattices_of(self, sentences, known, streamed=streamed)
         return lattices
@@ -432,13 +432,12 @@ def _check(composition: JointCRF) -> None:
 
 def _check_tapes(composition: JointCRF) -> None:
     if not composition.taggers:
-        raise OptionError("nothing to compose: give at least one tagger")
+        raise OptionError("compose() needs at least one tagger")
     names = [*(t.tape for t in composition.taggers), *(m.tape for m in composition.maps)]
-    twice = next((name for k, name in enumerate(names) if name in names[:k]), None)
-    if twice is not None:
+    if (twice := first_twice(names)) is not None:
         raise OptionError(
-            f"two taggers write one tape: {', '.join(names)}; {twice!r} is there twice: train "
-            "one of them with another tape=, or rename it, tagger.renamed('pos')"
+            f"two taggers write the same tape {twice!r} (tapes: {', '.join(names)}): train one of "
+            "them with another tape=, or rename it, tagger.renamed('pos')"
         )
 
 
@@ -474,7 +473,7 @@ def _check_grammar(composition: JointCRF) -> None:
         for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
             if tape not in sets:
                 there = ", ".join(map(repr, sets))
-                raise LabelError(f"{acceptor.name} reads the tape {tape!r}; there is {there}")
+                raise LabelError(f"{acceptor.name} reads the tape {tape!r}; the tapes are {there}")
             if sets[tape] != labels:
                 other = ", ".join(sorted(set(labels) ^ set(sets[tape]))[:5])
                 raise LabelError(

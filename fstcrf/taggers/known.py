@@ -15,7 +15,7 @@ from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import DataError, LabelError, OptionError, ShapeError
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.reading import UNKNOWN, Data, Run
+from fstcrf.taggers.reading import UNKNOWN, Data, Run, check_text
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
@@ -45,15 +45,18 @@ def in_columns(
         given = {next(iter(label_sets)): columns}
     odd = [tape for tape in given if tape not in label_sets]
     if odd:
-        raise OptionError(f"forced={columns!r}: give columns by tape, of {', '.join(label_sets)}")
+        raise OptionError(
+            f"forced={columns!r}: expected a dict of column names with keys from "
+            f"{', '.join(label_sets)}"
+        )
     for tape, name in given.items():
         column, labels = sentences.column(name), set(label_sets[tape])
         for number, value in enumerate(column.values):
             known = value == UNKNOWN or value in labels or labels.issuperset(value.split("|"))
             if not known and len(tokens := np.flatnonzero(column.ids == number)):
                 raise DataError(
-                    f"{value!r} in column {name!r} is no label of the model; the labels are "
-                    f"{' '.join(label_sets[tape])}, and {UNKNOWN} where none is known",
+                    f"{value!r} in column {name!r} is not a label of the model, expected one of "
+                    f"{' '.join(label_sets[tape])}, or {UNKNOWN} if the label is unknown",
                     **sentences.where(int(tokens[0])),
                 )
     each = {tape: sentences.column_lists(name) for tape, name in given.items()}
@@ -192,11 +195,15 @@ def _by_tape(tapes: Sequence[str], given: Any, what: str) -> dict[str, Any]:
     )
     if not named:
         if len(tapes) > 1:
-            raise OptionError(f"{what} of several tapes: give it by tape, of {', '.join(tapes)}")
+            raise OptionError(
+                f"{what} must be given per tape: pass a dict with keys from {', '.join(tapes)}"
+            )
         return {tapes[0]: given}
     odd = [tape for tape in given if tape not in tapes]
     if odd:
-        raise OptionError(f"{what} of a tape {odd[0]!r}: there is {', '.join(tapes)}")
+        raise OptionError(
+            f"{what} is given for a tape {odd[0]!r}: the tapes are {', '.join(tapes)}"
+        )
     return dict(given)
 
 
@@ -214,6 +221,9 @@ class Request:
     strict: bool = True  # NoPathError for a sentence without a path
     probabilities: bool = False  # they will be looked at
     scores: bool = True  # without, scores and bounds may be of no scale
+
+    def __post_init__(self) -> None:
+        check_text(self.sentences)
 
     @classmethod
     def of(
@@ -248,6 +258,8 @@ class Request:
 
 def biases(topology: Topology, bias: TapeBias) -> Floats:
     """Return what is added to the potential of each state, float64 [S]."""
+    if not isinstance(bias, Mapping):
+        raise OptionError(f"bias is {bias!r}, expected a mapping of labels to numbers")
     values = np.zeros(topology.n_labels)
     given = real_array(list(bias.values()), "bias", error=OptionError)
     values[topology.label_ids(list(bias))] = given

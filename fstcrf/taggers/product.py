@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard, cast
 import msgspec
 import numpy as np
 
-from fstcrf.arguments import real_number
+from fstcrf.arguments import first_twice, real_number
 from fstcrf.arrays import Array, Floats, Ints
 from fstcrf.errors import GrammarError, ModelFileError, OptionError
 from fstcrf.lattices import Lattice, product
@@ -93,22 +93,21 @@ class Product(Composition[LabelsT]):
             raise OptionError(
                 f"weights are {factors}, expected {len(taggers)} numbers from 0, one a tagger"
             )
-        twice = [tape for tape in self.tapes if self.tapes.count(tape) > 1]
-        if twice:
-            raise OptionError(f"two taggers of the tape {twice[0]!r}: each writes one of its own")
+        if (twice := first_twice(self.tapes)) is not None:
+            raise OptionError(f"two taggers have the tape {twice!r}: give each a different tape")
         before = list(self.of_tokens)
         for machine in self.machines:
             if machine.reads is not None and machine.reads not in before:
                 raise OptionError(
-                    f"no tape {machine.reads!r} to read: there is {', '.join(before)}"
+                    f"no tape {machine.reads!r} to read: the tapes are {', '.join(before)}"
                 )
             before += [machine.tape] if machine.tape is not None else []
         for tagger in (*taggers, *(one for one in behind if isinstance(one, Composable))):
             _check_reads(tagger, set(self.tapes) - set(tagger.tapes))
             if getattr(tagger, "normalize", "product") == "chain":
                 raise OptionError(
-                    f"{tagger!r} is no product of transducers, which alone goes with taggers of "
-                    "segments: compose its taggers with normalize='product'"
+                    f"{tagger!r} uses the chain rule, which cannot be combined with taggers of "
+                    "segments or transducers: compose its taggers with normalize='product'"
                 )
 
     @property
@@ -200,7 +199,10 @@ class Product(Composition[LabelsT]):
         """
         for name, value in {"search": search, "budget": budget}.items():
             if value is not None:
-                raise OptionError(f"{name}= is for taggers of tokens; segments are written out")
+                raise OptionError(
+                    f"{name}= is for taggers of tokens: lattices of segments are stored as arcs "
+                    "and need no search"
+                )
         sets = {tape.name: tape.labels for tape in self.on}
         try:
             added = grammar.bind(sets)
@@ -271,7 +273,10 @@ class Product(Composition[LabelsT]):
         return rows
 
     def _searched(self, search: Search) -> Self:
-        raise OptionError(f"search={search!r} is for taggers of tokens; segments are written out")
+        raise OptionError(
+            f"search={search!r} is for taggers of tokens: lattices of segments are "
+            "stored as arcs and need no search"
+        )
 
     # --- Tagging ------------------------------------------------------------------------------
 
@@ -281,7 +286,10 @@ class Product(Composition[LabelsT]):
 
     def _decoded(self, asked: Request, known: Known | None) -> Answer:
         if asked.budget is not None:
-            raise OptionError("budget= is for taggers of tokens; segments are written out")
+            raise OptionError(
+                "budget= is for taggers of tokens: lattices of segments are stored as arcs "
+                "and need no search"
+            )
         lattices = self.transducers(asked.sentences, known)
         shown = self.tapes if asked.tapes is None else shown_tapes(self.tapes, asked.tapes)
         if len(shown) == len(self.tapes) and not (self.ambiguous and asked.scores):
@@ -290,7 +298,10 @@ class Product(Composition[LabelsT]):
             paths = [lattice.nbest(asked.n, tapes=shown) for lattice in lattices]
         else:
             if not set(shown) <= set(self.of_tokens):
-                raise OptionError("tapes= is of tapes of segments, or of what transducers write")
+                raise OptionError(
+                    "tapes= includes a tape of segments or the output tape of a transducer, "
+                    "expected tapes with one label per token"
+                )
             paths = [self._distinct(lattice, asked.n, shown) for lattice in lattices]
         if asked.strict:
             _check(paths, lattices)

@@ -8,6 +8,7 @@ label (``NOUN|Number=Sing`` among UPOS+FEATS labels).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -104,6 +105,7 @@ def read_sentences(
     if isinstance(index, LiteralIndex):
         if isinstance(sentences, Corpus):
             return _items(index, sentences)
+        check_text(sentences)
         lengths = [sized(sentence, "a sentence") for sentence in sentences]
         items = map(_with_items, sentences)
         literal = [sentence if is_literal(sentence) else [] for sentence in items]
@@ -237,12 +239,24 @@ def _check_labels(corpus: Corpus, tape: Tape) -> None:
         )
 
 
-def sized(given: Data | SentenceLike, what: str) -> int:
-    """Return how many there are, sentences or tokens."""
+def check_text(given: Data, what: str = "the text") -> None:
+    """Refuse what is no list of sentences: a generator would be read once, a dict by its keys."""
+    if isinstance(given, str):
+        raise DataError(
+            f"{what} is the string {given[:60]!r}, expected a list of sentences; a file is read by "
+            "read_columns(path, columns)"
+        )
+    if isinstance(given, bytes | Mapping | AbstractSet):
+        raise DataError(f"{what} is {given!r}, expected a list of sentences")
+    sized(given, what)
+
+
+def sized(given: Data | SentenceLike, what: str, sentence: int | None = None) -> int:
+    """Return how many there are, sentences or tokens; `sentence` is the number of one."""
     try:
         return len(given)
     except TypeError:
-        raise DataError(f"{what} is {given!r}, expected a list") from None
+        raise DataError(f"{what} is {given!r}, expected a list", sentence=sentence) from None
 
 
 def as_sentences(sentences: Sequence[SentenceLike], columns: Sequence[str]) -> list[Sentence]:

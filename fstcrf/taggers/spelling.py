@@ -142,8 +142,9 @@ class Spelling:
         name = self._label[:-1].reshape(-1, len(self.types))
         if (name[[_ALONE, _FIRST]] != name[[_ALONE_BEHIND, _FIRST_BEHIND]]).any():
             raise OptionError(
-                f"scheme {self.scheme!r} writes a segment by what stands before it: known labels, "
-                "biases and marginals need another, such as writes='iob2'"
+                f"in scheme {self.scheme!r} the labels of a segment depend on the previous "
+                "token: for known labels, biases and marginals use another scheme, such as "
+                "writes='iob2'"
             )
         return name
 

@@ -28,7 +28,7 @@ from fstcrf.lazy import LazyModule
 from fstcrf.ragged import Ragged
 from fstcrf.storage import VERSION, write_arrays
 from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request, budget_of, in_columns
-from fstcrf.taggers.reading import Data, SentenceLike, sized
+from fstcrf.taggers.reading import Data, SentenceLike, check_text
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class Tagger(ABC, Generic[LabelsT]):
         if search is not None:
             one_of("search", search, plans.Search)
         n = whole_number(n, "n", least=1, narrow=True)
-        sized(sentences, "the text")
+        check_text(sentences)
         tapes = options.get("tapes")
         shown = None if tapes is None else shown_tapes(self.tapes, tapes)
         named: Mapping[str, str] = {}
@@ -413,7 +413,7 @@ class Composable(Tagger[LabelsT]):
         OptionError
             It has no file.
         """
-        raise OptionError(f"{self!r} cannot be saved: it has no file of its own")
+        raise OptionError(f"{self!r} cannot be saved: there is no file format for it")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it, with all that it is made of, to one file, whole or not at all.
@@ -474,10 +474,11 @@ class Composable(Tagger[LabelsT]):
         each = None if forced is None else [forced]
         if (n is not None or samples is not None) and any(map(self.spelling, self.tapes)):
             raise OptionError(
-                "n= and samples= are for taggers of tokens; of segments all are there"
+                "n= and samples= are for taggers of tokens: the lattice of a tagger of "
+                "segments contains all labellings"
             )
         if n is not None and samples is not None:
-            raise OptionError("n= and samples= are two lattices: ask for one of them")
+            raise OptionError("n= and samples= give different lattices: set only one of them")
         if n is not None:
             (paths,) = self.nbest_all(
                 [sentence], n, budget=budget, forced=each, bias=bias, on_no_path="error"
@@ -607,7 +608,9 @@ class Composition(Composable[LabelsT]):
             There are several.
         """
         if len(self.tapes) > 1:
-            raise OptionError(f"there are several tapes: {', '.join(self.tapes)}")
+            raise OptionError(
+                f"the tagger has several tapes: choose one of {', '.join(self.tapes)}"
+            )
         return self.tapes[0]
 
     @property
@@ -644,7 +647,10 @@ class Composition(Composable[LabelsT]):
         OptionError
             A tagger of segments is among them: lattices of arcs are written out.
         """
-        raise OptionError("lattices of arcs are written out: lattice(sentence).plan() tells of one")
+        raise OptionError(
+            "this tagger has no plan, because its lattices are stored as arcs: "
+            "lattice(sentence).plan() describes the lattice of one sentence"
+        )
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
         """Return which features of which tagger pushed which label at a token, and by how much.
@@ -655,7 +661,7 @@ class Composition(Composable[LabelsT]):
             A tagger of segments is among them.
         """
         del sentence, token
-        raise OptionError("a tagger of segments is here: explain() is of taggers of tokens")
+        raise OptionError("explain() is for taggers of tokens, but one of these tags segments")
 
     def tune_weights(self, dev: Data, **options: Unpack[TuningOptions]) -> Self:
         """Return the composition with weights chosen on held-out data.
@@ -668,7 +674,10 @@ class Composition(Composable[LabelsT]):
             A tagger of segments is among them.
         """
         del dev, options
-        raise OptionError("a tagger of segments is here: try weights by with_weights()")
+        raise OptionError(
+            "tune_weights() is for taggers of tokens, but one of these tags segments: "
+            "try weights with with_weights()"
+        )
 
     def lattices(self, sentences: Data) -> Sequence[AnyLattice]:
         """Return the weighted transducer of each sentence, over all tapes.

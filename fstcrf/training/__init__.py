@@ -1,4 +1,7 @@
-"""Objective × optimiser over (design matrix, topology, targets). Knows no model class."""
+"""Training: objective × optimiser over (design matrix, topology, targets).
+
+It knows no model class.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,9 +1,10 @@
 """Averaged stochastic gradient descent with L2, one sentence a step.
 
-The step sizes are η₀ / (1 + λ η₀ t)^¾ with λ = 2 l2 / B: longer than those of `L2SGD`, so that the
-weights go on moving about the minimum, and their mean from the second epoch on comes nearer to it
-than any of them. Source: Polyak and Juditsky (1992); Ruppert (1988); Xu (2011), whose sums keep the
-mean at the cost of a second number beside each weight that a sentence touches; Bottou (2010).
+The step sizes are η₀ / (1 + λ η₀ t)^¾ with λ = 2 l2 / B. They decrease more slowly than those of
+`L2SGD`, so that the weights continue to move around the minimum, and their mean from the second
+epoch on is closer to it than any of them. Source: Polyak and Juditsky (1992); Ruppert (1988); Xu
+(2011), whose sums update the mean at the cost of one more number for each weight of a sentence;
+Bottou (2010).
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from fstcrf.training.shards import (
     whole_attributes,
 )
 
-_DIVERGED = 10.0  # times the loss of knowing nothing: far from what steps that settle ever cost
+_DIVERGED = 10.0  # times the loss of zero weights: far above the loss of converging steps
 
 
 @dataclass(frozen=True, kw_only=True)
 class ASGDSettings(Penalised, Calibrated):
-    """The likelihood by stochastic gradients, the mean of the weights from the second epoch on."""
+    """The likelihood by stochastic gradients; the result is a mean, from the second epoch on."""
 
     name: ClassVar[str] = "asgd"
 
@@ -50,27 +51,27 @@ class ASGDSettings(Penalised, Calibrated):
         return ASGD(run.problem, run.space, run.theta, self, seed=run.seed)
 
     def memory_of(self, run: TrainingRun) -> int | None:
-        """Return the bytes that a run takes at its peak: of an epoch, and of what it reaches."""
+        """Return the peak memory of a run, in bytes: an epoch, and its result."""
         return sweep_counts(run.problem, run.space).stochastic() + 2 * 8 * run.space.size
 
 
 def stochastic(space: ParameterSpace) -> bool:
-    """Can weights be trained by stochastic epochs, if labels are known.
+    """Return whether stochastic epochs can train the weights if labels are known.
 
-    `stochastic_learner` says why not.
+    `stochastic_learner` raises an error with the reason.
     """
     few = len(space.topology.node_slot_names) <= np.iinfo(np.uint16).max
     return few and not space.n_arc_rows
 
 
 def stochastic_learner(problem: Problem, space: ParameterSpace) -> StochasticLearner:
-    """Return the kernel's view of a problem.
+    """Return a problem in the form of the kernel.
 
     Raises
     ------
     OptionError
         Unknown labels in the data, or weights of arc attributes: both need a batch objective. Or
-        more slots than the kernel numbers.
+        more slots than the kernel can number.
     """
     topology = problem.topology
     problem.require_known("train with method 'lbfgs'")
@@ -94,16 +95,16 @@ def stochastic_learner(problem: Problem, space: ParameterSpace) -> StochasticLea
 
 
 def stochastic_graph(problem: Problem, space: ParameterSpace) -> tuple[Graph, Ints]:
-    """Return the graph without weights, and the place of each arc's weight; −1: none."""
+    """Return the graph without weights, and the index of each arc's weight; −1: no weight."""
     topology, n = problem.topology, len(space.transitions)
     states = topology.n_states
     if fits(problem, space) and (not topology.dense or alone_cost(states, n) < dense_cost(states)):
-        background = topology.background(space.transitions)
-        listed = 0 if background is None else len(background.source)
+        default_arcs = topology.default_arcs(space.transitions)
+        listed = 0 if default_arcs is None else len(default_arcs.source)
         pays = not topology.dense or alone_cost(states, listed) < dense_cost(states)
-        if background is not None and pays:
+        if default_arcs is not None and pays:
             ends = np.zeros((2, states))
-            return background.graph(np.zeros(n), *ends), background.place
+            return default_arcs.graph(np.zeros(n), *ends), default_arcs.place
     graph = topology.graph(np.zeros(topology.n_arc_slots))
     slot, mask = masked_arcs(space, graph)
     place = np.full(len(mask), -1, dtype=np.int32)
@@ -112,7 +113,7 @@ def stochastic_graph(problem: Problem, space: ParameterSpace) -> tuple[Graph, In
 
 
 def _arc_weights(space: ParameterSpace, places: Ints) -> ArcWeights:
-    """Return where arcs and ends find their weights, behind those of attributes."""
+    """Return the indices of the weights of arcs and ends, which follow the attributes' weights."""
     ends = np.full((2, space.topology.n_states), -1, dtype=np.int32)
     n = len(space.transitions)
     ends[0, space.initial] = n + np.arange(len(space.initial))
@@ -121,26 +122,26 @@ def _arc_weights(space: ParameterSpace, places: Ints) -> ArcWeights:
 
 
 class ASGD:
-    """One epoch a step.
+    """Averaged stochastic gradient descent; a step is an epoch.
 
-    The sample that the first step size is chosen on is the beginning of the first epoch. The value
-    of an epoch is the penalised likelihood that its sentences had, each before its own step.
+    The sample for the choice of the first step size is the beginning of the first epoch. The value
+    of an epoch is the penalised likelihood of its sentences, each before its own step.
 
     Parameters
     ----------
     problem : Problem
     space : ParameterSpace
     theta : float64 [size]
-        Where to start.
+        Initial weights.
     settings : ASGDSettings
     seed : int
-        Random seed of the order of sentences, which is drawn anew for each epoch.
+        Random seed of the order of sentences, which is drawn for each epoch.
     first_rate : float, optional
-        First step size; chosen on a sample when absent.
+        First step size; chosen on a sample if absent.
     orders : Orders, optional
-        The order of sentences in each epoch, instead of `seed`.
+        The order of sentences in each epoch, in place of `seed`.
     remedy : str
-        What helps where steps are too long: errors end with it.
+        Advice in errors about too long steps.
 
     Raises
     ------
@@ -175,12 +176,12 @@ class ASGD:
         self._theta = theta
 
     def theta(self) -> Floats:
-        """Return the mean of the weights since the second epoch; before, the weights reached."""
+        """Return the mean of the weights since the second epoch; before it, the current weights."""
         return self._theta
 
     def snapshot(self) -> Callable[[], Floats]:
-        """Return a function that gives the weights of now, later."""
-        theta = self._theta  # an epoch makes another array
+        """Return a function that returns the current weights later."""
+        theta = self._theta  # safe: an epoch makes a new array
         return lambda: theta
 
     def step(self) -> Step:
@@ -212,7 +213,7 @@ class ASGD:
         return Step(value, None, self._epoch, self._converged(), measures)
 
     def state(self) -> State:
-        """Return all that is needed to go on with the same bits."""
+        """Return the state that is needed to continue with the same bits."""
         return {
             "scalars": np.asarray([self.first_rate]),
             "epoch": np.asarray([self._epoch]),
@@ -222,7 +223,7 @@ class ASGD:
         }
 
     def restore(self, state: State) -> None:
-        """Go back to a state."""
+        """Restore a state."""
         self.first_rate, self._epoch = float(state["scalars"][0]), int(state["epoch"][0])
         self._values, self._theta = state["values"].tolist(), state["theta"].astype(np.float64)
         table = state["table"].astype(np.float32)
@@ -230,8 +231,8 @@ class ASGD:
 
     def _rates(self, first: float, epoch: int, n: int | None = None) -> Floats:
         done = epoch * self._size + np.arange(self._size if n is None else n)
-        # To the power of 0.75, after Xu (2011). Roots have the same bits in every NumPy, powers
-        # have not.
+        # To the power of 0.75, after Xu (2011). Roots have the same bits in every version of NumPy,
+        # powers do not.
         root = np.sqrt(1.0 + self._decay * first * done)
         return np.asarray(first / (root * np.sqrt(root)))
 
@@ -241,12 +242,11 @@ class ASGD:
         return None
 
     def _improvement(self) -> float:
-        """Return what the last `period` epochs gained, of the value of the last."""
+        """Return the gain of the last `period` epochs, relative to the last value."""
         old, new = self._values[-self.settings.period - 1], self._values[-1]
         return (old - new) / abs(new) if new else 0.0
 
     def _calibrate(self, theta: Floats) -> float:
-        """Choose the first step size on a sample."""
         sample = self._orders(0)[: self.settings.calibration_sentences]
 
         def trial(rate: float) -> float:
@@ -262,7 +262,7 @@ class ASGD:
         return calibrated_rate(trial, self._objective(sample), self.settings, self._remedy)
 
     def _objective(self, sample: Longs) -> float:
-        """Objective on the sample; infinite where it is not finite."""
+        """Return the objective on the sample, or infinity if it is not finite."""
         no_rates = np.zeros(len(sample))
         try:
             loss, _ = self._learner.epoch(sample, no_rates, 0.0, averaging=False)

@@ -1,4 +1,4 @@
-"""What batch optimisers share: where they stand, when they have converged, line searches."""
+"""Shared parts of batch optimisers: position, convergence, line searches."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from fstcrf.training.settings import Converging, Needs, gained_little
 
 
 class Iterative(ABC):
-    """What optimisers have in common that look at all of the data in each iteration.
+    """Base of optimisers that use all data in each iteration.
 
-    A method says how a step is made (`step`), which sets `_theta` to another array, and `_gradient`
-    and `_values` by `_moved_to`.
+    A subclass defines `step`, which sets `_theta` to a new array, and `_gradient` and `_values` by
+    `_moved_to`.
 
     Parameters
     ----------
     objective : Objective
     theta : float64 [size]
-        Where to start.
+        Initial parameters.
     settings : Converging
-        When to stop.
+        Criteria for stopping.
     """
 
     def __init__(self, objective: Objective, theta: Floats, settings: Converging) -> None:
         self.objective = objective
         self._stop = settings
-        # Pages of zeros that nobody wrote to take no memory.
+        # Unwritten pages of zeros take no memory.
         self._theta = np.array(theta, dtype=np.float64) if theta.any() else np.zeros(len(theta))
         self._gradient: Floats | None = None
         self._values: list[float] = []
@@ -46,16 +46,16 @@ class Iterative(ABC):
         """Make one iteration."""
 
     def theta(self) -> Floats:
-        """Return the parameters reached."""
+        """Return the current parameters."""
         return self._theta
 
     def snapshot(self) -> Callable[[], Floats]:
-        """Return a function that gives the parameters of now, later."""
-        theta = self._theta  # a step makes another array
+        """Return a function that returns the current parameters later."""
+        theta = self._theta  # safe: a step makes a new array
         return lambda: theta
 
     def state(self) -> State:
-        """Return all that is needed to go on with the same bits."""
+        """Return the state that is needed to continue with the same bits."""
         return {
             "theta": self._theta,
             "gradient": np.empty(0) if self._gradient is None else self._gradient,
@@ -64,27 +64,26 @@ class Iterative(ABC):
         }
 
     def restore(self, state: State) -> None:
-        """Go back to a state."""
+        """Restore a state."""
         self._theta = floats(state["theta"])
         self._gradient = vector(state, "gradient", len(self._theta))
         self._values = floats(state["values"]).tolist()
         self.objective.evaluations = int(state["evaluations"][0])
 
     def _moved_to(self, theta: Floats, value: float, gradient: Floats) -> None:
-        """Take notice of a step."""
         self._theta, self._gradient = theta, gradient
         self._values = [*self._values[-self._stop.period :], value]
 
     def _slope(self, gradient: Floats) -> Floats:
-        """Return what must vanish at the minimum."""
+        """Return the vector that vanishes at the minimum."""
         return gradient
 
     def _passes(self) -> int:
-        """Return how often the data was gone through."""
+        """Return the number of passes over the data."""
         return self.objective.evaluations
 
     def _converged(self) -> str | None:
-        """Return why no further step is worth while; None to go on."""
+        """Return the reason to stop, or `None`."""
         if self._gradient is None:
             return None
         stop = self._stop
@@ -95,7 +94,7 @@ class Iterative(ABC):
         return None
 
     def _knows_the_way(self) -> bool:
-        """Tell whether small gains mean a minimum, and no direction that leads nowhere."""
+        """Return whether small gains imply a minimum, rather than a bad direction."""
         return True
 
     def _report(self, done: str | None, **measures: float) -> Step:
@@ -118,7 +117,7 @@ class Trial:
     Parameters
     ----------
     length : float
-        Where it is, in units of the direction.
+        Position, in units of the direction.
     value : float
     gradient : float64 [size]
     """
@@ -130,7 +129,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a search arrived.
+    """The result of a line search.
 
     Parameters
     ----------
@@ -138,7 +137,7 @@ class Found:
     value : float
     gradient : float64 [size]
     length : float
-        In units of the direction.
+        Position, in units of the direction.
     """
 
     theta: Floats
@@ -150,8 +149,7 @@ class Found:
 class Line:
     """The objective along a direction.
 
-    Of the points that were tried, it holds on to the gradients of the last and of the best: vectors
-    are long.
+    It keeps the gradients of the last and of the best point only, because vectors are long.
 
     Parameters
     ----------
@@ -161,9 +159,9 @@ class Line:
     start, descent : float
         Value and slope at theta.
     curvature : float
-        The slope must shrink to so much of the first one.
+        Required factor by which the slope shrinks.
     noise : float
-        Values that differ by less are equal.
+        Values with smaller differences count as equal.
     """
 
     def __init__(
@@ -179,7 +177,7 @@ class Line:
     ) -> None:
         self._evaluate, self._theta, self._direction = evaluate, theta, direction
         self.start, self.descent, self.noise = start, descent, noise
-        self.steepest = -curvature * descent  # of the slope at the end
+        self.steepest = -curvature * descent  # required slope at the end
         self.trials = 0
         self.last: Trial | None = None
         self.best: Trial | None = None
@@ -191,7 +189,7 @@ class Line:
         return theta
 
     def at(self, length: float) -> tuple[float, float, bool]:
-        """Try a point: return its value, its slope, and whether it is low enough (Armijo)."""
+        """Evaluate a point: return its value, its slope, and whether it is low enough (Armijo)."""
         self.trials += 1
         self.last = None
         try:
@@ -209,11 +207,11 @@ class Line:
 
 
 Search = Callable[[Line, int], Trial | None]
-"""Line and the most evaluations → a point that satisfies the conditions, or the best found."""
+"""Line and maximum number of evaluations → a point with the conditions, or the best found."""
 
 
 def wolfe(line: Line, limit: int) -> Trial | None:
-    """Find a step that satisfies the strong Wolfe conditions, or the best that descends."""
+    """Return a step that satisfies the strong Wolfe conditions, or the best that descends."""
     low, low_value, low_slope = 0.0, line.start, line.descent
     high: float | None = None
     high_value, length = np.inf, 1.0
@@ -224,7 +222,7 @@ def wolfe(line: Line, limit: int) -> Trial | None:
         elif abs(now) <= line.steepest:
             return line.last
         else:
-            # The minimum lies between the new point and the old one, or the old end stays.
+            # The minimum is between the new point and the old one, or the old end remains.
             if now >= 0.0 if high is None else now * (high - low) >= 0.0:
                 high, high_value = low, low_value
             low, low_value, low_slope = length, value, now
@@ -235,7 +233,7 @@ def wolfe(line: Line, limit: int) -> Trial | None:
 def _next_length(
     low: float, low_value: float, low_slope: float, high: float | None, high_value: float
 ) -> float:
-    """Expand while no upper end is known, else the safeguarded minimum of a parabola."""
+    """Expand while no upper end is known, otherwise take the safeguarded minimum of a parabola."""
     if high is None:
         return 2.0 * low if low > 0.0 else 1.0
     width = high - low
@@ -249,7 +247,7 @@ def _next_length(
 
 
 def backtracking(line: Line, limit: int, *, strong: bool = False) -> Trial | None:
-    """Shrink a step that is not low enough, let one grow that is still steep."""
+    """Shrink a step that is not low enough, and extend one that is still steep."""
     length = 1.0
     for _ in range(limit):
         _, now, armijo = line.at(length)
@@ -274,7 +272,7 @@ LINE_SEARCHES: dict[LineSearch, Search] = {
 
 @dataclass(frozen=True, kw_only=True)
 class LineSearching(Converging):
-    """Methods that search along a direction."""
+    """Settings of methods with a line search."""
 
     max_line_search: Annotated[
         int, Meta(ge=1, description="most evaluations of one line search")
@@ -283,7 +281,7 @@ class LineSearching(Converging):
 
 @dataclass(frozen=True, kw_only=True)
 class QuasiNewton(LineSearching):
-    """What L-BFGS is told, whatever it minimises."""
+    """Settings of L-BFGS, for any objective."""
 
     memory: Annotated[int, Meta(ge=1, description="steps that are remembered")] = 10
     line_search: Annotated[
@@ -297,24 +295,24 @@ class QuasiNewton(LineSearching):
 
 
 class LineDescent(Iterative):
-    """A direction, a search along it, and again.
+    """Base of methods that alternate a direction and a line search.
 
-    A method says which direction (`_direction`), what it learns from a step (`_learn`) and how it
-    forgets that (`_forget`).
+    A subclass defines the direction (`_direction`), the update after a step (`_learn`) and the
+    reset of its memory (`_forget`).
 
     Parameters
     ----------
     objective : Objective
-        Where it has a `noise`, values that differ by less count as equal.
+        If it has a `noise`, values with smaller differences count as equal.
     theta : float64 [size]
-        Where to start.
+        Initial parameters.
     settings : LineSearching
     search : callable
-        How the length of a step is found.
+        Method for the length of a step.
     """
 
     curvature: ClassVar[float] = CURVATURE
-    """The slope along the direction must shrink to so much of the first one."""
+    """Required factor by which the slope along the direction shrinks."""
 
     def __init__(
         self, objective: Objective, theta: Floats, settings: LineSearching, search: Search = wolfe
@@ -333,7 +331,7 @@ class LineDescent(Iterative):
         slope, self._trials = self._slope(self._gradient), 0
         lower = self._search(slope, self._direction(slope))
         if lower is None and self._forget():
-            # What was learnt misled: fall back to steepest descent.
+            # The memory was misleading: fall back to steepest descent.
             lower = self._search(slope, self._direction(slope))
         if lower is None:
             return self._told("no descent: the line search found no lower value")
@@ -341,27 +339,27 @@ class LineDescent(Iterative):
         self._moved_to(lower.theta, lower.value, lower.gradient)
         return self._told(self._converged(), lower.length)
 
-    # What a method is.
+    # Methods that subclasses define.
 
     @abstractmethod
     def _direction(self, slope: Floats) -> Floats:
-        """Return where to search: 1 is the first length that is tried."""
+        """Return the search direction: 1 is the first length of the line search."""
 
     @abstractmethod
     def _learn(self, found: Found, theta: Floats, gradient: Floats) -> None:
-        """Take notice of a step from theta, and the gradient there."""
+        """Update the memory with a step from theta, and the gradient there."""
 
     @abstractmethod
     def _forget(self) -> bool:
-        """Forget all that was learnt; return whether there was anything."""
+        """Clear the memory; return whether it had any content."""
 
-    # What an L1 penalty changes: the value, the slope (`_slope`), the search.
+    # Methods that an L1 penalty changes: the value, the slope (`_slope`), the search.
 
     def _evaluate(self, theta: Floats) -> tuple[float, Floats]:
         return self.objective(theta)
 
     def _search(self, slope: Floats, direction: Floats) -> Found | None:
-        """Look for a lower value along a direction."""
+        """Search a lower value along a direction."""
         descent = dot(slope, direction)
         if not descent < 0.0:
             return None

@@ -1,4 +1,4 @@
-"""The data of a batch training, wherever it is: here whole, or in parts elsewhere."""
+"""The data of a batch training, in this process or in parts elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fstcrf.training.shards import (
     added,
     fits,
     parts_of,
-    sparse_background,
+    sparse_default_arcs,
     start_sentences,
     start_step,
 )
@@ -28,19 +28,19 @@ from fstcrf.training.shards import (
 
 @dataclass(frozen=True, slots=True)
 class DataCounts:
-    """What decides how a batch training goes.
+    """Sizes of the data, which determine the course of a batch training.
 
     Parameters
     ----------
     sentences, tokens : int
     entries : int
-        Attributes of all tokens, those of arcs left out.
+        Number of attributes over all tokens, without attributes of arcs.
     known : bool
-        All labels are.
+        Whether all labels are known.
     listed : bool
-        The fused kernel takes the arcs with weights as exceptions.
+        Whether the fused kernel treats the arcs with weights as exceptions.
     largest : float
-        Size of the largest value of an attribute, at least 1.
+        Largest absolute value of an attribute, at least 1.
     """
 
     sentences: int
@@ -52,10 +52,10 @@ class DataCounts:
 
 
 class TiedEvidence(NamedTuple):
-    """The data with attributes of the same tokens as one; see `Ties`.
+    """The data with attributes of equal tokens merged; see `Ties`.
 
     hessian : l2, theta → the approximate diagonal of the Hessian, float64 [size], by a reference
-    that costs memory.
+    method that needs memory.
     """
 
     likelihood: SummedLikelihood
@@ -64,7 +64,7 @@ class TiedEvidence(NamedTuple):
 
 
 class Evidence(Protocol):
-    """What a batch training asks of its data."""
+    """The data of a batch training, as its optimisers use it."""
 
     @property
     def topology(self) -> Topology:
@@ -72,24 +72,24 @@ class Evidence(Protocol):
 
     @property
     def space(self) -> ParameterSpace:
-        """Which weights there are."""
+        """The weights that exist."""
 
     @property
     def counts(self) -> DataCounts:
-        """How much there is of it."""
+        """Sizes of the data."""
 
     def likelihood(self, l2: float) -> SummedLikelihood:
         """Return the likelihood of all weights."""
 
     def tied(self, l2: float) -> TiedEvidence:
-        """Return the likelihood where attributes of the same tokens are one."""
+        """Return the likelihood with attributes of equal tokens merged."""
 
     def start(self) -> Problem:
-        """Return the sentences that stochastic epochs begin with: every so many of all."""
+        """Return the sentences for initial stochastic epochs: every k-th one."""
 
 
 class Whole:
-    """A problem in memory as evidence.
+    """The evidence of a problem in memory.
 
     Parameters
     ----------
@@ -108,14 +108,15 @@ class Whole:
 
     @made_once
     def counts(self) -> DataCounts:
-        """How much there is of it."""
+        """Sizes of the data."""
         problem = self.problem
         return DataCounts(
             sentences=len(problem.weight),
             tokens=int(problem.offsets[-1]),
             entries=len(problem.node.index),
             known=not problem.partial.any(),
-            listed=fits(problem, self.space) and sparse_background(problem, self.space) is not None,
+            listed=fits(problem, self.space)
+            and sparse_default_arcs(problem, self.space) is not None,
             largest=largest_value(problem),
         )
 
@@ -124,7 +125,7 @@ class Whole:
         return Likelihood(self.problem, self.space, l2=l2, threads=self._threads)
 
     def tied(self, l2: float) -> TiedEvidence:
-        """Return the likelihood where attributes of the same tokens are one."""
+        """Return the likelihood with attributes of equal tokens merged."""
         ties = tied(self.problem, self.space)
         likelihood = Likelihood(
             ties.problem, ties.space, l2=l2, threads=self._threads, members=ties.members
@@ -132,7 +133,7 @@ class Whole:
         return TiedEvidence(likelihood, ties.sharing, lambda l2, u: _hessian(ties, l2, u))
 
     def start(self) -> Problem:
-        """Return the sentences that stochastic epochs begin with: every so many of all."""
+        """Return the sentences for initial stochastic epochs: every k-th one."""
         problem = self.problem
         step = start_step(int(problem.offsets[-1]))
         if step == 1:

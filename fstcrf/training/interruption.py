@@ -1,4 +1,4 @@
-"""Ctrl-C, and SIGTERM where it is taken like it, at a time that suits."""
+"""Ctrl-C, and SIGTERM if it is handled alike, delayed to a safe point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Let an impatient Ctrl-C wait until the block is done: KeyboardInterrupt comes after it."""
+    """Delay Ctrl-C until the block is done: KeyboardInterrupt is raised after it."""
     waiting: list[int] = []
 
     def wait(number: int, _: FrameType | None) -> None:
@@ -27,9 +27,9 @@ def undisturbed() -> Iterator[None]:
 
 @contextmanager
 def patient() -> Iterator[None]:
-    """Let the first Ctrl-C wait until the block is done; a second one ends the block.
+    """Delay the first Ctrl-C until the block is done; a second one interrupts the block.
 
-    Handlers that are there are called at once; what waits is the KeyboardInterrupt that they raise.
+    Existing handlers are called at once; the KeyboardInterrupt that they raise is delayed.
     """
     waiting: list[KeyboardInterrupt] = []
 
@@ -54,9 +54,9 @@ def patient() -> Iterator[None]:
 def handling(
     signals: tuple[signal.Signals, ...], handler: Callable[[Any], signal.Handlers | Any]
 ) -> Iterator[None]:
-    """Handle signals otherwise in a block, those that are ignored excepted.
+    """Replace the handlers of signals in a block, except of ignored ones.
 
-    `handler` maps the handler that there is to the one of the block.
+    `handler` maps the existing handler to the new one.
     """
     before = {}
     with suppress(ValueError):  # only the main thread may do this

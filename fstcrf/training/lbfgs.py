@@ -1,15 +1,15 @@
 """L-BFGS, and OWL-QN for an L1 penalty.
 
-The direction of the two-loop recursion is a combination of the stored pairs and the gradient, and
-its coefficients follow from inner products alone: one pass over the pairs for those, one to form
-the direction. Source: Nocedal and Wright (2006), algorithm 7.4; Chen, Wang and Zhou (2014).
+The direction of the two-loop recursion is a combination of the stored pairs and the gradient. Its
+coefficients follow from inner products: one pass over the pairs computes them, one forms the
+direction. Source: Nocedal and Wright (2006), algorithm 7.4; Chen, Wang and Zhou (2014).
 
-Whether L-BFGS begins so is counted in operations (`start_pays`): rows and arcs of twelve epochs
-and of the trial steps, against those of the evaluations that they save. These were measured on
-parts of a corpus: 13 at 100 sentences, 46 at 1,000, 67 at 3,000, about ten for each doubling.
-Below 1,000 sentences all takes milliseconds, and it does not begin so. On CoNLL-2000 with the
-attributes of CRFsuite's tutorial it takes 68 evaluations to the end, 139 before, when the
-curvature cost too much to be used there.
+Whether L-BFGS begins with stochastic epochs is decided by counting operations (`start_pays`): rows
+and arcs of twelve epochs and of the trial steps, against the evaluations that they save. The
+savings were measured on parts of a corpus: 13 evaluations at 100 sentences, 46 at 1,000, 67 at
+3,000, about ten for each doubling. Below 1,000 sentences training takes milliseconds, and there are
+no such epochs. On CoNLL-2000 with the attributes of CRFsuite's tutorial it takes 68 evaluations in
+total; it took 139 when the curvature was too expensive to use.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from fstcrf.training.settings import FROM_ZERO, Needs, TrainingRun
 from fstcrf.training.shards import N_SHARDS, part_count, spans, start_step, sweep_counts
 
 _PARTS = 16  # of vectors, for threads
-_MOST = 1e200  # of what 16 bits remember
-_LEAST_COSINE = 1e-10  # between a step and the change of the gradient
+_MOST = 1e200  # largest number for 16 bits
+_LEAST_COSINE = 1e-10  # least cosine between a step and the change of the gradient
 
 
 class Pairs:
     """The last m pairs (s, y) and their inner products.
 
-    Rows 0 .. m - 1 of the store are steps s, the others changes y of the gradient; a new pair takes
-    the place of the oldest. Where they are long, pairs are rounded to 11 digits of binary before
-    anything is made of them: L-BFGS takes as many iterations with those.
+    Rows 0 .. m - 1 of the store are steps s, the others changes y of the gradient; a new pair
+    replaces the oldest one. Long pairs are rounded to 11 binary digits before any use: L-BFGS needs
+    the same number of iterations with them.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Pairs:
     size : int
         Length of the vectors.
     workers : Workers
-        The result has the same bits for any number.
+        The result has the same bits for any number of workers.
     """
 
     def __init__(self, memory: int, size: int, workers: Workers = SERIAL) -> None:
@@ -74,12 +74,12 @@ class Pairs:
         try:
             self._store = VectorStore(2 * memory, size, half=size > LONG)
             self._sy, self._yy = np.zeros((memory, memory)), np.zeros((memory, memory))
-        except (MemoryError, ValueError):  # ValueError: more than there are addresses
+        except (MemoryError, ValueError):  # ValueError: larger than the address space
             raise OptionError(
-                f"memory is {memory}: so many steps of {size:,} weights are more than memory holds"
+                f"memory is {memory}: that many pairs of {size:,} weights do not fit into memory"
             ) from None
         self._dots = np.zeros(2 * memory)  # of the store with the gradient
-        self._order: list[int] = []  # places, oldest first
+        self._order: list[int] = []  # rows, oldest first
 
     @property
     def used(self) -> int:
@@ -87,11 +87,11 @@ class Pairs:
         return len(self._order)
 
     def clear(self) -> None:
-        """Forget all pairs."""
+        """Remove all pairs."""
         self._order = []
 
     def add(self, theta: Floats, old_theta: Floats, gradient: Floats, old_gradient: Floats) -> None:
-        """Add the pair of two points, unless the curvature between them is not positive."""
+        """Add the pair of two points, unless their curvature is not positive."""
         place = len(self._order) if len(self._order) < self._m else self._order[0]
 
         def differences(part: slice) -> tuple[Floats, Floats, Floats]:
@@ -109,7 +109,7 @@ class Pairs:
         measures = list(self._workers.map(measured, self._spans))
         sy, yy, ss = sum((one for one, _ in measures), np.zeros(3)).tolist()
         long_s, long_y = np.max([largest for _, largest in measures], axis=0, initial=0.0)
-        # A bound on the angle: one on the curvature itself would depend on units.
+        # A bound on the angle, because a bound on the curvature would depend on units.
         keep = sy > _LEAST_COSINE * math.sqrt(yy) * math.sqrt(ss)
         keep = keep and max(long_s, long_y) <= _MOST
         if keep:
@@ -136,7 +136,7 @@ class Pairs:
         ----------
         gradient : float64 [size]
         newest : bool
-            It is the gradient of the last `add`, whose inner products are known.
+            Whether it is the gradient of the last `add`, whose inner products are known.
         """
         if not self._order:
             return -gradient / max(1.0, norm(gradient))
@@ -162,7 +162,7 @@ class Pairs:
         return out
 
     def state(self) -> State:
-        """Return all that is needed to go on with the same bits."""
+        """Return the state that is needed to continue with the same bits."""
         return {
             "pairs": self._store.state(),
             "sy": self._sy,
@@ -172,12 +172,14 @@ class Pairs:
         }
 
     def restore(self, state: State) -> None:
-        """Go back to a state."""
+        """Restore a state."""
         self._store.restore(state["pairs"])
         self._sy, self._yy, self._dots = (floats(state[name]) for name in ("sy", "yy", "dots"))
         self._order = state["order"].tolist()
         if sorted(self._order) != sorted(set(self._order) & set(range(len(self._sy)))):
-            raise ShapeError(f"order has other numbers than those of {len(self._sy)} pairs")
+            raise ShapeError(
+                f"order must hold distinct numbers from 0 to {len(self._sy) - 1}, one per pair"
+            )
 
 
 def _largest(x: Floats) -> float:
@@ -194,10 +196,10 @@ class LBFGS(LineDescent):
     ----------
     objective : Objective
     theta : float64 [size]
-        Where to start.
+        Initial parameters.
     settings : QuasiNewton
     workers : Workers
-        For the work on vectors.
+        Threads for vector operations.
     """
 
     def __init__(
@@ -212,11 +214,11 @@ class LBFGS(LineDescent):
         self._pairs = Pairs(settings.memory, len(theta), workers)
 
     def state(self) -> State:
-        """Return all that is needed to go on with the same bits."""
+        """Return the state that is needed to continue with the same bits."""
         return {**super().state(), **self._pairs.state()}
 
     def restore(self, state: State) -> None:
-        """Go back to a state."""
+        """Restore a state."""
         super().restore(state)
         self._pairs.restore(state)
 
@@ -244,13 +246,13 @@ class OWLQN(LBFGS):
     Parameters
     ----------
     objective : Objective
-        The smooth part, an L2 penalty included.
+        The smooth part, including an L2 penalty.
     theta : float64 [size]
-        Where to start.
+        Initial parameters.
     settings : LBFGSSettings
         Their l1 is the coefficient of sum |unit_i theta_i|; the line search halves the step.
     unit : float64 or float32 [size], optional
-        1 where it is not given.
+        1 if absent.
     """
 
     def __init__(
@@ -264,7 +266,6 @@ class OWLQN(LBFGS):
         self.l1, self._unit = settings.l1, unit
 
     def _l1(self, part: slice) -> Floats | float:
-        """Return the coefficients of a part of the weights."""
         return self.l1 if self._unit is None else self.l1 * self._unit[part].astype(np.float64)
 
     def _evaluate(self, theta: Floats) -> tuple[float, Floats]:
@@ -286,7 +287,7 @@ class OWLQN(LBFGS):
         return slope
 
     def _direction(self, slope: Floats) -> Floats:
-        """Return the quasi-Newton direction, without what does not descend by itself."""
+        """Return the quasi-Newton direction, without components that ascend."""
         direction = self._pairs.direction(slope, newest=False)
         for part in spans(len(slope)):
             own = direction[part]
@@ -297,7 +298,7 @@ class OWLQN(LBFGS):
         start, length = self._values[-1], 1.0
         theta = gradient = slope[:0]
         for _ in range(self._most_trials):
-            del theta, gradient  # of the last trial: vectors are long
+            del theta, gradient  # of the last trial, because vectors are long
             theta, promised = self._projected(slope, direction, length)
             if not promised < 0.0:
                 return None
@@ -312,7 +313,7 @@ class OWLQN(LBFGS):
         return None
 
     def _projected(self, slope: Floats, direction: Floats, length: float) -> tuple[Floats, float]:
-        """Return a point of the line, zero where it leaves the orthant, and what it promises."""
+        """Return a point of the line, zero outside the orthant, and the predicted gain."""
         theta, promised = np.empty_like(direction), 0.0
         for part in spans(len(direction)):
             old, new = self._theta[part], theta[part]
@@ -325,26 +326,28 @@ class OWLQN(LBFGS):
 
 # --- What the likelihood is trained by ------------------------------------------------------------
 
-# L-BFGS starts with stochastic epochs where they are cheaper than what they save.
+# L-BFGS starts with stochastic epochs if they cost less than they save.
 _STAGED_SENTENCES, _STAGED_EPOCHS = 1000, 12
 _STAGED_SENTENCES_TRIED = 400  # of step sizes
 _WITHOUT_EPOCHS = "lower l2, or leave out the epochs that come first: stochastic_epochs=0"
-_TRIED = 10  # step sizes, two passes over those sentences each
-_SAVED = 10.0  # evaluations, for each doubling of the sentences from 40 on: 46 of a thousand
+_TRIED = 10  # step sizes, each with two passes over these sentences
+_SAVED = 10.0  # evaluations, for each doubling of the sentences from 40 on: 46 at a thousand
 _SAVED_FROM = 40
 
-# Units are curvature^(−22/64): half of Newton's −1/2 is too little, all of it too much away from
+# Units are curvature^(−22/64): half of Newton's −1/2 is too little, and −1/2 is too much far from
 # the point where curvature was measured.
 _UNIT_POWER = 22
-_MOST_CELLS = 100_000_000  # arcs at all tokens: with more, the curvature costs memory (and time)
+# arcs over all tokens: beyond it, the curvature needs too much memory (and time)
+_MOST_CELLS = 100_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class LBFGSSettings(QuasiNewton):
     """The likelihood by L-BFGS; with an L1 penalty by OWL-QN.
 
-    What speeds it up is used where it is valid: attributes that fire on the same tokens are one
-    parameter; it begins with stochastic epochs, and goes on in units that suit the curvature.
+    Valid accelerations are used: attributes that fire on the same tokens are merged to one
+    parameter; training begins with stochastic epochs, and continues in units that fit the
+    curvature.
     """
 
     name: ClassVar[str] = "lbfgs"
@@ -368,7 +371,7 @@ class LBFGSSettings(QuasiNewton):
 
     @property
     def free_of_units(self) -> bool:
-        """Whether a run comes to the same, whatever the units of the values of features are."""
+        """Whether the result of a run is independent of the units of feature values."""
         return not self.stochastic_epochs
 
     def optimiser(self, run: TrainingRun) -> Optimiser:
@@ -379,7 +382,7 @@ class LBFGSSettings(QuasiNewton):
     def course(
         self, data: Evidence, theta: Floats, *, seed: int = 0, threads: int = 1
     ) -> Optimiser:
-        """Return the optimiser of some data, from a start; threads are those of this process."""
+        """Return the optimiser for some data and a start; threads are threads of this process."""
         workers = Workers(threads)
         if self.l1 > 0:
             smooth = data.likelihood(self.l2)
@@ -389,18 +392,19 @@ class LBFGSSettings(QuasiNewton):
         def minimiser(objective: Objective, start: Floats) -> LBFGS:
             return LBFGS(objective, start, self, workers=workers)
 
-        waiting: list[Future[TiedEvidence]] = []  # taken out when it is there, not to be kept
+        # the result is removed when it is used, to free its memory
+        waiting: list[Future[TiedEvidence]] = []
 
         def in_units(start: Floats) -> Optimiser:
-            release()  # what the epochs and their layout took
+            release()  # memory of the epochs and their layout
             ties = waiting.pop().result() if waiting else data.tied(self.l2)
             u = ties.sharing.reduce(start)
-            if data.counts.largest >= UNEVEN:  # steps of one length may have led astray
+            if data.counts.largest >= UNEVEN:  # steps of one length may have diverged
                 u = min((u, np.zeros(len(u))), key=lambda one: ties.likelihood(one)[0])
             units = self._units(data, ties, u)
             return Untied(InUnits(ties.likelihood, u, units, minimiser, workers), ties.sharing)
 
-        if theta.any():  # a warm start: tied attributes may have parted
+        if theta.any():  # a warm start: merged attributes may have different weights
             return scaled(data.likelihood(self.l2), theta, minimiser, workers)
         epochs = self.epochs(data)
         if not epochs:
@@ -411,14 +415,15 @@ class LBFGSSettings(QuasiNewton):
         share = len(first_part.weight) / data.counts.sentences
         settings = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
         first = ASGD(first_part, data.space, theta, settings, seed=seed, remedy=_WITHOUT_EPOCHS)
-        # An epoch has no use for a second thread; now its layout, which takes most, is made.
+        # An epoch cannot use a second thread; meanwhile the layout is computed, which takes
+        # longest.
         here = isinstance(data, Whole) and self._at_once(data.space, threads, epochs)
         if here and (ready := workers.begun(data.tied, self.l2)):
             waiting.append(ready)
         return Staged(first, epochs, in_units)
 
     def memory_of(self, run: TrainingRun) -> int | None:
-        """Return the bytes that a run takes at its peak: those of `SweepCounts`, and of vectors."""
+        """Return the peak memory of a run, in bytes: `SweepCounts`, and vectors."""
         problem, space = run.problem, run.space
         if not isinstance(run.objective, LikelihoodSettings):
             return None
@@ -428,28 +433,28 @@ class LBFGSSettings(QuasiNewton):
         epochs = 0 if self.l1 > 0 or run.theta.any() else self.epochs(data)
         pairs = max(0, min(self.memory, self.max_iterations - epochs))
         if self.l1 > 0 or run.theta.any():
-            # Weights and gradient of now, slope, direction, weights of the trial.
+            # Current weights and gradient, slope, direction, weights of the trial.
             rest = quasi_newton(space.size, pairs, vectors=5)
             return counts.objective(N_SHARDS * parts, run.threads) + rest
         size = tied_size(problem, space) if space.size > LONG else space.size
         counts = replace(counts, weights=size)
-        # Weights and gradient of now and of the best trial, direction; units, members.
+        # Current weights and gradient, the same of the best trial, direction; units, members.
         rest = quasi_newton(size, pairs, vectors=5, more=8)
         start = counts.stochastic() if epochs else 0
         return max(start, counts.objective(N_SHARDS * parts, run.threads) + rest)
 
     def _at_once(self, space: ParameterSpace, threads: int, epochs: int) -> bool:
-        """Tell whether attributes are tied during the stochastic epochs, which takes memory."""
+        """Return whether attributes are merged during the stochastic epochs, which takes memory."""
         return threads > 1 and space.size <= LONG and self.max_iterations > epochs > 0
 
     def spread_bytes(self, space: ParameterSpace) -> int:
-        """Return the bytes that index and weights take here where parts are elsewhere, about."""
-        vectors = 5 + 4  # of the optimiser, and of sums that are added
+        """Return the approximate bytes of index and weights here, if parts are elsewhere."""
+        vectors = 5 + 4  # of the optimiser, and of sums to be added
         index = 16 * space.n_node_rows + 16 * len(space.node_cells)
         return quasi_newton(space.size, self.memory, vectors=vectors, more=16) + index
 
     def epochs(self, data: Evidence) -> int:
-        """Return with how many stochastic epochs it begins."""
+        """Return the number of initial stochastic epochs."""
         if self.stochastic_epochs is not None:
             return self.stochastic_epochs
         able = self.l2 > 0 and data.counts.known and stochastic(data.space)
@@ -459,9 +464,9 @@ class LBFGSSettings(QuasiNewton):
         return _STAGED_EPOCHS if start_pays(data, _STAGED_EPOCHS) else 0
 
     def _units(self, data: Evidence, ties: TiedEvidence, u: Floats) -> Singles:
-        """Return units that suit the values of features, times a power of the curvature at u.
+        """Return units that fit the values of features, times a power of the curvature at u.
 
-        The power is left out where the curvature is not known, or costs too much.
+        The power is omitted if the curvature is not known, or costs too much.
         """
         unit = value_units(ties.likelihood)
         plain = np.ones(len(u), dtype=np.float32) if unit is None else unit
@@ -479,19 +484,19 @@ class LBFGSSettings(QuasiNewton):
 
 
 def start_pays(data: Evidence, epochs: int) -> bool:
-    """Tell whether stochastic epochs cost less than the evaluations that they save.
+    """Return whether initial stochastic epochs cost less than the evaluations that they save.
 
-    Operations are counted, for an evaluation and an epoch: rows of weights read and written, arcs
-    at all tokens, and in an epoch the arcs that have a weight, once a sentence. What is saved was
-    measured: it grows with the logarithm of the number of sentences. Of a long text the epochs
-    take a share.
+    Operations of an evaluation and of an epoch are counted: rows of weights read and written, arcs
+    over all tokens, and in an epoch once per sentence the arcs that have a weight. The saving was
+    measured: it grows with the logarithm of the number of sentences. For a long text, epochs take a
+    share of it.
     """
     counts, space, topology = data.counts, data.space, data.topology
     sentences, tokens = counts.sentences, counts.tokens
     share = 1.0 / start_step(tokens)
     arcs = behind = 3 * arc_cells(topology, 1) * (tokens - sentences)
     if counts.listed:
-        # in multiplications of a dense product, as measured: side by side, and sentences alone
+        # in multiplications of a dense product, as measured, for grouped and for single sentences
         states, listed = topology.n_states, len(space.transitions)
         behind = (tokens - sentences) * (60 * states + 5 * listed)
         arcs = min(arcs, (tokens - sentences) * (75 * states + 36 * listed))

@@ -2,9 +2,9 @@
 
     f(theta) = sum_b weight_b (log Z_b − log Z_b(allowed)) + l2 |theta|²
 
-log Z(allowed) sums over the label sequences that the target allows; where all labels are known it
-is the score of the gold path. The gradient is the difference of the expected feature counts, plus
-2 l2 theta. Source: Lafferty, McCallum and Pereira (2001); for partial labels, Tsuboi et al. (2008).
+log Z(allowed) sums over the label sequences that the target allows; if all labels are known it is
+the score of the gold path. The gradient is the difference of the expected feature counts, plus 2 l2
+theta. Source: Lafferty, McCallum and Pereira (2001); for partial labels, Tsuboi et al. (2008).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fstcrf.errors import DataError, NumericError
 from fstcrf.kernel import dot
 from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.lazy import made_once
-from fstcrf.machines.topology import Background, sparse_pays
+from fstcrf.machines.topology import DefaultArcs, sparse_pays
 from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.magnitudes import magnitudes, units, valued
@@ -41,37 +41,37 @@ from fstcrf.training.shards import (
     parts_of,
     shard_bounds,
     spans,
-    sparse_background,
+    sparse_default_arcs,
 )
 from fstcrf.training.support import cell_pointers
 
 
 class Expectation(Protocol):
-    """What the data says about weights: sum of weight × log Z, and expected feature counts."""
+    """Sum of weight × log Z over the data, and expected feature counts."""
 
     def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta."""
 
     def curvature(self, theta: Singles | Floats) -> Floats | None:
-        """Return the sums of variances, float64 [size]; None where it cannot tell."""
+        """Return the sums of variances, float64 [size]; `None` if they cannot be computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class SweepPlan:
-    """What the fused kernel is told of a whole text, the same for all of its parts.
+    """The fused kernel's plan for a whole text, shared by all of its parts.
 
     Parameters
     ----------
     layout : Layout
-    background : Background, optional
-        The arcs with weights are taken as exceptions from it.
+    default_arcs : DefaultArcs, optional
+        Default arcs, to which arcs with weights are exceptions.
     scored : bool
-        What attributes add to gold paths is taken from log Z where it is summed, rounded alike:
-        large values make both large.
+        Subtract the attributes' scores of gold paths from log Z during the sweep, with the same
+        rounding: with large values both are large.
     """
 
     layout: kernel.Layout
-    background: Background | None = None
+    default_arcs: DefaultArcs | None = None
     scored: bool = False
 
 
@@ -80,9 +80,9 @@ _ShardSweep = Callable[[kernel.Shard, kernel.Graph, Singles, kernel.SweepWorkspa
 
 # --- Expected feature counts and log Z ------------------------------------------------------------
 class Fused:
-    """Sum of weight × log Z, less what a plan has scored of gold paths, and its gradient.
+    """Sum of weight × log Z, minus scores of gold paths that the plan includes, and its gradient.
 
-    One sweep of the kernel a shard; see `fits`.
+    It runs one sweep of the kernel per shard; see `fits`.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class Fused:
         workers: Workers,
         keep: Callable[[Iterable[kernel.ShardAttributes]], Iterable[kernel.ShardAttributes]] = iter,
     ) -> None:
-        # Of the space, not the cells of attributes: the shards have their layout.
+        # Without the space's cells of attributes, because the shards have their layout.
         self._parts, self._workers = space.bounds, workers
         self._topology, self._weighted = space.topology, space.transitions
         self._initial, self._final = space.initial, space.final
-        self._background = plan.background
+        self._default_arcs = plan.default_arcs
         graph = self._graph(np.zeros(space.size, dtype=np.float32))
         gold = problem.states if plan.scored else None
         self._shards = list(compiled_shards(problem, plan.layout, graph, keep, gold))
@@ -112,14 +112,14 @@ class Fused:
 
     @made_once
     def has_curvature(self) -> bool:
-        """Whether the sweep can tell the curvature: no two arcs share a weight."""
+        """Whether the sweep can compute the curvature: no two arcs share a weight."""
         slots = self._topology.arc_slot
         return int(np.bincount(slots[slots >= 0]).max(initial=0)) <= 1
 
     def curvature(self, theta: Singles | Floats) -> Floats | None:
-        """Return the sums of variances, as `DiagonalHessian` has them, float64 [size].
+        """Return the sums of variances, in the definition of `DiagonalHessian`, float64 [size].
 
-        None where the sweep cannot tell them.
+        `None` if the sweep cannot compute them.
         """
         return self._summed(theta, kernel.Shard.curvature)[2] if self.has_curvature else None
 
@@ -149,27 +149,27 @@ class Fused:
         return loss, rescued, out
 
     def _graph(self, theta: Singles) -> kernel.Graph:
-        """Return the graph with the weights of labels by themselves."""
+        """Return the graph with the weights that do not depend on attributes."""
         topology = self._topology
         _, transition, _, initial, final = (theta[a:b] for a, b in pairwise(self._parts))
         ends = np.zeros((2, topology.n_states))
         ends[0, self._initial], ends[1, self._final] = initial, final
-        if self._background is not None:
-            return self._background.graph(transition.astype(np.float64), *ends)
+        if self._default_arcs is not None:
+            return self._default_arcs.graph(transition.astype(np.float64), *ends)
         slots = np.zeros(topology.n_arc_slots)
         slots[self._weighted] = transition
         return topology.graph(slots, *ends)
 
     def _transitions(self, arcs: Floats) -> Floats:
         """Add up the arcs of a sweep over the slots that have weights."""
-        if self._background is not None:
-            return self._background.slot_sums(arcs, len(self._weighted))
+        if self._default_arcs is not None:
+            return self._default_arcs.slot_sums(arcs, len(self._weighted))
         return self._topology.arc_slot_sums(arcs)[self._weighted]
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Some sentences; the number of the first; their tokens in the whole; their attributes."""
+    """Some sentences: the number of the first, their tokens in the whole text, their attributes."""
 
     problem: Problem
     first: int
@@ -180,7 +180,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Attributes:
-    """The attributes of a block: their numbers, and for each the tokens that have it."""
+    """The attributes of a block: their numbers, and the tokens of each."""
 
     used: Longs
     tokens: kernel.SparseRows
@@ -194,9 +194,9 @@ class _Attributes:
 
 
 class _Weighted:
-    """Which weights attributes have: potentials of slots from them, and sums of slots for them.
+    """The weights of attributes: maps them to slot potentials, and slot masses to sums of weights.
 
-    Rows of attributes and slots are mostly empty, and never laid out.
+    Rows of attributes and slots are mostly empty, and never stored as a table.
     """
 
     def __init__(self, cells: Longs, n_rows: int, width: int) -> None:
@@ -210,7 +210,7 @@ class _Weighted:
         return kernel.PackedTable.from_cells(self._rows, self.width, self._cells, weights)
 
     def gathered(self, attributes: _Attributes, mass: Floats) -> tuple[Longs, Floats]:
-        """Return places of weights, and for each the mass, float64 [n, width], of its slot."""
+        """Return the weights' indices, and the mass, float64 [n, width], of the slot of each."""
         weights = Ragged(self._first)
         place = weights.entries(attributes.used)
         bounds = weights.select(attributes.used).offsets
@@ -221,7 +221,7 @@ class _Weighted:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """Weights of attributes, and those of labels by themselves."""
+    """Weights of attributes, and weights that do not depend on attributes."""
 
     node: kernel.PackedTable
     arc: kernel.PackedTable | None
@@ -231,7 +231,7 @@ class _Weights:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What one block contributes: sums of attributes are places and values."""
+    """The contribution of one block; sums of attributes are indices and values."""
 
     loss: float
     node: tuple[Longs, Floats]
@@ -242,7 +242,7 @@ class _Sums:
 
 
 Posteriors: TypeAlias = Callable[[Problem, slice, kernel.Graph, Floats], kernel.Posterior]
-"""(sentences of a shard, their tokens in the whole, graph, node potentials) → what they expect."""
+"""(sentences of a shard, their tokens in the whole text, graph, node potentials) → expectations."""
 
 
 def _of_chain(
@@ -253,7 +253,7 @@ def _of_chain(
 
 
 class General:
-    """float64 throughout; the reference for `Fused`.
+    """The reference for `Fused`: float64 throughout.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ class General:
     first : int
         Number of the first sentence, for messages.
     posteriors : callable
-        What gives log Z and posteriors of a shard; of another model than the chain alone, whose
+        Function for log Z and posteriors of a shard, for a model other than a plain chain; then all
         labels must be known.
     """
 
@@ -277,7 +277,7 @@ class General:
         posteriors: Posteriors = _of_chain,
     ) -> None:
         self._space, self._workers, self._posteriors = space, workers, posteriors
-        self._background = _few_transitions(space) if posteriors is _of_chain else None
+        self._default_arcs = _few_transitions(space) if posteriors is _of_chain else None
         self._node = _Weighted(space.node_cells, space.n_node_rows, space.width)
         self._arc = None
         if problem.arc is not None and space.n_arc_rows:
@@ -302,17 +302,17 @@ class General:
         return loss, out
 
     def curvature(self, theta: Singles | Floats) -> None:
-        """Return None: it is not told."""
+        """Return `None`: the curvature is not available."""
         del theta
 
     def _laid_out(self, theta: Floats) -> _Weights:
         node, transition, arc, initial, final = self._space.parts(theta)
         plain = self._plain.tables(np.concatenate([transition, initial, final]))
-        if self._background is None:
+        if self._default_arcs is None:
             topology = self._space.topology
             graph = topology.graph(plain.transition, plain.initial, plain.final)
         else:
-            graph = self._background.graph(transition, plain.initial, plain.final)
+            graph = self._default_arcs.graph(transition, plain.initial, plain.final)
         arcs = None if self._arc is None else self._arc.table(arc)
         return _Weights(self._node.table(node), arcs, plain, graph)
 
@@ -344,7 +344,6 @@ class General:
         )
 
     def _graph(self, problem: Problem, weights: _Weights) -> kernel.Graph:
-        """Return the graph of a block."""
         if problem.arc is None or weights.arc is None:
             return weights.graph
         plain, topology = weights.plain, self._space.topology
@@ -355,20 +354,20 @@ class General:
     def _transitions(self, arcs: Floats) -> Floats:
         """Add up the arcs of the graph over the slots that have weights."""
         weighted = self._space.transitions
-        if self._background is not None:
-            return self._background.slot_sums(arcs, len(weighted))
+        if self._default_arcs is not None:
+            return self._default_arcs.slot_sums(arcs, len(weighted))
         return self._space.topology.arc_slot_sums(arcs)[weighted]
 
 
-def _few_transitions(space: ParameterSpace) -> Background | None:
-    """Return the arcs with weights as exceptions, where going over them is cheaper."""
+def _few_transitions(space: ParameterSpace) -> DefaultArcs | None:
+    """Return the arcs with weights as exceptions, if visiting only these is cheaper."""
     topology = space.topology
     if space.n_arc_rows or not topology.dense:
         return None
     if not sparse_pays(topology.n_states, len(space.transitions)):
         return None
-    background = topology.background(space.transitions)
-    return None if background is None or background.cover is not None else background
+    default_arcs = topology.default_arcs(space.transitions)
+    return None if default_arcs is None or default_arcs.arc_blocks is not None else default_arcs
 
 
 def _target(block: _Block, graph: kernel.Graph, node: Floats) -> kernel.Posterior:
@@ -386,7 +385,7 @@ def _target(block: _Block, graph: kernel.Graph, node: Floats) -> kernel.Posterio
 def _blocks(
     problem: Problem, before: int, space: ParameterSpace, *, arcs: bool
 ) -> Iterator[_Block]:
-    """Cut the shards of a problem into blocks: posteriors exist of few tokens at a time.
+    """Split the shards of a problem into blocks, so that posteriors exist for few tokens at a time.
 
     `before` is the number of its first sentence; with `arcs` attributes of arcs have weights.
     """
@@ -409,7 +408,7 @@ def part_expectation(
     workers: Workers = SERIAL,
     first: int = 0,
 ) -> Expectation:
-    """Return the expectation of a part: by the fused kernel where there is a plan for it.
+    """Return the expectation of a part, by the fused kernel if there is a plan for it.
 
     `first` is the number of the part's first sentence.
     """
@@ -419,7 +418,7 @@ def part_expectation(
 
 
 class Parted:
-    """The sum of what parts expect, by the tree over their numbers."""
+    """The sum of the parts' expectations, by the tree over their numbers."""
 
     def __init__(self, parts: Sequence[Expectation]) -> None:
         self._parts = parts
@@ -429,7 +428,7 @@ class Parted:
         return folded(lambda k: self._parts[k](theta), both_added, 0, len(self._parts))
 
     def curvature(self, theta: Singles | Floats) -> Floats | None:
-        """Return the sums of variances, float64 [size]; None where parts cannot tell."""
+        """Return the sums of variances, float64 [size]; `None` if a part cannot compute them."""
         return folded(lambda k: self._parts[k].curvature(theta), added_known, 0, len(self._parts))
 
 
@@ -439,18 +438,18 @@ def both_added(one: tuple[float, Floats], other: tuple[float, Floats]) -> tuple[
 
 
 def added_known(one: Floats | None, other: Floats | None) -> Floats | None:
-    """Add arrays that there are; the first is changed."""
+    """Add arrays unless one is `None`; the first is changed."""
     return None if one is None or other is None else added(one, other)
 
 
 def expectation(
     problem: Problem, space: ParameterSpace, *, workers: Workers, fused: bool
 ) -> Expectation:
-    """Return what a problem in memory expects, part by part."""
+    """Return the expectation of a problem in memory, part by part."""
     plan = None
     if fused:
-        background = sparse_background(problem, space)
-        plan = SweepPlan(attribute_layout(space), background, valued(problem))
+        default_arcs = sparse_default_arcs(problem, space)
+        plan = SweepPlan(attribute_layout(space), default_arcs, valued(problem))
     bounds = part_bounds(problem.offsets)
     engines = [
         part_expectation(part, space, plan, workers=workers, first=first)
@@ -476,37 +475,37 @@ class LikelihoodSettings(ObjectiveSettings):
 
 
 class SummedLikelihood:
-    """Penalised negative log-likelihood of data that is summed somewhere.
+    """Penalised negative log-likelihood of data whose sums are computed elsewhere.
 
     Parameters
     ----------
     expectation : Expectation
     observed : float64 [size]
-        How often each feature occurs on the gold paths of sentences whose labels are all known.
+        Count of each feature on the gold paths of sentences whose labels are all known.
     l2 : float
         Coefficient of |theta|², CRFsuite's ``c2``; 1 / (2 sigma²).
     fused : bool
-        The data sees weights as float32.
+        The data uses weights rounded to float32.
     threads : int
-        The result has the same bits for any number.
+        The result has the same bits for any number of threads.
     members : int32 [size], optional
-        The data sees ``sqrt(members) * theta``, the penalty theta (see `Ties`).
+        The data uses ``sqrt(members) * theta``, the penalty uses theta (see `Ties`).
     scored : int
-        What the first weights add to gold paths is already in what the expectation returns.
+        The expectation already includes the gold score of this number of first weights.
     fixed : float
-        What gold paths have beside what the weights add.
+        Part of the gold score that does not depend on the weights.
     value_sums : float64 [2, size], optional
-        How large the values of features are (see `magnitudes`); without it all are 1.
+        Magnitudes of feature values (see `magnitudes`); all are 1 if absent.
 
     Attributes
     ----------
     evaluations : int
         Number of calls so far: passes of forward-backward over the data.
     observed : float64 or float32 [size]
-        How often each feature occurs on the gold paths of sentences whose labels are all known;
-        float32 where that holds it exactly.
+        Count of each feature on the gold paths of sentences whose labels are all known; float32 if
+        it is exact.
     noise : float
-        Rounding error of the last value, about.
+        Approximate rounding error of the last value.
     """
 
     def __init__(
@@ -543,9 +542,9 @@ class SummedLikelihood:
         return self.in_units(theta, None)
 
     def in_units(self, u: Floats, unit: Floats | Singles | None) -> tuple[float, Floats]:
-        """Return value and gradient with respect to u at ``theta = unit * u``, which is not made.
+        """Return value and gradient with respect to u at ``theta = unit * u``, not stored.
 
-        The same as `fstcrf.training.preconditioning.Rescaled` does for any objective.
+        The result equals `fstcrf.training.preconditioning.Rescaled`, which works for any objective.
 
         Raises
         ------
@@ -557,7 +556,7 @@ class SummedLikelihood:
         loss, gradient = self._expectation(seen)
         del seen
         self.noise = _ROUNDING[self._fused] * abs(loss + scored)
-        # No path has more than all of them: what is below zero is rounding.
+        # No path scores more than the sum of all paths: a value below zero is rounding error.
         value = max(loss - gold - self._fixed, 0.0) + self.l2 * square
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
@@ -567,8 +566,8 @@ class SummedLikelihood:
     def curvature(self, theta: Floats) -> Floats | None:
         """Return the approximate diagonal of the Hessian at theta, float64 [size].
 
-        It is that of `DiagonalHessian`, by one sweep of the fused kernel; None where that cannot
-        tell it.
+        It is defined as in `DiagonalHessian`, and computed by one sweep of the fused kernel; `None`
+        if that is not possible.
         """
         diagonal = self._expectation.curvature(self._seen(theta)[0])
         if diagonal is None:
@@ -581,7 +580,7 @@ class SummedLikelihood:
 
     @property
     def value_units(self) -> Singles | None:
-        """Units of weights, float32 [size], that make up for the values of features (`units`)."""
+        """Units of weights, float32 [size], that compensate the values of features (`units`)."""
         if self._value_sums is None:
             return None
         sums = self._value_sums
@@ -590,11 +589,11 @@ class SummedLikelihood:
     def _seen(
         self, u: Floats, unit: Floats | Singles | None = None
     ) -> tuple[Singles | Floats, float, float, float]:
-        """Return the weights as the data sees them, the score of the gold paths, and |theta|².
+        """Return the weights as used by the data, the score of the gold paths, and |theta|².
 
-        Last comes the score of what the expectation has already.
+        The last value is the score that the expectation already includes.
         """
-        # The fused kernel sees rounded weights; the gold paths are scored with the same.
+        # The fused kernel uses rounded weights, so the gold paths are scored with them as well.
         seen: NDArray[Any] = np.empty(len(u), np.float32 if self._fused else np.float64)
 
         def see(part: slice) -> Floats:
@@ -610,7 +609,7 @@ class SummedLikelihood:
         return seen, float(gold), float(square), float(scored)
 
     def _finish(self, gradient: Floats, u: Floats, unit: Floats | Singles | None) -> None:
-        """Make of expected counts the gradient."""
+        """Turn expected counts into the gradient, in place."""
 
         def finish(part: slice) -> None:
             own = gradient[part]
@@ -627,7 +626,7 @@ class SummedLikelihood:
 
 
 class Likelihood(SummedLikelihood):
-    """The same of a problem in memory.
+    """The penalised likelihood of a problem in memory.
 
     Parameters
     ----------
@@ -636,8 +635,8 @@ class Likelihood(SummedLikelihood):
     l2, threads, members
         As for `SummedLikelihood`.
     precision : {"float32", "float64"}
-        "float32" takes the fused kernel where the problem allows it (dense topology, all labels
-        known, no attributes of arcs); totals are float64 in any case.
+        "float32" uses the fused kernel if the problem allows it (dense topology, all labels known,
+        no attributes of arcs); totals are float64 in any case.
     """
 
     def __init__(
@@ -666,7 +665,7 @@ class Likelihood(SummedLikelihood):
 
 
 def _narrow(counts: Floats | Singles) -> Floats | Singles:
-    """Return counts as float32 where that is exact: they are mostly whole numbers."""
+    """Return counts as float32 if this is exact: they are mostly integers."""
     if counts.dtype == np.float32:
         return counts
     singles = counts.astype(np.float32)

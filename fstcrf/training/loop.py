@@ -25,7 +25,7 @@ KIND, VERSION = "fstcrf-checkpoint", 3
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Where a run stands after an iteration, beside its optimiser.
+    """The state of a run after an iteration, without its optimiser.
 
     Parameters
     ----------
@@ -35,14 +35,14 @@ class Saved:
     theta : float64 [size]
         Best weights so far.
     score : float
-        Their score on held-out data; −inf when there was none.
+        Their score on held-out data; −inf without such data.
     best_iteration : int
     first : float
-        Objective at the first iteration that was kept; not a number when there was none.
+        Objective at the first iteration that was kept; NaN before that.
     least : (float, float64 [size], int) or None
-        Where there is no held-out data: least objective so far, weights and iteration.
+        Without held-out data: least objective so far, its weights and iteration.
     done : str or None
-        Why the run had ended, other than by its limit of iterations.
+        Reason why the run ended, other than its limit of iterations.
     """
 
     iteration: int
@@ -63,25 +63,26 @@ class _Position(msgspec.Struct, frozen=True):
 
 
 class Checkpoint:
-    """A file that holds the state of one training run.
+    """A file with the state of one training run.
 
     Parameters
     ----------
     path : path
     fingerprint : str
-        What the run is about: data, template, options. A checkpoint of another run is refused.
+        Identity of the run: a hash of data, template, options. A checkpoint of another run is
+        refused.
     every : int, optional
-        Save after every so many iterations; when None, only where the run is interrupted.
+        Save after every `every` iterations; if `None`, only when the run is interrupted.
     resume : bool
-        Go on from the file if it exists.
+        Continue from the file if it exists.
 
     Raises
     ------
     OptionError
-        The file exists, without `resume`: what it holds is not overwritten. Or another run is
-        writing there.
+        The file exists, and `resume` is not set, so it is not overwritten. Or another run is
+        writing to it.
     OSError
-        The file cannot be written: better now than after hours.
+        The file cannot be written; this is found before training.
     """
 
     def __init__(
@@ -96,11 +97,11 @@ class Checkpoint:
         self.path, self.fingerprint, self.every, self.resume = path, fingerprint, every, resume
 
     def held(self) -> AbstractContextManager[None]:
-        """Keep other runs away from the file for a block."""
+        """Lock the file against other runs for a block."""
         return held(self.path, "training")
 
     def due(self, iteration: int, *, last: bool = False) -> bool:
-        """Is it time to save; the last iteration of a run is."""
+        """Return whether to save now; the last iteration of a run is always saved."""
         return self.every is not None and (last or iteration % self.every == 0)
 
     def save(self, optimiser: Optimiser, saved: Saved) -> None:
@@ -109,7 +110,7 @@ class Checkpoint:
         Raises
         ------
         OSError
-            The file cannot be written; it is as it was.
+            The file cannot be written; the old file is unchanged.
         """
         value, least, iteration = saved.least or (np.nan, None, None)
         position = _Position(saved.iteration, saved.best_iteration, iteration, saved.done)
@@ -131,20 +132,20 @@ class Checkpoint:
         )
 
     def restore(self, optimiser: Optimiser) -> Saved | None:
-        """Put the optimiser back to the saved state; None when there is nothing to resume.
+        """Restore the optimiser's saved state; return `None` if there is no file to resume.
 
         Raises
         ------
         ModelFileError
-            Damaged, of another version, or the checkpoint of another run.
+            The file is damaged, of another version, or the checkpoint of another run.
         """
         if not self.resume or not Path(self.path).exists():
             return None
         arrays, metadata = read_arrays(self.path, kind=KIND, version=VERSION)
         if metadata.get("fingerprint") != self.fingerprint:
             raise ModelFileError(
-                f"{os.fspath(self.path)}: is of a run with other data or options; "
-                "repeat that run, or remove the file to start anew"
+                f"{os.fspath(self.path)}: belongs to a run with other data or options; "
+                "repeat that run, or remove the file to start again"
             )
         position = _position(metadata, self.path)
         state = {
@@ -177,10 +178,10 @@ class Checkpoint:
 
 
 def _restore(optimiser: Optimiser, state: State) -> None:
-    """Put an optimiser back to a state, if its arrays have the shapes of the optimiser's own."""
-    if state.get("left", np.zeros(1))[0] >= 0:  # else another optimiser goes on
+    """Restore an optimiser's state, if its arrays have the right shapes."""
+    if state.get("left", np.zeros(1))[0] >= 0:  # otherwise a second optimiser is active
         for name, own in optimiser.state().items():
-            # What is empty at first grows.
+            # Arrays that are empty at first may grow.
             if own.size and state[name].shape != own.shape:
                 raise ShapeError(f"{name} is {list(state[name].shape)}, expected {list(own.shape)}")
     size = len(optimiser.theta())
@@ -190,7 +191,7 @@ def _restore(optimiser: Optimiser, state: State) -> None:
 
 
 def _weights(array: Floats, optimiser: Optimiser) -> Floats:
-    """Return weights of a state, as many as the optimiser has."""
+    """Return the weights of a state, which must have the optimiser's size."""
     size = len(optimiser.theta())
     if array.shape != (size,) or array.dtype != np.float64:
         raise ShapeError(
@@ -202,7 +203,7 @@ def _weights(array: Floats, optimiser: Optimiser) -> Floats:
 def check_checkpoint(
     path: str | os.PathLike[str], *, every: int | None = None, resume: bool
 ) -> None:
-    """Find out before long work whether a run can have a checkpoint; arguments as above.
+    """Check before long work whether a run can have a checkpoint; arguments as above.
 
     Raises
     ------
@@ -216,25 +217,25 @@ def check_checkpoint(
         pass
     if not resume and Path(path).exists():
         raise OptionError(
-            f"{os.fspath(path)} exists, the state of an earlier run: go on from it by resume=, "
-            "or remove it to start anew"
+            f"{os.fspath(path)} exists and holds the state of an earlier run: continue "
+            "it with resume=, or remove it to start again"
         )
 
 
 def saved_iteration(path: str | os.PathLike[str]) -> int | None:
-    """Return the iteration from which a run would go on; None where nothing is saved.
+    """Return the iteration from which a run would continue; `None` if there is no file.
 
     Raises
     ------
     ModelFileError
-        Damaged, or no checkpoint.
+        The file is damaged, or not a checkpoint.
     """
     metadata = _saved(path)
     return None if metadata is None else _position(metadata, path).iteration
 
 
 def _saved(path: str | os.PathLike[str]) -> Mapping[str, str] | None:
-    """Return what a checkpoint says of itself, where there is one."""
+    """Return the metadata of a checkpoint, if it exists."""
     return read_arrays(path, kind=KIND, version=VERSION)[1] if Path(path).exists() else None
 
 
@@ -246,12 +247,12 @@ def _position(metadata: Mapping[str, str], path: str | os.PathLike[str]) -> _Pos
 
 
 def saved_variant(path: str | os.PathLike[str]) -> str | None:
-    """Return the variant of the kernel that a saved run was computed with; None where none is told.
+    """Return the kernel variant of a saved run; `None` if the file does not record it.
 
     Raises
     ------
     ModelFileError
-        Damaged, or no checkpoint.
+        The file is damaged, or not a checkpoint.
     """
     metadata = _saved(path)
     return None if metadata is None else metadata.get("variant")
@@ -262,25 +263,25 @@ def saved_variant(path: str | os.PathLike[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is known after an iteration.
+    """State of a training run after an iteration, for reports.
 
     Parameters
     ----------
     iteration : int
         From 1.
     value : float
-        Objective; of online learners, what their sentences cost before each update.
+        Objective; for online learners, the losses of the sentences before each update.
     gradient_norm : float or None
     evaluations : int
         Passes over the data so far.
     seconds : float
-        Since training began (this run of it).
+        Since training began, or was resumed.
     dev : float or None
-        Score on held-out data, where there is any; larger is better.
+        Score on held-out data, if there is any; larger is better.
     best : bool
-        Is this the best score so far.
+        Whether this is the best score so far.
     measures : mapping of str to float
-        What else the optimiser tells (see `Step`).
+        Further measures of the optimiser (see `Step`).
     """
 
     iteration: int
@@ -295,17 +296,17 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The weights to keep.
+    """The result of training.
 
     Parameters
     ----------
     theta : float64 [size]
-        Those of the best score on held-out data, or the last ones; where training diverged without
-        such data, those of the least value, or at the start.
+        Weights with the best score on held-out data, or the last ones. If training diverged without
+        such data, weights with the least value, or the initial ones.
     iterations : int
-        Made in all.
+        Total number of iterations.
     best_iteration : int
-        The one that `theta` comes from; 0 is the start.
+        The iteration of `theta`; 0 is the start.
     value : float
         Objective at the last iteration.
     dev : float or None
@@ -313,7 +314,7 @@ class Outcome:
     reason : str
         Why training stopped.
     interrupted : bool
-        Ctrl-C stopped it.
+        Whether Ctrl-C stopped it.
     """
 
     theta: Floats
@@ -326,7 +327,10 @@ class Outcome:
 
 
 class _Best:
-    """Keeps the weights of the best score; without scores the last, and those of least value."""
+    """Stores the weights with the best score.
+
+    Without scores, it stores the last weights, and the weights with the least value.
+    """
 
     def __init__(self, optimiser: Optimiser) -> None:
         self.theta, self.score, self.iteration = snapshot(optimiser), -np.inf, 0
@@ -346,7 +350,7 @@ class _Best:
         return True
 
     def resume(self, saved: Saved) -> None:
-        """Go on from what was best; the start is still that of the run."""
+        """Restore the best weights of a saved run."""
         self.theta, self.score = (lambda: saved.theta), saved.score
         self.iteration, self._first = saved.best_iteration, saved.first
         if saved.least is not None:
@@ -354,7 +358,7 @@ class _Best:
             self._least = value, (lambda: theta), iteration
 
     def saved(self, iteration: int, value: float, done: str | None) -> Saved:
-        """Return what a checkpoint holds of it."""
+        """Return the contents of a checkpoint."""
         theta = self.theta()
         least = None
         if self._least is not None:
@@ -363,10 +367,10 @@ class _Best:
         return Saved(iteration, value, theta, self.score, self.iteration, self._first, least, done)
 
     def fall_back(self) -> str:
-        """Take the weights of least value, where there is no score to go by; tell where from.
+        """Choose the weights with the least value, if there are no scores; return a note.
 
-        The value of an iteration may be that of the weights before it: where none is below the
-        first, nothing is known to be better than the start.
+        The value of an iteration may belong to the previous weights. So if no value is below the
+        first, the initial weights may be the best ones.
         """
         if self._least is None:
             return ""
@@ -393,29 +397,29 @@ def fit(
     ----------
     optimiser : Optimiser
     max_iterations : int
-        Iterations in all, those before a resume included.
+        Total number of iterations, including those before a resume.
     evaluate : callable, optional
         theta → score on held-out data, larger is better.
     patience : int
         Stop after this many iterations without a better score.
     report : callable, optional
-        Is told of every iteration.
+        Called after every iteration.
     checkpoint : Checkpoint, optional
-        Where the state is saved, and taken from when there is one. With it, Ctrl-C ends training
-        after the iteration that it comes in, whose state is saved; a second one ends it at once,
-        and the state is what was saved before.
+        File in which the state is saved, and from which it is restored. With it, Ctrl-C ends
+        training after the current iteration, whose state is saved. A second Ctrl-C ends training at
+        once, and the file keeps the previous state.
     keep_on_interrupt : bool
-        On Ctrl-C return the best weights so far instead of raising KeyboardInterrupt, which is
-        still raised where no iteration is complete yet.
+        On Ctrl-C return the best weights so far instead of raising KeyboardInterrupt, unless no
+        iteration is complete.
 
     Raises
     ------
     NumericError
-        The optimiser diverged at its first iteration; later, the best weights so far are returned
-        with the reason: those of the best score, else of the least value, those at the start where
-        no value is below that of the first iteration.
+        The optimiser diverged at its first iteration. If it diverges later, the best weights so far
+        are returned with the reason: the best score, or else the least value, or the initial
+        weights if no value is below the first.
     OptionError
-        Another run has the checkpoint.
+        Another run uses the checkpoint.
     OSError
         The state cannot be saved.
     """
@@ -432,7 +436,6 @@ def _run(
     *,
     keep: bool,
 ) -> Outcome:
-    """Make the iterations of a run; arguments as of `fit`."""
     started = time.perf_counter()
     best, interrupted = course.best, False
     try:
@@ -464,7 +467,7 @@ def _run(
 
 
 class _Course:
-    """Where a run stands: after whole iterations, as the optimiser may not in their midst."""
+    """Progress of a run after whole iterations; the optimiser may be interrupted within one."""
 
     def __init__(
         self,
@@ -484,7 +487,7 @@ class _Course:
         self._begun, self._whole = self.iteration, True
 
     def go_on(self) -> tuple[Step, float | None, bool]:
-        """Make an iteration; return its step, its score, and whether that is the best."""
+        """Make an iteration; return its step, its score, and whether this is the best score."""
         self._whole = False
         step = self._optimiser.step()
         score = None if self._evaluate is None else self._evaluate(self._optimiser.theta())
@@ -496,17 +499,17 @@ class _Course:
         return step, score, better
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write where the run stands."""
+        """Write the state of the run."""
         saved = self.best.saved(self.iteration, self.value, self.done)
         checkpoint.save(self._optimiser, saved)
 
     def save_last(self, checkpoint: Checkpoint | None, *, quiet: bool) -> str:
-        """Write where an interrupted run stands, if it can go on from there.
+        """Write the state of an interrupted run, if it can be resumed from there.
 
         Returns
         -------
         str
-            What there is to say: with `quiet`, why the file cannot be written.
+            With `quiet`, the reason if the file cannot be written; otherwise empty.
         """
         if checkpoint is None or not self._whole or self.iteration == self._begun:
             return ""

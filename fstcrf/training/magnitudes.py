@@ -1,15 +1,15 @@
-"""How large values of features and weights of sentences are, and the units that make up for it.
+"""Magnitudes of feature values and sentence weights, and units that compensate them.
 
-A feature whose values are c times as large has a weight that is c times as small. Where columns of
-a design differ much in size, the objective is a narrow valley: steepest descent sees nothing but
-the largest column. About the curvature along a weight, the sum of p (1 − p) x² over the tokens,
-is known beforehand but for the p. So u = theta / unit with
+A feature whose values are c times larger has a weight that is c times smaller. If columns of a
+design differ much in size, the objective is a narrow valley, in which steepest descent follows only
+the largest column. The curvature along a weight is approximately the sum of p (1 − p) x² over the
+tokens, known in advance except for p. So u = theta / unit with
 
     unit² = (sum of w / 4 + 2 l2) / (sum of w x² / 4 + 2 l2)
 
-is as curved as the weight of an attribute that has the value 1 at the same tokens, w the weights of
-their sentences. The unit of such an attribute is 1; others are powers of two, which leave digits
-alone.
+has the same curvature as the weight of an attribute with the value 1 at the same tokens, w the
+weights of their sentences. The unit of such an attribute is 1; other units are powers of two, which
+do not change digits.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.shards import spans
 
 LARGEST = 1e15
-"""Size of the largest value that training takes: sums of squares are float32."""
+"""Largest absolute value in training: sums of squares are float32."""
 
 UNEVEN = 32.0
-"""Size of a value from which on steps of one length for all weights are no way to begin."""
+"""Absolute value from which on steps of one length for all weights are a bad start."""
 
 _MOST_BITS = 100  # of a unit, which is a float32
 _NEAR_ONE = 16.0
-_LEAST_POWER = 500  # of two: penalties stay finite
+_LEAST_POWER = 500  # of two: penalties remain finite
 
 
 def valued(problem: Problem) -> bool:
-    """Tell whether attributes have values, other than 1."""
+    """Return whether attributes have values other than 1."""
     return any(rows is not None and rows.value is not None for rows in (problem.node, problem.arc))
 
 
 def largest_value(problem: Problem, name: Callable[..., str] | None = None) -> float:
-    """Return the size of the largest value of an attribute, at least 1.
+    """Return the largest absolute value of an attribute, at least 1.
 
     Parameters
     ----------
     problem : Problem
     name : callable, optional
-        (row, arc=is it one of arcs) → the attribute, for the error.
+        (row, arc=whether it is an attribute of arcs) → the attribute, for the error.
 
     Raises
     ------
     DataError
-        It is larger than training takes; names sentence and token.
+        The value is larger than the limit of training; names sentence and token.
     """
     most = 1.0
     for arc, rows in enumerate((problem.node, problem.arc)):
@@ -76,9 +76,9 @@ def largest_value(problem: Problem, name: Callable[..., str] | None = None) -> f
 
 
 def uneven(problem: Problem) -> tuple[int, float, bool] | None:
-    """Return the attribute whose values are furthest from 1: row, size, is it one of arcs.
+    """Return the attribute with values furthest from 1: row, size, whether it is one of arcs.
 
-    None where the root mean squares of all of them are within a factor of `UNEVEN`.
+    `None` if the root mean squares of all attributes are within a factor of `UNEVEN`.
     """
     worst, found = math.log(UNEVEN), None
     for arc, rows in enumerate((problem.node, problem.arc)):
@@ -95,15 +95,15 @@ def uneven(problem: Problem) -> tuple[int, float, bool] | None:
 
 
 def magnitudes(problem: Problem, space: ParameterSpace) -> Floats | None:
-    """Return of each weight the sums of w and of w x², float64 [2, size].
+    """Return for each weight the sums of w and of w x², float64 [2, size].
 
-    x is the value of its feature at a token, w the weight of the sentence. None where all are 1.
+    x is the value of its feature at a token, w the weight of the sentence. `None` if all are 1.
     """
     return sums_of_squares(problem, space) if valued(problem) else None
 
 
 def sums_of_squares(problem: Problem, space: ParameterSpace) -> Floats:
-    """Return the same, whatever the values are."""
+    """Return the same sums, even if all values are 1."""
     node = row_magnitudes(problem.node, problem.weight, problem.offsets)
     out = np.ones((2, space.size))
     bounds = space.bounds
@@ -131,10 +131,11 @@ def row_magnitudes(rows: SparseRows, weight: Floats, offsets: Longs) -> Floats:
 
 
 def weight_unit(weight: Floats) -> float:
-    """Return what weights of sentences, and penalties, are divided by: a power of two.
+    """Return the divisor of sentence weights and penalties: a power of two.
 
-    It is 1 where the largest weight is near 1. Elsewhere float32 may not hold the weights, and the
-    thresholds of optimisers, which are made for sums over sentences, are too small or too large.
+    It is 1 if the largest weight is near 1. Otherwise float32 might not represent the weights, and
+    the thresholds of optimisers, which are chosen for sums over sentences, would be too small or
+    too large.
     """
     most = float(weight.max(initial=0.0))
     if most == 0.0 or 1.0 / _NEAR_ONE <= most <= _NEAR_ONE:
@@ -143,7 +144,7 @@ def weight_unit(weight: Floats) -> float:
 
 
 def units(sums: Floats, l2: float) -> Singles | None:
-    """Return the unit of each weight, float32 [size], of such sums; None where all are 1."""
+    """Return the unit of each weight, float32 [size], from these sums; `None` if all are 1."""
     with np.errstate(divide="ignore", invalid="ignore"):
         times, squares = sums / 4.0 + 2.0 * l2
         bits = np.round(np.log2(times / squares) / 2.0)

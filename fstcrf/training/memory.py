@@ -1,11 +1,10 @@
-"""What training takes of memory: counted before it starts, and given back between its stages.
+"""Memory of training: estimated before it starts, and released between its stages.
 
-Memory of long vectors. With millions of weights, vectors are what training takes. No more of them
-exist than a line search needs; weights as the data sees them, and counts, are float32, where they
-are that exactly anyway; pairs of L-BFGS are float32, from 2²⁰ weights on 16 bits with 11 digits,
-rounded before anything is made of them (iterations of a chunker: 177 with float32, 180 with 16
-bits, under l1 496 and 503; with the 8 digits of bfloat16 550). What C's allocator keeps between
-stages is given back.
+Memory of long vectors. With millions of weights, vectors dominate the memory of training. There are
+only as many vectors as a line search needs. Rounded weights and exact counts are float32. Pairs of
+L-BFGS are float32; from 2²⁰ weights on they have 16 bits with 11 digits, rounded before any use
+(iterations of a chunker: 177 with float32, 180 with 16 bits, under l1 496 and 503; with the 8
+digits of bfloat16 550). Memory that C's allocator keeps between stages is released.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LONG = 1 << 20
-"""Weights from which on L-BFGS remembers 16 bits a number."""
+"""Number of weights from which on L-BFGS stores 16 bits a number."""
 
 _LOADED = 8_000_000  # bytes of modules and small arrays
-_LABEL_PAIR = 40  # bytes of an arc: its ends, its slot, its score, and those of the kernel's copy
+_LABEL_PAIR = 40  # bytes of an arc: its ends, its slot, its score, and the kernel's copy
 _MEMORY, _GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedMemory:
-    """What a run is expected to take of memory.
+    """Estimated memory of a run.
 
     Parameters
     ----------
     peak : int
-        Most resident memory of the process, bytes: what it has now, and what training adds.
+        Peak resident memory of the process, bytes: present memory plus training.
     added : int
-        What training adds, bytes.
+        Memory that training adds, bytes.
     free : int or None
-        What the system has left for this process, bytes; None where it does not tell.
+        Memory available to this process, bytes; `None` if the system does not report it.
     weights : int
         Number of weights.
     """
@@ -47,7 +46,7 @@ class ExpectedMemory:
 
     @property
     def fits(self) -> bool:
-        """Whether there is so much, as far as it is known."""
+        """Whether it fits into the available memory, if this is known."""
         return self.free is None or self.added <= self.free
 
     def __str__(self) -> str:
@@ -59,7 +58,7 @@ class ExpectedMemory:
 
 @dataclass(frozen=True, slots=True)
 class SweepCounts:
-    """What the memory of a batch training depends on.
+    """Sizes that determine the memory of a batch training.
 
     Parameters
     ----------
@@ -67,17 +66,17 @@ class SweepCounts:
     width : int
         Padded number of slots.
     fused : bool
-        The fused kernel takes the problem: all labels known, a dense graph.
+        Whether the fused kernel supports the problem: all labels known, a dense graph.
     row_entries, single_entries : int
-        How often attributes with many weights occur; occurrences of others times their weights.
+        Occurrences of attributes with many weights; occurrences of others times their weights.
     shard_rows, shard_singles : int
-        Attributes with many weights, and weights of others, summed over the shards that have them.
+        Attributes with many weights, and weights of other attributes, summed over their shards.
     valued : bool
-        Attributes have values.
+        Whether attributes have values.
     scratch : int
-        Bytes of states and arcs that a sweep takes, for each thread.
+        Bytes of states and arcs of a sweep, for each thread.
     table : int
-        Bytes of the rows that weights are laid out in, where the kernel is not fused.
+        Bytes of the rows of weights, if the kernel is not fused.
     """
 
     weights: int
@@ -94,22 +93,22 @@ class SweepCounts:
     table: int = 0
 
     def objective(self, shards: int, threads: int = 1) -> int:
-        """Return the bytes of an objective at rest, with what it needs while it is evaluated.
+        """Return the bytes of an objective, including its evaluation.
 
-        Shards that are swept have weights and gradients of their own. With threads there are three
-        for each: two are in flight, and what one took stays in its allocator's arena.
+        Each shard in a sweep has separate weights and gradients. With threads there are three for
+        each: two are active, and memory of one remains in its allocator's arena.
         """
         value = 4 * self.valued
-        # The gradient, the weights as the data sees them, the counts on gold paths.
+        # The gradient, the rounded weights, the counts on gold paths.
         vectors = (8 + 4 + 4) * self.weights
         if not self.fused:
-            # Of each block the design, the same by attribute, and the numbers of its attributes.
+            # For each block the design, the design by attribute, and the numbers of its attributes.
             blocks = 2 * (4 + value) * self.row_entries + 24 * self.shard_rows + 8 * self.tokens
             laid_out = 20 * self.weights + 12 * self.attributes + self.table
             return vectors + blocks + laid_out + threads * self.scratch
         entries = (4 + value) * self.row_entries + (6 + value) * self.single_entries
         numbers = 16 * self.tokens + 4 * (self.shard_rows + self.shard_singles)
-        numbers += 12 * (self.row_entries + self.single_entries) // 64  # when sums are flushed
+        numbers += 12 * (self.row_entries + self.single_entries) // 64  # schedule of flushes
         layout = 2 * self.weights + 8 * self.attributes
         swept = min(shards, 3 * threads) if threads > 1 else 1
         numbers_of_shard = (self.shard_rows * self.width + self.shard_singles) // max(1, shards)
@@ -119,13 +118,14 @@ class SweepCounts:
     def online(self, tables: int) -> int:
         """Return the bytes of a learner with tables of all slots of each attribute, float64.
 
-        Beside them a byte for each cell, whether it has a weight, and some vectors of weights.
+        In addition it has a byte for each cell, for the mask of weights, and some vectors of
+        weights.
         """
         cells = self.attributes * self.width
         return (8 * tables + 1) * cells + 4 * 8 * self.weights
 
     def stochastic(self) -> int:
-        """Return the bytes of a stochastic epoch; making its layout takes most."""
+        """Return the bytes of a stochastic epoch; building its layout takes most."""
         table = 8 * min(self.attributes * self.width, 4 * self.weights)
         entries = 17 * self.row_entries + 24 * self.single_entries
         return entries + table + 18 * self.weights
@@ -138,9 +138,9 @@ def quasi_newton(weights: int, memory: int, *, vectors: int, more: int = 0) -> i
     ----------
     weights : int
     memory : int
-        Pairs that are remembered.
+        Number of stored pairs.
     vectors : int
-        Of float64 that exist during a line search, but for the gradient being made.
+        Number of float64 vectors during a line search, except the gradient in progress.
     more : int
         Further bytes a weight.
     """
@@ -149,7 +149,7 @@ def quasi_newton(weights: int, memory: int, *, vectors: int, more: int = 0) -> i
 
 
 def expected(added: int | None, weights: int) -> ExpectedMemory | None:
-    """Return what is expected of a run that adds so many bytes; None where it is not known."""
+    """Return the estimate for a run that adds `added` bytes; `None` if it is not known."""
     now = _resident()
     if added is None or now is None:
         return None
@@ -158,12 +158,12 @@ def expected(added: int | None, weights: int) -> ExpectedMemory | None:
 
 
 def label_bytes(labels: int, tokens: int) -> int:
-    """Return the bytes that a graph of all label pairs, and the labels of tokens, take at least."""
+    """Return a lower bound for the bytes of a graph of all label pairs and the tokens' labels."""
     return _LABEL_PAIR * labels * labels + labels * tokens
 
 
 def free_memory() -> int | None:
-    """Return the bytes that this process may still take; None where the system does not tell."""
+    """Return the bytes available to this process; `None` if the system does not report them."""
     if not _MEMORY.exists():
         return None
     lines = dict(line.split(":") for line in _MEMORY.read_text("ascii").splitlines())
@@ -176,10 +176,10 @@ def free_memory() -> int | None:
 
 
 def release() -> None:
-    """Give memory that was freed back to the system: glibc keeps arrays of up to 32 MB.
+    """Return freed memory to the system: glibc keeps arrays of up to 32 MB.
 
-    For between stages whose arrays differ in size; it takes about a millisecond. Nothing happens
-    with other C libraries.
+    Call it between stages whose arrays differ in size; it takes about a millisecond. With other C
+    libraries it has no effect.
     """
     if sys.platform.startswith("linux"):
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -195,7 +195,6 @@ def _resident() -> int | None:
 
 
 def _highest(now: int) -> int:
-    """Return the most that this process had so far."""
     for line in Path("/proc/self/status").read_text("ascii").splitlines():
         if line.startswith("VmHWM"):
             return 1024 * int(line.split()[1])

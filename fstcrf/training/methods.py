@@ -1,7 +1,7 @@
-"""The table of objectives and of the methods that train each: a new one is a line here.
+"""The table of objectives and of the methods that train each: each method is one line here.
 
-It names the module and the class of the settings, which are imported when somebody asks for them:
-so methods that stand above, in the ring, are lines like all others.
+A line names the module and the class of the settings, which are imported on demand. So methods in
+the ring, which import this room, can be listed as well.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ S = TypeVar("S", bound=Settings)
 
 
 class SettingsTable(Mapping[str, type[S]]):
-    """Name → settings; a class is imported when it is looked up.
+    """Maps names to settings classes; a class is imported when it is looked up.
 
     Parameters
     ----------
     homes : Mapping[str, str]
-        Name → where the class is, below ``fstcrf``: ``training.lbfgs.LBFGSSettings``.
+        Name → path of the class, below ``fstcrf``: ``training.lbfgs.LBFGSSettings``.
     """
 
     def __init__(self, homes: Mapping[str, str]) -> None:
@@ -33,7 +33,7 @@ class SettingsTable(Mapping[str, type[S]]):
         return cast("type[S]", getattr(importlib.import_module(f"fstcrf.{module}"), settings))
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether there is such a name."""
+        """Return whether a name exists."""
         return name in self._homes
 
     def __iter__(self) -> Iterator[str]:
@@ -41,7 +41,7 @@ class SettingsTable(Mapping[str, type[S]]):
         return iter(self._homes)
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of names."""
         return len(self._homes)
 
 

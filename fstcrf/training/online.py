@@ -1,7 +1,7 @@
-"""Learners that go sentence by sentence, from the best path to the gold one.
+"""Online learners, which update after each sentence, from the best path towards the gold one.
 
-With d = features(gold) − features(best path), and l = score(best) − score(gold) + cost where the
-best path is wrong,
+With d = features(gold) − features(best path), and l = score(best) − score(gold) + cost if the best
+path is wrong,
 
     perceptron            theta += d
     passive-aggressive    theta += tau d,   tau = l / |d|²  or  min(C, l / |d|²)
@@ -10,10 +10,10 @@ best path is wrong,
                           then 1 / v_i += d_i² / gamma
 
 The cost of passive-aggressive updates (PA, PA-I, PA-II) is the root of the number of wrong labels,
-or 1; that of AROW is their number. Each weight of AROW has a variance v_i, which falls with each
-update: weights updated often move less. Sources: Collins (2002) for the perceptron and its average;
-Crammer et al. (2006), sections 3 and 9 (the prediction-based update); Crammer, Kulesza and Dredze
-(2009), with a diagonal covariance; errors and costs are counted as in CRFsuite.
+or 1; the cost of AROW is this number. Each weight of AROW has a variance v_i, which decreases with
+each update: frequently updated weights change less. Sources: Collins (2002) for the perceptron and
+its average; Crammer et al. (2006), sections 3 and 9 (the prediction-based update); Crammer, Kulesza
+and Dredze (2009), with a diagonal covariance; errors and costs are counted as in CRFsuite.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fstcrf.training.settings import MaxIterations, MethodSettings, Needs, Train
 from fstcrf.training.shards import sweep_counts
 
 Orders = Callable[[int], Longs]
-"""Number of an epoch, from 0 → int64 [B], the sentences in the order of their turn."""
+"""Number of an epoch, from 0 → int64 [B], the sentences in the order of their steps."""
 
 
 def online_learner(problem: Problem, space: ParameterSpace) -> Learner:
@@ -71,9 +71,9 @@ def online_learner(problem: Problem, space: ParameterSpace) -> Learner:
 
 
 def masked_arcs(space: ParameterSpace, graph: Graph) -> tuple[Ints, Bytes]:
-    """Return the slot of each arc of a graph, and which slots have a weight.
+    """Return the slot of each arc of a graph, and a mask of slots with a weight.
 
-    Behind the slots: what arcs without one have, and what arcs that are not there have.
+    Two extra slots at the end are for arcs without a weight, and for arcs that do not exist.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def masked_arcs(space: ParameterSpace, graph: Graph) -> tuple[Ints, Bytes]:
 
 
 def online_parameters(space: ParameterSpace, theta: Floats) -> Parameters:
-    """Lay theta out for the learner; what is forbidden is −inf."""
+    """Convert theta to the learner's tables; forbidden arcs and ends are −inf."""
     tables = space.tables(theta)
     graph = space.topology.graph(tables.transition, tables.initial, tables.final)
     arc = np.concatenate([tables.transition, [0.0, -np.inf]])
@@ -97,14 +97,14 @@ def online_parameters(space: ParameterSpace, theta: Floats) -> Parameters:
 
 
 def collect_parameters(space: ParameterSpace, parameters: Parameters) -> Floats:
-    """Return the theta of which `parameters` is the layout."""
+    """Return the theta of a learner's tables."""
     return space.collect(
         Tables(parameters.table, parameters.arc, None, parameters.initial, parameters.final)
     )
 
 
 def shuffled(seed: int, sentences: int) -> Orders:
-    """Return orders that are drawn anew for each epoch."""
+    """Return random orders, drawn for each epoch."""
 
     def order(epoch: int) -> Longs:
         return np.random.default_rng((seed, epoch)).permutation(sentences)
@@ -125,18 +125,18 @@ def restored_parameters(name: str, state: State) -> Parameters:
 # --- What learners that go sentence by sentence have in common ------------------------------------
 @dataclass(frozen=True, kw_only=True)
 class MeanLoss(MethodSettings):
-    """Learners that end when the mean loss is small."""
+    """Settings of learners that end when the mean loss is small."""
 
     max_iterations: MaxIterations = 100
     epsilon: Annotated[float, Meta(ge=0, description="stop when the mean loss is below X")] = 0.0
 
     def memory_of(self, run: TrainingRun) -> int:
-        """Return the bytes that a run takes at its peak."""
+        """Return the peak memory of a run, in bytes."""
         return online_bytes(run, 2)
 
 
 def online_bytes(run: TrainingRun, tables: int) -> int:
-    """Return the bytes that a learner with so many `Parameters` takes; see `SweepCounts.online`."""
+    """Return the bytes of a learner with `tables` `Parameters`; see `SweepCounts.online`."""
     return sweep_counts(run.problem, run.space).online(tables)
 
 
@@ -144,20 +144,20 @@ S = TypeVar("S", bound=MethodSettings)
 
 
 class OnlineEpochs(Generic[S]):
-    """One epoch a step.
+    """Base of online learners; a step is an epoch.
 
     Parameters
     ----------
     problem : Problem
     space : ParameterSpace
     theta : float64 [size]
-        Where to start.
+        Initial weights.
     settings : MethodSettings
-        Those of the method.
+        Settings of the method.
     seed : int
-        Random seed of the order of sentences, which is drawn anew for each epoch.
+        Random seed of the order of sentences, which is drawn for each epoch.
     orders : Orders, optional
-        The order of sentences in each epoch, instead of `seed`.
+        The order of sentences in each epoch, in place of `seed`.
 
     Raises
     ------
@@ -184,23 +184,23 @@ class OnlineEpochs(Generic[S]):
         self._step, self._epoch = 1, 0
 
     def state(self) -> State:
-        """Return all that is needed to go on with the same bits."""
+        """Return the state that is needed to continue with the same bits."""
         out: State = {"counters": np.asarray([self._step, self._epoch])}
         for name, table in self._tables.items():
             out |= named_parameters(name, table)
         return out
 
     def restore(self, state: State) -> None:
-        """Go back to a state."""
+        """Restore a state."""
         self._step, self._epoch = state["counters"].tolist()
         self._tables = {name: restored_parameters(name, state) for name in self._tables}
 
     def _beside(self, theta: Parameters) -> dict[str, Parameters]:  # noqa: ARG002 (for others)
-        """Return what a learner keeps beside its weights."""
+        """Return the learner's tables besides its weights."""
         return {}
 
     def _next_order(self) -> Longs:
-        """Return the sentences of the next epoch in the order of their turn."""
+        """Return the sentences of the next epoch in the order of their steps."""
         self._epoch += 1
         return self._orders(self._epoch - 1)
 
@@ -209,7 +209,7 @@ class OnlineEpochs(Generic[S]):
 
 
 class AveragedEpochs(OnlineEpochs[S]):
-    """Epochs whose weights are the average over all steps."""
+    """Base of learners whose result is the average of the weights over all steps."""
 
     def _beside(self, theta: Parameters) -> dict[str, Parameters]:
         return {"sums": theta.zeros()}
@@ -218,7 +218,7 @@ class AveragedEpochs(OnlineEpochs[S]):
         return self._collected() - self._collected("sums") / self._step
 
     def _both(self) -> tuple[Parameters, Parameters]:
-        """Return the weights of now, and what the average needs."""
+        """Return the current weights, and the sums for the average."""
         return self._tables["theta"], self._tables["sums"]
 
 
@@ -238,7 +238,7 @@ class PerceptronSettings(MethodSettings):
         return AveragedPerceptron(run.problem, run.space, run.theta, self, seed=run.seed)
 
     def memory_of(self, run: TrainingRun) -> int:
-        """Return the bytes that a run takes at its peak."""
+        """Return the peak memory of a run, in bytes."""
         return online_bytes(run, 2)
 
 
@@ -255,12 +255,12 @@ class APSettings(PerceptronSettings):
 
 
 class AveragedPerceptron(AveragedEpochs[PerceptronSettings]):
-    """One epoch a step: theta += features(gold) − features(best path), averaged over all steps.
+    """Averaged perceptron: theta += features(gold) − features(best path), averaged over steps.
 
-    With `APSettings` as in CRFsuite: the value of an epoch is the weighted sum over sentences of
-    the share of their tokens that was wrong, and training stops when that is below epsilon times
-    the number of sentences. Else the value is the number of wrong tokens, and training stops when
-    there is none. Parameters as of `OnlineEpochs`.
+    A step is an epoch. With `APSettings`, as in CRFsuite, its value is the weighted sum over
+    sentences of the share of wrong tokens, and training stops when it is below epsilon times the
+    number of sentences. Otherwise the value is the number of wrong tokens, and training stops when
+    it is 0. Parameters as for `OnlineEpochs`.
     """
 
     def theta(self) -> Floats:
@@ -313,13 +313,13 @@ class PASettings(MeanLoss):
 
 
 class PassiveAggressive(AveragedEpochs[PASettings]):
-    """One epoch a step; its value is the weighted sum of the losses before each update.
+    """Passive-aggressive updates; an epoch's value is the weighted sum of losses before updates.
 
-    Parameters as of `OnlineEpochs`.
+    Parameters as for `OnlineEpochs`.
     """
 
     def theta(self) -> Floats:
-        """Return the weights reached, or their average over all steps so far."""
+        """Return the current weights, or their average over all steps so far."""
         return self._average() if self.settings.averaging else self._collected()
 
     def step(self) -> Step:
@@ -359,9 +359,9 @@ class AROWSettings(MeanLoss):
 
 
 class AROW(OnlineEpochs[AROWSettings]):
-    """One epoch a step; its value is the weighted sum of the losses before each update.
+    """AROW; the value of an epoch is the weighted sum of losses before updates.
 
-    Parameters as of `OnlineEpochs`; theta are the means. At first all variances are equal.
+    Parameters as for `OnlineEpochs`; theta are the means. Initially all variances are equal.
     """
 
     def _beside(self, theta: Parameters) -> dict[str, Parameters]:
@@ -369,7 +369,7 @@ class AROW(OnlineEpochs[AROWSettings]):
         return {"variance": Parameters(*(np.full_like(a, variance) for a in theta.arrays()))}
 
     def theta(self) -> Floats:
-        """Return the means reached."""
+        """Return the current means."""
         return self._collected()
 
     def variance(self) -> Floats:

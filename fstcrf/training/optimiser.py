@@ -1,4 +1,4 @@
-"""Objective × optimiser: the two small protocols that training is made of.
+"""Objective × optimiser: the two small protocols of training.
 
 A new objective or a new optimiser is one file that satisfies one of them.
 """
@@ -16,21 +16,21 @@ from fstcrf.errors import ShapeError
 from fstcrf.training.memory import release
 
 State: TypeAlias = dict[str, Floats | Singles | Longs]
-"""All that an optimiser needs to go on with the same bits: arrays by name, numbers among them."""
+"""State with which an optimiser continues with the same bits: arrays and numbers by name."""
 
 
 def floats(array: Floats | Singles | Longs) -> Floats:
-    """Return an array of a state that is float64: itself."""
+    """Return an array of a state that has the type float64."""
     return np.asarray(array, dtype=np.float64)
 
 
 def vector(state: State, name: str, size: int) -> Floats | None:
-    """Return a vector of a state, None where there is none yet.
+    """Return a vector of a state, `None` if it does not exist yet.
 
     Raises
     ------
     ShapeError
-        It is there and has another length.
+        It exists and has another length.
     """
     array = state[name]
     if array.shape not in ((0,), (size,)):
@@ -41,8 +41,8 @@ def vector(state: State, name: str, size: int) -> Floats | None:
 class Objective(Protocol):
     """A differentiable function to minimise.
 
-    It may have a `noise` too, the rounding error of its last value: line searches take values that
-    differ by less for equal, and go by slopes.
+    It may have a `noise`, the rounding error of its last value: line searches then treat smaller
+    differences as equal, and use slopes.
     """
 
     size: int
@@ -54,23 +54,23 @@ class Objective(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one iteration (or epoch) reached.
+    """Result of one iteration or epoch.
 
     Parameters
     ----------
     value : float
-        Objective after the step; for online learners, the sum of what each sentence cost before
-        its own update.
+        Objective after the step; for online learners, the sum of the losses of the sentences, each
+        before its update.
     gradient_norm : float or None
-        Euclidean norm of the gradient, where there is one.
+        Euclidean norm of the gradient, if there is one.
     evaluations : int
         Passes over the data so far.
     done : str or None
-        Why no further step is worth while; None to go on.
+        Reason to stop; `None` to continue.
     measures : mapping of str to float
-        What else there is to tell: ``norm`` of the weights; from L-BFGS the number of ``active``
-        weights (not zero), ``trials`` and ``length`` of the line search; from gradient descent the
-        last ``rate``, ``updates`` so far, and the ``improvement`` that stopping is about.
+        Further measures: ``norm`` of the weights; from L-BFGS the number of ``active`` weights (not
+        zero), ``trials`` and ``length`` of the line search; from gradient descent the last
+        ``rate``, ``updates`` so far, and the ``improvement`` on which stopping depends.
     """
 
     value: float
@@ -81,26 +81,25 @@ class Step:
 
 
 class Optimiser(Protocol):
-    """Makes one step at a time."""
+    """A method of optimisation, one step at a time."""
 
     def step(self) -> Step:
         """Make one iteration or epoch."""
 
     def theta(self) -> Floats:
-        """Return the parameters reached (float64 [size]), ready for decoding."""
+        """Return the current parameters (float64 [size]), ready for decoding."""
 
     def state(self) -> State:
-        """Return all that is needed to go on with the same bits."""
+        """Return the state that is needed to continue with the same bits."""
 
     def restore(self, state: State) -> None:
-        """Go back to a state."""
+        """Restore a state."""
 
 
 def snapshot(optimiser: Optimiser) -> Callable[[], Floats]:
-    """Return a function that gives the parameters of now, whenever it is called.
+    """Return a function that returns the present parameters at any later time.
 
-    An optimiser may have a `snapshot` of its own, where `theta` takes time or memory that is
-    seldom needed.
+    An optimiser may define `snapshot`, if `theta` takes time or memory that is seldom needed.
     """
     own: Callable[[], Callable[[], Floats]] | None = getattr(optimiser, "snapshot", None)
     if own is not None:
@@ -111,16 +110,16 @@ def snapshot(optimiser: Optimiser) -> Callable[[], Floats]:
 
 # --- A few stochastic epochs first ----------------------------------------------------------------
 class Staged:
-    """Epochs of one optimiser, then another from where it stands.
+    """Runs epochs of one optimiser, then another one from its result.
 
     Parameters
     ----------
     first : Optimiser
         Its steps are epochs.
     epochs : int
-        How many of them.
+        Number of these epochs.
     then : callable
-        theta → the optimiser that goes on.
+        theta → the second optimiser.
     """
 
     def __init__(self, first: Optimiser, epochs: int, then: Callable[[Floats], Optimiser]) -> None:
@@ -128,15 +127,15 @@ class Staged:
         self._passes = epochs
 
     def theta(self) -> Floats:
-        """Return the parameters reached."""
+        """Return the current parameters."""
         return self._now.theta()
 
     def snapshot(self) -> Callable[[], Floats]:
-        """Return a function that gives the parameters of now, later."""
+        """Return a function that returns the current parameters later."""
         return snapshot(self._now)
 
     def step(self) -> Step:
-        """Make one step of the optimiser whose turn it is."""
+        """Make one step of the active optimiser."""
         if self._left == 0:
             self._go_on()
         step = self._now.step()
@@ -146,11 +145,11 @@ class Staged:
         return replace(step, evaluations=step.evaluations + self._passes)
 
     def state(self) -> State:
-        """Return all that is needed to go on with the same bits."""
+        """Return the state that is needed to continue with the same bits."""
         return {"left": np.asarray([self._left]), **self._now.state()}
 
     def restore(self, state: State) -> None:
-        """Go back to a state."""
+        """Restore a state."""
         left = int(state["left"][0])
         if left < 0 <= self._left:
             self._go_on()
@@ -159,6 +158,6 @@ class Staged:
 
     def _go_on(self) -> None:
         theta = self._now.theta()
-        del self._now  # its tables would double the peak of memory
+        del self._now  # its tables would double the peak memory
         self._now, self._left = self._then(theta), -1
         release()

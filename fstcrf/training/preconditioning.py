@@ -1,20 +1,20 @@
-"""The same objective in other parameters: tied columns, and units that suit the curvature.
+"""The same objective in other parameters: merged columns, and units that fit the curvature.
 
-Attributes that fire on exactly the same tokens have equal gradients for ever: if they start equal,
-m of them move as one weight w. As a column of value √m its parameter is u = √m · w, and then the
-penalty and all inner products are what they were: m · w² = u². Valid for optimisers that a rotation
-of the parameters does not change (L-BFGS, conjugate gradients), from starts that are equal within
-each group; not for coordinate-wise ones, nor for L1.
+Attributes that fire on exactly the same tokens always have equal gradients: if they start equal, m
+of them change like one weight w. As a column of value √m its parameter is u = √m · w, and the
+penalty and all inner products are unchanged: m · w² = u². This is valid for optimisers that are
+invariant under rotations of the parameters (L-BFGS, conjugate gradients), from starts that are
+equal within each group; not for coordinate-wise ones, nor for L1.
 
-theta = unit · u is a preconditioner for any optimiser: with units that are the smaller, the more
-curved the objective is along a weight, L-BFGS needs half as many passes over the data (``fstcrf
-recipe shallow-parsing``). The curvature is that of Sha and Pereira (2003), the diagonal of the
-Hessian with the tokens of a sentence taken as independent, which one forward-backward gives:
+theta = unit · u is a preconditioner for any optimiser: if units are smaller for weights with more
+curvature, L-BFGS needs half as many passes over the data (``fstcrf recipe shallow-parsing``). The
+curvature is defined by Sha and Pereira (2003): the diagonal of the Hessian with the tokens of a
+sentence treated as independent, from one forward-backward:
 
     H_f = sum over tokens of (E f² − (E f)²) + 2 l2
 
-The true diagonal is the variance of a feature's count over a whole sentence. This one is never
-negative; the penalty makes it positive.
+The true diagonal is the variance of a feature's count over a whole sentence. This approximation is
+never negative; the penalty makes it positive.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from fstcrf.training.shards import attribute_pointers, spans
 
 @dataclass(frozen=True, eq=False)
 class Sharing:
-    """Which parameter of the tied problem each original one is.
+    """Maps original parameters to parameters of the merged problem.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Sharing:
     start : int64 [groups + 1]
         First parameter of each group.
     members : int32 [size]
-        How many original parameters each parameter is, m.
+        Number of original parameters of each parameter, m.
     """
 
     whole: ParameterSpace
@@ -72,11 +72,11 @@ class Sharing:
         return theta
 
     def count(self, u: Floats) -> int:
-        """Return how many of the original parameters are not zero."""
+        """Return the number of original parameters that are not zero."""
         return sum(int(self.members[part][u[part] != 0.0].sum()) for part in spans(len(u)))
 
     def reduce(self, theta: Floats) -> Floats:
-        """Return u of parameters that are equal within each group."""
+        """Return u for parameters that are equal within each group."""
         u = np.empty(len(self.members))
         for part, place in self._places():
             u[place] = theta[part] * np.sqrt(self.members[place])
@@ -84,11 +84,11 @@ class Sharing:
 
     @property
     def place(self) -> Ints:
-        """int32 [whole.size]: the parameter that each original one shares."""
+        """int32 [whole.size]: the merged parameter of each original one."""
         return np.concatenate([place for _, place in self._places()]).astype(np.int32)
 
     def _places(self) -> Iterator[tuple[slice, Longs]]:
-        """Yield runs of the original parameters, and the parameters that they share."""
+        """Yield runs of the original parameters, and their merged parameters."""
         whole, cells = self.whole, len(self.whole.node_cells)
         ptr = attribute_pointers(whole)
         for part, row in _rows_of(whole):
@@ -99,7 +99,7 @@ class Sharing:
 
 @dataclass(frozen=True)
 class Ties:
-    """A problem whose tied attributes are one.
+    """A problem in which tied attributes are merged.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Ties:
         Each group of tied attributes is represented by its first.
     space : ParameterSpace
     sharing : Sharing
-        What its parameters are in the original problem.
+        Map from its parameters to the original problem.
     """
 
     problem: Problem
@@ -148,38 +148,38 @@ class Groups:
 
     @made_once
     def keep(self) -> Bools:
-        """Which attributes are the first of their groups, bool [R]."""
+        """Whether each attribute is the first of its group, bool [R]."""
         keep = np.zeros(len(self.group), dtype=bool)
         keep[self.first] = True
         return keep
 
 
 class _Seen:
-    """An optimiser of other parameters u, seen from theta."""
+    """Base of optimisers over other parameters u that present themselves as optimisers of theta."""
 
     def __init__(self, optimiser: Optimiser, theta_of: Callable[[Floats], Floats]) -> None:
         self._optimiser, self._theta_of = optimiser, theta_of
 
     def theta(self) -> Floats:
-        """Return the parameters reached."""
+        """Return the current parameters."""
         return self._theta_of(self._optimiser.theta())
 
     def snapshot(self) -> Callable[[], Floats]:
-        """Return a function that gives the parameters of now, later."""
+        """Return a function that returns the current parameters later."""
         u, theta_of = snapshot(self._optimiser), self._theta_of
         return lambda: theta_of(u())
 
     def state(self) -> State:
-        """Return all that is needed to go on with the same bits."""
+        """Return the state that is needed to continue with the same bits."""
         return self._optimiser.state()
 
     def restore(self, state: State) -> None:
-        """Go back to a state."""
+        """Restore a state."""
         self._optimiser.restore(state)
 
 
 class Untied(_Seen):
-    """An optimiser on the tied problem, seen from the original parameters.
+    """An optimiser on the merged problem, presented as one of the original parameters.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def tied(problem: Problem, space: ParameterSpace) -> Ties:
 
 
 def tied_space(space: ParameterSpace, groups: Groups) -> tuple[ParameterSpace, Sharing]:
-    """Return the parameters of tied attributes, and what they are of the original ones."""
+    """Return the parameter space of merged attributes, and its map to the original one."""
     group, first, size, keep = groups.group, groups.first, groups.size, groups.keep
     # Groups are in the order of their first attributes; tied attributes have the same slots.
     start = Ragged(attribute_pointers(space)).select(first).offsets
@@ -227,23 +227,22 @@ def tied_space(space: ParameterSpace, groups: Groups) -> tuple[ParameterSpace, S
 
 
 def tied_size(problem: Problem, space: ParameterSpace) -> int:
-    """Return how many parameters there are when attributes of the same tokens are one."""
+    """Return the number of parameters after attributes of equal tokens are merged."""
     first = Groups.of(prints(problem.node)).first
     others = space.size - len(space.node_cells)
     return Ragged(attribute_pointers(space)).select(first).total + others
 
 
 def _rows_of(space: ParameterSpace) -> Iterator[tuple[slice, Longs]]:
-    """Yield runs of the node weights, and their attributes."""
     for part in spans(len(space.node_cells)):
         yield part, space.node_cells[part] // space.width
 
 
 def prints(design: SparseRows, first_token: int = 0) -> NDArray[np.uint64]:
-    """Return a number for each attribute that tells at which tokens it is, uint64 [R, 2].
+    """Return a fingerprint of the tokens of each attribute, uint64 [R, 2].
 
-    It is a 128-bit sum of random words, one word for each (token, value); tokens are numbered from
-    `first_token` on, so that those of parts of a text can be added up.
+    It is a 128-bit sum of random words, one word for each (token, value). Tokens are numbered from
+    `first_token` on, so that sums of parts of a text can be added.
     """
     prints = np.zeros((design.n_columns, 2), dtype=np.uint64)
     for tokens in spans(len(design)):
@@ -275,7 +274,7 @@ def _groups(prints: NDArray[np.uint64]) -> tuple[Ints, Longs, Longs]:
 
 
 def _mixed(words: NDArray[np.uint64], seed: np.uint64) -> NDArray[np.uint64]:
-    """SplitMix64: every word becomes a random-looking one."""
+    """SplitMix64: maps every word to a pseudo-random one."""
     x = words + seed
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -283,7 +282,7 @@ def _mixed(words: NDArray[np.uint64], seed: np.uint64) -> NDArray[np.uint64]:
 
 
 def merged_attributes(design: SparseRows, keep: Bools, group: Ints) -> SparseRows:
-    """Keep the entries of the first attribute of each group, under the group's number."""
+    """Keep the entries of the first attribute of each group, with the group's number."""
     parts = spans(len(design.index))
     total = sum(int(keep[design.index[part]].sum()) for part in parts)
     index = np.empty(total, dtype=np.int32)
@@ -305,7 +304,7 @@ def merged_attributes(design: SparseRows, keep: Bools, group: Ints) -> SparseRow
 
 # --- The diagonal of the Hessian, approximately ---------------------------------------------------
 
-_CELLS = 200_000  # posteriors of arcs that are held at once
+_CELLS = 200_000  # posteriors of arcs in memory at a time
 
 
 class DiagonalHessian:
@@ -319,7 +318,7 @@ class DiagonalHessian:
     l2 : float
         Coefficient of |theta|², above 0.
     scale : float64 [size], optional
-        The data sees ``scale * theta``, the penalty theta (see `Ties`).
+        The data uses ``scale * theta``, the penalty uses theta (see `Ties`).
 
     Attributes
     ----------
@@ -349,7 +348,7 @@ class DiagonalHessian:
         return self.completed(self.variances(theta))
 
     def variances(self, theta: Floats) -> Floats:
-        """Return the sums over tokens as the data sees weights, float64 [size]."""
+        """Return the sums over tokens for the data's weights, float64 [size]."""
         self.evaluations += 1
         sums = self._variances(theta)
         arc = None
@@ -360,7 +359,7 @@ class DiagonalHessian:
         return self._space.collect(Tables(node, sums.transition, arc, begin, end))
 
     def completed(self, diagonal: Floats) -> Floats:
-        """Make of such sums, in place, the diagonal."""
+        """Complete these sums to the diagonal, in place."""
         if self._scale is not None:
             diagonal *= self._scale**2
         diagonal += 2.0 * self.l2
@@ -380,7 +379,7 @@ class DiagonalHessian:
         return sums
 
     def _add(self, chosen: slice, part: Problem, tables: Tables, sums: _Sums) -> None:
-        """Add the variances of some sentences; those of attributes wait for the product."""
+        """Add the variances of some sentences, except for attributes, which follow by a product."""
         topology, space = self._space.topology, self._space
         node = topology.node_potentials(part.node.times(tables.node))
         slots = np.broadcast_to(arc_slots(tables, part.arc), (len(node), topology.n_arc_slots))
@@ -401,7 +400,7 @@ class DiagonalHessian:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Variances of slots at tokens, of arc slots at tokens and in all, of first and last states."""
+    """Variances of slots at tokens, of arc slots at tokens and in total, and of end states."""
 
     node: Floats
     arc: Floats | None
@@ -410,7 +409,7 @@ class _Sums:
 
 
 def _bounds(problem: Problem) -> list[int]:
-    """Cut sentences into runs of about so many tokens that their arcs fit into _CELLS."""
+    """Split sentences into runs whose arcs fit into _CELLS."""
     tokens, offsets = max(1, _CELLS // _arcs(problem.topology)), problem.offsets
     cuts = np.searchsorted(offsets, np.arange(tokens, int(offsets[-1]), tokens))
     return sorted({0, *cuts.tolist(), len(offsets) - 1})
@@ -421,12 +420,12 @@ def _arcs(topology: Topology) -> int:
 
 
 def arc_cells(topology: Topology, tokens: int) -> int:
-    """Return the number of arcs at all tokens: what one diagonal costs."""
+    """Return the number of arcs over all tokens, the cost of one diagonal."""
     return _arcs(topology) * tokens
 
 
 def _variance(probability: Floats) -> Floats:
-    """Return p (1 − p), never negative for all that rounding does."""
+    """Return p (1 − p), and 0 instead of negative rounding errors."""
     return np.maximum(probability * (1.0 - probability), 0.0)
 
 
@@ -470,7 +469,7 @@ class Rescaled:
 
     @property
     def noise(self) -> float:
-        """Rounding error of the last value, about."""
+        """Approximate rounding error of the last value."""
         return float(getattr(self.objective, "noise", 0.0))
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
@@ -499,9 +498,9 @@ class Rescaled:
 
 
 def units_of(curvature: Floats, power: int) -> Floats:
-    """Return curvature^(−power/64), the argument overwritten.
+    """Return curvature^(−power/64); the argument is overwritten.
 
-    By square roots, which every version of NumPy rounds alike; its powers differ in the last bits.
+    It uses square roots, which every version of NumPy rounds alike; powers differ in the last bits.
     """
     for part in spans(len(curvature)):
         root, product = curvature[part].copy(), np.ones(len(curvature[part]))
@@ -514,7 +513,7 @@ def units_of(curvature: Floats, power: int) -> Floats:
 
 
 class Multiplied(_Seen):
-    """An optimiser whose objective counts so many times: what it tells of values is multiplied.
+    """An optimiser whose objective, and reported values, are multiplied by a factor.
 
     Parameters
     ----------
@@ -534,18 +533,18 @@ class Multiplied(_Seen):
 
 
 class InUnits(_Seen):
-    """An optimiser over u = theta / unit, seen from theta.
+    """An optimiser over u = theta / unit, presented as one of theta.
 
     Parameters
     ----------
     objective : Objective
     theta : float64 [size]
-        Where to start.
+        Initial parameters.
     unit : float64 or float32 [size]
     optimiser : callable
         (objective of u, u) → the optimiser.
     workers : Workers
-        For the work on vectors.
+        Threads for vector operations.
     """
 
     def __init__(
@@ -561,17 +560,17 @@ class InUnits(_Seen):
         super().__init__(made, _multiplied(unit))
 
     def step(self) -> Step:
-        """Make one step; the norms of gradients are those for u."""
+        """Make one step; norms of gradients are with respect to u."""
         step = self._optimiser.step()
         length = self._objective.norm(snapshot(self._optimiser)())
         return replace(step, measures={**step.measures, "norm": length})
 
     def state(self) -> State:
-        """Return all that is needed to go on with the same bits."""
+        """Return the state that is needed to continue with the same bits."""
         return {"unit": self._objective.unit, **self._optimiser.state()}
 
     def restore(self, state: State) -> None:
-        """Go back to a state."""
+        """Restore a state."""
         unit = self._objective.unit = cast("Floats | Singles", state["unit"])
         self._theta_of = _multiplied(unit)
         self._optimiser.restore({name: a for name, a in state.items() if name != "unit"})
@@ -583,9 +582,9 @@ def scaled(
     optimiser: Callable[[Objective, Floats], Optimiser],
     workers: Workers = SERIAL,
 ) -> Optimiser:
-    """Return an optimiser in units that suit the values of features; arguments as of `InUnits`.
+    """Return an optimiser in units that fit the values of features; arguments as for `InUnits`.
 
-    An objective tells the units by its `value_units`, None where all are 1.
+    An objective has the units in `value_units`, `None` if all are 1.
     """
     unit = value_units(objective)
     if unit is None:

@@ -1,4 +1,4 @@
-"""What is trained: sentences, their attributes, a topology, and what their labels may be."""
+"""The training problem: sentences, their attributes, a topology, and the allowed labels."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from fstcrf.ragged import Ragged
 
 @dataclass(frozen=True)
 class Problem:
-    """Sentences to learn from.
+    """Sentences for training.
 
     Parameters
     ----------
     topology : Topology
     offsets : int64 [B + 1]
-        Sentence b owns the tokens ``offsets[b] : offsets[b + 1]``.
+        Sentence b has the tokens ``offsets[b] : offsets[b + 1]``.
     node : SparseRows [N, R]
         Attributes of each token.
     arc : SparseRows [N, Ra], optional
         Attributes of the arcs into each token.
     allowed : bool [N, L]
-        Labels that a token may have: one where it is known.
+        Allowed labels of each token: exactly one if the label is known.
     weight : float64 [B]
         Weight of each sentence.
 
@@ -71,7 +71,7 @@ class Problem:
             raise self._forbidden(int(broken[0]))
 
     def _forbidden(self, sentence: int) -> DataError:
-        """Name the first succession of labels that the topology does not have."""
+        """Return an error for the first succession of labels that the topology does not have."""
         first, last = self.offsets[sentence : sentence + 2].tolist()
         token = int(np.flatnonzero(self.states[first:last] < 0)[0])
         names = [self.topology.labels[i] for i in self.allowed[first:last].argmax(axis=1)]
@@ -90,19 +90,19 @@ class Problem:
         return np.logical_or.reduceat(several, self.offsets[:-1])
 
     def require_known(self, why: str) -> None:
-        """Refuse labels that are not known.
+        """Raise an error unless all labels are known.
 
         Raises
         ------
         OptionError
-            Names the first sentence with such, and why.
+            Names the first sentence with an unknown label, and the reason.
         """
         if self.partial.any():
             first = int(np.flatnonzero(self.partial)[0])
             raise OptionError(f"sentence {first} has labels that are not known: {why}")
 
     def part(self, first: int, last: int) -> tuple[slice, Problem]:
-        """Return the tokens of a run of sentences, and the run as a problem."""
+        """Return a run of sentences as a problem, with its slice of tokens."""
         a, b = self.offsets[[first, last]].tolist()
         part = Problem(
             self.topology,
@@ -141,7 +141,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Tables:
-    """Weights where the kernel wants them.
+    """Weights in the tables that the kernel uses.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class ParameterSpace:
-    """Which weights exist, none of what is left out; theta lists them part after part.
+    """The weights that exist; theta lists them part by part.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class ParameterSpace:
     arc_cells : int64, sorted
         ``attribute * Wa + slot`` of each arc weight.
     initial, final : int32
-        States with a weight of their own for beginning and ending.
+        States with a separate weight for beginning and ending.
     """
 
     topology: Topology
@@ -201,7 +201,7 @@ class ParameterSpace:
 
     @made_once
     def bounds(self) -> list[int]:
-        """Where each part of theta begins, and its end."""
+        """Start of each part of theta, and its end."""
         parts = (self.node_cells, self.transitions, self.arc_cells, self.initial, self.final)
         bounds: list[int] = Ragged.from_lengths(len(part) for part in parts).offsets.tolist()
         return bounds
@@ -217,7 +217,7 @@ class ParameterSpace:
         return [theta[i:j] for i, j in pairwise(b)]
 
     def tables(self, theta: Floats) -> Tables:
-        """Lay theta out; weights that do not exist are zero."""
+        """Convert theta to tables; weights that do not exist are zero."""
         node, transition, arc, initial, final = self.parts(theta)
         states = self.topology.n_states
         return Tables(
@@ -231,7 +231,7 @@ class ParameterSpace:
         )
 
     def collect(self, tables: Tables) -> Floats:
-        """Return the theta of which `tables` is the layout (the transpose of `tables` for sums)."""
+        """Return the theta of tables (for sums, the transpose of `tables`)."""
         arc = np.empty(0) if tables.arc is None else tables.arc.ravel()[self.arc_cells]
         return np.concatenate(
             [
@@ -259,7 +259,7 @@ def _spread(values: Floats, cells: NDArray[np.integer], shape: tuple[int, ...]) 
 
 
 def slot_table(topology: Topology) -> Longs:
-    """Return the slot of the arc from row to column, int64 [S, S]; −1 where there is none."""
+    """Return the slot of the arc from row to column, int64 [S, S]; −1 without an arc."""
     table = np.full((topology.n_states, topology.n_states), -1, dtype=np.int64)
     table[topology.source, topology.target] = topology.arc_slot
     return table

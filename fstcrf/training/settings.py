@@ -1,8 +1,8 @@
-"""Settings of objectives and optimisers: structs whose fields carry range and meaning.
+"""Settings of objectives and optimisers: structs whose fields have a range and a description.
 
-A field reads ``memory: Annotated[int, Meta(ge=1, description="steps that are kept")] = 10``.
-Checks, the command line and the tables of the docs are made of it; `Needs` says beside which other
-options it is read. Names in backquotes are options.
+A field has the form ``memory: Annotated[int, Meta(ge=1, description="steps that are kept")] = 10``.
+Checks, the command line and the tables of the docs are derived from it; `Needs` lists other options
+that must be set for it to be read. Names in backquotes are options.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ _KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: 
 
 @dataclass(frozen=True, eq=False)
 class Needs:
-    """What other options must be for a field to be read, and how that is said."""
+    """A condition on other options for a field to be read, and its description."""
 
     holds: Callable[[Mapping[str, Any]], bool]
     text: str
 
 
 FROM_ZERO = "is for the stochastic epochs of a run that starts from zero, not from warm_start"
-"""What `Needs` says of them."""
+"""Description for `Needs` of these options."""
 
 
-_TOO_LARGE = 1 << 63  # for the record of training in a model file
+_TOO_LARGE = 1 << 63  # limit of the training record in a model file
 
 
 @dataclass(frozen=True)
 class SettingField:
-    """One setting: what it may be, what it means, what it is when it is not given."""
+    """One setting: its range, its meaning, its default."""
 
     name: str
     kind: Any
@@ -63,31 +63,31 @@ class SettingField:
 
     @property
     def types(self) -> tuple[Any, ...]:
-        """The kinds of its values, None left out."""
+        """The types of its values, without `None`."""
         if get_origin(self.kind) is Literal:
             return (self.kind,)
         return tuple(k for k in get_args(self.kind) or (self.kind,) if k is not type(None))
 
     @property
     def choices(self) -> tuple[Any, ...]:
-        """The values it may have, where they are few."""
+        """The allowed values, if it is a choice."""
         return get_args(self.types[0]) if get_origin(self.types[0]) is Literal else ()
 
     @property
     def optional(self) -> bool:
-        """May it be None."""
+        """Whether it may be `None`."""
         return type(None) in get_args(self.kind)
 
     @property
     def described_kind(self) -> str:
-        """What a value is: a number, one of some texts."""
+        """Description of the type: a number, one of some strings."""
         if self.choices:
             return f"one of {', '.join(map(repr, self.choices))}"
         return " or ".join(_KINDS[kind] for kind in self.types)
 
     @property
     def described_range(self) -> str:
-        """What numbers may be."""
+        """Description of the range of numbers."""
         number = "a finite number" if float in self.types else ""
         if self.meta.gt is not None:
             return f"{number} above {self.meta.gt}".strip()
@@ -96,12 +96,12 @@ class SettingField:
         return number
 
     def checked(self, value: Any) -> Any:
-        """Return a value as its kind.
+        """Return a value, converted to its type.
 
         Raises
         ------
         OptionError
-            It is of another kind, or out of range.
+            The value is of another type, or out of range.
         """
         try:
             converted = msgspec.convert(value, self.kind)
@@ -141,13 +141,13 @@ def _read(settings: type) -> Iterator[tuple[str, SettingField]]:
 
 
 def spoken(value: object) -> str:
-    """Return a value as people write it: 1e-5, 0.5, 1000, wolfe."""
+    """Return a value in readable form: 1e-5, 0.5, 1000, wolfe."""
     return f"{value:g}".replace("e-0", "e-") if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """A struct of settings; each is checked when one is made."""
+    """A struct of settings; creating one checks its fields."""
 
     name: ClassVar[str]
 
@@ -158,14 +158,14 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """What an optimiser is made for.
+    """The input of an optimiser: problem, parameters, start.
 
     Parameters
     ----------
     problem : Problem
     space : ParameterSpace
     theta : float64 [space.size]
-        Where to start.
+        Initial weights.
     objective : ObjectiveSettings
     seed, threads : int
     """
@@ -179,7 +179,7 @@ class TrainingRun:
 
 
 class ObjectiveSettings(Settings, ABC):
-    """What an objective is told, by whatever method it is trained."""
+    """Settings of an objective, for any method of training."""
 
     @abstractmethod
     def function(self, run: TrainingRun, l2: float) -> Objective:
@@ -191,13 +191,13 @@ MaxIterations: TypeAlias = Annotated[int, Meta(ge=1, description="most iteration
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSettings(Settings):
-    """What an optimiser is told."""
+    """Settings of an optimiser."""
 
     max_iterations: MaxIterations = 1000
 
     @property
     def free_of_units(self) -> bool:
-        """Whether a run comes to the same, whatever the units of the values of features are."""
+        """Whether the result of a run is independent of the units of feature values."""
         return False
 
     def optimiser(self, run: TrainingRun) -> Optimiser:
@@ -205,7 +205,7 @@ class MethodSettings(Settings):
         raise NotImplementedError
 
     def memory_of(self, run: TrainingRun) -> int | None:
-        """Return the bytes that a run takes at its peak; None where that is not counted."""
+        """Return the peak memory of a run, in bytes; `None` if it is not estimated."""
         del run
         return None
 
@@ -218,7 +218,7 @@ Delta: TypeAlias = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Penalised(MethodSettings):
-    """Methods that lower a penalised objective."""
+    """Settings of methods for a penalised objective."""
 
     l2: Annotated[
         float, Meta(ge=0, description="strength of the penalty l2 · |weights|² (CRFsuite's c2)")
@@ -228,13 +228,13 @@ class Penalised(MethodSettings):
 
 
 def divided(settings: P, unit: float) -> P:
-    """Return settings whose penalties are so many times as small."""
+    """Return settings with penalties divided by `unit`."""
     names = [name for name in ("l1", "l2") if name in fields_of(type(settings))]
     return replace(settings, **{name: getattr(settings, name) / unit for name in names})
 
 
 def gained_little(values: Sequence[float], settings: Penalised) -> bool:
-    """Tell whether the last `period` values are hardly below the one before them."""
+    """Return whether the last `period` values are hardly below the previous one."""
     if len(values) <= settings.period:
         return False
     old, new = values[-settings.period - 1], values[-1]
@@ -243,7 +243,7 @@ def gained_little(values: Sequence[float], settings: Penalised) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Converging(Penalised):
-    """Methods whose iterations take all sentences."""
+    """Settings of methods whose iterations use all sentences."""
 
     epsilon: Annotated[
         float, Meta(ge=0, description="stop when |gradient| < X · max(1, |weights|)")

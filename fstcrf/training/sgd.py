@@ -33,7 +33,7 @@ from fstcrf.training.settings import Delta, MethodSettings, Penalised, TrainingR
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated(MethodSettings):
-    """Methods whose first step size is chosen on a sample."""
+    """Settings of methods whose first step size is chosen on a sample."""
 
     calibration_rate: Annotated[
         float, Meta(gt=0, description="the first step size that is tried")
@@ -51,14 +51,14 @@ class Calibrated(MethodSettings):
 
 
 class _Search:
-    """Candidates tried so far."""
+    """The candidates tried so far."""
 
     def __init__(self, trial: Callable[[float], float], before: float, trials: int) -> None:
         self._trial, self._before, self._left = trial, before, trials
         self.best, self.value, self.least = 0.0, np.inf, np.inf
 
     def walk(self, rate: float, factor: float, candidates: int, *, stubborn: bool) -> None:
-        """Go on from `rate` while it helps; a stubborn walk goes on until something does."""
+        """Try rates from `rate` on while they help; a stubborn walk continues until one does."""
         good = 0
         while good < candidates and self._left:
             self._left -= 1
@@ -75,23 +75,23 @@ class _Search:
 
 
 REMEDY = "lower calibration_rate or l2, or scale the feature values"
-"""What helps where steps are too long; not where a method hides its step sizes."""
+"""Advice for too long steps, if the method has a setting for step sizes."""
 
 
 def calibrated_rate(
     trial: Callable[[float], float], before: float, tried: Calibrated, remedy: str = REMEDY
 ) -> float:
-    """Return the best step size of those tried.
+    """Return the best of the tried step sizes.
 
     Parameters
     ----------
     trial : callable
-        Step size → objective on the sample after one pass; infinite where it diverges.
+        Step size → objective on the sample after one pass; infinite if it diverges.
     before : float
         Objective on the sample at the start.
     tried : Calibrated
     remedy : str
-        What helps where none of them converges.
+        Advice if no step size converges.
 
     Raises
     ------
@@ -106,8 +106,8 @@ def calibrated_rate(
         search.walk(rate / factor, 1.0 / factor, most, stubborn=True)
     if not np.isfinite(search.value):
         raise NumericError(
-            f"no step size converges, of those tried from {tried.calibration_rate:.3g} down to "
-            f"{search.least:.3g}: {remedy}"
+            f"no step size from {tried.calibration_rate:.3g} down to {search.least:.3g} "
+            f"converges: {remedy}"
         )
     return search.best
 
@@ -133,16 +133,16 @@ class L2SGDSettings(Penalised, Calibrated):
 
 
 class L2SGD(OnlineEpochs[L2SGDSettings]):
-    """One epoch a step.
+    """Stochastic gradient descent with L2; a step is an epoch.
 
-    The sample that the first step size is chosen on is the beginning of the first epoch.
+    The sample for the choice of the first step size is the beginning of the first epoch.
 
     Parameters
     ----------
     problem, space, theta, settings, seed, orders
-        As of `OnlineEpochs`.
+        As for `OnlineEpochs`.
     first_rate : float, optional
-        First step size; chosen on a sample when absent.
+        First step size; chosen on a sample if absent.
 
     Raises
     ------
@@ -170,7 +170,7 @@ class L2SGD(OnlineEpochs[L2SGDSettings]):
         self.first_rate = self._calibrate() if first_rate is None else first_rate
 
     def theta(self) -> Floats:
-        """Return the weights reached."""
+        """Return the current weights."""
         return self._scale * self._collected()
 
     def step(self) -> Step:
@@ -195,7 +195,7 @@ class L2SGD(OnlineEpochs[L2SGDSettings]):
         return Step(value, None, self._epoch, self._converged(), measures)
 
     def state(self) -> State:
-        """Return all that is needed to go on with the same bits."""
+        """Return the state that is needed to continue with the same bits."""
         return {
             "scalars": np.asarray([self._scale, self.first_rate]),
             "epoch": np.asarray([self._epoch]),
@@ -204,7 +204,7 @@ class L2SGD(OnlineEpochs[L2SGDSettings]):
         }
 
     def restore(self, state: State) -> None:
-        """Go back to a state."""
+        """Restore a state."""
         self._scale, self.first_rate = state["scalars"].tolist()
         self._epoch = int(state["epoch"][0])
         self._values = state["values"].tolist()
@@ -224,12 +224,11 @@ class L2SGD(OnlineEpochs[L2SGDSettings]):
         return None
 
     def _improvement(self) -> float:
-        """Return what the last `period` epochs gained, of the value of the last."""
+        """Return the gain of the last `period` epochs, relative to the last value."""
         old, new = self._values[-self._period - 1], self._values[-1]
         return (old - new) / abs(new) if new else 0.0
 
     def _calibrate(self) -> float:
-        """Choose the first step size on a sample."""
         sample = self._orders(0)[: self.settings.calibration_sentences]
 
         def trial(rate: float) -> float:
@@ -238,7 +237,7 @@ class L2SGD(OnlineEpochs[L2SGDSettings]):
         return calibrated_rate(trial, self._objective(sample, 1.0), self.settings)
 
     def _trial(self, rate: float, sample: Longs) -> float:
-        """Objective on the sample after one pass over it; the weights are put back afterwards."""
+        """Return the objective on the sample after one pass; afterwards weights are restored."""
         rates = self._rates(rate, 0, len(sample))
         try:
             scale, _ = self._learner.sgd_epoch(
@@ -252,7 +251,7 @@ class L2SGD(OnlineEpochs[L2SGDSettings]):
             self._tables["theta"] = online_parameters(self.space, self._start)
 
     def _objective(self, sample: Longs, scale: float) -> float:
-        """Objective on the sample; infinite where it is not finite."""
+        """Return the objective on the sample, or infinity if it is not finite."""
         try:
             _, loss = self._learner.sgd_epoch(
                 sample, np.zeros(len(sample)), 0.0, self._tables["theta"], scale

@@ -1,19 +1,19 @@
 """Work cut into parts: a text into parts and shards, vectors into spans.
 
-Parts. Each is summed by itself, and their sums are added by a binary tree. How many there are is a
-function of the tokens alone, and where they end one of the sentences, so that a sum has the same
-bits whatever computes it: threads, processes, machines.
+Parts. Each part is summed separately, and a binary tree adds the sums. The number of parts depends
+only on the number of tokens, and their bounds only on the sentences, so that a sum has the same
+bits for any number of threads, processes or machines.
 
-Shards and determinism. The training text is cut into 16 shards, by its length and not by the
-number of threads. A shard numbers its attributes for itself, the frequent ones first, so that
-what is used together lies together; attributes with many weights are padded rows, those with one
-or two are single entries. It adds its posteriors to a gradient of its own, while they are in
-cache: no two threads ever write to one place. Threads take shards; their gradients are added up
-in the order of the shards, while later ones are swept, so that only a few exist at a time. Hence
-the result has the same bits for any number of threads. The other way, to gather the gradient of
-each attribute through the transposed matrix, needs no gradient per shard but has to keep
-posteriors of states; the general path does that, in blocks of 2 MB of posteriors, and only for
-the weights that exist.
+Shards and determinism. The training text is cut into 16 shards, by its length and not by the number
+of threads. A shard has its own numbering of attributes, with the frequent ones first, so that
+weights used together are close in memory; attributes with many weights are padded rows, others with
+one or two are single entries. Each shard has a separate gradient, to which its posteriors are added
+while they are in cache: no two threads ever write to one place. Threads take shards; gradients are
+added in the order of the shards, while later shards are swept, so that only a few exist at a time.
+Hence the result has the same bits for any number of threads. The alternative, gathering the
+gradient of each attribute through the transposed matrix, needs no gradient per shard but must store
+posteriors of states; the general method does this, in blocks of 2 MB of posteriors, and only for
+existing weights.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SparseRows, padded
-from fstcrf.machines.topology import Background, Topology
+from fstcrf.machines.topology import DefaultArcs, Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.memory import SweepCounts
@@ -37,24 +37,24 @@ from fstcrf.training.support import cell_pointers, observed_counts
 # --- Parts of a text, and of vectors --------------------------------------------------------------
 
 PART_TOKENS = 1 << 20
-"""Most tokens of a part, but for its last sentence."""
+"""Maximum number of tokens of a part, without its last sentence."""
 
 START_TOKENS = 1 << 19
-"""Tokens of the share of a text that stochastic epochs begin with, about."""
+"""Approximate number of tokens of a text that initial stochastic epochs use."""
 
 
 def part_count(tokens: int) -> int:
-    """Return how many parts a text has: a power of two."""
+    """Return the number of parts of a text: a power of two."""
     return 1 << max(0, (tokens - 1) // PART_TOKENS).bit_length()
 
 
 def part_bounds(offsets: Longs) -> list[int]:
-    """Cut sentences into runs of about equally many tokens; a very long one makes fewer of them."""
+    """Split sentences into runs of nearly equal numbers of tokens; a very long one reduces them."""
     return Ragged(offsets).cut(part_count(int(offsets[-1])))
 
 
 def parts_of(problem: Problem) -> list[Problem]:
-    """Return the parts of a problem: itself, where there is one."""
+    """Return the parts of a problem; a single part is the problem."""
     bounds = part_bounds(problem.offsets)
     if len(bounds) == 2:
         return [problem]
@@ -62,22 +62,22 @@ def parts_of(problem: Problem) -> list[Problem]:
 
 
 def added(one: Floats, other: Floats) -> Floats:
-    """Add an array to another, in place where that can be written to."""
+    """Add an array to another one, in place if that is writable."""
     return np.add(one, other, out=one if one.flags.writeable else None)
 
 
 def observed_sum(parts: Sequence[Problem], space: ParameterSpace) -> Floats:
-    """Return the feature counts of the gold paths, those of parts added by the tree."""
+    """Return the feature counts of the gold paths, added over parts by the tree."""
     return folded(lambda k: observed_counts(parts[k], space), added, 0, len(parts))
 
 
 def start_step(tokens: int) -> int:
-    """Return k: stochastic epochs that come first take every k-th sentence."""
+    """Return k, if initial stochastic epochs take every k-th sentence."""
     return max(1, -(-tokens // START_TOKENS))
 
 
 def start_sentences(first: int, end: int, step: int) -> Iterator[int]:
-    """Return those of the sentences first .. end that such epochs take."""
+    """Return the sentences among first .. end that these epochs take."""
     return iter(range(-(-first // step) * step, end, step))
 
 
@@ -96,17 +96,17 @@ def digest(problem: Problem) -> bytes:
     return state.digest()
 
 
-_SPAN = 1 << 15  # float64: a part of a few vectors stays in the cache of a core
+_SPAN = 1 << 15  # float64 numbers: a part of a few vectors fits into a core's cache
 
 
 def spans(size: int, parts: int | None = None) -> list[slice]:
-    """Cut a vector into parts, the same for any number of threads.
+    """Split a vector into parts that do not depend on the number of threads.
 
     Parameters
     ----------
     size : int
     parts : int, optional
-        How many; without it, so many that each stays in a cache.
+        Number of parts; if absent, parts fit into a cache.
     """
     step = _SPAN if parts is None else max(1, -(-size // parts))
     return [slice(a, b) for a, b in pairwise([*range(0, size, step), size])]
@@ -116,22 +116,22 @@ def spans(size: int, parts: int | None = None) -> list[slice]:
 
 N_SHARDS = 16
 FEW = 2
-_FEW_OF_MANY = 48  # labels: rows of many are costly to add
-_LANES = 16  # sentences that the kernel takes side by side where it sweeps over exceptions
+_FEW_OF_MANY = 48  # labels: with more, rows are expensive to add
+_LANES = 16  # sentences that the kernel processes side by side when it sweeps over exceptions
 _CLEARLY = 1.5  # times less
-_ROOM, _LEAST_ROOM = 64 << 20, 100  # bytes of rows side by side; tokens that have room in any case
-_NEAR = 1 << 18  # bytes of both matrices that stay in a near cache
-BLOCK_CELLS = 1 << 18  # of rows of tokens that exist at a time where no kernel is fused: 2 MB each
-_BLOCK_ROWS = 8  # such rows: potentials and posteriors, of all labels and of those allowed
+_ROOM, _LEAST_ROOM = 64 << 20, 100  # bytes of rows side by side; minimum number of tokens
+_NEAR = 1 << 18  # bytes of both matrices that fit into a near cache
+BLOCK_CELLS = 1 << 18  # cells of rows in memory at a time without the fused kernel: 2 MB each
+_BLOCK_ROWS = 8  # such rows: potentials and posteriors, for all labels and for the allowed ones
 
 
 def fits(problem: Problem, space: ParameterSpace) -> bool:
-    """Can the fused kernel train this problem: a graph that is the same at every token."""
+    """Return whether the fused kernel supports a problem: its graph is the same at every token."""
     return fits_known(space) and not problem.partial.any()
 
 
 def fits_known(space: ParameterSpace) -> bool:
-    """Tell the same of sentences whose labels are all known."""
+    """Return the same if all labels are known."""
     return (
         not space.n_arc_rows
         and space.size < np.iinfo(np.int32).max
@@ -139,50 +139,52 @@ def fits_known(space: ParameterSpace) -> bool:
     )
 
 
-def sparse_background(problem: Problem, space: ParameterSpace) -> Background | None:
-    """Return the arcs with weights as exceptions, where the sweep costs clearly less so.
+def sparse_default_arcs(problem: Problem, space: ParameterSpace) -> DefaultArcs | None:
+    """Return the arcs with weights as exceptions, if the sweep is clearly cheaper with them.
 
     Parameters
     ----------
     problem, space
-        Such that `fits`.
+        A problem for which `fits` is true.
     """
-    return background_of(problem.topology, problem.offsets, space)
+    return default_arcs_of(problem.topology, problem.offsets, space)
 
 
-def background_of(topology: Topology, offsets: Longs, space: ParameterSpace) -> Background | None:
+def default_arcs_of(
+    topology: Topology, offsets: Longs, space: ParameterSpace
+) -> DefaultArcs | None:
     """Return the same for sentences, int64 [B + 1]."""
-    if not topology.dense:  # no other way knows lists
-        return topology.background(space.transitions)
+    if not topology.dense:  # only this method supports lists of arcs
+        return topology.default_arcs(space.transitions)
     states, tokens = topology.n_states, int(offsets[-1])
     dense = dense_cost(states) * tokens
     if _CLEARLY * sparse_cost(states, len(space.transitions)) * tokens >= dense:
         return None
-    background = topology.background(space.transitions)
-    if background is None:
+    default_arcs = topology.default_arcs(space.transitions)
+    if default_arcs is None:
         return None
-    abreast = sparse_cost(states, len(background.source)) * _lane_tokens(offsets)
-    return None if _CLEARLY * abreast >= dense else background
+    abreast = sparse_cost(states, len(default_arcs.source)) * _lane_tokens(offsets)
+    return None if _CLEARLY * abreast >= dense else default_arcs
 
 
 def dense_cost(states: int) -> float:
-    """Return what a token costs the sweep over all pairs, in nanoseconds where it was fitted."""
+    """Return the cost of a token in the sweep over all pairs, in nanoseconds when fitted."""
     cells = states * -(-states // 16) * 16
     return 60.0 + (0.05 if 8 * cells < _NEAR else 0.09) * cells
 
 
 def sparse_cost(states: int, arcs: int) -> float:
-    """Return what a token costs in a lane of the sweep over exceptions; see `dense_cost`."""
+    """Return the cost of a token in a lane of the sweep over exceptions; see `dense_cost`."""
     return 20.0 + 2.0 * states + 0.15 * arcs
 
 
 def alone_cost(states: int, arcs: int) -> float:
-    """Return what a token costs over exceptions in a sentence by itself; see `dense_cost`."""
+    """Return the cost of a token of a single sentence over exceptions; see `dense_cost`."""
     return 2.5 * states + 1.2 * arcs
 
 
 def _lane_tokens(offsets: Longs) -> int:
-    """Count the tokens of the lanes that sentences go in, the empty ends included."""
+    """Count the tokens of the lanes of grouped sentences, including empty ends."""
     total = 0
     for a, b in pairwise(part_bounds(offsets)):
         part = offsets[a : b + 1] - offsets[a]
@@ -193,12 +195,12 @@ def _lane_tokens(offsets: Longs) -> int:
 
 
 def shard_bounds(offsets: Longs) -> list[int]:
-    """Cut sentences into at most N_SHARDS runs of about equally many tokens."""
+    """Split sentences into at most N_SHARDS runs of about equally many tokens."""
     return Ragged(offsets).cut(N_SHARDS)
 
 
 def attribute_layout(space: ParameterSpace) -> Layout:
-    """Return where the weights of each attribute are."""
+    """Return the indices and slots of each attribute's weights."""
     slot = np.empty(len(space.node_cells), dtype=np.uint16)
     for part in spans(len(slot)):
         slot[part] = space.node_cells[part] % space.width
@@ -206,15 +208,15 @@ def attribute_layout(space: ParameterSpace) -> Layout:
 
 
 def attribute_pointers(space: ParameterSpace) -> Longs:
-    """Return where the weights of each attribute begin, and their end, int64 [R + 1]."""
+    """Return the start of each attribute's weights, and their end, int64 [R + 1]."""
     return cell_pointers(space.node_cells, space.n_node_rows, space.width)
 
 
 def sweep_counts(problem: Problem, space: ParameterSpace) -> SweepCounts:
-    """Return what the memory of a batch training depends on.
+    """Return the sizes that determine the memory of a batch training.
 
-    An attribute that occurs c times is expected in as many shards as if it fell into each with the
-    same probability.
+    The estimate assumes that each occurrence of an attribute is in every shard with the same
+    probability.
     """
     weights = np.diff(attribute_pointers(space))
     times = np.bincount(problem.node.index, minlength=space.n_node_rows)
@@ -242,28 +244,28 @@ def sweep_counts(problem: Problem, space: ParameterSpace) -> SweepCounts:
 
 
 def block_tokens(space: ParameterSpace, *, arcs: bool = False) -> int:
-    """Return of how many tokens posteriors exist at a time, where the kernel is not fused.
+    """Return the number of tokens with posteriors in memory, without the fused kernel.
 
-    With `arcs` tokens have transitions of their own.
+    With `arcs`, tokens have separate transitions.
     """
     return max(1, BLOCK_CELLS // max(space.width, space.arc_width if arcs else 0))
 
 
 def _scratch(problem: Problem, space: ParameterSpace) -> int:
     """Return the bytes of a sweep's rows: sentences side by side, or matrices of all pairs."""
-    background, states = sparse_background(problem, space), problem.topology.n_states
+    default_arcs, states = sparse_default_arcs(problem, space), problem.topology.n_states
     longest = Ragged(problem.offsets).longest
     own = 4 * space.width * longest
-    if background is None:
+    if default_arcs is None:
         return own + 17 * states * padded(states) + 8 * states * longest
     row = 4 * _LANES * states
     side_by_side = min(longest, max(_ROOM // row, _LEAST_ROOM))
-    arcs = (4 * _LANES + 64) * len(background.source)
+    arcs = (4 * _LANES + 64) * len(default_arcs.source)
     return own + 2 * row * side_by_side + 4 * row + 4 * _LANES * space.width + arcs
 
 
 def _few(n_slots: int) -> int:
-    """Return up to how many weights of an attribute are single entries, and no row."""
+    """Return the largest number of weights for which an attribute is stored as single entries."""
     return max(FEW, n_slots // _FEW_OF_MANY)
 
 
@@ -279,15 +281,15 @@ def compiled_shards(
     Parameters
     ----------
     problem : Problem
-        Such that `fits`.
+        A problem for which `fits` is true.
     layout : Layout
-        That of its parameter space, `attribute_layout`.
+        Layout of its parameter space, from `attribute_layout`.
     graph : Graph
         The topology's graph with any potentials.
     keep : callable, optional
-        What puts the attributes of shards elsewhere, and returns them from there.
+        Function that moves attributes of shards to another memory, and returns them from there.
     gold : int32 [N], optional
-        Gold states, which sweeps are to score.
+        Gold states, if sweeps must score them.
     """
     direct = problem.topology.direct
     state_slots = None if direct else np.ascontiguousarray(problem.topology.node_slots)
@@ -313,7 +315,7 @@ def compiled_shards(
 
 
 def whole_attributes(design: SparseRows, layout: Layout, n_slots: int) -> ShardAttributes:
-    """Return the attributes of all sentences: each of the layout has a row, or single entries."""
+    """Return the attributes of all sentences: each in the layout has a row, or single entries."""
     return _attributes(design.indptr, design.index, design.value, layout, n_slots, whole=True)
 
 
@@ -328,7 +330,7 @@ def _attributes(
 ) -> ShardAttributes:
     """Split the attributes of a shard into rows and single entries.
 
-    With `whole` those that do not occur are numbered, too.
+    With `whole`, attributes that do not occur are also numbered.
     """
     weights = Ragged(layout.ptr).lengths.astype(np.int32)
     few = _few(n_slots)
@@ -362,11 +364,11 @@ def _attributes(
 
 
 def _by_frequency(index: Ints, among: Longs | None = None) -> tuple[Ints, Ints]:
-    """Return the distinct numbers, most frequent first, and the place of each among them.
+    """Return the distinct numbers, most frequent first, and the position of each number among them.
 
-    Frequencies count as equal within a factor of two: then the order of the numbers is kept, in
-    which parameters are read and written. `among` are the numbers that there are, ascending, those
-    that do not occur included.
+    Frequencies within a factor of two count as equal: then the numerical order is kept, in which
+    parameters are read and written. `among` are all valid numbers, ascending, including unused
+    ones.
     """
     last = int(among[-1]) if among is not None and len(among) else -1
     counts = np.bincount(index, minlength=last + 1)
@@ -381,7 +383,7 @@ def _by_frequency(index: Ints, among: Longs | None = None) -> tuple[Ints, Ints]:
 
 
 def _pointers(amount: Ints | Bools, indptr: Longs) -> Longs:
-    """Return where each token's share begins, of what each of its attributes has."""
+    """Return the start of each token's share, if its attributes have these amounts."""
     out = np.zeros(len(indptr), dtype=np.int64)
     for tokens in spans(len(indptr) - 1):
         first = int(indptr[tokens.start])

@@ -1,4 +1,4 @@
-"""Which weights exist, given what occurs together, and how often their features do."""
+"""The weights that exist, given co-occurrences and feature frequencies."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Extent = Literal["supported", "complete"]
 Pairs: TypeAlias = tuple[Longs, Longs]
 """Tokens, and a slot or an arc of each."""
 
-_CELLS = 1 << 22  # cells that are looked at together
+_CELLS = 1 << 22  # cells processed together
 _BITS = 64
-_FEW_ARCS = 1 << 14  # arc slots, all of which may have weights: those of 128 labels
+_FEW_ARCS = 1 << 14  # arc slots, for which all may have weights: 128 labels
 
 
 def parameter_space(
@@ -32,18 +32,19 @@ def parameter_space(
     transitions: Literal["observed", "all", "none"] = "observed",
     ends: bool = False,
 ) -> ParameterSpace:
-    """Choose which weights exist.
+    """Choose the weights of a tagger.
 
     Parameters
     ----------
     problem : Problem
     features : {"supported", "complete"}
-        Weights of the (attribute, slot) pairs that occur together, or of all pairs. A token whose
-        label is one of several has all of these; one whose label may be any has none.
+        Weights of the (attribute, slot) pairs that occur together, or of all pairs. A token with
+        several allowed labels supports all of them; a token with all labels allowed supports no
+        weight.
     transitions : {"observed", "all", "none"}
-        Weights of the arc slots on gold paths, of all, or none. Every succession of the labels that
-        two tokens may have counts as observed; where a label may be any, only if there are few arc
-        slots (up to 16,384, those of 128 labels).
+        Weights of the arc slots on gold paths, of all arc slots, or no such weights. Every
+        succession of allowed labels of two tokens counts as observed. If all labels are allowed, it
+        does so only if there are few arc slots (up to 16,384, for 128 labels).
     ends : bool
         Weights for beginning and ending in a state.
     """
@@ -60,14 +61,14 @@ def parameter_space(
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """Which weights some sentences ask for; sets of slots are bits, as `SlotSets` has them.
+    """The weights that some sentences support; sets of slots are bits, in the format of `SlotSets`.
 
     Parameters
     ----------
     observed : bool [arc slots]
-        On gold paths.
+        Arc slots on gold paths.
     node, arc : uint64, optional
-        Slots of each attribute, where only those that occur are asked for.
+        Slots of each attribute, if only co-occurring ones get weights.
     """
 
     observed: Bools
@@ -75,7 +76,7 @@ class Support:
     arc: NDArray[np.uint64] | None = None
 
     def joined(self, other: Support) -> Support:
-        """Return what both ask for."""
+        """Return the union of both."""
         return Support(
             self.observed | other.observed,
             None if self.node is None or other.node is None else self.node | other.node,
@@ -84,7 +85,7 @@ class Support:
 
 
 def support(problem: Problem, *, features: Extent = "supported") -> Support:
-    """Return which weights the sentences of a problem ask for."""
+    """Return the weights that the sentences of a problem support."""
     topology, node, arc = problem.topology, None, None
     observed = _observed_arc_slots(problem)
     if features == "supported":
@@ -105,13 +106,13 @@ def supported_space(
     transitions: Literal["observed", "all", "none"] = "observed",
     ends: bool = False,
 ) -> ParameterSpace:
-    """Choose which weights exist, given what all sentences ask for.
+    """Choose the weights of a tagger, given the support of all sentences.
 
     Parameters
     ----------
     topology : Topology
     n_node_rows, n_arc_rows : int
-        Number of attributes; None: there are none of arcs.
+        Number of attributes; `None`: no attributes of arcs.
     found : Support
     transitions, ends
         As for `parameter_space`.
@@ -157,10 +158,10 @@ def _known_arcs(problem: Problem) -> Pairs:
 
 
 class _Window(NamedTuple):
-    """Tokens before which, and at which, the same labels are allowed.
+    """Tokens with the same allowed labels, also at the tokens before.
 
     tokens : int64 [n]
-    node : int64; the node slots that these labels have.
+    node : int64; the node slots of these labels.
     arcs : int64; the arcs into the tokens between these labels.
     """
 
@@ -175,8 +176,8 @@ _START = -1  # before a sentence
 class _Windows:
     """The windows of the sentences with labels that are not known.
 
-    An unknown label, one that may be any, shows nothing: neither its token's attributes nor the
-    successions beside it. With `guessed` it counts as one of all labels.
+    An unknown label, if any label is allowed, supports neither its token's attributes nor the
+    neighbouring successions. With `guessed` it counts like a set of all labels.
     """
 
     def __init__(self, problem: Problem, *, guessed: bool) -> None:
@@ -215,7 +216,7 @@ class _Windows:
         return own.astype(np.int64), arcs
 
     def _sources(self, history: Sequence[int]) -> Longs:
-        """Return the states before a token that its history shows."""
+        """Return the states before a token that its history supports."""
         previous, *earlier = history
         if previous == _START or not self._told[previous]:
             return np.empty(0, dtype=np.int64)
@@ -224,7 +225,7 @@ class _Windows:
         return np.flatnonzero(self._sets[previous][self._topology.state_label])
 
     def _ends(self, previous: int, now: Bools) -> Longs:
-        """Return the states of labels behind others; none behind what is unknown."""
+        """Return the states of labels after others; an empty array after an unknown label."""
         topology = self._topology
         if previous == _START:
             return np.flatnonzero(topology.initial & now[topology.state_label])
@@ -240,13 +241,13 @@ class _Windows:
 
 
 def _told(sets: Bools) -> Bools:
-    """Return which sets of labels, bool [n, L], say something: not those of all labels."""
+    """Return which sets of labels, bool [n, L], carry information: not the set of all labels."""
     count = sets.sum(axis=1)
     return np.asarray((count == 1) | (count < sets.shape[1]))
 
 
 def _distinct_rows(allowed: Bools, tokens: Longs) -> tuple[Bools, Longs]:
-    """Return the distinct sets of labels of some tokens, bool [U, L], and which each has."""
+    """Return the distinct sets of labels of some tokens, bool [U, L], and each token's set."""
     numbers: dict[bytes, int] = {}
     number = np.empty(len(tokens), dtype=np.int64)
     for begin in range(0, len(tokens), RUN_TOKENS):
@@ -279,7 +280,7 @@ def _spread_out(windows: Iterable[tuple[Longs, Longs]]) -> Iterator[Pairs]:
 
 
 def _node_support(problem: Problem) -> Iterator[Pairs]:
-    """Yield the pairs (token, node slot) that the labels show."""
+    """Yield the pairs (token, node slot) that the labels support."""
     yield from _known_support(problem)
     if problem.partial.any():
         shown = _Windows(problem, guessed=False)
@@ -287,7 +288,7 @@ def _node_support(problem: Problem) -> Iterator[Pairs]:
 
 
 def _observed_arc_slots(problem: Problem) -> Bools:
-    """Return which arc slots the labels show, bool [arc slots]."""
+    """Return the arc slots that the labels support, bool [arc slots]."""
     topology = problem.topology
     observed = np.zeros(topology.n_arc_slots + 1, dtype=bool)
     if len(observed) > 1:
@@ -299,7 +300,7 @@ def _observed_arc_slots(problem: Problem) -> Bools:
 
 
 def _arc_support(problem: Problem, observed: Bools) -> Iterator[Pairs]:
-    """Yield the pairs (token, arc slot) that the labels show, of the slots that are observed."""
+    """Yield the pairs (token, arc slot) that the labels support, for observed slots."""
     topology = problem.topology
 
     def kept(tokens: Longs, slots: Longs) -> Pairs:
@@ -315,7 +316,7 @@ def _arc_support(problem: Problem, observed: Bools) -> Iterator[Pairs]:
 
 
 def _cells(n_rows: int, n_slots: int, width: int, bits: NDArray[np.uint64] | None) -> Longs:
-    """Flat indices of the (attribute, slot) pairs that get a weight; all without bits."""
+    """Return flat indices of (attribute, slot) pairs with a weight; all pairs without bits."""
     if bits is None:
         rows = np.arange(n_rows, dtype=np.int64)[:, None] * width
         return (rows + np.arange(n_slots)).ravel()
@@ -326,7 +327,7 @@ def _slot_sets(design: SparseRows, pairs: Iterable[Pairs], n_slots: int) -> Slot
     """Return the slots of each attribute, given pairs (token, slot)."""
     seen = SlotSets(design.n_columns, n_slots)
     for tokens, slots in pairs:
-        # In blocks: the list of (attribute, slot) occurrences is far longer than that of the pairs.
+        # In blocks: the list of (attribute, slot) occurrences is far longer than the list of pairs.
         for begin in range(0, len(tokens), RUN_TOKENS):
             part = slice(begin, begin + RUN_TOKENS)
             entry, n = entries(design, tokens[part])
@@ -341,7 +342,7 @@ class SlotSets:
     ----------
     n_rows, n_slots : int
     bits : uint64, optional
-        Those of such sets; without them they are empty.
+        Contents of the sets; without them they are empty.
     """
 
     def __init__(self, n_rows: int, n_slots: int, bits: NDArray[np.uint64] | None = None) -> None:
@@ -350,7 +351,7 @@ class SlotSets:
 
     @property
     def bits(self) -> NDArray[np.uint64]:
-        """The sets, uint64: words of 64 slots, one row after the other."""
+        """The sets, uint64: words of 64 slots, row by row."""
         return self._sets
 
     @classmethod
@@ -377,7 +378,7 @@ class SlotSets:
         return np.concatenate(parts)
 
     def ranks(self, rows: NDArray[np.integer], slots: Longs) -> tuple[Longs, Bools]:
-        """Return how many smaller slots a row has, int64 [n], and which of the pairs there are."""
+        """Return the number of smaller slots in the row, int64 [n], and a mask of known pairs."""
         place, bit = self._places(rows, slots)
         words = self._sets[place]
         rank = np.bitwise_count(words & (bit - np.uint64(1))).astype(np.int64)
@@ -394,7 +395,7 @@ class SlotSets:
 
 
 def entries(rows: SparseRows, tokens: Longs) -> tuple[Longs, Longs]:
-    """Return the places of the attributes of tokens, one token's after the other, and their counts.
+    """Return the positions of the tokens' attributes, concatenated, and the number of each token.
 
     Parameters
     ----------
@@ -432,7 +433,7 @@ def observed_counts(problem: Problem, space: ParameterSpace) -> Floats:
             problem.node, labelled, slots[:, k], mass[labelled], space.node_cells, space.width, node
         )
     inner = labelled[~np.isin(labelled, first)]
-    # Of the gold arc into each token, −1 for one without.
+    # Gold arc into each token, −1 without one.
     slot = slot_table(problem.topology)[problem.states[inner - 1], problem.states[inner]]
     inner, slot = inner[slot >= 0], slot[slot >= 0]
     transition += np.bincount(slot, mass[inner], minlength=topology.n_arc_slots)[space.transitions]
@@ -446,10 +447,10 @@ def observed_counts(problem: Problem, space: ParameterSpace) -> Floats:
 
 
 def frequent(problem: Problem, space: ParameterSpace, min_frequency: float) -> ParameterSpace:
-    """Keep the weights whose feature occurs at least so often on gold paths.
+    """Keep the weights whose feature has at least this count on gold paths.
 
     A feature is an attribute with a label (or pair of labels), a transition or an end. It counts
-    with its value times the weight of the sentence, as CRFsuite's ``feature.minfreq`` does.
+    with its value times the weight of the sentence, like CRFsuite's ``feature.minfreq``.
 
     Raises
     ------
@@ -461,7 +462,7 @@ def frequent(problem: Problem, space: ParameterSpace, min_frequency: float) -> P
 
 
 def counted_often(space: ParameterSpace, counts: Floats, min_frequency: float) -> ParameterSpace:
-    """Keep the weights whose feature has at least such a count, of float64 [size]."""
+    """Keep the weights whose feature has at least this count in `counts`, float64 [size]."""
     enough = counts >= min_frequency
     node, transitions, arc, initial, final = (enough[i:j] for i, j in pairwise(space.bounds))
     return replace(
@@ -485,7 +486,7 @@ def _count(
 ) -> None:
     """Add up mass x value over the (attribute, slot) pairs of tokens that are cells.
 
-    In blocks, because the list of occurrences is far longer than that of the pairs.
+    In blocks, because the list of occurrences is far longer than the list of pairs.
     """
     there = SlotSets.of(cells, design.n_columns, width, width)
     first = cell_pointers(cells, design.n_columns, width)
@@ -501,7 +502,7 @@ def _count(
 
 
 def cell_pointers(cells: Longs, n_rows: int, width: int) -> Longs:
-    """Return where the cells of each attribute begin, and their end, int64 [n_rows + 1]."""
+    """Return the start of each attribute's cells, and their end, int64 [n_rows + 1]."""
     ptr = np.empty(n_rows + 1, dtype=np.int64)
     for begin in range(0, n_rows + 1, _CELLS):
         part = slice(begin, min(begin + _CELLS, n_rows + 1))

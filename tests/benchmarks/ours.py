@@ -187,7 +187,7 @@ def rich(task: Task, *, rounds: int) -> dict[str, Any]:
     clock = time.process_time
     problem, space = problem_of(task)
     sparse = Likelihood(problem, space, l2=L2)
-    with mock.patch.object(likelihood, "sparse_background", return_value=None):
+    with mock.patch.object(likelihood, "sparse_default_arcs", return_value=None):
         dense = Likelihood(problem, space, l2=L2)
     optimiser = LBFGS(sparse, np.zeros(space.size))
     for _ in range(3):

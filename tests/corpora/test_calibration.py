@@ -53,7 +53,7 @@ def events(tagger: CRF, parts: tuple[Corpus, Corpus]) -> tuple[Events, Events]:
     return seen, fresh
 
 
-@pytest.mark.parametrize(("kind", "share"), [("isotonic", 0.9), ("temperature", 0.6)])
+@pytest.mark.parametrize(("kind", "share"), [("isotonic", 0.9), ("log-odds", 0.6)])
 def test_held_out_text_makes_other_text_more_reliable(
     events: tuple[Events, Events], kind: str, share: float
 ) -> None:

@@ -16,6 +16,7 @@ from fstcrf.constraints import exactly
 from fstcrf.errors import DataError, ModelFileError, NoPathError, OptionError
 from fstcrf.ext.arrow import tag_parquet, tagged_schema
 from fstcrf.ext.calibration import Calibration, Events
+from fstcrf.ext.tokens import Pieces, TokenDecoder
 from fstcrf.text.corpus.collection import CorpusFiles
 from tests.support.command import done, failure
 from tests.support.joint_cases import TEST, taggers
@@ -172,7 +173,7 @@ def test_tapes_have_columns_of_their_own(one: Any, both: Any) -> None:
 
 def test_outputs_and_names(one: Any) -> None:
     batch = pa.RecordBatch.from_pydict({"text": ["Anna slept"], "labels": ["x"]})
-    with pytest.raises(OptionError, match="has a column 'labels' already: say prefix="):
+    with pytest.raises(OptionError, match="has a column 'labels' already: give another prefix"):
         fstcrf.tag_batches(one, [batch])
     found = fstcrf.tag_batches(one, [batch], prefix="ner_", outputs=["probabilities", "labels"])
     table = gathered(found)
@@ -258,7 +259,7 @@ def test_dask_and_processes_elsewhere(one: Any, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def calibration() -> Any:
     events = Events.of([0.9, 0.9, 0.9, 0.1], [True, False, True, False], ["PER"] * 4)
-    return Calibration.fit(events, "temperature")
+    return Calibration.fit(events, "log-odds")
 
 
 @pytest.mark.parametrize("calibrated", [False, True])
@@ -335,11 +336,11 @@ def test_confidence_that_cannot_be(one: Any, tmp_path: Path) -> None:
         (
             {"a": [1], "b": ["x"], "c": ["y"]},
             None,
-            "no column 'tokens' or 'text'.*there are a, b, c",
+            "no column 'tokens' or 'text'.*set column= to one of a, b, c",
         ),
-        ({"a": [1]}, "words", "no column 'words'; there are a"),
+        ({"a": [1]}, "words", "no column 'words'; the columns are a"),
         ({"tokens": [3]}, None, "column 'tokens' is int64, expected text or lists of tokens"),
-        ({"tokens": [[{"form": "x"}]]}, None, "no field 'word'; there are form"),
+        ({"tokens": [[{"form": "x"}]]}, None, "no field 'word'; the fields are form"),
         ({"tokens": [["x"], ["y", None]]}, None, "sentence 1, token 1: 'word' is null"),
         ({"tokens": [[["x"]]]}, None, "'word' is list<.*> for each token, expected a string"),
     ],
@@ -422,7 +423,9 @@ def test_nothing_is_written_where_something_fails(both: Any, tmp_path: Path) -> 
     with pytest.raises(DataError, match=r"in\.parquet, sentence 5000, token 3: 'word' is null"):
         tag_parquet(both, source, target)
     pq.write_table(pa.table({"id": [1]}), source)
-    with pytest.raises(DataError, match=r"in\.parquet: no column 'tokens' or 'text'.*there are id"):
+    with pytest.raises(
+        DataError, match=r"in\.parquet: no column 'tokens' or 'text'.*set column= to one of id"
+    ):
         tag_parquet(both, source, target)
     source.write_bytes(b"PAR1 and then nothing")
     with pytest.raises(DataError, match=r"in\.parquet: no sound Parquet file"):
@@ -456,7 +459,7 @@ def test_the_command_tags_parquet_files(both: Any, tmp_path: Path) -> None:
         (["-o", target, "--nbest", "2"], "--nbest is for text"),
         (["-o", target, "--sweeps", "2"], "--sweeps is for text"),
         (["-o", target, "--format", "conllu"], "--format is for text"),
-        (["-o", target, "--columns", "words"], "no column 'words'; there are id, tokens"),
+        (["-o", target, "--columns", "words"], "no column 'words'; the columns are id, tokens"),
         (["-o", target, "--columns", "id"], "column 'id' is int64"),
     ):
         status = 2 if words.startswith(("--", "tagged")) else 1
@@ -483,3 +486,131 @@ def test_damaged_files_are_data_errors(one: fstcrf.CRF, tmp_path: Path) -> None:
             except (DataError, OptionError) as error:
                 refused += "\n" not in str(error)
     assert refused > 300
+
+
+# --- Decoders of token classifiers ----------------------------------------------------------------
+
+LABELS = ["O", "B-PER", "I-PER"]
+TEXTS = ["Anna met Bob", "it rained", "", None, "Ann Lee"]
+
+
+def logits_of(text: str) -> list[list[float]]:
+    return [[0.0, 3.0, 1.0] if word.istitle() else [2.0, 0.0, 0.0] for word in text.split()]
+
+
+def places_of(text: str) -> list[tuple[int, int]]:
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
+def pieces_of(texts: Any) -> list[Pieces]:
+    return [Pieces(logits_of(text), places_of(text), text=text) for text in texts]
+
+
+def scored(texts: Any = TEXTS, **columns: Any) -> Any:
+    """A table of scores of word pieces, as a model leaves them."""
+    there = [text for text in texts if text is not None]
+    table = {
+        "text": pa.array(texts, pa.string()),
+        "logits": pa.array([None if t is None else logits_of(t) for t in texts]),
+        "offsets": pa.array([None if t is None else places_of(t) for t in texts]),
+        "word_ids": pa.array(
+            [None if t is None else list(range(len(t.split()))) for t in texts],
+            pa.list_(pa.int64()),
+        ),
+    }
+    assert there
+    kept = table | columns
+    return pa.RecordBatch.from_pydict({n: c for n, c in kept.items() if c is not None})
+
+
+def shown(found: Any) -> list[Any]:
+    rows = pa.table(found)["spans"].to_pylist()
+    return [None if row is None else [tuple(span.values()) for span in row] for row in rows]
+
+
+@pytest.fixture(scope="module")
+def decoder() -> TokenDecoder:
+    return TokenDecoder(LABELS, "bio", biases={"background_to_start": 0.5})
+
+
+def wanted(decoder: TokenDecoder) -> list[Any]:
+    found = iter(decoder.decode_all(pieces_of([text for text in TEXTS if text is not None])))
+    return [None if text is None else [tuple(s) for s in next(found)] for text in TEXTS]
+
+
+@pytest.mark.parametrize("way", ["scores", "no words", "other lists", "texts", "a file", "slices"])
+def test_a_decoder_tags_tables(decoder: TokenDecoder, way: str, tmp_path: Path) -> None:
+    model: Any = decoder
+    options: dict[str, Any] = {}
+    batch = scored()
+    if way == "no words":
+        batch = scored(word_ids=None)
+    elif way == "other lists":
+        fixed = pa.list_(pa.list_(pa.int32(), 2))
+        batch = scored(offsets=None, offset_mapping=batch["offsets"].cast(fixed))
+    elif way == "texts":
+        batch, options = scored(logits=None, offsets=None, word_ids=None), {"pieces": pieces_of}
+    elif way == "a file":
+        model = tmp_path / "decoder.json"
+        decoder.save(model)
+    source = [batch.slice(k, 1) for k in range(5)] if way == "slices" else [batch]
+    found = pa.table(fstcrf.tag_batches(model, source, **options))
+    assert found.schema == tagged_schema(model, batch.schema, **options)
+    assert found.column_names == [*batch.schema.names, "spans"]
+    assert shown(found) == wanted(decoder)
+
+
+def test_a_decoder_tags_files_and_leaves_out_what_is_not_sure(
+    decoder: TokenDecoder, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table(scored()), tmp_path / "in.parquet")
+    assert tag_parquet(decoder, tmp_path / "in.parquet", tmp_path / "out.parquet", prefix="x_") == 5
+    rows = pq.read_table(tmp_path / "out.parquet")["x_spans"].to_pylist()
+    every = [s["probability"] for row in rows for s in row or ()]
+    least = sorted(every)[len(every) // 2]
+    sure = shown(fstcrf.tag_batches(decoder, scored(), min_confidence=least))
+    assert [s[3] for row in sure for s in row or ()] == [p for p in every if p >= least]
+
+
+def test_documents_without_a_labelling(decoder: TokenDecoder) -> None:
+    two = decoder & exactly(2, "PER")
+    with pytest.raises(NoPathError, match=r"^sentence 2: the grammar, or scores of -inf"):
+        list(fstcrf.tag_batches(two, [scored(TEXTS[:1]), scored(TEXTS[1:])]))
+    found = shown(fstcrf.tag_batches(two, scored(), on_no_path="skip"))
+    assert [row and len(row) for row in found] == [2, 2, None, None, 2]
+
+
+WRONG: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
+    "no scores": (lambda: scored(logits=None), {}, DataError, "no columns 'logits' and 'offsets'"),
+    "flat": (
+        *(lambda: scored(logits=pa.array([[1.0]] * 5)), {}, DataError),
+        "'logits' is list<item: double>, expected lists of lists",
+    ),
+    "other labels": (
+        *(lambda: scored(["it"] * 2, logits=pa.array([[[1.0] * 3], [[1.0] * 2]])), {}, DataError),
+        "sentence 1: 'logits' is null or ragged, expected 3 numbers",
+    ),
+    "no number": (
+        lambda: scored(["a", "b"], logits=pa.array([[[1.0] * 3], [[float("nan")] * 3]])),
+        *({}, DataError, "sentence 1: piece 0 .* label 'O' is nan"),
+    ),
+    "labels": (scored, {"outputs": ["labels"]}, OptionError, r"a TokenDecoder gives spans"),
+    "relax": (scored, {"on_no_path": "relax"}, OptionError, "'relax' is for taggers of sentences"),
+    "tokens": (scored, {"tokenise": str.split}, OptionError, "tokenise= is for taggers"),
+    "column": (scored, {"column": "text"}, OptionError, "pieces= is missing"),
+    "no text": (scored, {"pieces": pieces_of, "column": "x"}, DataError, "no text column 'x'"),
+    "too few": (scored, {"pieces": lambda _: []}, DataError, "returned 0 documents for 4 texts"),
+    "spans": (lambda: scored(spans=[1] * 5), {}, OptionError, "already has a column 'spans'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_tables_that_a_decoder_cannot_tag(decoder: TokenDecoder, case: str) -> None:
+    batch, options, error, says = WRONG[case]
+    with pytest.raises(error, match=says):
+        list(fstcrf.tag_batches(decoder, batch(), **options))
+
+
+def test_pieces_are_for_decoders(one: fstcrf.CRF) -> None:
+    with pytest.raises(OptionError, match="pieces= is for a TokenDecoder, and this is <CRF"):
+        fstcrf.tag_batches(one, scored(), pieces=pieces_of)

@@ -11,9 +11,11 @@ import torch
 
 from fstcrf import decode
 from fstcrf.constraints import bioes
-from fstcrf.errors import ShapeError
+from fstcrf.errors import FstcrfError, ShapeError
 from fstcrf.ext.jax import negative_log_likelihood
 from fstcrf.ext.torch import CRFLayer
+from tests.laws.test_illegal_gold import CASES, FREE
+from tests.laws.test_label_arguments import FORMS, REFUSED
 
 LABELS = ("O", "B-X", "I-X", "E-X", "S-X")
 TAGS = np.array([[1, 2, 3, 0], [4, -1, 0, 0], [0, 0, 0, 0]])
@@ -90,3 +92,28 @@ def test_losses_are_in_float32_at_least(dtype: Any, jitted: bool) -> None:
     np.testing.assert_allclose(
         np.asarray(gradients[0], dtype=np.float32), np.asarray(wanted[0]), rtol=0.01, atol=0.01
     )
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_labels_in_every_form(form: str) -> None:
+    found = negative_log_likelihood(drawn(1, 1, 3), [[0]], labels=FORMS[form])
+    assert float(found) == float(
+        negative_log_likelihood(drawn(1, 1, 3), [[0]], labels=["a", "b", "c"])
+    )
+
+
+@pytest.mark.parametrize("form", REFUSED)
+def test_labels_that_are_refused(form: str) -> None:
+    given, says = REFUSED[form]
+    with pytest.raises(FstcrfError, match=says):
+        negative_log_likelihood(drawn(1, 1, 3), [[0]], labels=given)
+
+
+@pytest.mark.parametrize("case", [name for name, case in CASES.items() if len(case[0]) == 1])
+def test_illegal_gold_names_token_labels_and_rule(case: str) -> None:
+    """See `tests/laws/test_illegal_gold.py`; JAX puts the error into one of its own."""
+    heads, grammar, tags, says = CASES[case]
+    (labels,), (row,), (legal,) = heads.values(), tags.values(), FREE[case].values()
+    scores = drawn(2, len(row), len(labels))
+    with pytest.raises(Exception, match=f"sentence 1, {says}"):
+        negative_log_likelihood(scores, np.array([legal, row]), labels=labels, grammar=grammar)

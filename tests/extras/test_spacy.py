@@ -78,7 +78,7 @@ def test_many_docs_are_those_of_one_by_one(file: str) -> None:
 
 @pytest.mark.parametrize("way", ["disk", "bytes"])
 def test_a_pipeline_takes_its_model_along(file: str, tmp_path: Path, way: str) -> None:
-    Calibration.fit(Events.of([0.5, 0.6, 0.9], [False, True, True]), "temperature").save(
+    Calibration.fit(Events.of([0.5, 0.6, 0.9], [False, True, True]), "log-odds").save(
         tmp_path / "c.json"
     )
     nlp = blank(model=file, calibration=str(tmp_path / "c.json"))
@@ -243,7 +243,7 @@ def test_what_goes_wrong(tagger: CRF, tmp_path: Path) -> None:
         blank(min_probability=2.0)
     other = blank(tape="chunk")
     other.get_pipe("fstcrf").model = tagger
-    with pytest.raises(OptionError, match="no tape 'chunk': there is ner"):
+    with pytest.raises(OptionError, match="no tape 'chunk': the tapes are ner"):
         other("Ann")
     pos = blank()
     pos.get_pipe("fstcrf").model = CRF.train(DATA, "pos", "U:%x[0,word]", max_iterations=2)

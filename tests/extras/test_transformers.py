@@ -136,5 +136,5 @@ def test_encodings_that_say_too_little(model: Any, tokenizer: Any) -> None:
     words = tokenizer(
         [["An", "na"]], is_split_into_words=True, return_offsets_mapping=True, return_tensors="pt"
     )
-    with pytest.raises(ValueError, match="not of words"):
+    with pytest.raises(ValueError, match="not into words"):
         TokenDecoder(LABELS).decode_all(Pieces.from_encoding(words, logits_of(model, words)))

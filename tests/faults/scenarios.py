@@ -219,7 +219,7 @@ def others() -> None:
     fstcrf("compose", "field.fstcrf", "pos.fstcrf", "-o", "joint.fstcrf", "--normalize", "product")
     fstcrf("convert", "field.fstcrf", "field.crfsuite")
     fstcrf("convert", "field.crfsuite", "again.fstcrf")
-    given = ("--method", "temperature", "--plot", "reliable.svg")
+    given = ("--method", "log-odds", "--plot", "reliable.svg")
     fstcrf("calibrate", "field.fstcrf", "dev.txt", "-o", "curve.json", *given)
     fstcrf("consistency", "train.txt", "-o", "agree.json", *COLUMNS, "--target", "field")
     fstcrf("demo", "--copy", "demo")

@@ -13,6 +13,7 @@ from fstcrf import Lattice, Lexicon
 from fstcrf.errors import FstcrfError
 from fstcrf.ext.lexicon import Characters, Entry, Kind
 from fstcrf.machines import openfst
+from fstcrf.machines.machine import Machine
 from tests.fuzz.target import Target, folder
 
 __all__ = ["MACHINES"]
@@ -34,12 +35,10 @@ def binaries() -> list[bytes]:
     ]
 
 
-def ask(machine: openfst.FstArrays) -> None:
+def ask(machine: Machine) -> None:
     openfst.to_bytes(machine)
     openfst.att_text(machine)
-    largest = int(machine.ilabel.max(initial=0))
-    names = None if machine.isymbols else [f"l{k}" for k in range(min(largest, 1000))]
-    lattice = Lattice.from_machine(machine, names)
+    lattice = Lattice.from_machine(machine)
     lattice.best()
     lattice.nbest(5)
     lattice.sample(3)

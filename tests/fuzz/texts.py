@@ -157,7 +157,7 @@ def spans(decoder: TokenDecoder) -> None:
 def calibrations() -> list[bytes]:
     events = Events.of(np.linspace(0.1, 0.9, 20), np.arange(20) % 3 > 0, ["X", "Y"] * 10)
     path, found = folder() / "calibration.json", []
-    for kind in ("isotonic", "temperature"):
+    for kind in ("isotonic", "log-odds"):
         Calibration.fit(events, kind).save(path)
         found.append(path.read_bytes())
     return found

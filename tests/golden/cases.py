@@ -428,8 +428,13 @@ DECODERS: dict[str, Case] = {
         of_calibration,
         ".json",
     ),
-    "calibration-temperature": Case(
-        saved(lambda: Calibration.fit(events(), "temperature", least=8)),
+    "calibration-temperature": Case(  # what log-odds were called
+        saved(lambda: Calibration.fit(events(), "log-odds", least=8)),
+        of_calibration,
+        ".json",
+    ),
+    "calibration-log-odds": Case(
+        saved(lambda: Calibration.fit(events(), "log-odds", least=8)),
         of_calibration,
         ".json",
     ),

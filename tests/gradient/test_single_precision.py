@@ -20,7 +20,7 @@ from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.training import Likelihood, ParameterSpace, Problem, parameter_space
 from fstcrf.training.likelihood import Fused
-from fstcrf.training.shards import sparse_background
+from fstcrf.training.shards import sparse_default_arcs
 
 UNIT = 1 / 256
 LARGEST = 2.0**14 - UNIT
@@ -265,9 +265,9 @@ def task_of(name: str) -> Task:
 
 
 def way(one: Task) -> bool | None:
-    """Tell whether a task's background has classes; None: it has none."""
-    found = sparse_background(*one)
-    return None if found is None else found.cover is not None
+    """Tell whether a task's default arcs have classes; None: it has none."""
+    found = sparse_default_arcs(*one)
+    return None if found is None else found.arc_blocks is not None
 
 
 # --- Many tokens, in the order of their labels ---------------------------------------------------

@@ -71,6 +71,21 @@ def limits() -> dict[str, float]:
     return {kind: float(n) for kind, n in tomllib.loads(TABLE.read_text("utf-8"))["prose"].items()}
 
 
+def room_limits() -> dict[str, float]:
+    """Return the highest rate of docstrings and comments together in each plain room."""
+    table = tomllib.loads(TABLE.read_text("utf-8"))["prose of rooms"]
+    return {room: float(n) for room, n in table.items()}
+
+
+def room_rate(room: str) -> Rate:
+    """Return the rate of a folder's docstrings and comments together."""
+    house = House(ROOT)
+    files = [name for name in house.files if name.startswith(f"{room}/")]
+    rates = measured((name, house.text(name)) for name in files)[0]
+    inner = [rates[kind] for kind in ("public docstrings", "private docstrings", "comments")]
+    return Rate(sum(rate.words for rate in inner), sum(rate.turns for rate in inner))
+
+
 def turns(sentence: str) -> int:
     """Count the vague turns of a sentence."""
     return sum(len(turn.findall(sentence.lower())) for turn in TURNS.values())

@@ -8,7 +8,18 @@ import click
 import pytest
 
 from fstcrf.cli import main
-from tests.house.prose import KINDS, Rate, limits, markdown, measured, of_checkout, sentences, turns
+from tests.house.prose import (
+    KINDS,
+    Rate,
+    limits,
+    markdown,
+    measured,
+    of_checkout,
+    room_limits,
+    room_rate,
+    sentences,
+    turns,
+)
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +35,17 @@ def test_no_kind_of_text_is_above_its_limit(kind: str, rates: dict[str, Rate]) -
     assert rate.per_thousand <= limits()[kind], (
         f"{kind}: {rate.per_thousand:.1f} vague turns for 1,000 words, limit {limits()[kind]}: "
         f"python -m tests.house.prose --kind '{kind}' --worst 30 lists the sentences"
+    )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("room", room_limits())
+def test_no_plain_room_becomes_vague_again(room: str) -> None:
+    rate = room_rate(room)
+    assert rate.words > 1000
+    assert rate.per_thousand <= room_limits()[room], (
+        f"{room}: {rate.per_thousand:.1f} vague turns for 1,000 words of docstrings and comments, "
+        f"limit {room_limits()[room]}: python -m tests.house.prose --worst 30 FILE lists sentences"
     )
 
 

@@ -19,7 +19,7 @@ import fstcrf
 from fstcrf import CRF, Grammar, Lattice, Lattices
 from fstcrf.arrays import Floats, Longs
 from fstcrf.ext.lexicon import Characters, Entry, Kind, Lexicon
-from fstcrf.machines.openfst import FstArrays
+from tests.support.fsts import from_ids
 
 __all__ = ["KINDS", "RULES", "Case", "Facts", "Row", "Rule", "Tape", "Way", "log_sum", "units"]
 
@@ -395,7 +395,9 @@ def _machine(arcs: Sequence[_Arc], final: Sequence[float], tokens: int) -> Case:
     symbol = np.array([" ab".index(arc.label or " ") for arc in arcs], dtype=np.int32)
     source, target = (np.array([arc[k] for arc in arcs], dtype=np.int32) for k in (0, 1))
     score = np.array([arc.score for arc in arcs], dtype=float)
-    machine = FstArrays(0, source, target, symbol, symbol, score, np.array(final))
+    machine = from_ids(
+        0, source, target, symbol, symbol, score, np.array(final), ("", *labels), ("", *labels)
+    )
 
     def onwards(state: int) -> Iterator[tuple[float, str]]:
         if final[state] > -math.inf:

@@ -23,7 +23,8 @@ from fstcrf.ext.gradients import Heads, likelihood
 from fstcrf.lattices.emissions.batch import ArrayLattices
 from fstcrf.lattices.emissions.reading import read_scores
 from fstcrf.lattices.emissions.structure import ChainParameters
-from fstcrf.machines.openfst import FstArrays, to_bytes
+from fstcrf.machines.machine import Machine
+from fstcrf.machines.openfst import to_bytes
 from fstcrf.taggers.pipelines import TrainedPipeline
 
 LABELS = ("O", "B-X", "I-X")
@@ -440,7 +441,7 @@ def test_taggers_trained_under_a_grammar(rule: Grammar, tmp_path: Any) -> None:
 def test_machines_in_files(tmp_path: Any) -> None:
     """Initial and final weights of a machine whose start is an end are its final score."""
     none = np.empty(0, dtype=np.int32)
-    machine = FstArrays(0, none, none, none, none, np.empty(0), np.asarray([-1.5]))
+    machine = Machine(none, none, none, none, np.empty(0), np.asarray([-1.5]), (), ())
     path = tmp_path / "nothing.fst"
     path.write_bytes(to_bytes(machine, "standard"))
     grammar = Grammar.from_fst(path, tape=TAPE)

@@ -111,7 +111,7 @@ def test_the_temperature_of_lattices(case: str) -> None:
         return whole & grammar, gold[0] if len(parts) == 1 else gold
 
     lattices, gold = zip(lattice(FREE[case]), lattice(tags), strict=True)
-    with pytest.raises(DataError, match=f"^sentence 1, {says}; convert labels") as raised:
+    with pytest.raises(DataError, match=f"^sentence 1, {says}; if they are") as raised:
         fit_temperature(lattices, gold)
     assert raised.value.token is not None
 
@@ -139,7 +139,7 @@ def test_held_out_text_of_a_decoder(ask: str) -> None:
         "gold spans of 1 of 3 documents break the grammar, so some count as missed; the first: "
         "document 1, word 2: the gold label 'B-X' after 'O', the last one, breaks at_most(1, \"X\")"
     )
-    kind = ["temperature"] * (ask == "calibrated")
+    kind = ["log-odds"] * (ask == "calibrated")
     with pytest.warns(LabelWarning, match=re.escape(says)):
         getattr(decoder, ask)(documents, gold, *kind)
     getattr(decoder.replaced(grammar=None), ask)(documents, gold, *kind)

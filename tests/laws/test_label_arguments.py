@@ -14,7 +14,8 @@ import pytest
 from fstcrf import Grammar, Lattice, Lattices, TokenDecoder, Transducer, constraints, decode
 from fstcrf.errors import FstcrfError, GrammarError
 from fstcrf.ext.feedback import untrained
-from fstcrf.machines.openfst import from_att, symbols
+from fstcrf.machines.machine import Machine
+from fstcrf.machines.openfst import Naming, from_att, symbols
 from fstcrf.machines.topology import chain_topology
 from fstcrf.text.corpus import legal_transitions
 
@@ -49,7 +50,11 @@ ZEROS = np.zeros((2, 3))
 STEP = [[0, 0, 0]]
 DATA = [{"word": ["a", "b"], "y": ["O", "B-A"]}]
 TEMPLATE = "U:%x[0,word]\nB"
-MACHINE = from_att("0 1 1\n1", acceptor=True)
+
+
+def machine(labels: Any) -> Machine:
+    """Return a machine that reads the first label, whose ids are named by these labels."""
+    return from_att("0 1 1\n1", Naming((labels, labels), tape=None), numeric=True)
 
 
 def bound(grammar: Grammar) -> tuple[str, ...]:
@@ -86,7 +91,7 @@ DOORS: dict[str, Callable[[Any], tuple[str, ...]]] = {
     "Lattice.from_spans": of_spans,
     "Lattice.from_paths": lambda labels: Lattice.from_paths([["O"]], [0], labels).labels,
     "Lattice.from_ctc": lambda labels: Lattice.from_ctc(ZEROS, labels=labels).labels,
-    "Lattice.from_machine": lambda labels: Lattice.from_machine(MACHINE, labels).labels,
+    "Lattice.from_machine": lambda labels: Lattice.from_machine(machine(labels), labels).labels,
     "Transducer, input": lambda labels: written("input_symbols", labels),
     "Transducer, output": lambda labels: written("output_symbols", labels),
     "TokenDecoder": lambda labels: TokenDecoder(labels).labels,

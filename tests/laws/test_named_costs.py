@@ -22,7 +22,7 @@ from fstcrf.errors import (
     NumericError,
     ShapeError,
 )
-from fstcrf.machines.transducer import Semiring
+from fstcrf.machines.machine import Semiring
 from tests.oracle.test_algebra import READ, SEMIRINGS, WRITTEN, random
 
 _H = 1e-5
@@ -141,7 +141,7 @@ def test_names_tell_the_arcs_of_a_part_apart() -> None:
     word = Transducer.from_pairs([("a b", "a b"), ("b", "b")], tape="word")
 
     def composed(score: Any) -> Any:
-        symbols = {"input_symbols": READ, "output_symbols": ("a", "b")}
+        symbols: Any = {"input_symbols": READ, "output_symbols": ("a", "b")}
         return Transducer.from_arrays([0] * 8, *given, score, ends, **symbols, named=named) @ word
 
     machine = composed(score)

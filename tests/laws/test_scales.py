@@ -140,7 +140,9 @@ MADE: dict[str, Callable[[Any, float], Any]] = {
 def saved(lattice: Any) -> Any:
     """Return what a file of the lattice's machine is read as, projected on what it reads."""
     read = openfst.from_bytes(openfst.to_bytes(lattice.row.machine))
-    return Lattice.from_machine(replace(read, olabel=read.ilabel, osymbols=read.isymbols))
+    return Lattice.from_machine(
+        replace(read, output=read.input, output_symbols=read.input_symbols, tape=None)
+    )
 
 
 FORMS: dict[str, Callable[[Any], Any]] = {

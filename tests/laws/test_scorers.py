@@ -197,7 +197,9 @@ def test_labels_of_tokens_are_scored_where_each_token_writes_one() -> None:
     assert lattice.log_partition() == pytest.approx(np.logaddexp.reduce(scores), abs=1e-9)
     assert lattice.best().score == pytest.approx(max(scores), abs=1e-9)
     dropping = fstcrf.Transducer.from_table({"N": "a", "V": None, "J": "b"}, tape="kind")
-    with pytest.raises(ShapeError, match="'kind' has one label a token, and the transducer reads"):
+    with pytest.raises(
+        ShapeError, match="'kind' needs one label per token, but the transducer reads"
+    ):
         _ = (POS @ dropping) @ kinds
 
 
@@ -506,22 +508,30 @@ def test_a_cascade_of_taggers_that_read_none_of_each_other() -> None:
     ("ask", "error", "text"),
     [
         (lambda: ((SEGMENTS @ POS) & NO_VERB_THERE).cascade(ASKED), OptionError, "no cascade"),
-        ((SEGMENTS @ POS).plan, OptionError, "written out"),
-        (lambda: (SEGMENTS @ POS).explain(ASKED[0], 0), OptionError, "explain() is of"),
+        ((SEGMENTS @ POS).plan, OptionError, "stored as arcs"),
+        (lambda: (SEGMENTS @ POS).explain(ASKED[0], 0), OptionError, "explain() is for"),
         (lambda: (SEGMENTS @ POS).tune_weights(DATA), OptionError, "with_weights()"),
-        (lambda: SEGMENTS.lattice(ASKED[0], n=2), OptionError, "of segments all are there"),
-        (lambda: SEGMENTS @ SINGLES, OptionError, "two taggers of the tape 'tag'"),
+        (lambda: SEGMENTS.lattice(ASKED[0], n=2), OptionError, "tagger of segments contains all"),
+        (lambda: SEGMENTS @ SINGLES, OptionError, "two taggers have the tape 'tag'"),
         (lambda: fstcrf.compose(SEGMENTS, POS, READING), OptionError, "reads the tape 'pos'"),
         (lambda: SEGMENTS & Grammar.shipped("bio"), GrammarError, "the label of each segment"),
-        (lambda: fstcrf.compose(SEGMENTS, POS, normalize="chain"), OptionError, "tokens alone"),
+        (
+            lambda: fstcrf.compose(SEGMENTS, POS, normalize="chain"),
+            OptionError,
+            "for taggers of tokens",
+        ),
         (lambda: fstcrf.compose(SEGMENTS, POS, search="lazy"), OptionError, "search="),
         (lambda: fstcrf.compose(SEGMENTS, POS, weights=[1.0]), OptionError, "2 numbers from 0"),
         (lambda: fstcrf.compose(SEGMENTS, POS, weights=[1.0, -1]), OptionError, "numbers from 0"),
         (lambda: SEGMENTS.tag(ASKED[0], budget=3), OptionError, "budget="),
         (lambda: SEGMENTS.tag(ASKED[0], forced=["O", "X", "O"]), LabelError, "forced label 'X'"),
         (lambda: SEGMENTS.tag(ASKED[0], bias={"X": 1.0}), LabelError, "X"),
-        (lambda: SEGMENTS.constrained(ONE_PLACE, search="lazy"), OptionError, "written out"),
-        (lambda: (SEGMENTS & ONE_PLACE).tag(ASKED[0], search="lazy"), OptionError, "written out"),
+        (lambda: SEGMENTS.constrained(ONE_PLACE, search="lazy"), OptionError, "stored as arcs"),
+        (
+            lambda: (SEGMENTS & ONE_PLACE).tag(ASKED[0], search="lazy"),
+            OptionError,
+            "stored as arcs",
+        ),
     ],
 )
 def test_refusals(ask: Callable[[], Any], error: type[Exception], text: str) -> None:
@@ -534,7 +544,7 @@ def test_refusals(ask: Callable[[], Any], error: type[Exception], text: str) -> 
 def test_a_scheme_that_looks_back() -> None:
     looking = SegmentCRF.train(DATA, "tag", TEMPLATE, writes="iob1", max_iterations=2)
     assert looking.tag_all(ASKED)[1] == []
-    with pytest.raises(OptionError, match="by what stands before it"):
+    with pytest.raises(OptionError, match="depend on the previous token"):
         looking.decode(ASKED, forced=[["O", None, None], None, None])
 
 

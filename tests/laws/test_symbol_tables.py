@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from fstcrf import Grammar, Lattice, Transducer
-from fstcrf.errors import DataError, LabelError
-from fstcrf.machines.openfst import FstArrays, to_bytes
-from fstcrf.machines.transducer import Semiring
+from fstcrf.errors import LabelError
+from fstcrf.machines.machine import Semiring
 from tests.oracle.test_algebra import READ, SEMIRINGS, Matrices, check_same, language, random, table
+from tests.support.fsts import bytes_of_ids
 
 Ids = Callable[[int, int], int]
 """The id of symbol k of n."""
@@ -50,11 +50,10 @@ def stored(machine: Transducer, form: str, path: Path, other: str = "") -> Trans
     order = np.argsort(machine.source, kind="stable")
     ilabel, isymbols = written(form, machine.input_symbols, machine.input[order])
     olabel, osymbols = written(other or form, machine.output_symbols, machine.output[order])
-    arrays = FstArrays(
+    path.write_bytes(bytes_of_ids(
         0, machine.source[order], machine.target[order], ilabel, olabel, machine.score[order],
-        machine.final, isymbols, osymbols, machine.semiring,
-    )  # fmt: skip
-    path.write_bytes(to_bytes(arrays))
+        machine.final, isymbols, osymbols,
+    ))  # fmt: skip
     return Transducer.from_fst(path, semiring=machine.semiring, tape=machine.tape)
 
 
@@ -131,17 +130,16 @@ def test_acceptors_with_odd_tables_are_those_with_dense_tables(form: str, tmp_pa
 def test_lattices_and_grammars_read_odd_tables(form: str, tmp_path: Path) -> None:
     machine = Transducer.from_text("0 1 a 1\n0 1 b 2\n1 2 b 3\n2", tape=None)
     ids, names = written(form, machine.input_symbols, machine.input)
-    arrays = FstArrays(0, machine.source, machine.target, ids, ids, machine.score, machine.final,
-                       names, names)  # fmt: skip
-    lattice = Lattice.from_machine(arrays)
+    path = tmp_path / "grammar.fst"
+    path.write_bytes(bytes_of_ids(0, machine.source, machine.target, ids, ids, machine.score,
+                                  machine.final, names, names))  # fmt: skip
+    lattice = Lattice.from_machine(Transducer.from_fst(path, tape=None))
     assert sorted(lattice.on[0].labels) == ["a", "b"]
     assert [path.labels for path in lattice.nbest(3)] == [("a", "b"), ("b", "b")]
     ruled = lattice & Grammar.from_text('export X = "[b]" "[b]";', ["a", "b"])
     assert ruled.best().labels == ("b", "b")
     again = Lattice.from_machine(lattice.machine)
     assert again.log_partition() == lattice.log_partition()
-    path = tmp_path / "grammar.fst"
-    path.write_bytes(to_bytes(arrays))
     grammar = Grammar.from_fst(path)
     assert [grammar.bound(READ).accepts([x, "b"]) for x in ("a", "b")] == [True, True]
     assert not grammar.bound(READ).accepts(["a", "a"])
@@ -154,21 +152,20 @@ def test_a_name_twice_is_refused_when_a_machine_is_made(twice: str, tmp_path: Pa
     for tables in ((names, ["a", "b", "c"]), (["a", "b", "c"], names)):
         with pytest.raises(LabelError, match=twice):
             Transducer.from_arrays(*arc, input_symbols=tables[0], output_symbols=tables[1])
-    if twice == "a":
-        machine = Transducer.from_text("0 1 a\n1", tape=None).machine
-        columns = (0, machine.source, machine.target, machine.ilabel, machine.olabel)
-        with pytest.raises(LabelError, match="'a' has the ids 1 and 3"):
-            FstArrays(*columns, machine.score, machine.final, ("<eps>", "a", "", "a"))
+    machine = Transducer.from_text("0 1 a\n1", tape=None)
+    path, ids = tmp_path / "twice.fst", machine.input + 1
+    columns = 0, machine.source, machine.target, ids, ids, machine.score, machine.final
+    path.write_bytes(bytes_of_ids(*columns, ("<eps>", "a", "", "a")))
+    with pytest.raises(LabelError, match="holds 'a' twice"):
+        Transducer.from_fst(path)
 
 
 def test_an_arc_with_epsilons_name_at_another_id_is_refused(tmp_path: Path) -> None:
-    machine = Transducer.from_text("0 1 a\n1", tape=None).machine
-    columns = (0, machine.source, machine.target, machine.ilabel, machine.olabel)
-    names = ("", "<eps>", "a")
-    arrays = FstArrays(*columns, machine.score, machine.final, names, names)
+    machine = Transducer.from_text("0 1 a\n1", tape=None)
+    names, ids = ("", "<eps>", "a"), machine.input + 1
+    columns = 0, machine.source, machine.target, ids, ids, machine.score, machine.final
     path = tmp_path / "odd.fst"
-    path.write_bytes(to_bytes(arrays))
-    with pytest.raises(LabelError, match="symbol 1, which is named '<eps>'"):
-        Transducer.from_fst(path, tape=None)
-    with pytest.raises(DataError, match="label id 1, named <eps>"):
-        Lattice.from_machine(arrays)
+    path.write_bytes(bytes_of_ids(*columns, names, names))
+    for read in (Transducer.from_fst, Lattice.from_fst, Grammar.from_fst):
+        with pytest.raises(LabelError, match="symbol 1, which is named '<eps>'"):
+            read(path)

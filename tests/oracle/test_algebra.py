@@ -23,7 +23,7 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.machines import algebra, ways
-from fstcrf.machines.transducer import Semiring
+from fstcrf.machines.machine import Semiring
 
 Pair: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
 Table: TypeAlias = dict[Pair, float]
@@ -457,7 +457,7 @@ def no_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def best_for_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ways, "together", max)
+    monkeypatch.setattr(ways, "_sum", max)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from fstcrf.lattices.transduced import compiled, composed
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.transducer import Transducer
-from tests.support.fsts import pynini_or_skip
+from tests.support.fsts import from_ids, pynini_or_skip
 from tests.support.oracles import log_sum
 
 INPUT, OUTPUT, FURTHER = ("a", "b", "c"), ("x", "y"), ("u", "v")
@@ -166,7 +166,7 @@ def acyclic(rng: np.random.Generator, length: int) -> AnyLattice:
     order = np.argsort(source, kind="stable")
     ends = [np.asarray(x[order], dtype=np.int32) for x in (source, target)]
     table, score = (openfst.EPSILON, *INPUT), rng.normal(size=count)
-    machine = openfst.FstArrays(0, ends[0], ends[1], symbol, symbol, score, final, table, table)
+    machine = from_ids(0, ends[0], ends[1], symbol, symbol, score, final, table, table)
     return Lattice.from_machine(machine)
 
 
@@ -404,7 +404,7 @@ def test_without_the_filter_paths_would_be_counted_twice() -> None:
         case = case_of(chain, seed)
         arcs = cast("ArcRow", case.base.row.arcs()).free
         (flat, which), label = arcs.explicit, arcs.label
-        moves = compiled(case.machines[0], INPUT).moves
+        moves = compiled(case.machines[0], INPUT)
         index, gain, target = moves.index, moves.gain, moves.target
         total = np.full((len(flat.final), moves.states), -np.inf)
         for p, q in np.ndindex(total.shape):
@@ -527,7 +527,7 @@ def test_a_grammar_of_tokens_does_not_read_what_is_written_at_boundaries() -> No
     base = Lattice.from_arrays(INPUT, np.zeros((2, 3)))
     one = machine_of([0], [0], [0], [0], [0.0], [0.0], INPUT, OUTPUT)
     lattice = Lattice(composed(base.row, one))
-    with pytest.raises(GrammarError, match="'out' has no label for each token"):
+    with pytest.raises(GrammarError, match="'out' has no label per token"):
         lattice.constrained(Grammar.from_arrays(OUTPUT, [[0, 0]], tape="out"), over="tokens")
 
 

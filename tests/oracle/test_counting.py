@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fstcrf import constraints as c
-from fstcrf.machines.grammar import Acceptor, hardened, overfull, wanted
+from fstcrf.machines.grammar import Acceptor, minimise, overfull, trim, wanted
 from tests.support.compositions import random_acceptor
 
 LABELS = ("a", "b", "c", "d")
@@ -33,7 +33,7 @@ def counting(rng: np.random.Generator) -> list[Acceptor]:
         found.append(replace(acceptor, name=f"c{k}"))
     if rng.random() < 0.5:
         found.append(random_acceptor(rng, [("t", LABELS)]))
-    return [hardened(a) for a in found]
+    return [minimise(trim(a.support())) for a in found]
 
 
 @pytest.mark.thorough
@@ -62,7 +62,7 @@ def test_disjoint_counts_are_told_exactly(tokens: int) -> None:
         acceptors = []
         for label, least, further in zip(LABELS, low.tolist(), more.tolist(), strict=True):
             bounds = c.at_least(least, label) & c.at_most(least + further, label)
-            acceptors += [hardened(a) for a in bounds.bind({"t": LABELS})]
+            acceptors += [minimise(trim(a.support())) for a in bounds.bind({"t": LABELS})]
         found = overfull(acceptors, {"t": np.ones((tokens, 4), dtype=bool)})
         fits = low.sum() <= tokens <= (low + more).sum()
         assert (found is None) == fits, (tokens, seed)
@@ -72,7 +72,7 @@ def test_disjoint_counts_are_told_exactly(tokens: int) -> None:
 def test_tokens_wanted(seed: int) -> None:
     acceptor = random_acceptor(np.random.default_rng(seed), [("t", LABELS[:2])])
     fewest = next(n for n in range(6) if any(ends(acceptor, n)))
-    assert wanted(hardened(acceptor))[0] == fewest
+    assert wanted(minimise(trim(acceptor.support())))[0] == fewest
 
 
 def ends(acceptor: Acceptor, tokens: int) -> list[bool]:

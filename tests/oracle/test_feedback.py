@@ -386,7 +386,7 @@ def test_groups_that_are_none() -> None:
             one.feedback.reinforce(
                 one.batch, made, aim, STILL, Controls.of(3), np.zeros(len(order))
             )
-    with pytest.raises(OptionError, match="come in groups"):
+    with pytest.raises(OptionError, match="needs groups of samples"):
         one.feedback.epoch(
             one.batch, np.asarray([0, 0]), aim, STILL, Controls.of(3),
             gold_judge(one.case.problem), np.zeros(one.batch.tokens(np.asarray([0, 0]))),

@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 
 from fstcrf import Grammar, Lattice
 from fstcrf.errors import GrammarError
-from fstcrf.machines.grammar.automata import ambiguous, automaton
-from fstcrf.machines.openfst import connect, from_fst, to_bytes
+from fstcrf.machines.algebra import trimmed
+from fstcrf.machines.grammar.automata import Automaton, ambiguous
+from fstcrf.machines.machine import Machine
+from fstcrf.machines.openfst import Naming, from_fst, to_bytes
 from fstcrf.taggers.composing import pair_acceptor
 
 pynini = pytest.importorskip("pynini", reason="pynini is not installed")
@@ -57,6 +59,10 @@ def summed(fst: Any, symbols: Sequence[int]) -> float:
         return -np.inf
     distance = pynini.shortestdistance(both, reverse=True, delta=1e-10)
     return -float(distance[both.start()])
+
+
+def read(fst: Any) -> Machine:
+    return from_fst(fst, Naming((LABELS, LABELS)))
 
 
 PLAIN = machine([(0, 1, 1, 0.5), (0, 2, 1, 1.5), (1, 3, 0, 0.25)], [(1, 1.0)])
@@ -128,15 +134,14 @@ def machines(draw: st.DrawFn) -> Any:
 
 def paths(fst: Any, symbols: Sequence[int]) -> float:
     """The number of paths of a sequence; inf: a silent loop is on one of them."""
-    found = connect(from_fst(fst))
-    silent = np.zeros((found.n_states, found.n_states))
+    found = trimmed(read(fst))
+    states = len(found.final)
+    silent = np.zeros((states, states))
     step = {k: silent.copy() for k in range(1, 4)}
-    for source, symbol, target in zip(found.source, found.ilabel, found.target, strict=True):
-        (step[int(symbol)] if symbol else silent)[source, target] += 1
-    ways = np.sum([np.linalg.matrix_power(silent, k) for k in range(found.n_states + 2)], axis=0)
-    if found.start < 0:
-        return 0.0
-    count = ways[found.start]
+    for source, symbol, target in zip(found.source, found.input, found.target, strict=True):
+        (step[int(symbol) + 1] if symbol >= 0 else silent)[source, target] += 1
+    ways = np.sum([np.linalg.matrix_power(silent, k) for k in range(states + 2)], axis=0)
+    count = ways[0]
     for symbol in symbols:
         count = count @ step[symbol] @ ways
     return float(count[found.final > -np.inf].sum())
@@ -144,7 +149,7 @@ def paths(fst: Any, symbols: Sequence[int]) -> float:
 
 @given(machines())
 def test_which_machines_have_several_paths(fst: Any) -> None:
-    found = ambiguous(automaton(connect(from_fst(fst)), 3))
+    found = ambiguous(Automaton.of(trimmed(read(fst))))
     strings = [s for n in range(6) for s in itertools.product((1, 2, 3), repeat=n)]
     first = next((s for s in strings if paths(fst, s) > 1), None)
     if found is None:
@@ -171,10 +176,10 @@ def test_what_is_accepted_has_the_sums_of_openfst(fst: Any) -> None:
 @given(machines(), machines())
 def test_intersections_of_machines_with_one_path_are_accepted(one: Any, other: Any) -> None:
     for fst in (one, other):
-        if ambiguous(automaton(connect(from_fst(fst)), 3)) is not None:
+        if ambiguous(Automaton.of(trimmed(read(fst)))) is not None:
             return
     both = pynini.intersect(one.arcsort(), other.arcsort())
-    assert ambiguous(automaton(connect(from_fst(both)), 3)) is None
+    assert ambiguous(Automaton.of(trimmed(read(both)))) is None
 
 
 # --- Doors ----------------------------------------------------------------------------------------
@@ -183,7 +188,7 @@ def test_intersections_of_machines_with_one_path_are_accepted(one: Any, other: A
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "twice.fst"
     for arc_type in ("standard", *SUMS):
-        path.write_bytes(to_bytes(from_fst(TWICE), arc_type))  # type: ignore[arg-type]
+        path.write_bytes(to_bytes(read(TWICE), arc_type))  # type: ignore[arg-type]
         if arc_type == "standard":
             assert Grammar.from_fst(path).bound(LABELS).score(["a"]) == -0.5
             continue
@@ -209,7 +214,7 @@ def test_files(tmp_path: Path) -> None:
 )
 def test_expressions(expression: str, witness: str | None, tmp_path: Path) -> None:
     """Expressions count the best path, so that machines in them must leave one."""
-    (tmp_path / "plain.fst").write_bytes(to_bytes(from_fst(PLAIN), "log64"))
+    (tmp_path / "plain.fst").write_bytes(to_bytes(read(PLAIN), "log64"))
     (tmp_path / "rules.grm").write_text(f"export X = {expression};")
     if witness is None:
         assert Grammar.from_file(tmp_path / "rules.grm", LABELS).accepts(["a"])
@@ -218,7 +223,7 @@ def test_expressions(expression: str, witness: str | None, tmp_path: Path) -> No
         Grammar.from_file(tmp_path / "rules.grm", LABELS)
     assert "rules.grm:1:1: export X: plain.fst has the log semiring" in str(raised.value)
     assert witness in str(raised.value)
-    (tmp_path / "plain.fst").write_bytes(to_bytes(from_fst(PLAIN), "standard"))
+    (tmp_path / "plain.fst").write_bytes(to_bytes(read(PLAIN), "standard"))
     assert Grammar.from_file(tmp_path / "rules.grm", LABELS).accepts(["a"])
 
 

@@ -183,7 +183,7 @@ def test_refusals_say_what_to_ask_instead() -> None:
         (lambda: whole.lattice(one, n=1, budget=0), OptionError, "expected at least"),
         (lambda: whole.lattice(one, samples=0), OptionError, "expected at least"),
         (lambda: whole.lattice(one, n=1, samples=1), OptionError, "ask for one of them"),
-        (lambda: whole.lattice(one, n=1).standard_error(0.5), OptionError, "only a lattice"),
+        (lambda: whole.lattice(one, n=1).standard_error(0.5), OptionError, "only sampled"),
         (lambda: whole.lattice(one, samples=1).standard_error(2), OptionError, "outside"),
         (lambda: whole.sample(one, -1), OptionError, "expected at least"),
         (lambda: whole.score(one, (("P0",),)), ShapeError, "labels of 1 tapes"),
@@ -199,7 +199,7 @@ def test_sums_need_probabilities() -> None:
         chained(parts, weights=(1.0, 0.5)),
         chained(parts, grammar=GRAMMARS["first tape"]()),
     ):
-        with pytest.raises(OptionError, match="weights of 1 and no grammar"):
+        with pytest.raises(OptionError, match="weights of 1, no grammar"):
             composition.lattice(TEST[0], samples=1)
 
 

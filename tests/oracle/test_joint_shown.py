@@ -110,7 +110,7 @@ def chained(normalize: str) -> Composition:
 def test_tapes_that_there_are_not(normalize: str) -> None:
     ask = partial(chained(normalize).decode, [TEST[0]])
     for tapes, message in (
-        (["x"], "no tape 'x': there is pos, chunk"),
+        (["x"], "no tape 'x': the tapes are pos, chunk"),
         ([], "expected names of tapes"),
         ("pos", "expected names of tapes"),
         (["pos", "pos"], "each once"),

@@ -68,19 +68,19 @@ def order_2(seed: int, labels: int, lengths: list[int]) -> Case:
         allowed=lambda a, b: a is None or b is None or bool(legal[number[a], number[b]]),
     )
     slots = np.flatnonzero(rng.random(topology.n_arc_slots) < 0.05).astype(np.int32)
-    background = topology.background(slots)
-    assert background is not None
-    assert background.cover is not None
-    assert background.cover.blocks == labels
+    default_arcs = topology.default_arcs(slots)
+    assert default_arcs is not None
+    assert default_arcs.arc_blocks is not None
+    assert default_arcs.arc_blocks.n_blocks == labels
     ends = rng.normal(size=(2, topology.n_states))
     own = rng.normal(size=len(slots))
     full = np.zeros(topology.n_arc_slots)
     full[slots] = own
     score = np.full((topology.n_states, topology.n_states), -np.inf)
     score[topology.source, topology.target] = full[topology.arc_slot]
-    sparse = background.graph(own, *ends)
+    sparse = default_arcs.graph(own, *ends)
     listed = np.zeros(score.shape, dtype=bool)
-    listed[background.source, background.target] = True
+    listed[default_arcs.source, default_arcs.target] = True
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     node = rng.normal(size=(sum(lengths), topology.n_states))
     dense = Graph(sparse.initial, sparse.final, score.ravel())
@@ -235,5 +235,5 @@ def test_classes_that_cannot_be(variant: str) -> None:
 
 def test_other_functions_refuse_it(variant: str) -> None:
     graph = case(1, 5, [2], **KINDS["classes"]).sparse
-    with pytest.raises(ShapeError, match="for sweeps and steps alone"):
+    with pytest.raises(ShapeError, match="supports only sweeps and steps"):
         kernel.viterbi(graph, np.array([0, 2], dtype=np.int64), np.zeros((2, 5)))

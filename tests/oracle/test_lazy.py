@@ -263,7 +263,7 @@ def test_alone_within_a_budget() -> None:
 
 def test_what_is_not_for_sentences_alone() -> None:
     lattice = Lattice.from_arrays(["a", "b"], np.zeros((3, 2)), np.zeros((2, 2, 2)))
-    with pytest.raises(ShapeError, match="other potentials"):
+    with pytest.raises(ShapeError, match="exactly one factor"):
         lattice.dense.program.decoder.sentence_machine()
     alone = Lattice.from_arrays(
         ["a", "b"], np.zeros((3, 2))

@@ -21,7 +21,7 @@ from fstcrf.errors import NumericError
 from fstcrf.ext.rules.kernel import Counter, expected_steps
 from fstcrf.ext.segments.kernel import Extras, SemiMarkov, best_segments, segment_sums
 from fstcrf.kernel import Graph
-from fstcrf.machines import openfst
+from fstcrf.lattices.machines import sausage_machine
 
 TOKENS, ULPS = 100_000, 4
 LABELS = ("a", "b")
@@ -99,8 +99,7 @@ def emissions(one: Text) -> float:
 
 def acyclic(one: Text) -> float:
     ends = np.zeros(2)
-    table = openfst.symbols(LABELS)
-    machine = openfst.sausage_machine(one.node, one.arcs.reshape(-1), ends, ends, symbols=table)
+    machine = sausage_machine(one.node, one.arcs.reshape(-1), ends, ends, LABELS)
     return Lattice.from_machine(machine).log_partition()
 
 

@@ -370,7 +370,7 @@ def test_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ('export X = each t in {"a"} { u };', "1:30: 'u' is not defined"),
         ('export X = each t in parts["(.)"] { u };', "1:37: 'u' is not defined"),
         ("func f[k] { return any{k}; } export X = f[any];", "1:20: 'k' is no number"),
-        ('func f[t] { return "[{t}]"; } export X = f[any];', "{t} must be replaced by one label or type"),
+        ('func f[t] { return "[{t}]"; } export X = f[any];', "{t} must be replaced by one label"),
         ("export X = !any;", "1:12: unexpected '!'; a complement is written ~x"),
         ('export X = "[a]" : "[b]" | "[b]" : "[a]";', "1:34: unexpected ':'; ':' binds less"),
         ('export X = any "[a]" / any;', "1:22: unexpected '/'; rewrite rules"),

@@ -228,14 +228,16 @@ def read_by(data: fstcrf.Corpus) -> fstcrf.Corpus:
     return data.with_column("pos", pos)
 
 
-@pytest.mark.parametrize("kind", ["tokens alone", "hashed", "under a grammar", "reads a tape"])
+@pytest.mark.parametrize(
+    "kind", ["for taggers of tokens", "hashed", "under a grammar", "reads a tape"]
+)
 def test_slopes_of_other_taggers(kind: str) -> None:
     data = read_by(corpus(30, 9))
     few = fstcrf.Grammar.from_text('export X = at_most[4, "NP"];')
     first = CRF.train(data, "pos", "U:%x[0,word]")
     chain = "U:%x[0,word]\nB"
     given: dict[str, tuple[str, dict[str, Any]]] = {
-        "tokens alone": ("U:%x[0,word]", {"order": 0}),
+        "for taggers of tokens": ("U:%x[0,word]", {"order": 0}),
         "hashed": (chain, {"hash_bits": 10}),
         "under a grammar": (chain, {"grammar": few}),
         "reads a tape": (f"{chain}\nU1:%y[0,pos]", {"reads": [first]}),

@@ -33,7 +33,8 @@ from fstcrf.ext.words import Annotation
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.emissions.structure import joint_structure
 from fstcrf.machines.grammar import Acceptor, Constraint, Grammar, equivalent
-from fstcrf.machines.openfst import FstArrays, to_bytes
+from fstcrf.machines.machine import Machine
+from fstcrf.machines.openfst import to_bytes
 from tests.support.wordlists import KINDS, RANGES, UNKNOWN
 
 LABELS = ("O", "B-A", "I-A", "B-B")
@@ -62,12 +63,11 @@ def acceptor(labels: tuple[str, ...] = LABELS) -> Acceptor:
 
 def machine(folder: Path) -> Path:
     """Write an acceptor of OpenFst with two paths for a labelling."""
-    arcs = np.asarray([[0, 1, 0], [0, 1, 1], [0, 2, 1], [1, 3, 1], [1, 4, 0]], dtype=np.int32)
+    arcs = np.asarray([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 2, 1], [1, 3, 0]], dtype=np.int32)
     source, label, target = (np.ascontiguousarray(column) for column in arcs.T)
     score = np.asarray([0.0, -1.0, 0.5, 0.0, -2.0])
-    names = ("<eps>", *LABELS)
     final = np.asarray([0.0, -0.5])
-    found = FstArrays(0, source, target, label, label, score, final, names, names)
+    found = Machine(source, label, label, target, score, final, LABELS, LABELS)
     (folder / "mine.fst").write_bytes(to_bytes(found, "standard"))
     return folder / "mine.fst"
 
@@ -303,12 +303,10 @@ def segments() -> Lattice:
     return Lattice.from_segments(2, start, end, label, score, ("A", "B"))
 
 
-def straight() -> FstArrays:
-    rows = [np.asarray(row, dtype=np.int32) for row in ([0, 0, 1], [1, 1, 2], [1, 2, 2])]
-    names, final = ("<eps>", "a", "b"), np.asarray([-np.inf, -np.inf, 0.5])
-    return FstArrays(
-        0, rows[0], rows[1], rows[2], rows[2], np.asarray([0.5, 0.1, 0.0]), final, names, names
-    )
+def straight() -> Machine:
+    source, target, read = np.asarray([[0, 0, 1], [1, 1, 2], [0, 1, 1]], dtype=np.int32)
+    names, final = ("a", "b"), np.asarray([-np.inf, -np.inf, 0.5])
+    return Machine(source, read, read, target, np.asarray([0.5, 0.1, 0.0]), final, names, names)
 
 
 def lexicon_tagger() -> Any:
@@ -483,7 +481,7 @@ KINDS_OF_THINGS: dict[str, Kind] = {
             grammar=at_most(1, "A"),
             thresholds={"A": 0.2},
             biases=TransitionBiases(background_to_start=0.5),
-            calibration=Calibration.fit(events(), "temperature", least=1),
+            calibration=Calibration.fit(events(), "log-odds", least=1),
         ),
         of_decoder,
     ),

@@ -18,17 +18,19 @@ from fstcrf.errors import (
 )
 from fstcrf.kernel import acyclic
 from fstcrf.lattices import Lattice
+from fstcrf.lattices.machines import sausage_machine
 from fstcrf.machines import openfst
+from tests.support.fsts import bytes_of_ids
 
 NEVER = float("-inf")
 LABELS = ("x", "y", "z")
-TABLE = ("<eps>", *LABELS)
+NAMED = openfst.Naming((LABELS, LABELS))
 # x y (score 3), y z (score 2), x z twice (1 and 0).
 TEXT = "0 1 1 1 -1\n0 2 2 2\n0 4 1 1 -1\n1 3 2 2 -2\n2 3 3 3 -2\n1 3 3 3\n4 3 3 3 1\n3\n"
 
 
-def lattice(text: str = TEXT, labels: tuple[str, ...] | None = LABELS) -> Lattice:
-    return Lattice.from_machine(openfst.from_att(text), labels)
+def lattice(text: str = TEXT) -> Lattice:
+    return Lattice.from_machine(openfst.from_att(text, NAMED, numeric=True))
 
 
 def ints(*numbers: int) -> Any:
@@ -38,7 +40,7 @@ def ints(*numbers: int) -> Any:
 # --- Answers -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["", "0 1 1 1\n", "0 1 1 1 Infinity\n1\n", "0 Infinity\n"])
+@pytest.mark.parametrize("text", ["0 1 1 1\n", "0 1 1 1 Infinity\n1\n", "0 Infinity\n"])
 def test_nothing(text: str) -> None:
     one = lattice(text)
     refused = one.best, one.marginals, one.entropy, one.draw, lambda: one.sample(1, seed=0)
@@ -63,19 +65,13 @@ def test_nothing(text: str) -> None:
         ("0 0 1 1\n0\n", "a cycle through state 0"),
         ("0 1 1 1\n1 2 0 0\n2 1 0 0\n2\n", "an epsilon loop through state [12]"),
         ("0 1 1 1\n1 1 0 0\n1\n", "an epsilon loop through state 1"),
-        ("0 1 1 2\n1\n", "an arc of state 0 reads 1 and writes 2; project"),
-        ("0 1 0 2\n1\n", "reads 0 and writes 2"),
+        ("0 1 1 2\n1\n", "an arc of state 0 reads 'x' and writes 'y'; project"),
+        ("0 1 0 2\n1\n", "reads '<eps>' and writes 'y'"),
     ],
 )
 def test_machines_that_are_no_lattice(text: str, words: str) -> None:
     with pytest.raises(DataError, match=words):
         lattice(text)
-
-
-def test_a_transducer_is_named_by_its_symbols() -> None:
-    machine = openfst.from_att("0 1 x y\n1\n", isymbols=TABLE, osymbols=TABLE)
-    with pytest.raises(DataError, match="reads 'x' and writes 'y'"):
-        Lattice.from_machine(machine)
 
 
 def test_a_cycle_with_a_tail() -> None:
@@ -86,25 +82,29 @@ def test_a_cycle_with_a_tail() -> None:
 
 
 def test_labels() -> None:
-    text = "0 1 x x\n1\n"
-    named = openfst.from_att(text, isymbols=TABLE, osymbols=TABLE)
-    plain = openfst.from_att("0 1 1 1\n1\n")
+    named = openfst.from_att("0 1 x x\n1\n", NAMED)
     assert Lattice.from_machine(named).labels == LABELS
     assert Lattice.from_machine(named, LABELS).labels == LABELS
-    assert Lattice.from_machine(plain, LABELS).best().labels == ("x",)
-    with pytest.raises(DataError, match="no symbol table: pass labels="):
-        Lattice.from_machine(plain)
     with pytest.raises(DataError, match="symbol 2 is 'y' in one and 'q' in the other"):
         Lattice.from_machine(named, ("x", "q", "z"))
     with pytest.raises(DataError, match="symbol 4 is missing in one and 'w' in the other"):
         Lattice.from_machine(named, (*LABELS, "w"))
+    other = openfst.from_att("0 1 x x\n1\n", openfst.Naming((LABELS, LABELS[::-1])))
+    assert Lattice.from_machine(other).nbest(2) == Lattice.from_machine(named).nbest(2)
+
+
+def test_labels_of_a_file_without_symbols(tmp_path: File) -> None:
+    for number in (1, 9):
+        columns = ints(0), ints(1), ints(number), ints(number), np.zeros(1)
+        data = bytes_of_ids(0, *columns, np.asarray([NEVER, 0.0]))
+        (tmp_path / f"{number}.fst").write_bytes(data)
+    assert Lattice.from_fst(tmp_path / "1.fst", LABELS).best().labels == ("x",)
+    with pytest.raises(LabelError, match="symbols without a name: give labels="):
+        Lattice.from_fst(tmp_path / "1.fst")
     with pytest.raises(LabelError, match="'x' occurs twice"):
-        Lattice.from_machine(plain, ("x", "x"))
-    with pytest.raises(DataError, match="label id 9, which is none of the labels"):
-        lattice("0 1 9 9\n1\n")
-    other = openfst.from_att(text, isymbols=TABLE, osymbols=("<e>", *LABELS))
-    with pytest.raises(DataError, match="symbol 0, <eps>, has two names"):
-        Lattice.from_machine(other)
+        Lattice.from_fst(tmp_path / "1.fst", ("x", "x"))
+    with pytest.raises(LabelError, match="reads symbol 9, but there are 3 labels"):
+        Lattice.from_fst(tmp_path / "9.fst", LABELS)
 
 
 @pytest.mark.parametrize("ask", ["score", "probability"])
@@ -130,7 +130,7 @@ def test_paths_of_several_lengths() -> None:
 
 
 def test_options() -> None:
-    with pytest.raises(OptionError, match="no tape 'words': there is label"):
+    with pytest.raises(OptionError, match="no tape 'words': the tapes are label"):
         lattice().nbest(1, tapes=["words"])
     for wrong in ("label", [], ["label", "label"]):
         with pytest.raises(OptionError, match="expected names of tapes, each once"):
@@ -162,7 +162,7 @@ def test_drawing_without_graphviz(tmp_path: File, monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_too_large_for_a_drawing_is_a_table() -> None:
     labels = tuple(f"L{i}" for i in range(30))
-    wide = openfst.sausage_machine(np.eye(5, 30), np.zeros(900), np.zeros(30), np.zeros(30))
+    wide = sausage_machine(np.eye(5, 30), np.zeros(900), np.zeros(30), np.zeros(30), labels)
     svg = Lattice.from_machine(wide, labels).draw()
     texts = [text.text for text in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
     assert {*labels, "0", "4", "0.09", "0.03"} <= set(texts)

@@ -153,7 +153,7 @@ def test_taggers_that_decide_together() -> None:
     assert "no probabilities" in report_page(chain)
     with pytest.raises(OptionError, match="no curve"):
         chain.curve()
-    with pytest.raises(OptionError, match="say which tape"):
+    with pytest.raises(OptionError, match="has several tapes"):
         analyse(product, corpus, "chunk")
     with pytest.raises(OptionError, match="no tape 'x'"):
         analyse(product, corpus, "chunk", tape="x")
@@ -206,7 +206,7 @@ def test_the_page_is_whole_and_loads_nothing(ner: CRF, found: Analysis) -> None:
         assert "w<1>" in " ".join(read.text)
         assert "<b>" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
     assert "The two compared" in report_page(found, other)
-    with pytest.raises(OptionError, match="other text"):
+    with pytest.raises(OptionError, match="different texts"):
         report_page(found, analyse(ner, text(3), "ner", resamples=100))
 
 

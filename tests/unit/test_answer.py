@@ -144,7 +144,7 @@ def test_columns() -> None:
     with pytest.raises(NoPathError, match="sentence 2") as caught:
         best().column()
     assert caught.value.sentence == 2
-    with pytest.raises(NoPathError, match="no path 1 to write on tape 'chunk'"):
+    with pytest.raises(NoPathError, match="tape 'chunk' has no path 1 to write"):
         two_best().column(1)
 
 
@@ -160,9 +160,9 @@ def test_several_tapes_have_no_short_form() -> None:
         answer.spans,
         answer.column,
     ):
-        with pytest.raises(OptionError, match="say which: pos, chunk"):
+        with pytest.raises(OptionError, match="choose one of pos, chunk"):
             ask()
-    with pytest.raises(OptionError, match="no tape 'ner': there is pos, chunk"):
+    with pytest.raises(OptionError, match="no tape 'ner': the tapes are pos, chunk"):
         answer["ner"]
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+import fstcrf
 from fstcrf import CRF, Grammar, Lattice, compose, constraints
-from fstcrf.arguments import label_tuple, real_array, real_number
-from fstcrf.errors import FstcrfError, OptionError, ShapeError
+from fstcrf.arguments import closest, first_twice, label_tuple, real_array, real_number
+from fstcrf.errors import FstcrfError, LabelError, OptionError, ShapeError
 from fstcrf.lattices import product
 
 LABELS = ("O", "B-A", "I-A")
@@ -72,3 +73,32 @@ def test_numbers_of_all_real_kinds() -> None:
         assert found.tolist() == [1.0]
     with pytest.raises(OptionError, match=r"x is \[2\], expected a number"):
         real_number([1, 2], "x")
+
+
+def test_names_are_compared_within_bounds() -> None:
+    """That takes the product of their lengths, for a message."""
+    asked = 0
+
+    def many(length: int) -> Iterator[str]:
+        nonlocal asked
+        for number in range(10_000_000):
+            asked += 1
+            yield f"{number:0{length}}"
+
+    assert closest("0" * 10, many(10), 3)[0] == "0000000000"
+    assert asked < 10_000
+    assert closest("x" * 201, many(10)) == closest(b"x", many(10)) == []
+    assert closest("x" * 200, ["x" * 201, "X" * 199]) == ["X" * 199]
+    assert asked < 10_000
+    assert closest("", [""] * 10_000_000) == [""]
+
+
+def test_the_first_that_was_there_before() -> None:
+    assert first_twice(["a", "b", "", "b", "a"]) == "b"
+    assert first_twice(["", ""]) == ""
+    assert first_twice("abc") is None
+    names = [f"w{k}" for k in range(200_000)]
+    with pytest.raises(LabelError, match="'w0' twice"):
+        fstcrf.Transducer.from_arrays(
+            [0], [0], [0], [0], input_symbols=names * 2, output_symbols=["a"]
+        )

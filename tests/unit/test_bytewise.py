@@ -61,5 +61,5 @@ def test_what_is_no_expression(expression: str) -> None:
 
 @pytest.mark.parametrize("text", ["U:%x[@0,word]", "U:%x[@1..2,word]", "U:%x{@1,word}"])
 def test_places_are_one_and_not_zero(text: str) -> None:
-    with pytest.raises(TemplateError, match=r"@ is for one place|expected"):
+    with pytest.raises(TemplateError, match=r"@ needs a single place|expected"):
         parse_template(text)

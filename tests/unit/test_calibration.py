@@ -38,7 +38,7 @@ from fstcrf.ext.calibration import (
 )
 from fstcrf.ext.calibration.queries import By
 
-KINDS = ["isotonic", "temperature"]
+KINDS = ["isotonic", "log-odds"]
 HEAD = '{"format": "fstcrf-calibration", "version": 1, "types": {}, '
 LABELS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
 
@@ -65,7 +65,7 @@ def lattices(n: int, scale: float = 1.0, seed: int = 0, longest: int = 6) -> lis
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["isotonic", "temperature"])
+@pytest.mark.parametrize("kind", ["isotonic", "log-odds"])
 def test_a_known_distortion_is_found_for_each_type(kind: str) -> None:
     sure, shy = simulated(8000, 0.5), simulated(8000, 2.0, 1, "Y")
     events = Events.of(
@@ -98,7 +98,7 @@ def test_types_with_little_data_share_the_curve_of_all() -> None:
     assert shared.tolist() == calibration.others(np.asarray(p)).tolist()
 
 
-@pytest.mark.parametrize("kind", ["isotonic", "temperature"])
+@pytest.mark.parametrize("kind", ["isotonic", "log-odds"])
 def test_files_give_the_same_numbers_back(tmp_path: Path, kind: str) -> None:
     calibration = Calibration.fit(simulated(500, 0.7), kind)  # type: ignore[arg-type]
     calibration.save(tmp_path / "c.json")
@@ -110,7 +110,7 @@ def test_files_give_the_same_numbers_back(tmp_path: Path, kind: str) -> None:
 
 
 @given(
-    st.lists(st.floats(0, 1), min_size=2, max_size=30), st.sampled_from(["isotonic", "temperature"])
+    st.lists(st.floats(0, 1), min_size=2, max_size=30), st.sampled_from(["isotonic", "log-odds"])
 )
 def test_calibration_never_turns_the_order_round(ps: list[float], kind: str) -> None:
     calibration = Calibration.fit(simulated(200, 0.7), kind)  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def test_calibration_never_turns_the_order_round(ps: list[float], kind: str) -> 
         '{"format": "other", "version": 1}',
         '{"format": "fstcrf-calibration", "version": 2, "method": "isotonic", "types": {}}',
         HEAD + '"method": "magic", "others": 1}',
-        HEAD + '"method": "temperature", "others": {"temperature": 0}}',
+        HEAD + '"method": "log-odds", "others": {"divisor": 0}}',
         HEAD + '"method": "isotonic", "others": {"x": [0.0, 1.0], "y": [1.0, 0.0]}}',
     ],
 )
@@ -142,7 +142,7 @@ def test_what_cannot_be_calibrated() -> None:
         Calibration.fit(Events.of([0.5, 0.6], [True, True]))
     with pytest.raises(ShapeError, match=r"correct holds 0\.5, expected true and false"):
         Events.of([0.5, 0.6], [0.5, 1])
-    with pytest.raises(OptionError, match="isotonic or temperature"):
+    with pytest.raises(OptionError, match="isotonic or log-odds"):
         Calibration.fit(simulated(10, 1.0), "beta")  # type: ignore[arg-type]
     with pytest.raises(NumericError, match="probability 1"):
         Events.of([0.5, math.nan], [True, False])
@@ -224,7 +224,7 @@ def test_taggers_give_events_as_their_lattices_do() -> None:
     assert events.types == ("X",)
     assert events.correct.any()
     both = fstcrf.compose(tagger, fstcrf.CRF.train(data, "word", "U:%x[0,x]"))
-    with pytest.raises(OptionError, match="which tape"):
+    with pytest.raises(OptionError, match="has several tapes"):
         lattices_of(both, data)
     assert len(lattices_of(both, data, tape="x")) == 3
 
@@ -343,7 +343,7 @@ def test_equal_doubts_are_ranked_by_no_length(by: By, per_token: bool, doubt: fl
         scores[tokens // 2, 0] = np.log(doubt / (1 - doubt))
         made.append(Lattice.from_arrays(["O", "X"], scores))
     if per_token and by == "margin":
-        with pytest.raises(OptionError, match="rank sentences by their lengths; leave out per_tok"):
+        with pytest.raises(OptionError, match="has no value per token: leave out per_tok"):
             uncertainty(made, by, per_token=True)
         return
     found = uncertainty(made, by, per_token=per_token)

@@ -64,7 +64,7 @@ def test_each_command_has_help_for_each_option(command: str) -> None:
 
 
 def test_wrong_usage_is_one_line_and_status_two() -> None:
-    assert failure(status=2).startswith("no command; fstcrf demo shows")
+    assert failure(status=2).startswith("no command is given: try fstcrf demo")
     assert failure("frob", status=2) == "No such command 'frob' (see 'fstcrf --help')"
     assert "Missing argument" in failure("tag", status=2)
     assert "(see 'fstcrf tag --help')" in failure("tag", "m", "--frob", status=2)

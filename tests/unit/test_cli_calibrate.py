@@ -78,16 +78,16 @@ def test_what_is_printed_is_what_the_library_finds() -> None:
 
 
 def test_one_number_for_each_type_of_one_tape() -> None:
-    done("calibrate", "joint", "dev.txt", "--tape", "pos", "--method", "temperature", "-o", "c")
-    assert json.loads(Path("c").read_text())["method"] == "temperature"
-    text = done("calibrate", "pos", "dev.txt", "--method", "temperature")
+    done("calibrate", "joint", "dev.txt", "--tape", "pos", "--method", "log-odds", "-o", "c")
+    assert json.loads(Path("c").read_text())["method"] == "log-odds"
+    text = done("calibrate", "pos", "dev.txt", "--method", "log-odds")
     assert " labels above 0.01" in text
 
 
 @pytest.mark.thorough
 def test_a_diagram(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    done("calibrate", "field", "dev.txt", "--method", "temperature", "--plot", "r.svg")
+    done("calibrate", "field", "dev.txt", "--method", "log-odds", "--plot", "r.svg")
     assert "<svg" in Path("r.svg").read_text()
 
 
@@ -147,18 +147,18 @@ def test_labels_without_spans_become_unknown() -> None:
 
 
 def test_a_calibration_of_another_model() -> None:
-    done("calibrate", "field", "dev.txt", "-o", "cal.json", "--method", "temperature")
+    done("calibrate", "field", "dev.txt", "-o", "cal.json", "--method", "log-odds")
     given = "--calibration", "cal.json", "--min-confidence", 0.5
     assert Calibration.load("cal.json").curves
     done("tag", "field", "dev.txt", *given)
     done("tag", "joint", "dev.txt", *given, "--columns", ",".join(COLUMNS))
     refusal = failure("tag", "pos", "dev.txt", *given, status=2)
-    assert "--calibration cal.json is of another model: none of what it knows, " in refusal
+    assert "--calibration cal.json belongs to another model: it calibrates " in refusal
 
 
 def test_a_calibration_decides_what_is_too_improbable() -> None:
     half = Events.of(np.full(100, 0.5), np.arange(100) % 10 == 0)
-    Calibration.fit(half, "temperature").save("low.json")
+    Calibration.fit(half, "log-odds").save("low.json")
     pessimist = Calibration.load("low.json")
     plain = cells(done("tag", "field", "dev.txt", "--span-probabilities"))
     known = cells(
@@ -181,7 +181,7 @@ def test_a_calibration_decides_what_is_too_improbable() -> None:
 
 
 def test_what_it_writes_replaces_nothing_that_it_reads() -> None:
-    given = ["field", "dev.txt", "--method", "temperature"]
+    given = ["field", "dev.txt", "--method", "log-odds"]
     for wrong, message in (
         (["-o", "field"], "--output field would overwrite an input"),
         (["-o", "dev.txt"], "--output dev.txt would overwrite an input"),
@@ -195,7 +195,7 @@ def test_what_it_writes_replaces_nothing_that_it_reads() -> None:
 
 
 def test_how_sure_the_precision_is() -> None:
-    how = ["field", "dev.txt", "--method", "temperature", "--precision", 0.8]
+    how = ["field", "dev.txt", "--method", "log-odds", "--precision", 0.8]
     plain = json.loads(done("calibrate", *how, "--json"))["thresholds"]
     safe = json.loads(done("calibrate", *how, "--level", 0.95, "--json"))["thresholds"]
     assert all(at is None or at >= plain[kind] for kind, at in safe.items())

@@ -86,7 +86,7 @@ def test_weights_tuned_on_held_out_data() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["pos.fstcrf"], 2, "nothing to compose: give two models or more, or --grammar"),
+        (["pos.fstcrf"], 2, "too few models: give two models or more, or --grammar"),
         (
             ["pos.fstcrf", "other.fstcrf"],
             2,
@@ -128,12 +128,12 @@ def test_weights_are_chosen_where_labels_are() -> None:
     given = ["pos.fstcrf", "field.fstcrf", "-o", "joint", "--columns", "word,pos"]
     line = failure("compose", *given, "--tune", "dev.txt")
     assert line == (
-        "dev.txt: no column 'field' with the labels wanted of the tape field; the columns are "
-        "word, pos: say --target field=COLUMN"
+        "dev.txt: no column 'field' with the gold labels of tape field; the columns are "
+        "word, pos: give --target field=COLUMN"
     )
     line = failure("compose", *given, "--tune", "dev.txt", "--target", "field=pos")
-    assert "none of the gold labels of tape 'field' is one of its labels" in line
-    assert line.endswith("say which column has them, --target TAPE=COLUMN")
+    assert "no gold label of tape 'field' is among its labels" in line
+    assert line.endswith("name the column of gold labels, --target TAPE=COLUMN")
     replace(CRF.load("literal.fstcrf"), tape="other").save("other")
     Path("items.txt").write_text("X\ta\n\n")
     given = ["literal.fstcrf", "other", "-o", "joint", "--tune", "items.txt"]

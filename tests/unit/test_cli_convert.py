@@ -52,7 +52,7 @@ def test_what_it_does_not_convert() -> None:
     Path("one.grm").write_text('export ONE = "[N]" (any - "[N]")*;\n')
     done("compose", "m.fstcrf", "--grammar", "one.grm", "-o", "legal.fstcrf")
     line = failure("convert", "legal.fstcrf", "legal.crfsuite")
-    assert line.startswith("legal.fstcrf: a composition of taggers, or a tagger under a grammar")
+    assert line.startswith("legal.fstcrf: other formats cannot store a composition of taggers")
     for name in ("m.crfsuite", "m.fstcrf"):
         line = failure("convert", name, "x.fstcrf", "--tape", "", status=2)
         assert line.startswith("the name of the tape is empty")
@@ -62,7 +62,7 @@ def test_what_it_does_not_convert() -> None:
 def test_where_it_cannot_go() -> None:
     line = failure("convert", "m.crfsuite", "m.foo", status=2)
     endings = ".fstcrf or .crfsuite or .crfpp or .wapiti"
-    assert line.startswith(f"m.foo does not end in {endings}: say --to FORMAT")
+    assert line.startswith(f"m.foo does not end in {endings}: name the format with --to FORMAT")
     assert "--to frob: expected one of fstcrf, crfsuite, crfpp, crfpp-text, wapiti" in failure(
         "convert", "m.crfsuite", "x", "--to", "frob", status=2
     )

@@ -70,7 +70,7 @@ def test_json_tokens_and_strictness() -> None:
     told = run("eval", "--pred", "odd.txt", "--json", "--strict", "--scheme", "iob2")
     assert lenient["overall"]["correct"] == 1
     assert json.loads(told.stdout)["overall"]["gold"] == 0
-    assert "gold spans that are not well formed in iob2 count as none: X (1)" in told.stderr
+    assert "gold spans that are not well formed in iob2 are ignored: X (1)" in told.stderr
     iob1 = json.loads(done("eval", "--pred", "odd.txt", "--json", "--strict", "--scheme", "iob1"))
     assert iob1["overall"]["correct"] == 1
     assert done("eval", "--pred", "both.txt", "--tokens").startswith("processed 4 tokens in 2")

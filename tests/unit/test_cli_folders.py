@@ -125,8 +125,8 @@ def test_files_that_fail_are_named_and_the_others_done(how: tuple[Any, ...]) -> 
     assert result.exit_code == 1
     *told, last = result.stderr.splitlines()
     assert last == (
-        "fstcrf: error: 3 of 6 files could not be tagged, as said above; the same command tries "
-        "again"
+        "fstcrf: error: 3 of 6 files could not be tagged (see the errors above); "
+        "to try again, run the same command"
     )
     for name, why in (
         ("gone.txt", "No such file or directory"),
@@ -151,7 +151,7 @@ def test_a_full_disk_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(FileTagger, "tag", full)
     assert failure("tag", "m.fstcrf", "in", "-o", "out") == (
-        "out/b.txt: No space left on device; the same command goes on from here"
+        "out/b.txt: No space left on device; to continue, run the same command again"
     )
     assert set(tagged()) == {"a.txt"}
     monkeypatch.setattr(FileTagger, "tag", tag)
@@ -186,7 +186,9 @@ def test_workers_that_see_other_folders_are_refused() -> None:
     job = _TagJob("m.fstcrf", (), None, (), record=(record, b"settings"))
     outcome = perform(FileTask(job, TextFile("in/a.txt", "out/a.txt", "a.txt", 1)))
     assert outcome.ends
-    assert outcome.error.startswith("out: another folder than where the run was started: ")
+    assert outcome.error.startswith(
+        "out: this is not the folder of the machine that started the run: "
+    )
     assert not Path("out").exists()
 
 
@@ -194,7 +196,9 @@ def test_strange_files_are_not_replaced() -> None:
     Path("out").mkdir()
     Path("out/b.txt").write_text("mine")
     told = failure("tag", "m.fstcrf", "in", "-o", "out", status=2)
-    assert told.startswith("out/b.txt is there, and no record says how it was made")
+    assert told.startswith(
+        "out/b.txt exists already, and no record shows which options produced it"
+    )
     assert set(tagged()) == {"b.txt"}
     done("tag", "m.fstcrf", "in", "-o", "out", "--overwrite")
     assert tagged() == one_by_one()

@@ -141,7 +141,7 @@ def test_failures_are_one_line(folder: Path, tmp_path: Path) -> None:
     path = declared(tmp_path, circle)
     (tmp_path / "a.tpl").write_text("U:%y[0,c]\nB\n")
     told = failure("pipeline", "train", path, "-o", tmp_path / "out", status=2)
-    assert told.startswith(f"{path}: tasks read each other in a circle: ")
+    assert told.startswith(f"{path}: tasks read each other in a cycle: ")
     assert not (tmp_path / "out").exists()
     assert "the tasks are a, b, c" in failure(
         "pipeline", "tag", folder / "out", "--task", "x", status=2, given=TEXT
@@ -150,7 +150,9 @@ def test_failures_are_one_line(folder: Path, tmp_path: Path) -> None:
         *("pipeline", "train", folder / "pipeline.toml", "-o", folder / "a.txt"), status=2
     )
     (tmp_path / "none").mkdir()
-    assert "no finished pipeline" in failure("pipeline", "tag", tmp_path / "none", given=TEXT)
+    assert "the pipeline is not finished" in failure(
+        "pipeline", "tag", tmp_path / "none", given=TEXT
+    )
 
 
 def test_a_long_search_says_how_to_make_it_shorter(
@@ -165,12 +167,12 @@ def test_a_long_search_says_how_to_make_it_shorter(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--probabilities",), "--probabilities needs a transducer, and a joint decision by norm"),
-        (("--confidence",), "--confidence needs a transducer, and a joint decision by norm"),
+        (("--probabilities",), "--probabilities is not available with norm"),
+        (("--confidence",), "--confidence is not available with norm"),
         (("--decode", "cascade", "--max-states", 1), "--max-states needs a joint decision: --dec"),
         (("--decode", "marginals", "--max-seconds", 1), "--max-seconds needs a joint decision"),
         (("--decode", "cascade", "--search", "lazy"), "--search needs a joint decision: --decode"),
-        (("--span-probabilities",), "--span-probabilities needs a transducer, and a joint decis"),
+        (("--span-probabilities",), "--span-probabilities is not available with norm"),
         (("--decode", "cascade", "--bias", "O=1"), "--bias O=1: expected TAPE:LABEL=NUMBER, the t"),
     ],
 )
@@ -191,8 +193,10 @@ def test_conllu_whose_columns_have_other_names(tmp_path: Path) -> None:
         row.rpartition("\t")[0] for row in CONLLU.splitlines()
     ]
     text = failure("pipeline", "tag", out, given="We\ngo\n")
-    assert text.startswith("<stdin>:1: 1 columns, expected 10 split by tabs: 'We'; it is read as ")
-    assert text.endswith("CoNLL-U: of a column file, name its 1 column: --columns")
+    assert text.startswith(
+        "<stdin>:1: 1 columns, expected 10 split by tabs: 'We'; the file is read as "
+    )
+    assert text.endswith("CoNLL-U: for a column file, name its 1 column with --columns")
     named = done("pipeline", "tag", out, "--columns", "word", given="We\ngo\n")
     assert [row.split()[:2] for row in named.splitlines()[:2]] == [["We", "PRON"], ["go", "VERB"]]
     late = CONLLU + "x\n"
@@ -229,7 +233,7 @@ def test_the_input_says_what_it_is(tmp_path: Path) -> None:
     )
     assert piped.stdout.decode() == done("pipeline", "tag", out, tmp_path / "columns.txt")
     (tmp_path / "wide.txt").write_text("We x y z\n")
-    assert "CoNLL-U: of a column file" in failure("pipeline", "tag", out, tmp_path / "wide.txt")
+    assert "CoNLL-U: for a column file" in failure("pipeline", "tag", out, tmp_path / "wide.txt")
 
 
 def test_the_folder_of_a_pipeline_is_no_model(folder: Path, tmp_path: Path) -> None:
@@ -345,8 +349,8 @@ def test_text_without_gold_and_half_a_pipeline(folder: Path, gold: Path, tmp_pat
     half = tmp_path / "half"
     half.mkdir()
     shutil.copy(folder / "out" / "a.fstcrf", half)
-    assert "no finished pipeline" in failure("pipeline", "eval", half, gold, status=1)
-    assert "no finished pipeline" in failure("pipeline", "info", half, status=1)
+    assert "the pipeline is not finished" in failure("pipeline", "eval", half, gold, status=1)
+    assert "the pipeline is not finished" in failure("pipeline", "info", half, status=1)
     weights = ("--decode", "cascade", "--weights", "1,1,1")
     assert "--weights" in failure("pipeline", "tag", folder / "out", gold, *weights, status=2)
 

@@ -106,7 +106,7 @@ def test_a_link_to_itself_and_a_pipe(folder: Path, monkeypatch: pytest.MonkeyPat
     ("options", "told"),
     [
         (f"--method ap --seed {2**64}", f"--seed is {2**64}, expected a number below 2⁶³"),
-        ("--memory 1000000000000", "more than memory holds"),
+        ("--memory 1000000000000", "do not fit into memory"),
         (f"--columns word,{'x' * 5_000}", " … "),
     ],
 )

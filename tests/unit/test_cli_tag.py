@@ -161,7 +161,7 @@ def test_probabilities_and_marginals(field: str) -> None:
 def test_a_forced_label_must_be_known(field: str) -> None:
     text = "the DET _\nhall NOUN B-HAUL\n\n"
     line = failure("tag", field, "--force", "field", given=text)
-    assert line.startswith("<stdin>:2: 'B-HAUL' in column 'field' is no label of the model")
+    assert line.startswith("<stdin>:2: 'B-HAUL' in column 'field' is not a label of the model")
     assert failure("tag", field, "in.txt", "--force", "gold").startswith(
         "in.txt: no column 'gold'; there are 'word', 'pos', 'field'"
     )

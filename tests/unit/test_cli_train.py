@@ -295,8 +295,8 @@ def test_a_run_that_was_interrupted_is_not_begun_anew_in_silence(
     stopped_at(monkeypatch, 7)
     before = {name: Path(name).read_bytes() for name in ("m", "m.checkpoint")}
     assert failure(*TRAIN, status=2) == (
-        "m.checkpoint exists, the state of an earlier run: go on from it by --resume, "
-        "or remove it to start anew"
+        "m.checkpoint exists and holds the state of an earlier run: continue it with --resume, "
+        "or remove it to start again"
     )
     assert {name: Path(name).read_bytes() for name in before} == before
     Path("m.checkpoint").unlink()

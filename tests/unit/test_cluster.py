@@ -145,7 +145,7 @@ def test_inputs_are_files_patterns_and_folders() -> None:
     [
         (["in"], "in", OptionError, "/in is within the input in: give a folder elsewhere"),
         (["in"], "in/out", OptionError, "/in/out is within the input in"),
-        (["in/a"], "in", OptionError, "in/a is an input: outputs go into a folder of their own"),
+        (["in/a"], "in", OptionError, "in/a is an input: write the outputs to another folder"),
         (["in/*"], "in", OptionError, r"/in is within the input in/\*"),
         (
             ["in/a", "other/a"],
@@ -214,7 +214,9 @@ def test_a_line_that_was_cut_short_is_forgotten() -> None:
     assert recorded(parts) == ["b"]
     assert recorded(parts) == []
     path.write_bytes(path.read_bytes()[:10])  # not even the settings
-    with pytest.raises(OptionError, match="out/a is there, and no record says how it was made"):
+    with pytest.raises(
+        OptionError, match="out/a exists already, and no record shows which options produced it"
+    ):
         recorded(parts)
 
 
@@ -226,7 +228,7 @@ def test_other_settings_and_strange_files_are_refused() -> None:
     assert recorded(parts, {"model": "n"}, overwrite=True) == ["a"]
     assert recorded(parts, {"model": "n"}) == []
     Path("out", RECORD).write_text("nothing\n")
-    with pytest.raises(DataError, match=r"tagged\.jsonl: no sound record of what is tagged"):
+    with pytest.raises(DataError, match=r"tagged\.jsonl: the record of tagged files is damaged"):
         recorded(parts)
     assert recorded(parts, overwrite=True) == ["a"]
 
@@ -239,7 +241,7 @@ def test_a_line_of_which_the_end_reached_the_disk_first_does_not_count() -> None
     start = data.rindex(b"\n", 0, -1) + 1
     torn = data[:start] + bytes(9) + data[start + 9 :]
     path.write_bytes(torn)
-    with pytest.warns(RecoveryWarning, match="never written wholly"):
+    with pytest.warns(RecoveryWarning, match="incomplete entry"):
         assert recorded(parts) == ["b"]
     path.write_bytes(torn + data[start:])
     with pytest.raises(DataError, match="is damaged, and more follows"):

@@ -204,7 +204,7 @@ def test_held_out_sequences_make_a_table(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_bad_input() -> None:
     crf = CRF()
-    with pytest.raises(OptionError, match="X_dev and y_dev go together"):
+    with pytest.raises(OptionError, match="X_dev and y_dev must be given together"):
         crf.fit([WEATHER[0]], [WEATHER[1]], [WEATHER[0]])
     with pytest.raises(OptionError, match="1 sequences, 2 label sequences"):
         crf.fit([WEATHER[0]], [WEATHER[1]] * 2)

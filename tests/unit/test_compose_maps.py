@@ -54,19 +54,19 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "reads nothing": (
         lambda: machine([*MERGE, (0, 0, 1, 0.0, 0)]),
         DataError,
-        "map pos → coarse is not length-preserving: an arc writes symbol 1 and reads nothing",
+        "map pos → coarse is not length-preserving: an arc writes 'X' and reads epsilon",
     ),
-    "writes nothing": (
+    "writes epsilon": (
         lambda: machine([*MERGE, (0, 2, 0, 0.0, 0)], read=FINE, written=COARSE),
         DataError,
-        "an arc reads 'P1' and writes nothing",
+        "an arc reads 'P1' and writes epsilon",
     ),
-    "no path": (lambda: machine(MERGE, final=()), DataError, "accepts nothing: it has no path"),
-    "no start": (pynini.Fst, DataError, "accepts nothing"),
+    "no path": (lambda: machine(MERGE, final=()), DataError, "accepts no string: no path"),
+    "no start": (pynini.Fst, DataError, "accepts no string"),
     "a label missing": (
         lambda: machine(MERGE[:2]),
         LabelError,
-        "has no path that reads 'P2': it must have one for every label of 'pos'; without a symbol",
+        "has no path that reads 'P2': it must have one for every label of 'pos'$",
     ),
     "a label on a dead end": (
         lambda: machine([*MERGE[:2], (0, 3, 2, 0.0, 1)]),
@@ -86,17 +86,17 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "an input symbol too many": (
         lambda: machine([*MERGE, (0, 4, 1, 0.0, 0)]),
         LabelError,
-        "reads symbol 4, but 'pos' has 3 labels; without a symbol table",
+        "map pos → coarse: the machine reads symbol 4, but there are 3 labels; label i is",
     ),
     "an output symbol too many": (
         lambda: machine([*MERGE, (0, 1, 3, 0.0, 0)]),
         LabelError,
-        "writes symbol 3, but 'coarse' has 2 labels",
+        "map pos → coarse: the machine writes symbol 3, but there are 2 labels",
     ),
     "weights that drift apart": (
         lambda: machine(TWO_WAYS, final=(0, 1, 2)),
         GrammarError,
-        "does not become deterministic: more than",
+        "cannot be determinized: more than",
     ),
 }
 
@@ -128,7 +128,7 @@ def test_symbols_beyond_the_labels_are_left_out() -> None:
 def test_a_map_stands_between_two_taggers() -> None:
     pos, reader, fst = tagger("pos"), tagger("over coarse"), machine(MERGE)
     for parts in ((fst, pos), (fst,), (pos, fst, fst, reader), (fst, pos, reader)):
-        with pytest.raises(OptionError, match="stands between two taggers"):
+        with pytest.raises(OptionError, match="must be placed between two taggers"):
             compose(*parts)
     with pytest.raises(OptionError, match="3 weights for 2 taggers"):
         compose(pos, fst, reader, weights=(1, 1, 1))
@@ -137,13 +137,15 @@ def test_a_map_stands_between_two_taggers() -> None:
 def test_it_must_be_clear_what_a_map_connects() -> None:
     pos, reader, fst = tagger("pos"), tagger("over coarse"), machine(MERGE)
     ent = tagger("ent")
-    with pytest.raises(OptionError, match="the part behind it, 'chunk', reads no tape"):
+    with pytest.raises(OptionError, match="the next tagger, 'chunk', reads no tape"):
         compose(pos, fst, tagger("alone"))
     # The tagger before the map is what it reads.
-    with pytest.raises(LabelError, match="map ent → coarse reads symbol 3, but 'ent' has 2"):
+    with pytest.raises(
+        LabelError, match="map ent → coarse: the machine reads symbol 3, but there are 2"
+    ):
         compose(pos, ent, fst, reader)
     two = compose(pos, CRF.train(TRAIN, "ent", "U:%x[0,word]"))
-    with pytest.raises(OptionError, match="the part before a map writes 'pos', 'ent': put"):
+    with pytest.raises(OptionError, match="the composition before it writes 'pos', 'ent'; put"):
         compose(two, fst, reader)
     # Of several tapes, the one that the reader knows by name.
     same = compose(two, fst, tagger("over coarse pos"))

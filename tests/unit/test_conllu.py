@@ -405,7 +405,7 @@ def test_keys_of_the_last_column_are_feature_columns() -> None:
     ("name", "message"),
     [
         ("Numbers", "'Numbers', perhaps 'Number' is meant: there are Number in feats, ner in misc"),
-        ("NER", "no token has the feature 'NER': there are Number in feats, ner in misc"),
+        ("NER", "'NER', perhaps 'ner' is meant: there are Number in feats, ner in misc"),
         ("xyz", "no token has the feature 'xyz': there are Number in feats, ner in misc"),
     ],
 )

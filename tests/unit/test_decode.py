@@ -207,9 +207,11 @@ def test_what_is_refused() -> None:
         A.decode(DATA, on_no_path="no")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="n is 0"):
         A.decode(DATA, n=0)
-    with pytest.raises(OptionError, match="forced of several tapes: give it by tape, of pos, chun"):
+    with pytest.raises(
+        OptionError, match="forced must be given per tape: pass a dict with keys from pos, chun"
+    ):
         both.decode(DATA[:1], forced=[["P0"]])
-    with pytest.raises(OptionError, match="bias of a tape 'x': there is pos, chunk"):
+    with pytest.raises(OptionError, match="bias is given for a tape 'x': the tapes are pos, chunk"):
         both.decode(DATA, bias={"x": {"P0": 1.0}})
     with pytest.raises(ShapeError, match=f"forced labels of 1 sentences for {size}"):
         both.decode(DATA, forced=[{"pos": []}])
@@ -247,10 +249,15 @@ def test_known_labels_in_columns(name: str) -> None:
         assert list(found) == list(wanted)
     with pytest.raises(OptionError, match="names columns, but the sentences are no Corpus"):
         tagger.decode(DATA, forced={"pos": "gold"})
-    with pytest.raises(OptionError, match=f"give columns by tape, of {', '.join(tagger.tapes)}"):
+    with pytest.raises(
+        OptionError,
+        match=f"expected a dict of column names with keys from {', '.join(tagger.tapes)}",
+    ):
         tagger.decode(corpus, forced={"x": "gold"})
     odd = corpus.with_column("gold", [["X", *row[1:]] for row in rows])
-    with pytest.raises(DataError, match=r"^sentence 0, token 0: 'X' in column 'gold' is no label"):
+    with pytest.raises(
+        DataError, match=r"^sentence 0, token 0: 'X' in column 'gold' is not a label"
+    ):
         tagger.decode(odd, forced={"pos": "gold"})
 
 
@@ -299,7 +306,7 @@ def test_distributions_of_answers(name: str) -> None:
         sure = answer.confidence(b)
         assert sure.probability.low == pytest.approx(answer.probabilities[b])
     chain = compose(A, B, normalize="chain")
-    with pytest.raises(OptionError, match="no transducer, so there are no marginals"):
+    with pytest.raises(OptionError, match="answers of this search have no marginals"):
         chain.decode(DATA).marginals("pos")
 
 

@@ -121,7 +121,7 @@ def test_sentences_of_documents_without_a_path(corpus: Corpus, joint: JointCRF) 
 
 def test_what_documents_do_not_have(corpus: Corpus, joint: JointCRF) -> None:
     documents = DocumentTagger(joint)
-    with pytest.raises(OptionError, match="n is 2: a document has the one labelling"):
+    with pytest.raises(OptionError, match="n is 2, expected 1: a document has one sampled"):
         documents.decode(corpus, n=2)
     with pytest.raises(OptionError, match="budget is for searches"):
         documents.decode(corpus, budget=9)

@@ -66,7 +66,7 @@ def test_a_pipeline_decides_as_its_composition(corpus: Corpus, trained: TrainedP
 
 def test_chains_are_refused(corpus: Corpus) -> None:
     chain = pipeline(corpus, normalize="chain").train()
-    with pytest.raises(OptionError, match="normalize='chain' is no product of transducers"):
+    with pytest.raises(OptionError, match="normalize='chain' cannot be used with documents"):
         DocumentTagger(chain)
 
 

@@ -127,7 +127,7 @@ def test_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], "nothing to write: give --differing, --unlabelled or --seminars"),
+        ([], "no output is chosen: give --differing, --unlabelled or --seminars"),
         (["--seminars", "--unlabelled", "speaker", "-1"], "Unlabelled of 'speaker' is there 2"),
         (["--differing", "room", "txt", "-1"], "'txt' is not one of 'clock', 'text'"),
         (["--unlabelled", "room", "-inf"], "penalty of unlabelled room is -inf"),

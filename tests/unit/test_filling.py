@@ -170,8 +170,16 @@ def test_features_and_both_columns_at_once() -> None:
             OptionError,
             r"'upos' of CoNLL-U is filled twice, by 'upos', 'u",
         ),
-        ({"a=b": ["x"] * TOKENS}, OptionError, "'a=b' is no column of CoNLL-U, nor a key of its"),
-        ({"": ["x"] * TOKENS}, OptionError, "'' is no column of CoNLL-U, nor a key of its last"),
+        (
+            {"a=b": ["x"] * TOKENS},
+            OptionError,
+            "'a=b' is neither a column of CoNLL-U nor a key of its",
+        ),
+        (
+            {"": ["x"] * TOKENS},
+            OptionError,
+            "'' is neither a column of CoNLL-U nor a key of its last",
+        ),
         (
             {"_": ["x"] * TOKENS},
             OptionError,
@@ -303,7 +311,10 @@ def test_the_column_may_be_named(folder: Path) -> None:
         (("upos", path, "--fill", "id"), "column 'id' of CoNLL-U numbers the tokens"),
         (("both", path, "--fill", "deprel=upos"), "column 'upos' of CoNLL-U is filled twice"),
         (("both", path, "--fill", "upos"), "--fill upos: expected TAPE=COLUMN, the tapes are"),
-        (("upos", path, "--fill", "_"), "'_' is no column of CoNLL-U, nor a key of its last one:"),
+        (
+            ("upos", path, "--fill", "_"),
+            "'_' is neither a column of CoNLL-U nor a key of its last column:",
+        ),
         (("upos", "x", "--columns", "form", "--fill", "upos"), "--fill is for CoNLL-U"),
     ):
         assert failure("tag", folder / arguments[0], *arguments[1:], status=2).startswith(message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 
 from fstcrf import Transducer
-from fstcrf.errors import GrammarError
+from fstcrf.errors import GrammarError, OptionError
 from fstcrf.machines.grammar import Grammar, expansion
+from fstcrf.machines.openfst import to_bytes
 from fstcrf.text.lines import read_text
 from tests.support.memory import peak
 
@@ -474,7 +476,7 @@ def test_each_file_is_read_once(
         read.append(Path(path).name)
         return read_text(path)
 
-    monkeypatch.setattr(expansion, "text_of", read_once)
+    monkeypatch.setattr(expansion, "read_text", read_once)
     names = [f"d{k}.grm" for k in range(depth + 1)]
     for name, after in itertools.pairwise(names):
         (tmp_path / name).write_text(
@@ -483,32 +485,76 @@ def test_each_file_is_read_once(
         )
     (tmp_path / names[-1]).write_text('func f[x] { return x; }\nexport X = "[O]"*;\n')
     grammar = Grammar.from_file(tmp_path / names[0], ["O"])
-    assert sorted(read[1:]) == sorted(names[1:])
+    assert sorted(read) == sorted(names[1:])
     assert grammar.accepts(["O", "O"])
 
 
-@pytest.mark.parametrize("way", ["up", "absolute", "a link", "through a file below"])
+MACHINE = Transducer.from_text("0 0 O\n0", tape=None)
+NAMING = {"import": 'import "{}" as p; export X = p.X;', "fst": 'export X = fst["{}"];'}
+
+
+@pytest.mark.parametrize("naming", NAMING)
+@pytest.mark.parametrize("way", ["up", "absolute", "a link", "a folder", "through a file below"])
 @pytest.mark.parametrize(
-    "door", [Grammar.from_file, lambda path: Transducer.from_grammar(path, ["O"])]
+    "door", [Grammar.from_file, partial(Transducer.from_grammar, labels=["O"])]
 )
-def test_imports_stay_below_the_first_file(
-    way: str, door: Callable[[Path], object], tmp_path: Path
+def test_grammars_name_files_below_the_first_one(
+    way: str, naming: str, door: Callable[..., object], tmp_path: Path
 ) -> None:
     folder = tmp_path / "own"
     (folder / "sub").mkdir(parents=True)
     (tmp_path / "secret").write_text("password")
-    named = {"up": "../secret", "absolute": f"{tmp_path}/secret", "a link": "link.grm"}
-    (folder / "link.grm").symlink_to(tmp_path / "secret")
-    (folder / "sub" / "b.grm").write_text('import "../../secret" as s;\nexport X = s.X;\n')
-    name = named.get(way, "sub/b.grm")
-    (folder / "a.grm").write_text(f'import "{name}" as p;\nexport X = p.X;\n')
-    with pytest.raises(GrammarError, match=r"is outside of .*own, the folder") as caught:
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "around").symlink_to(tmp_path)
+    names = {"up": "../secret", "absolute": f"{tmp_path}/secret", "a link": "link"}
+    text = NAMING[naming].format(names.get(way, "around/secret"))
+    if way == "through a file below":
+        (folder / "sub" / "b.grm").write_text(NAMING[naming].format("../../secret"))
+        text = NAMING["import"].format("sub/b.grm")
+    (folder / "a.grm").write_text(text)
+    with pytest.raises(GrammarError, match=r"is outside of .*own, .*folders=") as caught:
         door(folder / "a.grm")
     assert "password" not in str(caught.value)
-    (folder / "sub" / "b.grm").write_text('import "../c.grm" as c;\nexport X = c.X;\n')
-    (folder / "c.grm").write_text('export X = "[O]"*;\n')
-    (folder / "a.grm").write_text('import "sub/b.grm" as p;\nexport X = p.X;\n')
-    door(folder / "a.grm")
+    with pytest.raises(GrammarError, match=r"is outside of .*own, .*folders="):
+        door(folder / "a.grm", folders=[folder / "sub", tmp_path / "other"])
+
+    if naming == "fst":
+        (tmp_path / "secret").write_bytes(to_bytes(MACHINE))
+    else:
+        (tmp_path / "secret").write_text('export X = "[O]"*;')
+    for allowed in ([tmp_path], [str(tmp_path)], [tmp_path / "other", folder / "around"]):
+        door(folder / "a.grm", folders=allowed)
+
+
+def test_what_is_below_the_first_file_may_name_what_is_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b.grm").write_text('import "../c.grm" as c;\nexport X = c.X;\n')
+    (tmp_path / "c.grm").write_text('export X = "[O]"*;\n')
+    (tmp_path / "a.grm").write_text('import "sub/b.grm" as p;\nexport X = p.X;\n')
+    assert Grammar.from_file(tmp_path / "a.grm", ["O"]).accepts(["O"])
+
+
+def test_a_text_names_files_of_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "c.grm").write_text('export X = "[O]"*;\n')
+    (tmp_path / "own" / "c.grm").write_text('export X = "[O]"*;\n')
+    monkeypatch.chdir(tmp_path / "own")
+    assert Grammar.from_text('import "c.grm" as c; export X = c.X;', ["O"]).accepts(["O"])
+    outside = 'import "../c.grm" as c; export X = c.X;'
+    with pytest.raises(GrammarError, match=r"^<input>:1:1: '../c.grm' is outside of"):
+        Grammar.from_text(outside)
+    assert Grammar.from_text(outside, ["O"], folders=[tmp_path]).accepts(["O"])
+
+
+@pytest.mark.parametrize("folders", ["own", 3, None, [3], [None], {"own"}, ["a\0b"]])
+def test_folders_are_a_list_of_paths(folders: Any) -> None:
+    for text in ('export X = "[O]";', 'import "c.grm" as c; export X = c.X;'):
+        with pytest.raises(OptionError):
+            Grammar.from_text(text, folders=folders)
+        with pytest.raises(OptionError):
+            Transducer.from_grammar(text, ["O"], folders=folders)
 
 
 @pytest.mark.parametrize("text", ['import "{}" as p; export X = p.X;', 'export X = fst["{}"];'])

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fstcrf import Transducer
 from fstcrf.errors import DataError, FstcrfError, GrammarError
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Grammar, equivalent, minimise, trim
+from fstcrf.machines.machine import Machine
+from tests.support.fsts import bytes_of_ids
 
 LABELS = ("O", "A", "B")
 NEVER = -np.inf
@@ -18,19 +21,17 @@ NEVER = -np.inf
 
 def machine(
     arcs: list[tuple[int, int, int]], final: list[float], *, start: int = 0, symbols: bool = True
-) -> openfst.FstArrays:
-    """A machine of arcs (source, label, target) without scores."""
+) -> bytes:
+    """OpenFst's bytes of a machine of arcs (source, label, target) without scores."""
     table = np.asarray(arcs, dtype=np.int32).reshape(-1, 3)
-    read = np.ascontiguousarray(table[:, 1] + np.int32(1))
-    names = openfst.symbols(LABELS) if symbols else None
-    source, target = (np.ascontiguousarray(table[:, k]) for k in (0, 2))
-    zeros, ends = np.zeros(len(table)), np.asarray(final, dtype=np.float64)
-    return openfst.FstArrays(start, source, target, read, read, zeros, ends, names, names)
+    names = ("<eps>", *LABELS) if symbols else None
+    columns = table[:, 0], table[:, 2], table[:, 1] + 1, table[:, 1] + 1, np.zeros(len(table))
+    return bytes_of_ids(start, *columns, np.asarray(final), names, names, "standard")
 
 
-def file(folder: Path, made: openfst.FstArrays, name: str = "mine.fst") -> Path:
+def file(folder: Path, made: bytes, name: str = "mine.fst") -> Path:
     path = folder / name
-    path.write_bytes(openfst.to_bytes(made, "standard"))
+    path.write_bytes(made)
     return path
 
 
@@ -157,11 +158,7 @@ def test_a_file_of_something_else(tmp_path: Path) -> None:
     path.write_bytes(b"no machine at all")
     with pytest.raises(DataError, match=r"mine\.fst: not an OpenFst machine"):
         Grammar.from_fst(path)
-    writing = machine([(0, 0, 0)], [0.0])
-    other = np.asarray([2], dtype=np.int32)
-    rewriting = openfst.FstArrays(
-        0, writing.source, writing.target, writing.ilabel, other, writing.score, writing.final
-    )
+    rewriting = Transducer.from_table({"A": "B"})
     path.write_bytes(openfst.to_bytes(rewriting, "log64"))
     with pytest.raises(GrammarError, match="writes other symbols than it reads"):
         Grammar.from_fst(path)
@@ -186,8 +183,8 @@ def test_acceptors_of_many_states(tmp_path: Path) -> None:
     small = minimise(whole)
     assert small.n_states < whole.n_states <= states
     arcs = np.argwhere(target >= 0).astype(np.int32)
-    read = np.ascontiguousarray(arcs[:, 1] + np.int32(1))
-    source, to = np.ascontiguousarray(arcs[:, 0]), target[arcs[:, 0], arcs[:, 1]]
-    made = openfst.FstArrays(0, source, to, read, read, np.zeros(len(arcs)), final)
-    (found,) = Grammar.from_fst(file(tmp_path, made)).bind(labels)
+    read, to = arcs[:, 1], target[arcs[:, 0], arcs[:, 1]]
+    made = Machine(arcs[:, 0], read, read, to, np.zeros(len(arcs)), final, labels, labels)
+    data = openfst.to_bytes(made, "standard")
+    (found,) = Grammar.from_fst(file(tmp_path, data)).bind(labels)
     assert np.array_equal(found.target, minimise(trim(small)).target)

@@ -82,7 +82,7 @@ def test_points_say_nothing_of_options_that_the_method_does_not_read() -> None:
         ({"l2": (Range(2.0, 1.0),)}, "the smaller one first"),
         ({"l2": (Range(1.0, math.inf),)}, "l2 is the range"),
         ({"l2": (Range(math.nan, 1.0),)}, "l2 is the range"),
-        ({"l2": (0.5,)}, "nothing to choose"),
+        ({"l2": (0.5,)}, "only one value"),
         ({"method": ("ap", "perceptron"), "l2": (0.5, 1.0)}, "l2 is given, and is no option"),
     ],
 )
@@ -232,7 +232,7 @@ def test_a_journal_of_which_only_a_part_of_the_first_line_is_there(
 def test_a_journal_is_not_written_over_by_chance(tmp_path: Path) -> None:
     journal = tmp_path / "search.log"
     searched(1, journal=journal)
-    with pytest.raises(OptionError, match="exists: resume goes on"):
+    with pytest.raises(OptionError, match="exists: use resume"):
         study(journal=journal)
 
 
@@ -440,7 +440,7 @@ def test_order_two_is_for_tag_sets_that_allow_it() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "nothing to score on"),
+        ({}, "cannot be scored"),
         ({"folds": 3, "dev": "dev"}, "both dev and folds"),
         ({"folds": 121}, "folds is 121, expected from 2 to the 120 sentences"),
         ({"folds": 1}, "folds is 1"),
@@ -452,7 +452,7 @@ def test_order_two_is_for_tag_sets_that_allow_it() -> None:
         ({"folds": 3, "order": [1, 3]}, "order"),
         ({"folds": 3, "method": ["lbfgs", "magic"]}, "method"),
         ({"folds": 3, "method": "perceptron", "l1": [0.0, 1.0]}, "l1 is given, and is no option"),
-        ({"folds": 3, "method": "perceptron"}, "nothing to choose"),
+        ({"folds": 3, "method": "perceptron"}, "only one value"),
         ({"folds": 3, "method": ["lbfgs", "ap"], "memory": 5}, "memory needs method 'lbfgs'"),
     ],
 )

@@ -37,5 +37,5 @@ def test_a_kernel_of_an_older_contract_asks_to_be_built_again(tmp_path: Path) ->
     status.write_text(status.read_text() + "\n/* a comment */\n")
     check_built(folder)
     status.write_text(status.read_text() + "fc_status fc_new(int64_t n);\n")
-    with pytest.raises(KernelError, match=r"build it again, by `make kernel` or `pip install"):
+    with pytest.raises(KernelError, match=r"build it again with `make kernel` or `pip install"):
         check_built(folder)

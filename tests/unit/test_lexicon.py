@@ -353,7 +353,7 @@ def test_other_bad_input_is_named(tmp_path: Path) -> None:
         lexicon.tag("a\ud800")
     with pytest.raises(OptionError, match="unit"):
         lexicon.with_unit(0)
-    with pytest.raises(ModelFileError, match="no dictionary"):
+    with pytest.raises(ModelFileError, match="not the folder of a dictionary"):
         Lexicon.load(tmp_path)
     with pytest.raises(FileNotFoundError):
         Lexicon.load(tmp_path / "none")

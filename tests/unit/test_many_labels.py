@@ -31,7 +31,7 @@ from fstcrf.training import (
     parameter_space,
     shards,
 )
-from fstcrf.training.shards import sparse_background
+from fstcrf.training.shards import sparse_default_arcs
 
 LABELS = 150
 TEMPLATE = "U:%x[0,0]\nU:%x[-1,0]\nB\n"
@@ -77,7 +77,7 @@ def drawn(space: ParameterSpace) -> Floats:
 
 # --- Training -------------------------------------------------------------------------------------
 def test_the_sweep_goes_over_exceptions(problem: Problem, space: ParameterSpace) -> None:
-    found = sparse_background(problem, space)
+    found = sparse_default_arcs(problem, space)
     assert found is not None
     assert len(found.source) == len(space.transitions)
 
@@ -145,9 +145,9 @@ def test_stochastic_steps(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_where_all_pairs_are_better(problem: Problem) -> None:
     everything = parameter_space(problem, transitions="all")
-    assert sparse_background(problem, everything) is None
+    assert sparse_default_arcs(problem, everything) is None
     nothing = parameter_space(problem, transitions="none")
-    assert sparse_background(problem, nothing) is None  # no arc has a weight: nothing to except
+    assert sparse_default_arcs(problem, nothing) is None  # no arc has a weight: nothing to except
     value, _ = Likelihood(problem, nothing, l2=0.3)(np.zeros(nothing.size))
     assert value == pytest.approx(problem.offsets[-1] * np.log(problem.topology.n_labels))
 
@@ -190,14 +190,14 @@ def narrow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> P
 def test_blocks_of_a_topology(narrow: Problem) -> None:
     """Blocks and what they leave are all arcs, each once."""
     found, states = narrow.topology, narrow.topology.n_states
-    leave, enter, count = found.cover
+    leave, enter, count = found.arc_blocks
     block = (leave[:, None] >= 0) & (leave[:, None] == enter)
     arcs = np.zeros((states, states), dtype=bool)
     arcs[found.source, found.target] = True
     assert count >= 1
     assert not (block & ~arcs).any()
     assert (arcs & ~block).sum() < 0.5 * arcs.sum()
-    listed = found.background(np.zeros(0, dtype=np.int32))
+    listed = found.default_arcs(np.zeros(0, dtype=np.int32))
     if listed is not None:
         rest = np.zeros_like(arcs)
         rest[listed.source, listed.target] = True

@@ -147,9 +147,9 @@ def test_options() -> None:
     wrong: Any = "word"
     with pytest.raises(OptionError, match="loss is 'word', expected one of 'token', 'span'"):
         one.minimum_risk(wrong)
-    with pytest.raises(OptionError, match="no tape 'pos': there is label"):
+    with pytest.raises(OptionError, match="no tape 'pos': the tapes are label"):
         one.minimum_risk("span", tape="pos")
-    with pytest.raises(OptionError, match="say which tape: there is label0, label1"):
+    with pytest.raises(OptionError, match="has several tapes: choose one of label0, label1"):
         (one @ one).minimum_risk("span")
     with pytest.raises(OptionError, match="scheme 'xyz'"):
         one.minimum_risk("span", scheme="xyz")

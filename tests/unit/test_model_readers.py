@@ -299,7 +299,7 @@ def test_settings_are_given_as_structs_too() -> None:
 STRUCTS: list[tuple[dict[str, Any], str]] = [
     (
         {"method": LBFGSSettings(memory=5), "memory": 5},
-        r"memory is said twice, as an option and by method=LBFGSSettings\(...\)",
+        r"memory is given twice, as an option and in method=LBFGSSettings\(...\)",
     ),
     (
         {"objective": "mce", "method": LBFGSSettings()},

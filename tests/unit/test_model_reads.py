@@ -120,7 +120,7 @@ def test_three_in_a_row(pos: CRF) -> None:
         labels = {label for sentence in chunk.tag_all(given) for label in sentence}
         assert {a for a in attributes if a.startswith("U1")} == {f"U1:{x}" for x in labels}
         assert [tape.name for tape in model.reads] == ["chunk"]
-    with pytest.raises(OptionError, match="tape 'chunk' reads tape 'pos': its tagger must be in"):
+    with pytest.raises(OptionError, match="tape 'chunk' reads tape 'pos': add to reads"):
         CRF.train(data, "z", template, reads=[chunk])
 
 
@@ -133,7 +133,7 @@ def test_two_taggers_that_read_the_same_one(pos: CRF) -> None:
 def test_tapes_that_clash(pos: CRF) -> None:
     with pytest.raises(OptionError, match="two taggers of tape 'pos'"):
         CRF.train(DATA, "y", CHUNK, reads=[pos, pos])
-    with pytest.raises(OptionError, match="tape 'pos' would be read and written"):
+    with pytest.raises(OptionError, match="tape 'pos' is already read by the tagger"):
         CRF.train(DATA, "y", CHUNK, reads=[pos], tape="pos")
     again = CRF.train(DATA, "y", "U:%y[0,pos]", reads=[pos], tape="t")
     other = CRF.train(DATA, "pos", "U:%y[0,t]", reads=[again, pos], tape="u")

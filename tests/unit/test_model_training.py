@@ -262,7 +262,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
         DataError,
         "the label is 1, expected a string",
     ),
-    ({"checkpoint": "x", "checkpoint_every": 0}, OptionError, "every 0"),
+    ({"checkpoint": "x", "checkpoint_every": 0}, OptionError, "every is 0"),
     ({"weights": [1.0]}, DataError, r"weights are \[1\], expected \[3\]"),
     ({"weights": [[1.0]] * 3}, DataError, "weights are"),
     ({"weights": [1.0, -1.0, 1.0]}, DataError, "sentence 1: .* weight -1, expected"),

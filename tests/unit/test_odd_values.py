@@ -68,6 +68,68 @@ def test_what_is_no_sentence(tagger: Any, odd: Any, many: bool) -> None:
             ask(odd)
 
 
+TEXTS: dict[str, Callable[[Any], Any]] = {
+    "training": lambda text: fstcrf.CRF.train(text, "y", TEMPLATE),
+    "training, attributes": lambda text: fstcrf.CRF.train(text, [["A", "B"]]),
+    "training, labels": lambda text: fstcrf.CRF.train([[["a"], ["b"]]], text),
+    "training, held-out": lambda text: fstcrf.CRF.train(GIVEN, "y", TEMPLATE, dev=text),
+    "training in parts": lambda text: fstcrf.CRF.train(
+        text, "y", TEMPLATE, memory_limit=1 << 30, max_iterations=1
+    ),
+    "training of segments": lambda text: fstcrf.SegmentCRF.train(text, "y", "U:%x[0,word]"),
+    "a corpus": fstcrf.Corpus.from_sentences,
+    **{
+        f"{name}, {ask}": getattr(tagger, ask)
+        for name, tagger in {
+            "a tagger": TAGGER, "attributes": LITERAL, "segments": SEGMENTS,
+            "composed": fstcrf.compose(TAGGER),
+            "chain": fstcrf.compose(TAGGER, normalize="chain"),
+        }.items()
+        for ask in ("tag_all", "decode", "paths_all", "marginals_all")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("door", TEXTS)
+def test_what_is_no_text(door: str) -> None:
+    """Of a generator, training had left out the first sentence."""
+    for odd in (None, 3, "a b", b"x", {"word": ["a"], "y": ["O"]}, {"a"}, [None], [3], iter(GIVEN)):
+        if odd is None and door == "training, held-out":
+            continue
+        if door in ("a corpus", "training of segments") and isinstance(odd, type(iter(GIVEN))):
+            continue  # it is read once
+        with pytest.raises(FstcrfError) as caught:
+            TEXTS[door](odd)
+        assert len(str(caught.value)) <= 600
+
+
+KINDS: dict[str, list[Any]] = {
+    "reads": [None, 3, "y", [3], np.zeros(2)],
+    "warm_start": [3, "y"],
+    "tape": [3, ["y"], np.zeros(2)],
+    "report": [3, "y"],
+    "expect": [3, "y"],
+    "class_weights": [3, ["O"], (), {"O": None}],
+    "checkpoint_every": [1.5, "y", np.zeros(2)],
+    "method": [3, ["lbfgs"], np.zeros(2)],
+    "objective": [3, ["lbfgs"], np.zeros(2)],
+}
+
+
+@pytest.mark.parametrize("option", KINDS)
+def test_options_of_training_that_are_nothing_of_the_kind(option: str) -> None:
+    for odd in KINDS[option]:
+        with pytest.raises(FstcrfError, match=option.replace("_", ".")):
+            _train(GIVEN[0], **{option: odd})
+
+
+@pytest.mark.parametrize("tagger", [TAGGER, LITERAL, SEGMENTS, fstcrf.compose(TAGGER)])
+def test_biases_that_are_none(tagger: Any) -> None:
+    for odd in (3, ["O"], "O", np.zeros(2)):
+        with pytest.raises(FstcrfError):
+            tagger.decode(GIVEN if tagger is not LITERAL else [[["a"]]], bias=odd)
+
+
 SAMPLERS: dict[str, Any] = {
     "a tagger": TAGGER.lattice({"word": ["a", "b"]}),
     "arrays": fstcrf.Lattices.from_arrays(["A", "B"], np.zeros((1, 2, 2))),
@@ -144,7 +206,7 @@ def test_every_message_prints_on_one_line(kind: type[FstcrfError]) -> None:
     [
         ({"seed": 2**64}, "seed is .* below 2⁶³"),
         ({"seed": 10**30}, "seed is .* below 2⁶³"),
-        ({"memory": 10**12}, "memory is .* more than memory holds"),
+        ({"memory": 10**12}, "memory is .* do not fit into memory"),
         ({"objective": "mce-f", "f_gamma": 1e300}, "gamma is 1e.300, .* up to 1e.100"),
         ({"l2": 10**400}, "l2 is"),
         ({"class_weights": {"O": 10**400}}, "class weight"),
@@ -167,7 +229,7 @@ def test_threads_that_are_no_number(threads: Any) -> None:
 def test_declarations_that_python_cannot_read(text: str, tmp_path: Path) -> None:
     path = tmp_path / "p.toml"
     path.write_text(text)
-    with pytest.raises(OptionError, match=r"p\.toml: no TOML: "):
+    with pytest.raises(OptionError, match=r"p\.toml: not valid TOML: "):
         fstcrf.read_pipeline(path)
 
 

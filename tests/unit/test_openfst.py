@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -16,45 +15,49 @@ from hypothesis import given
 from fstcrf.errors import (
     DataError,
     LabelError,
+    LabelWarning,
     MissingDependencyError,
     NumericError,
     OptionError,
     ShapeError,
     TooLargeError,
 )
+from fstcrf.ext.pictures import machines as drawn
+from fstcrf.lattices.machines import sausage_machine
 from fstcrf.machines import openfst
-from fstcrf.machines.openfst import FstArrays, FstType
-from tests.support.fsts import machines
+from fstcrf.machines.algebra import trimmed
+from fstcrf.machines.machine import Machine
+from fstcrf.machines.openfst import FstType
+from tests.support.fsts import bytes_of_ids, machines
 
 NEVER = float("-inf")
-TABLE = ("<eps>", "a", "b")
+NAMES = ("a", "b")
 
 
 def ints(*numbers: int) -> Any:
     return np.asarray(numbers, dtype=np.int32)
 
 
-def machine(**changes: Any) -> FstArrays:
+def machine(**changes: Any) -> Machine:
     """0 -a:b/0.5-> 1 -eps:a-> 2, ends in 1 and 2."""
     fields: dict[str, Any] = {
-        "start": 0,
         "source": ints(0, 1),
+        "input": ints(0, -1),
+        "output": ints(1, 0),
         "target": ints(1, 2),
-        "ilabel": ints(1, 0),
-        "olabel": ints(2, 1),
         "score": np.asarray([0.5, 0.0]),
         "final": np.asarray([NEVER, 0.25, 0.0]),
-        "isymbols": TABLE,
-        "osymbols": TABLE,
+        "input_symbols": NAMES,
+        "output_symbols": NAMES,
     }
-    return FstArrays(**{**fields, **changes})
+    return Machine(**{**fields, **changes})
 
 
-def same(one: FstArrays, other: FstArrays) -> None:
-    assert one.start == other.start
-    for name in ("source", "target", "ilabel", "olabel", "score", "final"):
+def same(one: Machine, other: Machine) -> None:
+    for name in ("source", "target", "input", "output", "score", "final"):
         assert getattr(one, name).tolist() == getattr(other, name).tolist()
-    assert (one.isymbols, one.osymbols) == (other.isymbols, other.osymbols)
+    assert one.input_symbols == other.input_symbols
+    assert one.output_symbols == other.output_symbols
 
 
 # --- Machines ----------------------------------------------------------------------------------
@@ -67,13 +70,10 @@ def same(one: FstArrays, other: FstArrays) -> None:
         ({"source": np.asarray([0, 1])}, r"source is int64 \[2\], expected int32"),
         ({"score": np.zeros(2, dtype=np.float32)}, "score is float32"),
         ({"final": np.zeros((3, 1))}, "final is float64"),
-        ({"source": ints(1, 0)}, "not sorted by source"),
         ({"source": ints(0, 3)}, r"source holds numbers outside \[0, 3\)"),
         ({"target": ints(1, -1)}, "target holds numbers outside"),
-        ({"start": 3}, "start is 3, expected -1 or one of 3"),
-        ({"start": -2}, "start is -2"),
-        ({"ilabel": ints(1, 3)}, r"ilabel holds numbers outside \[0, 3\)"),
-        ({"olabel": ints(-1, 0)}, "olabel holds numbers"),
+        ({"input": ints(1, 2)}, r"input holds numbers outside \[-1, 2\)"),
+        ({"output": ints(-2, 0)}, "output holds numbers"),
     ],
 )
 def test_arrays_must_fit(changes: dict[str, Any], words: str) -> None:
@@ -91,16 +91,9 @@ def test_numbers(bad: float) -> None:
 
 def test_what_a_machine_says_of_itself() -> None:
     one = machine()
-    assert repr(one) == "<FstArrays: 3 states, 2 arcs>"
-    assert one.row.tolist() == [0, 1, 2, 2]
+    assert repr(one) == "<Machine: the last tape → output; 3 states, 2 arcs, log>"
     assert not one.is_acceptor
-    assert machine(olabel=one.ilabel).is_acceptor
-    assert openfst.connect(one) is one
-    assert openfst.connect(machine(score=np.asarray([NEVER, 0.0]))).isymbols == TABLE
-    nothing = FstArrays(-1, ints(), ints(), ints(), ints(), np.empty(0), np.empty(0))
-    assert (nothing.n_states, nothing.n_arcs, nothing.row.tolist()) == (0, 0, [0])
-    with pytest.raises(ShapeError, match="start is 0"):
-        replace(nothing, start=0)
+    assert machine(output=one.input).is_acceptor
 
 
 def test_symbols() -> None:
@@ -126,10 +119,10 @@ def test_every_end_that_comes_too_early() -> None:
                 openfst.from_bytes(whole[:size])
 
 
-def patched(place: int, form: str, value: object, **options: Any) -> bytes:
+def patched(place: int, form: str, value: object) -> bytes:
     """Bytes of a machine without symbols, with another number behind the types."""
-    plain = machine(isymbols=None, osymbols=None)
-    whole = bytearray(openfst.to_bytes(plain, "log64", **options))
+    columns = ints(0, 1), ints(1, 2), ints(1, 0), ints(2, 1), np.asarray([0.5, 0.0])
+    whole = bytearray(bytes_of_ids(0, *columns, np.asarray([NEVER, 0.25, 0.0])))
     struct.pack_into("<" + form, whole, place, value)
     return bytes(whole)
 
@@ -159,7 +152,6 @@ BODY = HEAD + 4 + 4 + 4 * 8  # version, flags, properties, start, states, arcs
         (patched(BODY + 8, "q", -1), "end within state 0"),
         (patched(BODY + 16, "i", -1), "a label is negative"),
         (patched(BODY + 32, "i", 3), "leads to an unknown state, expected 0 to 2"),
-        (patched(HEAD + 24 - 1, "q", -1, fst_type="const"), "const machine with -1 states"),
     ],
 )
 def test_bytes_that_are_no_machine(data: bytes, words: str) -> None:
@@ -168,23 +160,42 @@ def test_bytes_that_are_no_machine(data: bytes, words: str) -> None:
 
 
 def test_a_const_machine_whose_arcs_overlap() -> None:
-    whole = bytearray(openfst.to_bytes(machine(isymbols=None, osymbols=None), fst_type="const"))
-    place = -(-(BODY - 1) // 16) * 16 + 8  # the first arc of state 0
-    struct.pack_into("<I", whole, place, 1)
+    whole = openfst.to_bytes(machine(), fst_type="const")
+    states = struct.pack("<dII", np.inf, 0, 1)  # the end, the first arc and the arcs of state 0
+    assert whole.count(states) == 1
     with pytest.raises(DataError, match="not stored state after state"):
-        openfst.from_bytes(bytes(whole))
+        openfst.from_bytes(whole.replace(states, struct.pack("<dII", np.inf, 1, 1)))
+    sizes = struct.pack("<qqq", 0, 3, 2)
+    with pytest.raises(DataError, match="const machine with -1 states"):
+        openfst.from_bytes(whole.replace(sizes, struct.pack("<qqq", 0, -1, 2)))
 
 
 def test_states_up_to_the_end() -> None:
     """A writer that could not go back leaves the number of states open."""
+    found = openfst.from_bytes(patched(HEAD + 24, "q", -1), openfst.Naming((NAMES, NAMES)))
+    same(found, machine())
+
+
+def test_any_start_becomes_state_0() -> None:
+    columns = ints(0, 1), ints(1, 2), ints(1, 0), ints(2, 1), np.asarray([0.5, 0.0])
+    data = bytes_of_ids(1, *columns, np.asarray([NEVER, 0.25, 0.0]))
+    with pytest.raises(LabelError, match="reads symbols without a name"):
+        openfst.from_bytes(data)
+    found = openfst.from_bytes(data, openfst.Naming(numbered=True))
+    turned = {"source": ints(1, 0), "target": ints(0, 2), "final": np.asarray([0.25, NEVER, 0.0])}
     same(
-        openfst.from_bytes(patched(HEAD + 24, "q", -1)),
-        machine(isymbols=None, osymbols=None),
+        found, machine(**turned, output=ints(1, 0), input_symbols=("1",), output_symbols=("1", "2"))
     )
 
 
+def test_bytes_without_a_start_are_a_machine_that_accepts_nothing() -> None:
+    data = bytes_of_ids(-1, ints(), ints(), ints(), ints(), np.empty(0), np.empty(0))
+    found = openfst.from_bytes(data)
+    assert (found.final.tolist(), len(found.source)) == ([NEVER], 0)
+
+
 def test_ids_beyond_reason() -> None:
-    whole = openfst.to_bytes(machine(osymbols=None))
+    whole = openfst.to_bytes(machine(output_symbols=("a", "c")))
     for number in (2**40, -5):
         bad = whole.replace(b"b" + struct.pack("<q", 2), b"b" + struct.pack("<q", number))
         with pytest.raises(DataError, match=f"symbol 'b' has the id {number}"):
@@ -193,7 +204,7 @@ def test_ids_beyond_reason() -> None:
 
 def test_other_types() -> None:
     wrong: Any = "tropical"
-    with pytest.raises(OptionError, match="arc type is 'tropical', expected one of standard"):
+    with pytest.raises(OptionError, match="arc type is 'tropical', expected one of 'standard'"):
         openfst.to_bytes(machine(), wrong)
     with pytest.raises(OptionError, match="fst type is 'tropical'"):
         openfst.to_bytes(machine(), fst_type=wrong)
@@ -228,8 +239,8 @@ def test_without_pynini(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_no_fst() -> None:
     pytest.importorskip("pynini", reason="pynini is not installed")
-    with pytest.raises(OptionError, match=r"expected a pynini\.Fst, not str"):
-        openfst.from_fst("0 1 1")
+    with pytest.raises(OptionError, match=r"expected a pynini\.Fst, not int"):
+        openfst.from_fst(0)
 
 
 def test_an_fst_that_failed() -> None:
@@ -251,32 +262,33 @@ def test_text() -> None:
     )
     numbers = "0\t1\t1\t2\t-0.5\n1\t2\t0\t1\t0.0\n1\t-0.25\n2\t0.0\n"
     assert openfst.att_text(machine(), numeric=True) == numbers
-    acceptor = machine(olabel=ints(1, 0), final=np.asarray([0.0, NEVER, NEVER]))
-    assert openfst.att_text(acceptor, acceptor=True) == "0\t1\ta\t-0.5\n0\t0.0\n1\t2\t<eps>\t0.0\n"
+    final = np.asarray([0.0, NEVER, NEVER])
+    acceptor = machine(output=ints(0, -1), final=final, tape=None)
+    assert openfst.att_text(acceptor) == "0\t1\ta\t-0.5\n0\t0.0\n1\t2\t<eps>\t0.0\n"
 
 
 def test_the_start_comes_first() -> None:
-    text = openfst.att_text(machine(start=1))
-    assert text.splitlines()[0] == "1\t2\t<eps>\ta\t0.0"
-    assert openfst.from_att(text).start == 1
-    lonely = machine(start=2, final=np.asarray([NEVER, 0.25, NEVER]))
-    assert openfst.att_text(lonely).splitlines()[0] == "2\tInfinity"
-    assert openfst.from_att(openfst.att_text(lonely)).start == 2
-    assert openfst.att_text(machine(start=-1)) == ""
-    assert openfst.from_att("").n_states == 0
+    lonely = machine(source=ints(1, 1), final=np.asarray([NEVER, 0.25, NEVER]))
+    assert openfst.att_text(lonely).splitlines()[0] == "0\tInfinity"
+    found = openfst.from_att("7 9 a b\n3 7 b b\n9\n")
+    assert (found.source.tolist(), found.target.tolist()) == ([1, 0], [0, 2])
+    with pytest.raises(DataError, match="no start state"):
+        openfst.from_att("")
+
+
+@given(one=machines(tables=True))
+def test_text_there_and_back(one: Machine) -> None:
+    naming = openfst.Naming((one.input_symbols, one.output_symbols))
+    wanted = trimmed(one)
+    numbers = openfst.from_att(openfst.att_text(wanted, numeric=True), naming, numeric=True)
+    same(numbers, wanted)
 
 
 @given(one=machines())
-def test_text_there_and_back(one: FstArrays) -> None:
-    found = openfst.connect(openfst.from_att(openfst.att_text(one)))
-    wanted = openfst.connect(one)
-    assert openfst.att_text(found) == openfst.att_text(wanted)
-    symbols = ("<eps>", "a", "b", "c")
-    named = replace(wanted, isymbols=symbols, osymbols=symbols)
-    text = openfst.att_text(named)
-    assert openfst.att_text(openfst.from_att(text, isymbols=symbols, osymbols=symbols)) == text
-    numbers = openfst.att_text(named, numeric=True)
-    assert openfst.att_text(openfst.from_att(numbers)) == numbers
+def test_text_by_names_there_and_back(one: Machine) -> None:
+    naming = openfst.Naming((one.input_symbols, one.output_symbols))
+    with pytest.warns(LabelWarning, match="all symbols are numbers"):
+        same(openfst.from_att(openfst.att_text(trimmed(one)), naming), trimmed(one))
 
 
 def test_costs_keep_their_digits() -> None:
@@ -287,16 +299,20 @@ def test_costs_keep_their_digits() -> None:
 
 def test_columns_of_text() -> None:
     one = openfst.from_att("3 7 x y 0.5\n\n  3 9 <eps> x\n9 1.5\n7 Infinity\n")
-    assert (one.start, one.n_states) == (0, 3)  # states keep their order
+    assert one.source.tolist() == [0, 0]  # states keep their order
     assert one.target.tolist() == [1, 2]
     assert one.score.tolist() == [-0.5, 0.0]
     assert one.final.tolist() == [NEVER, NEVER, -1.5]
-    assert (one.isymbols, one.osymbols) == (("<eps>", "x"), ("<eps>", "y", "x"))
-    assert (one.ilabel.tolist(), one.olabel.tolist()) == ([1, 0], [1, 2])
-    acceptor = openfst.from_att("0 1 x 0.5\n1 0 y\n1", isymbols=("<eps>", "y", "x"), acceptor=True)
+    assert (one.input_symbols, one.output_symbols) == (("x",), ("y", "x"))
+    assert (one.input.tolist(), one.output.tolist()) == ([0, -1], [0, 1])
+    naming = openfst.Naming((("y", "x"), None), tape=None)
+    acceptor = openfst.from_att("0 1 x 0.5\n1 0 y\n1", naming)
     assert acceptor.is_acceptor
-    assert acceptor.ilabel.tolist() == [2, 1]
-    assert acceptor.osymbols == acceptor.isymbols == ("<eps>", "y", "x")
+    assert acceptor.input.tolist() == [1, 0]
+    assert acceptor.output_symbols == acceptor.input_symbols == ("y", "x")
+
+
+NUMBERS = {"symbols": (NAMES, NAMES), "numeric": True}
 
 
 @pytest.mark.parametrize(
@@ -304,50 +320,51 @@ def test_columns_of_text() -> None:
     [
         ("0 1 1\n", {}, "<input>:1: 3 columns, expected 1 or 2 or 4 or 5"),
         ("0 1 1 1 0 7\n", {}, "6 columns"),
-        ("0\n0 1 1 1 0\n", {"acceptor": True}, "<input>:2: 5 columns, expected 1 or 2 or 3 or 4"),
+        ("0\n0 1 1 1 0\n", {"tape": None}, "<input>:2: 5 columns, expected 1 or 2 or 3 or 4"),
         ("0 x 1 1\n", {}, "'x' is not a state"),
         ("0 1 1 1\n-1\n", {}, "<input>:2: '-1' is not a state"),
         ("0 1 1 1 cheap\n", {}, "'cheap' is not a cost"),
         ("0 nan\n", {}, "cost nan, expected"),
         ("0 -Infinity\n", {}, "cost -Infinity"),
-        ("0 1 4294967295 1\n1\n", {}, "label 4294967295 is too large"),
-        pytest.param(f"0 1 1 {'9' * 5000}\n1\n", {}, "label 9+ is too large", id="digits"),
+        ("0 1 4294967295 1\n1\n", NUMBERS, "label 4294967295 is too large"),
+        pytest.param(f"0 1 1 {'9' * 5000}\n1\n", NUMBERS, "label 9+ is too large", id="digits"),
+        ("0 1 a 1\n1\n", NUMBERS, "label 'a' is not a whole number"),
         pytest.param(f"0 {'9' * 5000} 1 1\n", {}, "'9+' is not a state", id="digits of a state"),
     ],
 )
 def test_text_that_is_no_machine(text: str, options: dict[str, Any], words: str) -> None:
+    options = {"numeric": False} | options
+    numeric = options.pop("numeric")
     with pytest.raises(DataError, match=words):
-        openfst.from_att(text, **options)
+        openfst.from_att(text, openfst.Naming(**options), numeric=numeric)
 
 
 def test_symbols_that_text_cannot_hold() -> None:
     with pytest.raises(LabelError, match="label 'q' is not in the symbol table of 3 symbols"):
-        openfst.from_att("0 1 a q\n1\n", isymbols=TABLE, osymbols=TABLE)
-    spaced = ("<eps>", "New York", "b")
+        openfst.from_att("0 1 a q\n1\n", openfst.Naming((NAMES, NAMES)))
+    spaced = ("New York", "b")
     with pytest.raises(LabelError, match="'New York' has a character that separates"):
-        openfst.att_text(machine(isymbols=spaced))
-    assert openfst.att_text(machine(isymbols=spaced), numeric=True)
-    with pytest.raises(DataError, match="not an acceptor"):
-        openfst.att_text(machine(), acceptor=True)
+        openfst.att_text(machine(input_symbols=spaced))
+    assert openfst.att_text(machine(input_symbols=spaced), numeric=True)
 
 
 # --- Drawings ----------------------------------------------------------------------------------
 
 
 def test_dot() -> None:
-    lines = openfst.dot_text(machine(isymbols=("<eps>", 'a"\\', "b"))).splitlines()
+    lines = drawn.dot_text(machine(input_symbols=('a"\\', "b"))).splitlines()
     assert lines[:2] == ["digraph machine {", "  rankdir=LR;"]
     assert '  0 [label="0", style=bold];' in lines
     assert '  1 [label="1/0.25", shape=doublecircle];' in lines
     assert '  0 -> 1 [label="a\\"\\\\:b/0.5"];' in lines
     assert '  1 -> 2 [label="<eps>:a"];' in lines
     assert lines[-1] == "}"
-    assert '"1/-0.3"' in openfst.dot_text(
-        machine(isymbols=None, osymbols=None, olabel=ints(1, 0), score=np.asarray([-1 / 3, 0.0])),
+    assert '"1:a/-0.3"' in drawn.dot_text(
+        machine(input_symbols=("1", "2"), output=ints(0, -1), score=np.asarray([-1 / 3, 0.0])),
         digits=1,
     )
     with pytest.raises(OptionError, match="digits is 0"):
-        openfst.dot_text(machine(), digits=0)
+        drawn.dot_text(machine(), digits=0)
 
 
 def fake_dot(folder: Path, body: str) -> None:
@@ -359,22 +376,22 @@ def fake_dot(folder: Path, body: str) -> None:
 def test_svg_by_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     fake_dot(tmp_path, 'echo "<svg>$1"; exec cat')
-    assert openfst.svg(machine()) == "<svg>-Tsvg\n" + openfst.dot_text(machine())
+    assert drawn.svg(machine()) == "<svg>-Tsvg\n" + drawn.dot_text(machine())
     fake_dot(tmp_path, "cat >/dev/null; echo out of ink >&2; exit 3")
     with pytest.raises(OSError, match="dot failed with status 3: out of ink"):
-        openfst.svg(machine())
+        drawn.svg(machine())
 
 
 def test_svg_by_graphviz() -> None:
     if which("dot") is None:
         pytest.skip("graphviz is not installed")
-    root = ET.fromstring(openfst.svg(machine()))
+    root = ET.fromstring(drawn.svg(machine()))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
 
 
 def test_svg_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    root = ET.fromstring(openfst.svg(machine()))
+    root = ET.fromstring(drawn.svg(machine()))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     arcs = [
         path for path in root.iter("{http://www.w3.org/2000/svg}path") if path.get("marker-end")
@@ -386,9 +403,10 @@ def test_svg_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_svg_of_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     fake_dot(tmp_path, "exit 1")
-    large = openfst.sausage_machine(np.zeros((4, 30)), np.zeros(900), np.zeros(30), np.zeros(30))
+    names = tuple(map(str, range(30)))
+    large = sausage_machine(np.zeros((4, 30)), np.zeros(900), np.zeros(30), np.zeros(30), names)
     with pytest.raises(TooLargeError, match="2,730 arcs are too many"):
-        openfst.svg(large)
+        drawn.svg(large)
 
 
 # --- Sausages ----------------------------------------------------------------------------------
@@ -396,11 +414,9 @@ def test_svg_of_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_sausages_that_do_not_fit() -> None:
     node, ends = np.zeros((2, 2)), np.zeros(2)
-    with pytest.raises(ShapeError, match="the shapes do not match"):
-        openfst.sausage_machine(node, np.zeros(3), ends, ends)
-    with pytest.raises(ShapeError, match="the shapes do not match"):
-        openfst.sausage_machine(node, np.zeros(4), np.zeros(3), ends)
-    with pytest.raises(ShapeError, match="must be given together"):
-        openfst.sausage_machine(node, np.zeros(1), ends, ends, source=ints(0))
+    for arcs, first in ((np.zeros(3), ends), (np.zeros(4), np.zeros(3))):
+        with pytest.raises(ShapeError, match="the shapes do not match"):
+            sausage_machine(node, arcs, first, ends, NAMES)
     with pytest.raises(NumericError, match="score has NaN"):
-        openfst.sausage_machine(node * np.nan, np.zeros(4), ends, ends)
+        sausage_machine(node * np.nan, np.zeros(4), ends, ends, NAMES)
+    assert len(sausage_machine(node[:0], np.zeros(4), ends, ends, NAMES).source) == 0

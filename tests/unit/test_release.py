@@ -102,18 +102,6 @@ def test_actions_of_others_are_pinned_by_their_commits() -> None:
         assert re.fullmatch(r" +- uses: [\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
 
 
-# --- Promises -----------------------------------------------------------------------------------
-
-
-def test_promises_name_tests_that_exist() -> None:
-    page = (ROOT / "docs" / "reference" / "reliability.md").read_text("utf-8")
-    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page)
-    assert len(named) > 20
-    for file, test in named:
-        text = (ROOT / file).read_text("utf-8")
-        assert not test or f"def {test}(" in text, (file, test)
-
-
 # --- Public names -------------------------------------------------------------------------------
 
 

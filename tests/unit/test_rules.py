@@ -198,11 +198,11 @@ def test_in_the_shell(files: list[str]) -> None:
 def test_what_training_alone_refuses(tagger: CRF, data: fstcrf.Corpus, tmp_path: Path) -> None:
     (tmp_path / "state").touch()
     cases: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"tagger": fstcrf.compose(tagger, weights=[0.5])}, "the factor 0.5"),
+        ({"tagger": fstcrf.compose(tagger, weights=[0.5])}, "the weight 0.5"),
         *(({name: value}, name) for name, value in (("max_iterations", 0), ("start", "x"))),
         ({"tagger_l2": float("nan")}, "tagger_l2"),
         ({"resume": True}, "resume needs a checkpoint"),
-        ({"checkpoint": tmp_path / "state"}, "exists, the state"),
+        ({"checkpoint": tmp_path / "state"}, "exists and holds the state"),
     )
     for given, message in cases:
         arguments: dict[str, Any] = {"tagger": tagger, "data": data, "rules": RULE, **given}
@@ -232,7 +232,7 @@ def test_the_line_of_gold_labels_that_rules_forbid(tagger: CRF, tmp_path: Path) 
 
 def test_a_rule_that_never_matches(tagger: CRF, data: fstcrf.Corpus) -> None:
     rules = f'export Y = each["[B-NP]" any{{4}} "[O]", <?>];\n{RULE}'  # of longer sentences
-    with pytest.warns(LearningWarning, match=r"has a match of Y: nothing is learned") as told:
+    with pytest.warns(LearningWarning, match=r"has a match of Y, so its weight stays 0") as told:
         both = train_with_rules(tagger, data, rules)
     assert len(told) == 1
     assert both.weights["Y"] == 0.0
@@ -300,7 +300,7 @@ def test_wrong_usage(files: list[str]) -> None:
     assert "--resume needs --joint" in wrong("--resume")
     assert "--l1 is not for --joint" in wrong("--joint", "new", "--l1", "1")
     assert "--joint model would overwrite an input" in wrong("--joint", "model")
-    assert "needs a file of its own" in wrong("--joint", "learned.grm")
+    assert "give another file name" in wrong("--joint", "learned.grm")
     Path("rules.grm").write_text(f'{RULE}\nexport ONE = at_most[1, "NP"];', "utf-8")
     message = failure("rules", *files, "--joint", "new")
     assert message.startswith("gold.txt:8: the gold labels of 1 of 3 sentences are forbidden")
@@ -312,7 +312,9 @@ def test_wrong_usage(files: list[str]) -> None:
 def test_a_state_is_kept_and_gone_on_from(files: list[str]) -> None:
     how = ["--joint", "new", "--checkpoint", "state", "--start", "zero"]
     done("rules", *files, *how, "--max-iterations", "2")
-    assert "exists, the state of an earlier run" in failure("rules", *files, *how, status=2)
+    assert "exists and holds the state of an earlier run" in failure(
+        "rules", *files, *how, status=2
+    )
     resumed = run("rules", *files, *how, "--resume")
     assert "state: on from iteration 2" in resumed.stderr
     assert "iteration    3" in resumed.stderr

@@ -199,8 +199,8 @@ def test_no_sentences_at_all() -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["B-X", "_"], "label '_' is none of spans"),
-        (["NN", "O"], "label 'NN' is none of spans"),
+        (["B-X", "_"], "'_' is not a label of a span"),
+        (["NN", "O"], "'NN' is not a label of a span"),
         ("B-X", "the labels are the string 'B-X', expected a list"),
     ],
 )

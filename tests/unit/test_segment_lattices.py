@@ -135,7 +135,7 @@ def test_bad_questions() -> None:
 def test_bad_compositions() -> None:
     one = lattice()
     tagger = Lattice.from_arrays(("n", "v"), np.zeros((3, 2)), tape="pos")
-    with pytest.raises(ShapeError, match=r"lattices of \[2, 3\] tokens"):
+    with pytest.raises(ShapeError, match=r"the lattices have \[2, 3\] tokens"):
         one @ Lattice.from_arrays(("n", "v"), np.zeros((2, 2)))
     assert (one @ tagger @ tagger).tapes == ("segment0", "pos0", "pos1")
     with pytest.raises(OptionError, match="one of pos"):
@@ -152,7 +152,7 @@ def test_bad_compositions() -> None:
 def test_bad_batches_and_compositions_of_kinds() -> None:
     one = lattice()
     chain = Lattice.from_arrays(["a", "b"], np.zeros((2, 2)))
-    with pytest.raises(ShapeError, match=r"lattices of \[2, 3\] tokens"):
+    with pytest.raises(ShapeError, match=r"the lattices have \[2, 3\] tokens"):
         chain @ one
     assert [*best([one, chain])] == [one.best(), chain.best()]
     for several in ([one], [chain, one]):

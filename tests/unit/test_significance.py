@@ -157,7 +157,7 @@ def test_bad_input() -> None:
     with pytest.raises(ShapeError, match="1 sentences or documents, expected at least 2"):
         randomised_f(span_counts([["O"]], [["O"]]), span_counts([["O"]], [["O"]]))
     other = span_counts(SECOND, FIRST)
-    with pytest.raises(ShapeError, match="want different spans"):
+    with pytest.raises(ShapeError, match="have different gold spans"):
         bootstrapped_f(counts, other)
     with pytest.raises(ShapeError, match="sentence 0"):
         compare(GOLD, FIRST, [["O"], *SECOND[1:]])
@@ -254,9 +254,9 @@ def test_runs_are_drawn_with_the_sentences() -> None:
     low, high = bootstrapped_f(spread, seed=2)
     assert (low, high) == pytest.approx((0.0, 1.0))
     assert np.diff(equal) == pytest.approx(np.diff(bootstrapped_f(runs[0], seed=2)), rel=0.1)
-    with pytest.raises(ShapeError, match="a side without a run"):
+    with pytest.raises(ShapeError, match="one side has no run"):
         bootstrapped_f([])
-    with pytest.raises(ShapeError, match="different sentences"):
+    with pytest.raises(ShapeError, match="both must be of the same sentences"):
         bootstrapped_f([runs[0], random_counts(rng, wanted + 1)])
 
 

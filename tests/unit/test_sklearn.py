@@ -249,7 +249,7 @@ def test_class_weights_pull() -> None:
     assert sum(p[:, 2].sum() for p in pulled) > sum(p[:, 2].sum() for p in plain)
     CRFTagger(class_weight="balanced").fit(X, Y)
     CRFTagger(class_weight={"O": 2.0, "B-LOC": 3.0}).fit(X, Y)  # a fold may lack some
-    with pytest.raises(DataError, match="class_weight is of 'B-LOC', none of which is a label"):
+    with pytest.raises(DataError, match="class_weight names 'B-LOC', which are no labels"):
         CRFTagger(class_weight={"B-LOC": 3.0}).fit(X, Y)
 
 
@@ -290,7 +290,7 @@ def test_a_sentence_of_rows_has_one_weight() -> None:
     x, y, key = table()
     tagger = CRFTagger(sentence=0)
     tagger.fit(x, y, sample_weight=1.0 + key)
-    with pytest.raises(DataError, match="row 7 weighs 1, the first of its sentence"):
+    with pytest.raises(DataError, match="row 7 has the sample weight 1, but the first row"):
         tagger.fit(x, y, sample_weight=np.r_[np.ones(5), 1.0, 2.0, np.ones(53)])
 
 
@@ -313,11 +313,11 @@ def test_it_is_used_after_fit() -> None:
         (X[:2], [Y[0], [*Y[1], "O"]], "sentence 1: 4 labels for 3 tokens"),
         (X[:2], ["O", "O"], "sentence 0: its labels are 'O', expected a list"),
         ([[{"a": float("nan")}]], [["O"]], "sentence 0, token 0.*nan"),
-        ([[{"a": 1.0}]], [[None]], "sentence 0, token 0: no label, or NaN"),
-        (["Anna slept"], [["O", "O"]], "sentence 0: 'Anna slept' is no sentence"),
+        ([[{"a": 1.0}]], [[None]], "sentence 0, token 0: the label is missing or NaN"),
+        (["Anna slept"], [["O", "O"]], "sentence 0: 'Anna slept' is not a sentence"),
         ([], [], "no sentence to train on"),
         ([[{"a": 1.0}, {"b": 1.0}]], [["O", 1]], "strings and other things"),
-        ([[{"a": 1.0}, {"b": 1.0}]], [["1", 1]], "labels 1 and '1' are one as a string"),
+        ([[{"a": 1.0}, {"b": 1.0}]], [["1", 1]], "labels 1 and '1' are the same string"),
         (X, None, "requires y to be passed"),
         (3, [["O"]], "X is int, expected sentences or a table"),
     ],
@@ -334,7 +334,7 @@ def test_bad_sentences_are_named(x: Any, y: Any, words: str) -> None:
         ({"n_jobs": 0}, "n_jobs is 0"),
         ({"grammar": 3}, "grammar is 3, expected a fstcrf.Grammar"),
         ({"class_weight": "even"}, "class_weight is 'even', expected 'balanced'"),
-        ({"options": {"l2": 1.0}}, "options has 'l2', which has a parameter of its own"),
+        ({"options": {"l2": 1.0}}, "options contains 'l2', which is already a parameter"),
         ({"l2": -1.0}, "l2"),
         ({"options": {"memry": 5}}, "options has 'memry', which is no option of CRF.train"),
         ({"template": TEMPLATE}, "a template and reads= need columns"),
@@ -347,10 +347,10 @@ def test_bad_parameters_are_named_when_fitting(options: Any, words: str) -> None
 
 def test_tables_must_be_whole() -> None:
     x, y, _ = table()
-    with pytest.raises(DataError, match="no column 7 to tell sentences by"):
+    with pytest.raises(DataError, match="no column 7 to separate sentences by"):
         CRFTagger(sentence=7).fit(x, y)
     x[30, 0] = 2
-    with pytest.raises(DataError, match=r"row 30: sentence 2\.0 of column 0 comes back"):
+    with pytest.raises(DataError, match=r"row 30: sentence 2\.0 of column 0 is interrupted"):
         CRFTagger(sentence=0).fit(x, y)
     with pytest.raises(ValueError, match="inconsistent"):
         CRFTagger().fit(x, y[:-1])
@@ -388,7 +388,7 @@ def test_estimators_in_memory_are_renamed_and_composed(way: str, grammar: Any) -
 
 
 def test_what_cannot_be_composed_or_renamed() -> None:
-    ner = CRFTagger(l2=0.1).fit(X, Y)
+    ner: Any = CRFTagger(l2=0.1).fit(X, Y)
     with pytest.raises(OptionError, match=r"of an estimator, compose its \.tagger_"):
         fstcrf.compose(ner, ner)
     joint = ner.tagger_.renamed("ner") @ ner.tagger_.renamed("pos")

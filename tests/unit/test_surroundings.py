@@ -188,7 +188,7 @@ def test_an_empty_list_stands_in_the_document_around_it() -> None:
 
 
 def test_parts_of_a_text_are_no_documents() -> None:
-    with pytest.raises(OptionError, match="%d looks across sentences"):
+    with pytest.raises(OptionError, match="templates with %d read other sentences"):
         fstcrf.CRF.train(
             corpus(0), "label", parse_template(TEMPLATE), executor=ProcessExecutor(1), threads=1
         )

@@ -196,11 +196,11 @@ def test_a_byte_order_mark_is_tolerated(tmp_path: Path) -> None:
         ("arc", ("BOS",), "should start with B"),
         ("node", ("U:\n",), "not one line"),
         ("node", ("U: ",), "not one line"),
-        ("node", ("U", ":"), "cut without a macro"),
-        ("node", ("U", Macro("x", Plain("w")), ""), "cut without a macro"),
+        ("node", ("U", ":"), "split where there is no macro"),
+        ("node", ("U", Macro("x", Plain("w")), ""), "split where there is no macro"),
         ("node", ("U", Macro("x", Plain("w"), 0, 1)), "expand it first"),
         ("arc", ("B1",), "has no macro"),
-        ("bos", ("U",), "stands alone"),
+        ("bos", ("U",), "must be the only word on its line"),
     ],
 )
 def test_templates_that_are_no_line(kind: str, parts: tuple[str, ...], message: str) -> None:

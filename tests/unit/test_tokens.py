@@ -165,7 +165,7 @@ def test_labels_of_words_from_spans_of_characters() -> None:
     gold = [[(0, 7, "X"), (8, 9, "Y")]]
     assert decoder.word_labels([pieces], gold) == [["B-X", "E-X", "S-Y"]]
     assert decoder.word_labels([pieces], [[(3, 4, "X")]]) == [["S-X", "O", "O"]]
-    with pytest.raises(DataError, match="document 0: span 4 to 5 takes in no word"):
+    with pytest.raises(DataError, match="document 0: span 4 to 5 contains no word"):
         decoder.word_labels([pieces], [[(4, 5, "X")]])
     with pytest.raises(DataError, match="overlaps"):
         decoder.word_labels([pieces], [[(0, 2, "X"), (3, 4, "Y")]])
@@ -212,7 +212,7 @@ def test_a_temperature_makes_a_decoder_reliable() -> None:
     right = decoder.replaced(temperature=2.0)
     after = reliability(right.events(documents, gold)).error
     assert after < 0.03 < before
-    for kind in ("isotonic", "temperature"):
+    for kind in ("isotonic", "log-odds"):
         put = decoder.calibrated(documents[:50], gold[:50], kind)
         assert reliability(put.events(documents[50:], gold[50:])).error < before
 
@@ -354,7 +354,7 @@ def test_a_file_holds_all_of_a_decoder(tmp_path: Path) -> None:
         pieces="first",
     )
     with pytest.warns(LabelWarning, match="of 20 documents break the grammar"):
-        decoder = decoder.calibrated(documents, gold, "temperature")
+        decoder = decoder.calibrated(documents, gold, "log-odds")
     decoder.save(tmp_path / "decoder.json")
     again = TokenDecoder.load(tmp_path / "decoder.json")
     assert again.decode_all(documents) == decoder.decode_all(documents)
@@ -418,7 +418,9 @@ def test_biases_of_a_privacy_filter(tmp_path: Path) -> None:
     assert TransitionBiases.of(mine) == biases
     TransitionBiases().write(tmp_path / "new.json")
     assert TransitionBiases.read(tmp_path / "new.json") == TransitionBiases()
-    with pytest.raises(DataError, match=r"no operating point 'x'; there is default, recall"):
+    with pytest.raises(
+        DataError, match=r"no operating point 'x'; the operating points are default, recall"
+    ):
         TransitionBiases.read(path, "x")
     for text in ('{"operating_points": {"default": {"biases": {}}}}', "{}", "[]"):
         path.write_text(text)
@@ -454,8 +456,16 @@ def test_biases_of_a_privacy_filter(tmp_path: Path) -> None:
         ({"id2label": ["O", "X"]}, LabelError, "no tagging scheme has label 'X'"),
         ({"id2label": ["O", "E-X", "U-X"]}, LabelError, "labels O, E-X, U-X together"),
         ({"id2label": ["O", "X"], "scheme": "bioes"}, LabelError, "not bioes"),
-        ({"id2label": ["O", "B-X", "I-X"], "scheme": "bioes"}, GrammarError, "no span of B-X, I-X"),
-        ({"id2label": ["O", "I-X", "E-X"]}, GrammarError, "bioes allows no span of I-X, E-X"),
+        (
+            {"id2label": ["O", "B-X", "I-X"], "scheme": "bioes"},
+            GrammarError,
+            "no span can be written in bioes with the labels B-X, I-X",
+        ),
+        (
+            {"id2label": ["O", "I-X", "E-X"]},
+            GrammarError,
+            "written in bioes with the labels I-X, E-X",
+        ),
         ({"scheme": "conlleval"}, OptionError, "expected one of"),
         ({"scheme": "no"}, OptionError, "scheme"),
         ({"id2label": ["O", "S-X"]}, OptionError, "several pieces"),
@@ -490,9 +500,9 @@ def test_decoders_that_cannot_be(
         (([[0, 0]], [(0, 1)]), ShapeError, r"\[1, 2\], expected \[pieces, 3 labels\]"),
         (([[0, 0, 0]], [(0, 1), (1, 2)]), ShapeError, "1 pieces, 2 offsets"),
         (([[0, 0, 0]], [(0, 1)], [0, 1]), ShapeError, "2 word ids"),
-        (([[0, 0, 0]] * 2, [(3, 4), (0, 1)]), DataError, "piece 1: offsets go back"),
-        (([[0, 0, 0]] * 2, [(0, 4), (1, 2)]), DataError, "offsets go back"),
-        (([[0, 0, 0]] * 2, [(0, 2), (0, 4)], [0, 1]), DataError, "not of words"),
+        (([[0, 0, 0]] * 2, [(3, 4), (0, 1)]), DataError, "piece 1: offsets run backwards"),
+        (([[0, 0, 0]] * 2, [(0, 4), (1, 2)]), DataError, "offsets run backwards"),
+        (([[0, 0, 0]] * 2, [(0, 2), (0, 4)], [0, 1]), DataError, "not into words"),
         (([[0, 0, 0]], [(4, 2)], [0]), DataError, "piece 0: offsets 4 to 2"),
         (([[0, 0, 0]], [(0, 9)], None, "short"), DataError, "reach 9, and the text has 5"),
         (([[0, 0, 0]], [(0.5, 9)]), ShapeError, "whole"),
@@ -619,10 +629,10 @@ def test_labels_of_one_letter_and_those_of_iob1() -> None:
 def test_types_of_another_scheme_than_the_others_are_told() -> None:
     """Where the letters of all labels are BIOES, a type of B and I alone is in no answer."""
     labels = ["O", "B-X", "I-X", *(f"{letter}-Y" for letter in "BIES"), "B-Z", "I-Z", "I-W", "E-W"]
-    with pytest.warns(LabelWarning, match="no span of 'X', 'Z', 'W' is ever found: under bioes"):
+    with pytest.warns(LabelWarning, match="no span of 'X', 'Z', 'W' can ever be found: in bioes"):
         TokenDecoder(labels)
     few = ["O", "B-X", "I-X", "I-Y"]
-    with pytest.warns(LabelWarning, match="no span of 'Y' is ever found: under iob2"):
+    with pytest.warns(LabelWarning, match="no span of 'Y' can ever be found: in iob2"):
         decoder = TokenDecoder(few)
     assert decoder.replaced(scheme="iob1").types == ("X", "Y")  # and no warning
 
@@ -645,9 +655,9 @@ def test_the_text_of_an_encoding_may_be_a_string() -> None:
 
 def test_arrays_refuse_a_scheme_of_other_labels_alike() -> None:
     labels = ["O", "B-X", "I-X"]
-    with pytest.raises(GrammarError, match="bioes allows no span of B-X, I-X") as one:
+    with pytest.raises(GrammarError, match="written in bioes with the labels B-X, I-X") as one:
         TokenDecoder(labels, "bioes")
-    with pytest.raises(GrammarError, match="bioes allows no span of B-X, I-X") as other:
+    with pytest.raises(GrammarError, match="written in bioes with the labels B-X, I-X") as other:
         fstcrf.decode(np.zeros((1, 2, 3)), labels=labels, grammar=tagging_scheme("bioes"))
     assert str(one.value) in str(other.value)
 

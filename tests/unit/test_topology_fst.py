@@ -12,7 +12,7 @@ from hypothesis import given
 from fstcrf import Lattice, kernel
 from fstcrf.errors import LabelError, NumericError, ShapeError
 from fstcrf.machines import openfst
-from fstcrf.machines.openfst import FstArrays
+from fstcrf.machines.machine import Machine
 from fstcrf.machines.topology import Topology, arc_classes, chain_topology, topology_machine
 from tests.support.fsts import pynini_or_skip
 from tests.support.strategies import potentials, topologies
@@ -49,7 +49,7 @@ def test_first_order() -> None:
 
 def test_order_zero_has_a_class_for_each_label() -> None:
     machine = topology_machine(chain_topology(BIO, 0))
-    assert machine.isymbols == machine.osymbols == ("<eps>", *BIO)
+    assert machine.input_symbols == machine.output_symbols == BIO
     assert machine.is_acceptor
     node, arc = arc_classes(chain_topology(BIO, 0))
     assert (node.tolist(), arc.tolist()) == ([[0], [1], [2]], [-1, -1, -1])
@@ -57,9 +57,8 @@ def test_order_zero_has_a_class_for_each_label() -> None:
 
 def test_second_order_names_both_node_slots() -> None:
     machine = topology_machine(bio(2))
-    assert machine.isymbols is not None
-    assert machine.isymbols[1:3] == ("O,<s>_O", "B,<s>_B")
-    assert "I,B_I,O_B→B_I" in machine.isymbols
+    assert machine.input_symbols[:2] == ("O,<s>_O", "B,<s>_B")
+    assert "I,B_I,O_B→B_I" in machine.input_symbols
     assert openfst.att_text(machine)
 
 
@@ -80,8 +79,8 @@ def test_shared_slots_are_one_class() -> None:
         final=np.asarray([True, True]),
     )
     machine = topology_machine(topology, np.asarray([2.0]))
-    assert machine.isymbols == ("<eps>", "any", "any,a→a")
-    assert machine.ilabel.tolist() == [1, 2, 1, 2]
+    assert machine.input_symbols == ("any", "any,a→a")
+    assert machine.input.tolist() == [0, 1, 0, 1]
     assert machine.score.tolist() == [0.0, 2.0, 0.0, 2.0]
     assert arc_classes(topology)[1].tolist() == [-1, 0]
 
@@ -89,15 +88,15 @@ def test_shared_slots_are_one_class() -> None:
 def test_names_stay_apart() -> None:
     """White space becomes an underscore, which may make two names one."""
     machine = topology_machine(chain_topology(("a b", "a_b", "a_b#2"), 0))
-    assert machine.isymbols == ("<eps>", "a_b", "a_b#2", "a_b#2#2")
-    assert machine.osymbols == ("<eps>", "a b", "a_b", "a_b#2")
+    assert machine.input_symbols == ("a_b", "a_b#2", "a_b#2#2")
+    assert machine.output_symbols == ("a b", "a_b", "a_b#2")
 
 
 def test_what_ends_nowhere_is_left_out() -> None:
     stuck = chain_topology(("O", "B"), 1, allowed=lambda a, _b: a != "B")
-    assert topology_machine(stuck).n_states == 2
+    assert len(topology_machine(stuck).final) == 2
     never = np.asarray([0.0, -np.inf, -np.inf])
-    assert topology_machine(bio(0), initial=never, final=never).n_states == 4
+    assert len(topology_machine(bio(0), initial=never, final=never).final) == 4
 
 
 def test_errors() -> None:
@@ -107,20 +106,21 @@ def test_errors() -> None:
         topology_machine(bio(1), final=np.zeros(2))
     with pytest.raises(NumericError, match="score has NaN"):
         topology_machine(bio(1), initial=np.full(3, np.nan))
-    with pytest.raises(LabelError, match="label 1 is <eps>"):
+    with pytest.raises(LabelError, match="holds '<eps>' at 1"):
         topology_machine(chain_topology(("O", "<eps>"), 1))
 
 
-def emissions(topology: Topology, slots: np.ndarray[Any, np.dtype[np.float64]]) -> FstArrays:
+def emissions(topology: Topology, slots: np.ndarray[Any, np.dtype[np.float64]]) -> Machine:
     """At every token one arc for each class, with the sum of what its node slots have there."""
     node, _ = arc_classes(topology)
     tokens, classes = len(slots), len(node)
     into = np.repeat(np.arange(tokens, dtype=np.int32), classes)
-    read = np.tile(np.arange(classes, dtype=np.int32), tokens) + np.int32(1)
+    read = np.tile(np.arange(classes, dtype=np.int32), tokens)
+    names = topology_machine(topology).input_symbols
     final = np.full(tokens + 1, -np.inf)
     final[-1] = 0.0
     score = slots[:, node].sum(axis=2).reshape(-1)
-    return FstArrays(0, into, into + np.int32(1), read, read, score, final)
+    return Machine(into, read, read, into + np.int32(1), score, final, names, names, tape=None)
 
 
 @given(data=st.data())

@@ -255,7 +255,7 @@ def test_without_resume_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "run"
     fit(Counter(), max_iterations=4, checkpoint=kept(path))
     before = path.read_bytes()
-    with pytest.raises(OptionError, match="run exists, the state of an earlier run: go on from it"):
+    with pytest.raises(OptionError, match="run exists and holds the state of an earlier run"):
         kept(path)
     assert path.read_bytes() == before
 

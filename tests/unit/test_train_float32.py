@@ -95,10 +95,10 @@ def assert_near(found: Floats, right: Floats, expected: Floats) -> None:
 
 def sweep_over(pairs: str, case: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     """Choose the way that the costs of a problem would: all pairs of states, or exceptions."""
-    found = case.problem.topology.background(case.space.transitions)
+    found = case.problem.topology.default_arcs(case.space.transitions)
     assert found is not None
     chosen = None if pairs == "all" else found
-    monkeypatch.setattr(likelihood, "sparse_background", lambda *_: chosen)
+    monkeypatch.setattr(likelihood, "sparse_default_arcs", lambda *_: chosen)
 
 
 def spans(further: Sentence) -> Rows:

@@ -66,7 +66,7 @@ def test_all_ways_make_the_same_transducer(way: str) -> None:
 
 
 def test_files_of_openfst_are_read(tmp_path: Any) -> None:
-    (tmp_path / "chunks.fst").write_bytes(openfst.to_bytes(from_arrays().machine, "standard"))
+    (tmp_path / "chunks.fst").write_bytes(openfst.to_bytes(from_arrays(), "standard"))
     machine = Transducer.from_fst(tmp_path / "chunks.fst")
     assert (machine.semiring, machine.input_symbols) == ("tropical", LABELS)
     assert np.isclose((lattice() @ machine).best().score, (lattice() @ from_arrays()).best().score)
@@ -105,11 +105,11 @@ def test_the_tape_that_is_read_is_named_and_acceptors_add_none() -> None:
     [
         (lambda: Transducer.from_text("0 1 a\n"), DataError, "3 columns, expected 1 or 2 or 4 or"),
         (lambda: Transducer.from_text(""), DataError, "no start state"),
-        (lambda: Transducer.from_pairs([("a", "b")], [1, 2]), ShapeError, "2 scores for 1 pairs"),
+        (lambda: Transducer.from_pairs([("a", "b")], [1, 2]), ShapeError, r"scores are \[2\]"),
         (lambda: Transducer.from_table({"a": {"b": float("nan")}}), FstcrfError, "NaN|nan"),
-        (lambda: lattice() @ from_arrays().on("pos"), OptionError, "no tape 'pos' to read: there"),
+        (lambda: lattice() @ from_arrays().on("pos"), OptionError, "no tape 'pos' to read: the"),
         (lambda: lattice() @ from_arrays().on("label", "label"), OptionError, "is there already"),
-        (lambda: Transducer.from_pairs([("a", "b")], tape=None), OptionError, "it is not an acceptor"),
+        (lambda: Transducer.from_pairs([("a", "b")], tape=None), OptionError, "not an acceptor"),
         (lambda: lattice() @ Transducer.from_pairs([("NP", "b")]), LabelError, "reads 'NP'"),
     ],
 )  # fmt: skip
@@ -126,7 +126,7 @@ def test_machines_without_names_are_told_them() -> None:
     plain.add_states(1)
     plain.set_start(0).set_final(0)
     plain.add_arc(0, pynini.Arc(2, 1, 0.5, 0))
-    with pytest.raises(LabelError, match="give input_symbols= and output_symbols="):
+    with pytest.raises(LabelError, match="or input_symbols= and output_symbols="):
         Transducer.from_fst(plain)
     named = Transducer.from_fst(plain, input_symbols=LABELS, output_symbols=["NP"])
     assert (lattice(2) @ named).best().labels == (("B-NP", "B-NP"), ("NP", "NP"))

@@ -88,7 +88,7 @@ def test_what_wapiti_takes_for_a_match() -> None:
     """It counts what it tried in vain behind a question mark: abz for the a of a?ab."""
     assert node(b'u:%m[0,0,"a?ab"]', b"u:abz", ["abzz", "aab", "ab"]) == [1, 0, 0]
     assert node(b'u:%m[0,0,"a?ab"]', b"u:ab", ["abzz", "aab", "ab"]) == [0, 0, 1]
-    with pytest.raises(ModelFileError, match=r"pattern 'u:%m.*may take more than matches"):
+    with pytest.raises(ModelFileError, match=r"pattern 'u:%m.*may match too much"):
         fstcrf.load_wapiti(wapiti(LABELS, [b'u:%m[0,0,"a?ab"]/'], {b"u:ab/": [1.0, 0.0]}))
 
 
@@ -148,22 +148,25 @@ def changed(old: bytes, new: bytes, **options: Any) -> bytes:
         (changed(b"1:A,", b"1:B,"), "labels must be distinct"),
         (changed(b"1:A,", b"1:\xff,"), r"label '.xff' is not utf-8"),
         (changed(b"14=", b"999="), "weight 999, the observations have 18"),
-        (changed(b"4:u0:a,", b"4:x0:a,"), "observation 'x0:a' begins with none"),
+        (changed(b"4:u0:a,", b"4:x0:a,"), "observation 'x0:a' must begin with"),
         (changed(b"4:u0:a,", b"1:b,"), "an observation is there twice"),
         (changed(b"0=0x", b"0:0x"), "expected a weight as 'number=value'"),
         (changed(b"0=0x", b"9=0x"), "do not rise"),
         (changed(b"0=0x1", b"0=nan#0x1"), "expected a weight"),
         (changed(b"0=0x", b"0=infinity\n1=0x"), "8 weights|9 weights"),
         (changed(b"3=0x1.9", b"99=0x1.9"), "do not rise"),
-        (wapiti(LABELS, PATTERNS, WEIGHTS) + b"99=0x1p0\n", "9 weights, #mdl# says"),
+        (
+            wapiti(LABELS, PATTERNS, WEIGHTS) + b"99=0x1p0\n",
+            "9 weights, but the #mdl# line announces",
+        ),
         (wapiti(LABELS, PATTERNS, WEIGHTS)[:-1], "cut short: its last line has no end"),
         (wapiti(LABELS, PATTERNS, WEIGHTS)[:-3], "cut short: its last line has no end"),
-        (changed(b"10:u0:%x[0,0]", b"10:v0:%x[0,0]"), "pattern 'v0:.*begins with none of u"),
+        (changed(b"10:u0:%x[0,0]", b"10:v0:%x[0,0]"), "pattern 'v0:.*must begin with u"),
         (changed(b"10:u0:%x[0,0]", b"10:u0:%y[0,0]"), "no command: '%y.0,0.'"),
         (changed(b"10:u0:%x[0,0]", b"11:u0:%x[01,0]"), "no command"),
         (changed(b"10:u0:%x[0,0]", b"10:u0:%t[0,0]"), "t takes an expression"),
         (changed(b"10:u0:%x[0,0]", b'14:u0:%x[0,0,"a"]'), "x takes no expression"),
-        (changed(b"10:u0:%x[0,0]", b'14:u0:%t[0,0,"*"]'), "needs something beside it"),
+        (changed(b"10:u0:%x[0,0]", b'14:u0:%t[0,0,"*"]'), "must be attached to a character"),
         (changed(b"10:u0:%x[0,0]", b"13:u0:%x[0,1000]"), "column 1000, expected one below 1000"),
         (changed(b"10:u0:%x[0,0]", b"13:u0:%x[2000,0]"), "offsets go from -1000 to 1000"),
     ],

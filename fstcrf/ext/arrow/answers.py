@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Output: TypeAlias = Literal["labels", "spans", "probability", "probabilities"]
-"""labels: of each token; spans: with their probabilities; probability: of all labels of a sentence
+"""labels: for each token; spans: with their probabilities; probability: of all labels of a sentence
 together; probabilities: of the label at each token."""
 
 _USUAL: tuple[Output, ...] = ("labels", "spans", "probability")
@@ -31,13 +31,13 @@ _USUAL: tuple[Output, ...] = ("labels", "spans", "probability")
 
 
 def is_conditional(tagger: Tagger) -> bool:
-    """Tell whether there are no probabilities of single labels and spans."""
+    """Return whether a tagger lacks probabilities of single labels and spans."""
     joint = tagger.decision()
     return joint is not None and joint.conditional
 
 
 def outputs_of(tagger: Tagger, outputs: Sequence[Output] | None) -> tuple[Output, ...]:
-    """Return what comes out, where nothing is said what a tagger usually gives."""
+    """Return the output columns: the given ones, or a tagger's usual ones."""
     if outputs is None:
         spans = any(map(has_spans, tagger.label_sets.values()))
         return tuple(name for name in _USUAL if spans or name != "spans")
@@ -46,7 +46,9 @@ def outputs_of(tagger: Tagger, outputs: Sequence[Output] | None) -> tuple[Output
         shown = ", ".join(get_args(Output))
         raise OptionError(f"outputs is {outputs!r}, expected some of {shown}")
     if "probabilities" in outputs and is_conditional(tagger):
-        raise OptionError("normalize='chain' has no probabilities of single labels; leave them out")
+        raise OptionError(
+            "normalize='chain' has no probabilities of single labels: remove them from outputs"
+        )
     return tuple(outputs)
 
 
@@ -98,8 +100,8 @@ class TapeColumns:
 
     tape: str
     ids: Ints  # [N]; −1: none
-    spans: SpanArrays | None  # None: its labels are of no spans
-    chances: Floats | None  # [M]; None: not asked for, or not to be had
+    spans: SpanArrays | None  # `None` if its labels are not labels of spans
+    chances: Floats | None  # [M]; `None` if not requested or not available
 
 
 def labels_found(
@@ -110,7 +112,7 @@ def labels_found(
     least: float | None,
     known: Calibration | None,
 ) -> TapeColumns:
-    """Return the labels of a tape and its spans, without those that are too improbable."""
+    """Return the labels of a tape and its spans, without spans of low probability."""
     names, ids = answer.label_sets[tape], answer[tape].flat[0]
     if not has_spans(names):
         if least is not None:
@@ -132,7 +134,7 @@ def labels_found(
 
 
 def _lists(offsets: Longs, values: pa.Array, silent: Bools) -> pa.Array:
-    """Return lists of values; null where nothing is said."""
+    """Return lists of values; null for sentences without an answer."""
     arrow = pyarrow()
     bounds = arrow.array(offsets.astype(np.int32))
     mask = arrow.array(silent) if silent.any() else None
@@ -140,7 +142,7 @@ def _lists(offsets: Longs, values: pa.Array, silent: Bools) -> pa.Array:
 
 
 def label_lists(answer: Answer, found: TapeColumns, silent: Bools) -> pa.Array:
-    """Return the labels of sentences; null where nothing is said, as everywhere here."""
+    """Return the labels of sentences; null for sentences without an answer."""
     arrow = pyarrow()
     names = arrow.array(answer.label_sets[found.tape], type=arrow.string())
     nothing = found.ids < 0
@@ -181,7 +183,7 @@ def _sure(
 
 
 def span_lists(answer: Answer, found: TapeColumns, silent: Bools, places: Ints | None) -> pa.Array:
-    """Return spans as structs; `places`, int32 [N, 2], are those of tokens in text."""
+    """Return spans as structs; `places`, int32 [N, 2], has the places of tokens in the text."""
     arrow, spans = pyarrow(), found.spans
     assert spans is not None  # noqa: S101 (asked for)
     bounds = np.searchsorted(spans.start, answer.offsets)

@@ -42,7 +42,7 @@ def _compute() -> Any:
 
 
 def words(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the words and signs of a text begin and end."""
+    """Yield the beginning and end of each word and sign of a text."""
     return (match.span() for match in _TOKEN.finditer(text))
 
 
@@ -50,13 +50,13 @@ def words(text: str) -> Iterator[tuple[int, int]]:
 
 
 def columns_read(tagger: Tagger) -> tuple[str, ...]:
-    """Return the columns of text that a tagger reads; none where it reads attributes."""
+    """Return the columns of text that a tagger reads; empty if it reads attributes."""
     if isinstance(tagger, CRF):
         parts: tuple[CRF, ...] = (tagger,)
     elif isinstance(tagger, JointCRF | TrainedPipeline):
         parts = tagger.taggers
     else:
-        raise OptionError(f"{tagger!r} does not tag sentence by sentence, which batches need")
+        raise OptionError(f"{tagger!r} does not tag sentence by sentence, so it cannot tag batches")
     indexes = [part.index for part in parts]
     found = dict.fromkeys(
         name for i in indexes if not isinstance(i, LiteralIndex) for name in i.columns
@@ -69,7 +69,7 @@ def columns_of(schema: pa.Schema, column: str | None, reads: Sequence[str]) -> t
     there = ", ".join(schema.names) or "none"
     if column is not None:
         if column not in schema.names:
-            raise DataError(f"no column {column!r}; there are {there}")
+            raise DataError(f"no column {column!r}; the columns are {there}")
         return (column,)
     for name in _NAMES:
         if name in schema.names:
@@ -80,7 +80,7 @@ def columns_of(schema: pa.Schema, column: str | None, reads: Sequence[str]) -> t
     if len(fits) == 1:
         return (fits[0],)
     shown = f", nor the columns {', '.join(reads)} that the tagger reads" if reads else ""
-    raise DataError(f"no column 'tokens' or 'text'{shown}; say column=, there are {there}")
+    raise DataError(f"no column 'tokens' or 'text'{shown}: set column= to one of {there}")
 
 
 # --- What is in them -----------------------------------------------------------------------------
@@ -106,9 +106,9 @@ def read_sentences(
     ----------
     rows : pyarrow.RecordBatch
     columns : sequence of str
-        Of the batch: one, or those that the tagger reads.
+        Columns of the batch: one, or the columns that the tagger reads.
     reads : sequence of str
-        What the tagger reads; nothing of attributes.
+        The columns that the tagger reads; empty for attributes.
     tokenise : callable, optional
         Where the column is text; else it has lists of tokens.
     """
@@ -135,7 +135,7 @@ def read_sentences(
 
 
 def is_string(kind: pa.DataType) -> bool:
-    """Tell whether a type is text."""
+    """Return whether a type is text."""
     types = pyarrow().types
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -143,7 +143,7 @@ def is_string(kind: pa.DataType) -> bool:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether a type is lists, of any kind."""
+    """Return whether a type is lists of any kind."""
     types = pyarrow().types
     tests = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
     return any(getattr(types, f"is_{name}")(kind) for name in tests)
@@ -162,7 +162,7 @@ def _flat(array: pa.Array) -> pa.Array:
 
 
 def _by_column(flat: pa.Array, reads: Sequence[str], column: str) -> dict[str, pa.Array]:
-    """Return what tokens are by the columns that a tagger reads."""
+    """Return the values of tokens for each column that a tagger reads."""
     arrow = pyarrow()
     if not arrow.types.is_struct(flat.type):
         if len(reads) == 1:
@@ -175,8 +175,8 @@ def _by_column(flat: pa.Array, reads: Sequence[str], column: str) -> dict[str, p
     missing = [name for name in reads if name not in names]
     if missing:
         raise DataError(
-            f"the structs of column {column!r} have no field {missing[0]!r}; there are "
-            f"{', '.join(names)}"
+            f"the structs of column {column!r} have no field {missing[0]!r}; the fields "
+            f"are {', '.join(names)}"
         )
     parts = dict(zip(names, flat.flatten(), strict=True))
     return {name: parts[name] for name in reads}
@@ -201,7 +201,7 @@ def _interned(name: str, flat: pa.Array, offsets: Longs) -> Column:
 
 
 def _attributes(array: pa.Array) -> list[Any]:
-    """Return tokens as lists of attributes, or as dicts of features without those that are null."""
+    """Return tokens as lists of attributes, or as dicts of features without null values."""
     types = pyarrow().types
     is_map = types.is_map(array.type.value_type)
 

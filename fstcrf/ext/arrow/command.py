@@ -30,7 +30,7 @@ _SERVED = frozenset({
 
 
 def is_parquet(path: str) -> bool:
-    """Tell whether a file is one of Parquet, by its name or its first bytes."""
+    """Return whether a file is a Parquet file, by its name or its first bytes."""
     if path == "-" or not Path(path).is_file():
         return path.endswith(_ENDING)
     with Path(path).open("rb") as file:
@@ -70,9 +70,9 @@ def _advising(path: str) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        if "say column=" not in error.message:
+        if "set column=" not in error.message:
             raise
-        text = error.message.replace("say column=", "say --columns NAME")
+        text = error.message.replace("set column=", "set --columns")
         raise DataError(text, path=error.path or path) from None
 
 

@@ -1,8 +1,8 @@
 """Tables of Arrow in, the same with labels, spans and probabilities out.
 
-`tag_batches` maps an iterator of record batches to one: what Spark's ``mapInArrow``, Ray Data, Dask
-and DuckDB call. A row is a sentence; it stands in one column, or in a column for each column that
-the tagger reads:
+`tag_batches` maps an iterator of record batches to another one: Spark's ``mapInArrow``, Ray Data,
+Dask and DuckDB call such functions. A row is a sentence, in one column, or in a column for each
+column that the tagger reads:
 
 ============================  ========================================================
 ``list<struct<word, pos>>``   tokens with the columns, or the features, of the tagger
@@ -11,6 +11,8 @@ the tagger reads:
 ``string``                    text, which is cut into tokens
 several ``list<string>``      named as the columns that the tagger reads
 ============================  ========================================================
+
+A `TokenDecoder` reads documents, which `documents` describes.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ from fstcrf.ext.arrow.columns import (
     read_sentences,
     words,
 )
+from fstcrf.ext.arrow.documents import DocumentJob, PiecesOf
 from fstcrf.ext.calibration.curves import Calibration
+from fstcrf.ext.tokens import TokenDecoder
 from fstcrf.files import atomic_write, path_name
 from fstcrf.lazy import memoised, optional
 from fstcrf.ragged import Ragged
@@ -56,13 +60,13 @@ from fstcrf.text.corpus.collection import parquet_error
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ROWS = 4096  # of a large batch that are tagged together
+_ROWS = 4096  # rows of a large batch that are tagged together
 _BUFFER = 1 << 20  # bytes of a column that are read at once
-_GROUP_BYTES = 1 << 26  # of a row group that is written
+_GROUP_BYTES = 1 << 26  # bytes of a row group in output
 
 
 def tag_batches(
-    tagger: Tagger | str | os.PathLike[str],
+    tagger: Tagger | TokenDecoder | str | os.PathLike[str],
     batches: Iterable[pa.RecordBatch],
     *,
     column: str | None = None,
@@ -74,46 +78,53 @@ def tag_batches(
     calibration: Calibration | str | os.PathLike[str] | None = None,
     threads: int = 1,
     schema: pa.Schema | None = None,
+    pieces: PiecesOf | None = None,
 ) -> pa.RecordBatchReader:
-    """Tag record batches: each comes out with columns of labels, spans and probabilities.
+    """Tag record batches, and add columns of labels, spans and probabilities.
 
     Parameters
     ----------
-    tagger : Tagger or path
+    tagger : Tagger, TokenDecoder or path
         A tagger, or its file, so that processes elsewhere need not be sent it; each reads it once.
+        A decoder reads the columns ``logits``, ``offsets`` and, if they exist, ``word_ids`` and
+        ``text``, and adds ``spans`` of characters; besides the options `outputs`, `prefix`,
+        `min_confidence`, `threads` and `on_no_path`, it accepts only `pieces` and `column`.
     batches : iterable of pyarrow.RecordBatch, or a table
-        Rows are sentences. Or whatever has ``__arrow_c_stream__``: a table of pyarrow, a DataFrame
-        of Polars or pandas, a relation of DuckDB.
+        Rows are sentences. Or an object with ``__arrow_c_stream__``: a table of pyarrow, a
+        DataFrame of Polars or pandas, a relation of DuckDB.
     column : str, optional
         The column with the sentences. When absent: ``"tokens"``, ``"text"``, the columns that the
         tagger reads, or the only column that may be it, the first of these that there is.
     outputs : sequence of {"labels", "spans", "probability", "probabilities"}, optional
-        Columns to add (see `Output`), all but the last when absent, spans where labels are spans. A
-        text's tokens are added in any case. Of several tapes, labels, spans and probabilities are
-        ``"pos_labels"`` and so on.
+        Columns to add (see `Output`); by default all but the last, and spans only if labels are
+        labels of spans. A text's tokens are added in any case. For several tapes, labels, spans and
+        probabilities are named ``"pos_labels"`` and so on.
     prefix : str
         In front of the names of these.
     tokenise : callable, optional
         How text becomes tokens; words and single other characters when absent.
     on_no_path : {"error", "skip", "relax"}
-        As for `Tagger.decode`; skip: nothing (null) is said of such a sentence.
+        As for `Tagger.decode`; with "skip", such a sentence has null values.
     min_confidence : float, optional
         Spans less probable than this are left out, and their labels are O; labels of tapes without
         spans become null.
     calibration : Calibration or path, optional
-        Puts the probabilities of spans right, before that is looked at, and those of labels of
-        tapes without spans.
+        Calibrates the probabilities of spans, before they are compared with the minimum, and the
+        probabilities of labels of tapes without spans.
     threads : int
         The answer does not depend on it.
     schema : pyarrow.Schema, optional
-        That of the batches, where there may be none of them.
+        The schema of the batches, for the case that there are no batches.
+    pieces : callable, optional
+        For a `TokenDecoder`: returns the `Pieces` of a list of texts, which are in `column`, by
+        default ``"text"``. Then no scores are read from the table.
 
     Returns
     -------
     pyarrow.RecordBatchReader
         An iterator of record batches that knows its schema beforehand, `tagged_schema`, and has
-        ``__arrow_c_stream__``. A sentence that is null has null answers. Where nothing comes in and
-        no `schema` is given, it is one without columns.
+        ``__arrow_c_stream__``. A sentence that is null has null answers. Without input and
+        `schema`, the result is a schema without columns.
 
     Raises
     ------
@@ -130,36 +141,30 @@ def tag_batches(
     source, schema = _opened(batches, schema)
     if schema is None:
         return arrow.RecordBatchReader.from_batches(arrow.schema([]), [])
-    tagger = _tagger_of(tagger)
-    job = _Job.of(
-        *(tagger, schema, column, outputs, prefix),
-        tokenise=tokenise or words,
-        on_no_path=on_no_path,
-        threads=threads,
-        least=min_confidence,
-        calibration=_loaded(calibration),
-    )
-    return arrow.RecordBatchReader.from_batches(job.schema, job.answers(source))
+    said: dict[str, Any] = {"tokenise": tokenise, "calibration": _loaded(calibration)}
+    said |= {"on_no_path": on_no_path, "threads": threads, "least": min_confidence}
+    job = _job(tagger, schema, column, outputs, prefix, **said, pieces=pieces)
+    return arrow.RecordBatchReader.from_batches(job.schema, _answers(job, source))
 
 
 def tagged_schema(
-    tagger: Tagger | str | os.PathLike[str],
+    tagger: Tagger | TokenDecoder | str | os.PathLike[str],
     schema: pa.Schema,
     *,
     column: str | None = None,
     outputs: Sequence[Output] | None = None,
     prefix: str = "",
+    pieces: PiecesOf | None = None,
 ) -> pa.Schema:
-    """Return the schema of what `tag_batches` makes of batches of a schema.
+    """Return the schema of `tag_batches`'s result for batches of a schema.
 
-    Parameters and errors are those of `tag_batches`.
+    See `tag_batches` for parameters and errors.
     """
-    tagger = _tagger_of(tagger)
-    return _Job.of(tagger, schema, column, outputs, prefix).schema
+    return _job(tagger, schema, column, outputs, prefix, pieces=pieces).schema
 
 
 def tag_parquet(
-    tagger: Tagger | str | os.PathLike[str],
+    tagger: Tagger | TokenDecoder | str | os.PathLike[str],
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
@@ -172,6 +177,7 @@ def tag_parquet(
     calibration: Calibration | str | os.PathLike[str] | None = None,
     threads: int = 1,
     report: Callable[[int, int], None] | None = None,
+    pieces: PiecesOf | None = None,
 ) -> int:
     """Tag the rows of a Parquet file into another, some at a time; it is written whole or not.
 
@@ -180,9 +186,9 @@ def tag_parquet(
     source, target : path
         The files; they may be the same.
     tagger, column, outputs, prefix, tokenise, on_no_path, min_confidence, calibration, threads
-        As for `tag_batches`.
+        As for `tag_batches`, as `pieces` is.
     report : callable, optional
-        Is told now and then how many rows are tagged, and how many there are.
+        Called occasionally with the number of tagged rows and the number of all rows.
 
     Returns
     -------
@@ -211,6 +217,7 @@ def tag_parquet(
             calibration=calibration,
             threads=threads,
             schema=table.schema_arrow,
+            pieces=pieces,
         )
         parquet = optional("pyarrow.parquet", ADVICE)
         with parquet.ParquetWriter(file, tagged.schema) as writer:
@@ -221,7 +228,7 @@ def tag_parquet(
 
 
 def _told(table: Any, report: Callable[[int, int], None] | None) -> Iterator[Any]:
-    """Yield the batches of a file; tell of each once the next one is asked for."""
+    """Yield the batches of a file; report each once the next one is requested."""
     rows = 0
     for batch in table.iter_batches(batch_size=_ROWS):
         yield batch
@@ -245,7 +252,7 @@ def sentence_columns(
 
 @contextmanager
 def _parquet(source: str | os.PathLike[str]) -> Iterator[Any]:
-    """Open a Parquet file; errors about what is in it name it."""
+    """Open a Parquet file; errors about its contents name it."""
     parquet = optional("pyarrow.parquet", ADVICE)
     with Path(path_name(source)).open("rb") as given:
         try:
@@ -272,7 +279,7 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield arrow.Table.from_batches(kept)
 
 
-def _tagger_of(given: Tagger | str | os.PathLike[str]) -> Tagger:
+def _tagger_of(given: Tagger | TokenDecoder | str | os.PathLike[str]) -> Tagger | TokenDecoder:
     """Return a tagger; one of a file is kept, for other batches that this process will be given."""
     if not isinstance(given, str | os.PathLike):
         return given
@@ -284,7 +291,7 @@ def _tagger_of(given: Tagger | str | os.PathLike[str]) -> Tagger:
 
 
 @memoised(2)
-def _read_tagger(path: str, *_: int) -> Tagger:
+def _read_tagger(path: str, *_: int) -> Tagger | TokenDecoder:
     return load(path)
 
 
@@ -293,7 +300,7 @@ def _loaded(given: Calibration | str | os.PathLike[str] | None) -> Calibration |
 
 
 def _opened(batches: Any, schema: Any) -> tuple[Iterable[Any], Any]:
-    """Return an iterable of batches and their schema; None where that is not known."""
+    """Return an iterable of batches and their schema, or `None` if it is unknown."""
     arrow = pyarrow()
     if isinstance(batches, arrow.RecordBatch):
         return [batches], batches.schema
@@ -318,16 +325,16 @@ def _opened(batches: Any, schema: Any) -> tuple[Iterable[Any], Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A tagger, the columns that it reads, and the schema of what comes out."""
+    """The tagger, the columns it reads, and the output schema."""
 
     tagger: Tagger
-    columns: tuple[str, ...]  # of the table: one, or those that the tagger reads
-    reads: tuple[str, ...]  # what the tagger reads; nothing of attributes
+    columns: tuple[str, ...]  # columns of the table: one, or the columns that the tagger reads
+    reads: tuple[str, ...]  # the columns that the tagger reads; empty for attributes
     outputs: tuple[Output, ...]
     prefix: str
     schema: pa.Schema
     is_text: bool
-    tokenise: Tokenise = words
+    tokenise: Tokenise
     on_no_path: OnNoPath = "error"
     threads: int = 1
     least: float | None = None
@@ -341,9 +348,11 @@ class _Job:
         column: str | None,
         outputs: Sequence[Output] | None,
         prefix: str,
+        *,
+        tokenise: Tokenise | None = None,
         **options: Any,
     ) -> _Job:
-        """Return what is to be done to batches of a schema; errors as for `tag_batches`."""
+        """Return the job for batches of a schema; errors as for `tag_batches`."""
         reads = columns_read(tagger)
         columns = columns_of(schema, column, reads)
         kind = schema.field(columns[0]).type
@@ -362,27 +371,18 @@ class _Job:
         fields = fields_of(tagger, wanted, prefix, is_text=is_text)
         twice = [f.name for f in fields if f.name in schema.names]
         if twice:
-            raise OptionError(f"the table has a column {twice[0]!r} already: say prefix='tagged_'")
+            raise OptionError(
+                f"the table has a column {twice[0]!r} already: give another prefix, such as "
+                "prefix='tagged_'"
+            )
         whole = schema
         for one in fields:
             whole = whole.append(one)
-        return cls(tagger, columns, reads, wanted, prefix, whole, is_text, **options)
+        given = tagger, columns, reads, wanted, prefix, whole, is_text, tokenise or words
+        return cls(*given, **options)
 
-    def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches with the answers beside what they have."""
-        first = 0
-        arrow = pyarrow()
-        for batch in batches:
-            for start in range(0, max(batch.num_rows, 1), _ROWS):
-                rows = batch.slice(start, _ROWS)
-                try:
-                    added = self._added(rows)
-                except (DataError, NoPathError) as error:
-                    raise _moved(error, first + start) from None
-                yield arrow.RecordBatch.from_arrays(rows.columns + added, schema=self.schema)
-            first += batch.num_rows
-
-    def _added(self, rows: pa.RecordBatch) -> list[pa.Array]:
+    def added(self, rows: pa.RecordBatch) -> list[pa.Array]:
+        """Return the columns of answers to the sentences of a batch."""
         read = read_sentences(
             rows, self.columns, self.reads, self.tokenise if self.is_text else None
         )
@@ -403,6 +403,37 @@ class _Job:
             arrow = pyarrow()
             added.append(arrow.array(answer.probabilities, mask=silent, type=arrow.float64()))
         return added
+
+
+def _job(
+    tagger: Tagger | TokenDecoder | str | os.PathLike[str],
+    *given: Any,
+    pieces: PiecesOf | None = None,
+    **options: Any,
+) -> _Job | DocumentJob:
+    """Return the job for batches of a schema; errors as for `tag_batches`."""
+    found = _tagger_of(tagger)
+    if isinstance(found, TokenDecoder):
+        return DocumentJob.of(found, *given, pieces=pieces, **options)
+    if pieces is not None:
+        raise OptionError(f"pieces= is for a TokenDecoder, and this is {found!r}")
+    return _Job.of(found, *given, **options)
+
+
+def _answers(
+    job: _Job | DocumentJob, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield each batch with the columns of its answers."""
+    first, arrow = 0, pyarrow()
+    for batch in batches:
+        for start in range(0, max(batch.num_rows, 1), _ROWS):
+            rows = batch.slice(start, _ROWS)
+            try:
+                added = job.added(rows)
+            except (DataError, NoPathError) as error:
+                raise _moved(error, first + start) from None
+            yield arrow.RecordBatch.from_arrays(rows.columns + added, schema=job.schema)
+        first += batch.num_rows
 
 
 def _moved(error: DataError | NoPathError, first: int) -> DataError | NoPathError:

@@ -1,4 +1,4 @@
-"""Confidence that one can use: calibration, reliability, thresholds, and what to label next."""
+"""Usable confidence: calibration, reliability, thresholds, and the choice of sentences to label."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""``fstcrf calibrate``: what a model's probabilities are worth, on held-out data."""
+"""``fstcrf calibrate``: calibrates a model's probabilities on held-out data."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from fstcrf.text.corpus.schemes import has_spans
 )
 @click.option(
     "--method",
-    type=click.Choice(["isotonic", "temperature"]),
+    type=click.Choice(["isotonic", "log-odds"]),
     default="isotonic",
     show_default=True,
-    help="A monotone curve for each type (needs scikit-learn), or one number for each.",
+    help="A monotone curve for each type (needs scikit-learn), or a divisor of its log-odds.",
 )
 @click.option(
     "--precision",
@@ -105,7 +105,9 @@ def calibrate(
     check_outputs({"--output": output, "--plot": plot}, [model_path, path], text=("--output",))
     model = token_model(model_path)
     if is_chain(model):
-        raise click.UsageError('normalize = "chain" is no transducer: it has no probabilities here')
+        raise click.UsageError(
+            'normalize = "chain" has no probabilities to calibrate: use normalize = "product"'
+        )
     name = _tape(model.label_sets, tape)
     column = target or name
     data = model_input(model, path=path, targets=[column], wanted=[column], **how).read(path)
@@ -113,7 +115,9 @@ def calibrate(
     check_columns(model, data)
     spans = has_spans(model.label_sets[name])
     if spans and not has_spans({label for labels in gold for label in labels}):
-        raise DataError(f"column {column!r} holds no spans, of which tape {name!r} is", path=path)
+        raise DataError(
+            f"column {column!r} holds no spans, but tape {name!r} is a tape of spans", path=path
+        )
     with progress(f"weighing {len(data):,} sentences", "", 3) as meter:
         lattices = lattices_of(model, data, tape=name, threads=threads)
         meter.add()

@@ -1,9 +1,10 @@
-"""Probabilities put right on held-out data: a curve for each type, or one temperature for scores.
+"""Probabilities put right on held-out data: a curve for each type, or a temperature of scores.
 
-- isotonic: the monotone function that is closest to what was seen (Zadrozny and Elkan 2002), linear
-  between its knots, and nowhere 0 or 1; scikit-learn finds it.
-- temperature: log-odds divided by one number for each type, that of the largest likelihood (after
-  Guo et al. 2017); needs far less data, and keeps the order of what is strictly between 0 and 1.
+- isotonic: the monotone function that is closest to the observations (Zadrozny and Elkan 2002),
+  linear between its knots, and never 0 or 1; scikit-learn finds it.
+- log-odds: log-odds divided by one number for each type, the one with the largest likelihood (after
+  Guo et al. 2017). It needs far less data, and keeps the order of probabilities strictly between 0
+  and 1.
 
 `fit_temperature` is about scores instead: a model's potentials divided by one number, so that the
 held-out labels get the largest likelihood. Best labels stay, probabilities change.
@@ -40,7 +41,7 @@ from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.paths import said_by_tapes
 from fstcrf.lazy import optional
 
-Kind: TypeAlias = Literal["isotonic", "temperature"]
+Kind: TypeAlias = Literal["isotonic", "log-odds"]
 
 FORMAT = "fstcrf-calibration"
 VERSION = 1
@@ -48,7 +49,7 @@ _NEEDED = "isotonic calibration needs scikit-learn: pip install fstcrf[sklearn]"
 _LEAST = 1e-9
 """Probabilities are kept this far from 0 and 1 where log-odds are needed."""
 _WIDEST = math.log(100.0)
-"""Temperatures are looked for from 1/100 to 100."""
+"""Divisors and temperatures are looked for from 1/100 to 100."""
 
 
 class Isotonic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,35 +69,35 @@ class Isotonic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return np.asarray(np.interp(probability, self.x, self.y), dtype=np.float64)
 
     def check(self) -> None:
-        """Raise DataError where the knots are no monotone function of probabilities."""
+        """Raise DataError if the knots are not a monotone function of probabilities."""
         x, y = np.asarray(self.x), np.asarray(self.y)
         inside = all(bool(((a >= 0.0) & (a <= 1.0)).all()) for a in (x, y))
         rising = bool((np.diff(x) >= 0).all() and (np.diff(y) >= 0).all())
         if not (len(x) and len(x) == len(y) and inside and rising):
-            raise DataError("a curve's knots are no rising probabilities")
+            raise DataError("the knots of a curve are not rising probabilities")
 
 
 class LogOdds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Log-odds divided by a temperature.
+    """Log-odds divided by a number.
 
     Parameters
     ----------
-    temperature : float
+    divisor : float
         Above 1: the model is too sure.
     """
 
-    temperature: float
+    divisor: float
 
     def __call__(self, probability: Floats) -> Floats:
         """Return calibrated probabilities; 0 and 1 stay."""
         with np.errstate(divide="ignore", over="ignore"):
             odds = np.log(probability) - np.log1p(-probability)
-            return np.asarray(1.0 / (1.0 + np.exp(-odds / self.temperature)), dtype=np.float64)
+            return np.asarray(1.0 / (1.0 + np.exp(-odds / self.divisor)), dtype=np.float64)
 
     def check(self) -> None:
-        """Raise DataError where the temperature is none."""
-        if not 0.0 < self.temperature < math.inf:
-            raise DataError(f"temperature is {self.temperature}, expected a number above 0")
+        """Raise DataError if the divisor is invalid."""
+        if not 0.0 < self.divisor < math.inf:
+            raise DataError(f"divisor is {self.divisor}, expected a number above 0")
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"kind": "method"}):
@@ -109,20 +110,20 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"ki
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a model's probabilities are worth, type by type.
+    """Calibration of a model's probabilities, type by type.
 
     Parameters
     ----------
-    kind : {"isotonic", "temperature"}
+    kind : {"isotonic", "log-odds"}
     curves : mapping of str to Isotonic or LogOdds
-        Of the types that have one of their own.
+        Curves of single types.
     others : Isotonic or LogOdds
-        Of all other types.
+        The curve of all other types.
 
     Examples
     --------
     >>> events = Events.of([0.9, 0.9, 0.9, 0.1], [True, False, True, False])
-    >>> calibration = Calibration.fit(events, "temperature")
+    >>> calibration = Calibration.fit(events, "log-odds")
     >>> float(calibration([0.9], [""]).round(2)[0])
     0.75
     """
@@ -142,20 +143,20 @@ class Calibration:
 
     @classmethod
     def fit(cls, events: Events, kind: Kind = "isotonic", *, least: int = 50) -> Calibration:
-        """Return the calibration under which held-out events are what they claim to be.
+        """Return the calibration that fits probabilities to the frequencies of held-out events.
 
         Parameters
         ----------
         events : Events
-        kind : {"isotonic", "temperature"}
+        kind : {"isotonic", "log-odds"}
         least : int
-            Events, and among them a correct and a wrong one, that a type needs for a curve of its
-            own; the others share that of all events.
+            Minimum number of events (with at least one right and one wrong) for a curve of a type;
+            other types share the curve of all events.
 
         Raises
         ------
         OptionError
-            Another kind; no events, or none that is correct, or none that is wrong.
+            Another kind; no events, only right events, or only wrong events.
         MissingDependencyError
             isotonic needs scikit-learn.
         """
@@ -178,7 +179,7 @@ class Calibration:
     def crossed(
         cls, events: Events, kind: Kind = "isotonic", *, folds: int = 5, least: int = 50
     ) -> Events:
-        """Return the events, each calibrated on those of the other folds: what one may expect.
+        """Return the events, each calibrated on the other folds: an estimate for new data.
 
         Parameters
         ----------
@@ -220,7 +221,7 @@ class Calibration:
         ShapeError
             Another number of types.
         NumericError
-            What is no probability.
+            A value that is not a probability.
         """
         p = real_array(probability, "probability")
         if p.shape != (len(types),):
@@ -244,7 +245,7 @@ class Calibration:
     # --- Files --------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a file holds: plain dicts, lists, strings and numbers."""
+        """Return the contents of a file: plain dicts, lists, strings and numbers."""
         found: dict[str, Any] = msgspec.to_builtins(
             _File(FORMAT, VERSION, self.kind, dict(self.curves), self.others)
         )
@@ -266,7 +267,7 @@ class Calibration:
                 raise ModelFileError(
                     f"{where}: version {value['version']!r}, this fstcrf reads {VERSION}"
                 )
-            file = msgspec.convert(value, _File)
+            file = msgspec.convert(_as_now(value), _File)
             of: Any = Isotonic if file.kind == "isotonic" else LogOdds
             curves = {name: msgspec.convert(one, of) for name, one in file.types.items()}
             return cls(file.kind, curves, msgspec.convert(file.others, of))
@@ -297,6 +298,20 @@ class Calibration:
         return cls.from_json(read_json(path), where=os.fspath(path))
 
 
+def _as_now(value: Any) -> Any:
+    """Rename the entries of older files, in which log-odds were called a temperature."""
+    if not isinstance(value, Mapping) or value.get("method") != "temperature":
+        return value
+
+    def curve(old: Any) -> Any:
+        given = isinstance(old, Mapping) and "temperature" in old
+        return {"divisor": old["temperature"]} if given else old
+
+    types = value.get("types")
+    curves = {k: curve(one) for k, one in types.items()} if isinstance(types, Mapping) else types
+    return {**value, "method": "log-odds", "types": curves, "others": curve(value.get("others"))}
+
+
 def _check_kind(kind: str) -> None:
     if kind not in get_args(Kind):
         raise OptionError(f"calibration is {kind!r}, expected {' or '.join(get_args(Kind))}")
@@ -309,11 +324,11 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """Return what a JSON file holds; ModelFileError where it is none."""
+    """Return the contents of a JSON file; ModelFileError if it is not JSON."""
     try:
         return msgspec.json.decode(Path(path_name(path)).read_bytes())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelFileError(f"{os.fspath(path)}: no JSON: {error}") from None
+        raise ModelFileError(f"{os.fspath(path)}: not valid JSON: {error}") from None
 
 
 def _isotonic(events: Events) -> Isotonic:
@@ -321,7 +336,8 @@ def _isotonic(events: Events) -> Isotonic:
     found = isotonic.IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
     found.fit(events.probability, events.correct.astype(np.float64))
     y, fitted = np.asarray(found.y_thresholds_), found.predict(events.probability)
-    # Of what was never seen, or always, the rule of succession: 0 and 1 are for what is certain.
+    # Events that never or always occurred follow the rule of succession: 0 and 1 are for certain
+    # events.
     never, always = int((fitted <= 0.0).sum()), int((fitted >= 1.0).sum())
     low = min(1.0 / (never + 2), y[y > 0.0].min(initial=1.0))
     high = max(1.0 - 1.0 / (always + 2), y[y < 1.0].max(initial=0.0))
@@ -343,17 +359,17 @@ def _odds(events: Events) -> LogOdds:
 
 
 def fit_temperature(lattices: Sequence[Lattice], gold: Sequence[Any], *, threads: int = 1) -> float:
-    """Return the number that potentials are to be divided by: above 1 the model is too sure.
+    """Return the temperature, the divisor of scores; above 1, the model is overconfident.
 
     It maximises the likelihood of the gold labels, which is concave in its inverse. Use it as
-    ``lattice.weighted(1 / temperature)``, the temperature of a `fstcrf.TokenDecoder`, or the
-    ``weights`` of a composition.
+    ``lattice.weighted(1 / temperature)``, as the temperature of a `fstcrf.TokenDecoder` whose own
+    was 1, or as the ``weights`` of a composition, 1 / temperature. Best labels stay.
 
     Parameters
     ----------
     lattices : sequence of B Lattice
     gold : sequence of B label sequences
-        Of several tapes, a tuple of label sequences for each lattice.
+        For several tapes, a tuple of label sequences for each lattice.
     threads : int
 
     Returns
@@ -378,7 +394,7 @@ def fit_temperature(lattices: Sequence[Lattice], gold: Sequence[Any], *, threads
     if not sum(map(len, lattices)):
         raise OptionError("no token to fit a temperature on")
     one, two = (_gold_scores(lattices, gold, factor, threads) for factor in (1.0, 2.0))
-    scaled = math.fsum((two - one).tolist())  # what of the scores grows with the factor
+    scaled = math.fsum((two - one).tolist())  # the part of the scores that the factor multiplies
     fixed = math.fsum(one.tolist()) - scaled  # the grammar's
 
     def loss(log_t: float) -> float:
@@ -410,7 +426,8 @@ def _gold_scores(
             why = row.illegal(row.masks(said_by_tapes(gold[number], row.tapes)), number)
             token, what = why.position, why.reason
         raise DataError(
-            f"{what}; convert labels of another scheme, else leave the sentence out",
+            f"{what}; if they are in another tagging scheme, convert them; otherwise leave the "
+            "sentence out",
             sentence=number,
             token=token,
         )

@@ -1,4 +1,4 @@
-"""How far probabilities are from how often they come true; thresholds for a wanted precision."""
+"""The distance of probabilities from frequencies, and thresholds for a given precision."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ _LEAST = 1e-12
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reliability:
-    """A reliability diagram in numbers: what was claimed against what came true, bin by bin.
+    """A reliability diagram in numbers: mean probability against frequency, bin by bin.
 
     Parameters
     ----------
     edges : float64 [K + 1]
-        Bounds of the bins; bin k holds edges[k] < p ≤ edges[k + 1], the first one 0 too.
+        Bounds of the bins; bin k contains edges[k] < p ≤ edges[k + 1], and the first one also
+        contains 0.
     count : int64 [K]
         Events.
     claimed, true : float64 [K]
@@ -73,7 +74,7 @@ class Reliability:
         return "\n".join(lines)
 
     def plot(self, path: str | os.PathLike[str], *, title: str = "") -> None:
-        """Write the diagram as a picture: PNG, SVG or PDF, as the name of the file says.
+        """Write the diagram as a picture in PNG, SVG or PDF, by the ending of the file name.
 
         Raises
         ------
@@ -97,15 +98,15 @@ class Reliability:
 def reliability(
     events: Events, *, bins: int = 10, by: Literal["width", "count"] = "width"
 ) -> Reliability:
-    """Return how far probabilities are from what came true.
+    """Return the reliability diagram of probabilities.
 
     Parameters
     ----------
     events : Events
-        Held-out ones: not those that a calibration was fitted to.
+        Held-out events, not the ones that a calibration was fitted to.
     bins : int
     by : {"width", "count"}
-        Bins of equal width, or with about as many events each.
+        Bins of equal width, or with about the same number of events.
 
     Raises
     ------
@@ -124,7 +125,7 @@ def reliability(
     if bins < 1 or by not in ("width", "count"):
         raise OptionError(f"bins={bins}, by={by!r}: expected bins from 1, by 'width' or 'count'")
     if not len(events):
-        raise OptionError("no events: nothing to compare probabilities with")
+        raise OptionError("no events to compare probabilities with: give at least one event")
     p, right = events.probability, events.correct.astype(np.float64)
     edges = np.linspace(0.0, 1.0, bins + 1)
     if by == "count":
@@ -166,12 +167,12 @@ def precision_thresholds(
     Returns
     -------
     dict of str to float or None
-        None: no threshold does it.
+        `None` if no threshold suffices.
 
     Raises
     ------
     OptionError
-        Numbers outside what they may be.
+        Numbers outside their range.
     """
     if not (0.0 < precision <= 1.0 and (level is None or 0.5 < level < 1.0) and least >= 1):
         raise OptionError(

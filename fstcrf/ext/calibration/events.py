@@ -1,8 +1,8 @@
-"""What a model said may be there, with its probability, and whether it was: spans and labels.
+"""Possible spans and labels, with a model's probability of each, and whether it is right.
 
-An event is "this span, of this type" or "this label at this token". Events above a probability are
-counted, whether or not they are on the best path: what is calibrated is what the model believes,
-and a decision that looks only at what was decided for would be about other events.
+An event is "this span, of this type" or "this label at this token". All events above a probability
+are counted, on the best path or not. Calibration thus concerns the model's probabilities; events of
+best paths only would be other events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GoldSpans: TypeAlias = Sequence[tuple[int, int, str]]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Events:
-    """What may be there, with its probability, and whether it is.
+    """Possible spans or labels, with their probabilities, and whether they are right.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ class Events:
     types : tuple of K str
         Types of spans, or labels.
     missed : int64 [K]
-        What is there and is no event, as its probability was too low: of each type.
+        Right ones that are not events because of their low probability, for each type.
 
     Raises
     ------
     ShapeError
         Arrays that do not go together.
     NumericError
-        What is no probability.
+        A value that is not a probability.
     """
 
     probability: Floats
@@ -62,8 +62,9 @@ class Events:
         sizes = [len(a) for a in (self.probability, self.correct, self.type)]
         if len(set(sizes)) > 1 or len(self.missed) != len(self.types):
             raise ShapeError(
-                f"{sizes[0]} probabilities, {sizes[1]} outcomes, {sizes[2]} types of events; "
-                f"{len(self.missed)} counts of what is missed for {len(self.types)} types"
+                f"{sizes[0]} probabilities, {sizes[1]} outcomes, {sizes[2]} types of "
+                f"events, expected equal numbers; {len(self.missed)} counts of missed "
+                f"spans, expected {len(self.types)}, one per type"
             )
         wrong = np.flatnonzero(~((self.probability >= 0.0) & (self.probability <= 1.0)))
         if len(wrong):
@@ -109,7 +110,7 @@ class Events:
         )
 
     def taken(self, which: Longs) -> Events:
-        """Return the events of these numbers, int64 [M]; nothing is missed."""
+        """Return the events with these numbers, int64 [M], without missed ones."""
         return Events(
             self.probability[which],
             self.correct[which],
@@ -150,19 +151,19 @@ def lattices_of(
         A CRF, a composition, a pipeline.
     sentences : Corpus or sequence of sentences
     tape : str, optional
-        The tape that is asked about; of taggers one after the other each has lattices of its own.
+        The tape of the events; in a cascade, each tagger has separate lattices.
     threads : int
 
     Raises
     ------
     OptionError
-        No such tape, several and none named, or ``normalize="chain"``, which is no transducer.
+        No such tape, no name among several, or ``normalize="chain"``, which is not a transducer.
     NoPathError
         A sentence without a legal label sequence.
     """
     answer = tagger.decode(sentences, threads=threads)
     if tape is None and len(answer.tapes) > 1:
-        raise OptionError(f"say which tape: there is {', '.join(answer.tapes)}")
+        raise OptionError(f"the answer has several tapes: choose one of {', '.join(answer.tapes)}")
     name = answer[answer.tapes[0] if tape is None else tape].name
     found = cast("Any", answer.posterior).lattices[name]
     return cast("list[Lattice]", list(found))
@@ -185,9 +186,9 @@ def span_events(
     gold : sequence of B sequences
         For each its spans (start, end, type), or its labels.
     above : float
-        Least probability; what is there and below counts as missed.
+        Minimum probability; right spans below it count as missed.
     tape : str, optional
-        The tape, where there are several.
+        The tape, if there are several.
     scheme : str or Scheme
         How labels are read as spans.
     threads : int
@@ -216,7 +217,7 @@ def events_of(
     probabilities: Sequence[Floats],
     gold: Sequence[Iterable[tuple[int, int, str]]],
 ) -> Events:
-    """Return the events of spans found, with their probabilities, against those that are there.
+    """Return the events of found spans, with their probabilities, against the gold spans.
 
     Parameters
     ----------
@@ -245,7 +246,7 @@ def events_of(
 
 
 def _counted(gold: Sequence[Any], lattices: Sequence[Lattice]) -> list[Any]:
-    """Return what is given for each sentence; ShapeError where it is not for each lattice."""
+    """Return the gold labels of each sentence; ShapeError unless each lattice has some."""
     each = list(items_of(gold, "the gold labels are", "those of each sentence"))
     if isinstance(gold, Corpus) or len(each) != len(lattices):
         size = "a corpus" if isinstance(gold, Corpus) else f"{len(each)} gold sentences"

@@ -1,6 +1,6 @@
 """Which sentences to label next: how unsure a model is of them, and batches that are not alike.
 
-The scores are those of Settles and Craven (2008). More is more worth asking about.
+The scores are defined by Settles and Craven (2008). More is more worth asking about.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ def uncertainty(
     Parameters
     ----------
     lattices : sequence of B Lattice
-        Of a tagger, `lattices_of`; of a `TokenDecoder`, its ``lattices``; any others.
+        Lattices of a tagger from `lattices_of`; of a `TokenDecoder`, from its ``lattices``; any
+        others.
     by : str
-        ``"least-confidence"``: 1 − the probability of the best labels.
-        ``"margin"``: 1 − (probability of the best labels − that of the second best).
-        ``"entropy"``: of the distribution over label sequences, in nats.
-        ``"token-entropy"``: of the labels of each token, in nats, summed.
+        ``"least-confidence"``: 1 − the probability of the best labels. ``"margin"``: 1 −
+        (probability of the best labels − probability of the second best). ``"entropy"``: of the
+        distribution over label sequences, in nats. ``"token-entropy"``: of the labels of each
+        token, in nats, summed.
     per_token : bool
         Divide entropies by the number of tokens, and take the geometric mean of probabilities per
-        token; otherwise long sentences come first, and there 1 − p is 1. A margin has no such
-        form: the two best labellings mostly differ in a token or two, however long the sentence is,
+        token; otherwise long sentences rank first, with 1 − p near 1. A margin has no such form:
+        the two best labellings mostly differ in one or two tokens, for any length of the sentence,
         so that a share for each token would rank sentences by their lengths.
     threads : int
 
@@ -63,8 +64,8 @@ def uncertainty(
         raise OptionError(f"by is {by!r}, expected one of {', '.join(get_args(By))}")
     if per_token and by == "margin":
         raise OptionError(
-            "by='margin' has no measure for each token: it would rank sentences by their lengths; "
-            "leave out per_token, or take 'least-confidence' or 'token-entropy'"
+            "by='margin' has no value per token: leave out per_token, or use "
+            "'least-confidence' or 'token-entropy'"
         )
     size = np.maximum(1, [len(lattice) for lattice in lattices]) if per_token else np.float64(1.0)
     if by == "entropy":
@@ -80,14 +81,14 @@ def uncertainty(
 
 
 def _two_best(lattices: Sequence[Lattice], threads: int) -> tuple[Floats, Floats]:
-    """Return the log-probabilities of the best and second best labels; −inf: there is none."""
+    """Return the log-probabilities of the best and second best labels; −inf without one."""
     log_z = log_partition(lattices, threads=threads)
     scores = np.full((len(lattices), 2), -np.inf)
     for k, found in enumerate(nbest(lattices, 2, threads=threads).scores):
         scores[k, : len(found)] = found
     dead = next(iter(np.flatnonzero(np.isneginf(scores[:, 0])).tolist()), None)
     if dead is not None:
-        lattices[dead].best()  # raises, and says where
+        lattices[dead].best()  # raises, with the reason
     first, second = np.minimum(scores - log_z[:, None], 0.0).T
     return first, second
 
@@ -111,9 +112,9 @@ def select_batch(
 ) -> Longs:
     """Return the numbers of the sentences to label together, first the most worth asking about.
 
-    Without vectors, the n largest scores. With them, one after the other, each time the sentence
-    with the largest score × (1 − its largest cosine similarity to those taken): near copies of
-    what was taken wait.
+    Without vectors, the n largest scores. With vectors, sentences are chosen one by one, each time
+    the sentence with the largest score × (1 − its largest cosine similarity to chosen ones): near
+    copies of chosen sentences wait.
 
     Parameters
     ----------
@@ -122,11 +123,11 @@ def select_batch(
     n : int
         How many at most.
     vectors : [B, D], optional
-        What sentences are like: embeddings, counts of words.
+        Representations of sentences: embeddings, counts of words.
     costs : [B], optional
-        What each costs, such as its tokens; 1 each when absent.
+        The cost of each sentence, such as its tokens; by default 1.
     budget : float, optional
-        What all may cost together; a sentence that no longer fits is passed over.
+        Limit of the total cost; a sentence that no longer fits is skipped.
 
     Returns
     -------
@@ -152,7 +153,7 @@ def select_batch(
     if not (np.isfinite(worth).all() and np.isfinite(price).all()):
         raise NumericError("scores or costs have NaN or infinity")
     if (price <= 0).any() or (costs is not None and budget is None):
-        raise OptionError("costs are above 0, and go with a budget")
+        raise OptionError("costs must be above 0, and need a budget")
     left = float("inf") if budget is None else float(budget)
     near, free = np.zeros(len(worth)), np.ones(len(worth), dtype=bool)
     taken: list[int] = []

@@ -1,12 +1,12 @@
 """Work on many files, here or on machines elsewhere: processes of this machine, workers of Dask.
 
 ============  =====================================================================
-files         inputs to outputs of the same names in a folder, and what is done
-work          one file of a run, wherever it is done; what became of it
-processes     worker processes of this machine, started again when they are killed
+files         inputs to outputs of the same names in a folder, and the record
+work          one file of a run, and its outcome
+processes     worker processes of this machine, restarted after they are killed
 client        files in workers of Dask
-dask          an executor for training whose parts are in workers of Dask
-connection    clusters of Dask, and whether their workers fit
+dask          an executor for training with parts in workers of Dask
+connection    clusters of Dask, and checks of their workers
 ============  =====================================================================
 """
 

@@ -1,8 +1,8 @@
 """Files by the workers of Dask.
 
-Who does not fit is refused before work. Workers are asked for their version by an expression over
-built-ins, since a function of fstcrf could not even be read where there is none. Each looks once
-whether model, grammars and the record of the outputs are the same files there, which finds
+An unsuitable worker is refused before work begins. Workers are asked for their version by an
+expression of built-ins: a function of fstcrf could not be unpickled on a machine without fstcrf.
+Each worker checks once that it sees the same files for model, grammars and record; this detects
 folders that are not shared.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 _GONE = 30.0
-"""Seconds that a run goes on without any worker, or without its scheduler."""
+"""Seconds that a run waits without any worker, or without its scheduler."""
 _STEP = 1.0
 """Seconds after which is looked whether workers are there."""
 
@@ -30,7 +30,7 @@ _STEP = 1.0
 def through_dask(
     client: Client, tasks: Iterable[FileTask], *, hears: Heard | None = None
 ) -> Iterator[FileOutcome]:
-    """Do tasks on workers of Dask; yield what became of them as they end.
+    """Do tasks on workers of Dask; yield their outcomes as they end.
 
     The scheduler gives the task of a worker that is killed to another one, and gives up on it after
     as many as it allows (``distributed.scheduler.allowed-failures``).
@@ -54,7 +54,7 @@ def through_dask(
         client.subscribe_topic(topic, _hearing(hears))
     try:
         while True:
-            # Two for each thread: none waits for the way there and back.
+            # Two for each thread, so that no thread waits for the network.
             for task in islice(waiting, max(2 * patience.threads - len(asked), 0)):
                 key, number = f"fstcrf-{run}-{number}", number + 1
                 asked[client.submit(_performed, task, topic, key=key, pure=False)] = task
@@ -80,7 +80,7 @@ def _ended(client: Client, futures: list[Future]) -> list[Future]:
     except TimeoutError:
         return []
     except distributed.client.CancelledError:
-        pass  # its status says so
+        pass  # its status has the error
     return [future for future in futures if future.status != "pending"]
 
 
@@ -92,7 +92,7 @@ class _Patience:
         self.threads = max(1, sum(client.nthreads().values()))
 
     def check(self, *, idle: bool) -> None:
-        """Look after the workers where nothing has ended; ClusterError where they are gone."""
+        """Check the workers if no task has ended; ClusterError if they are lost."""
         if not idle:
             self._alone = 0.0
             return
@@ -128,7 +128,7 @@ def _lost(why: str) -> ClusterError:
 
 
 def _hearing(hears: Heard) -> Callable[[tuple[Any, tuple[str, int, float | None]]], None]:
-    """Return what takes the events of a topic: when, and what was told."""
+    """Return the receiver of a topic's events: a time and a message."""
     return lambda event: hears(FileShare(*event[1]))
 
 

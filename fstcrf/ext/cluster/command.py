@@ -38,12 +38,12 @@ from fstcrf.ext.cluster.work import (
 
 
 class Through(Protocol):
-    """What does tasks, and lets something hear how far they are."""
+    """Does tasks, and reports their progress to a listener."""
 
     def __call__(
         self, tasks: Iterable[FileTask], /, *, hears: Heard | None = None
     ) -> Iterator[FileOutcome]:
-        """Yield what became of tasks, as they end."""
+        """Yield the outcomes of tasks as they end."""
 
 
 _HOW = frozenset({"threads"})
@@ -62,7 +62,7 @@ class FolderRun:
 
 
 def tag_folder(model_path: str, options: dict[str, Any], run: FolderRun) -> None:
-    """Tag files into a folder, those that are finished there left out.
+    """Tag files into a folder, except files that are already finished there.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def tag_folder(model_path: str, options: dict[str, Any], run: FolderRun) -> None
 
 def _check(run: FolderRun) -> None:
     if run.dask is not None and run.workers is not None:
-        raise click.UsageError("--dask and --workers: one of them says who does the work")
+        raise click.UsageError("--dask and --workers cannot be used together: give only one")
     if run.folder == "-":
         raise click.UsageError("several files are tagged into a folder: -o FOLDER/")
     if not run.inputs or "-" in run.inputs:
@@ -113,7 +113,7 @@ def _check(run: FolderRun) -> None:
 def _is_table(path: str) -> bool:
     try:
         return is_parquet(path)
-    except OSError:  # its own task says why
+    except OSError:  # the task of this file reports the reason
         return path.endswith(".parquet")
 
 
@@ -122,13 +122,13 @@ def _columns(tagger: FileTagger, tables: Sequence[str]) -> TableColumns | None:
     for path in tables:
         try:
             return table_columns(tagger.tagger(), path, tagger.options)
-        except (DataError, OSError):  # its own task says why
+        except (DataError, OSError):  # the task of this file reports the reason
             continue
     return None
 
 
 def _tasks(job: Any, parts: Sequence[TextFile], run: FolderRun) -> list[FileTask]:
-    """Return the tasks of a run; the largest first where there are several workers."""
+    """Return the tasks of a run; with several workers, the largest first."""
     if run.dask is not None:
         parts = [replace(p, source=_absolute(p.source), target=_absolute(p.target)) for p in parts]
     if run.dask is not None or run.workers is not None:
@@ -138,7 +138,7 @@ def _tasks(job: Any, parts: Sequence[TextFile], run: FolderRun) -> list[FileTask
 
 @contextmanager
 def _through(run: FolderRun) -> Iterator[Through]:
-    """Give what does tasks, and yields what became of them."""
+    """Yield the function that does tasks and yields their outcomes."""
     if run.dask is not None:
         with connected(run.dask) as client:
             yield partial(through_dask, client)
@@ -154,7 +154,7 @@ def _here(tasks: Iterable[FileTask], *, hears: Heard | None = None) -> Iterator[
 
 
 class _Far:
-    """How far a run is: files that are done, and parts of those that are being done."""
+    """The progress of a run: finished files, and finished parts of current files."""
 
     def __init__(self, parts: Sequence[TextFile], meter: Meter) -> None:
         self._sizes, self._meter = {part.name: part.size for part in parts}, meter
@@ -164,13 +164,13 @@ class _Far:
         meter.measured(self._share)
 
     def hears(self, far: FileShare) -> None:
-        """Take in how far a file is; of one that has ended this may come late."""
+        """Record the progress of a file; a late report about a finished file is ignored."""
         if far.name not in self._ended:
             self._within[far.name] = far
             self._count()
 
     def ended(self, outcome: FileOutcome) -> None:
-        """Take in what became of a file."""
+        """Record the outcome of a file."""
         self._ended.add(outcome.part.name)
         self._within.pop(outcome.part.name, None)
         self._read += outcome.part.size
@@ -190,7 +190,7 @@ class _Far:
 def _done(
     through: Through, tasks: Sequence[FileTask], record: Record, parts: list[TextFile]
 ) -> Counter[str]:
-    """Write down what ends well, say what does not; return sums."""
+    """Record successes, report failures, and return totals."""
     totals: Counter[str] = Counter()
     with progress(f"tagging {len(parts):,} files") as meter:
         far, shown = _Far(parts, meter), visible()
@@ -205,7 +205,7 @@ def _done(
             totals["failed"] += 1
             where = f"{outcome.where}: " if outcome.ends and outcome.where else ""
             if outcome.ends:
-                raise Failure(f"{where}{outcome.error}; the same command goes on from here")
+                raise Failure(f"{where}{outcome.error}; to continue, run the same command again")
             say(f"{outcome.error}")
     return totals
 
@@ -219,7 +219,10 @@ def _finish(run: FolderRun, totals: Counter[str], total: int, left: int) -> None
     Outcomes(**names).report()
     if failed:
         files = "a file" if left == 1 else f"{failed} of {left} files"
-        raise Failure(f"{files} could not be tagged, as said above; the same command tries again")
+        raise Failure(
+            f"{files} could not be tagged (see the errors above); to try again, run the "
+            "same command"
+        )
     before = f", {total - left:,} were finished before" if left < total else ""
     tagged = f"{left:,} file{'s' * (left != 1)}, {totals['sentences']:,} sentences{before}"
     say(f"{run.folder}: {tagged}")
@@ -236,17 +239,21 @@ class _TagJob:
     options: tuple[tuple[str, Any], ...]
     columns: TableColumns | None
     digests: tuple[tuple[str, str], ...]
-    record: tuple[str, bytes] | None = None  # where that of the run is, and how it begins
+    record: tuple[str, bytes] | None = None  # the path of the run's record, and its first bytes
 
     def prepared(self) -> FileWork:
         """Load the model."""
         for path, wanted in self.digests:
             if digest(path) != wanted:
-                raise ModelFileError(f"{path}: another file than where the run was started")
+                raise ModelFileError(
+                    f"{path}: differs from the file on the machine that started the run: copy "
+                    "that file here"
+                )
         if self.record is not None and head_of(self.record[0]) != self.record[1]:
             folder = Path(self.record[0]).parent
             raise DataError(
-                "another folder than where the run was started: outputs go into one that all share",
+                "this is not the folder of the machine that started the run: the output "
+                "folder must be on a file system that all machines share",
                 path=str(folder),
             )
         with _worded():
@@ -256,12 +263,12 @@ class _TagJob:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What is done in this process."""
+    """A job with work that is ready in this process."""
 
     work: FileWork
 
     def prepared(self) -> FileWork:
-        """Return what is there."""
+        """Return the work."""
         return self.work
 
 
@@ -276,18 +283,18 @@ def _tagged(tagger: FileTagger, columns: TableColumns | None, path: str, output:
 
 
 def _check_same(found: tuple[str, ...], columns: tuple[str, ...], path: str) -> None:
-    """Refuse a file whose sentences are elsewhere than those of the first one."""
+    """Refuse a file with sentences in other columns than the first file."""
     if found != columns:
         raise DataError(
-            f"its sentences are in {', '.join(found)}, those of the files before it in "
-            f"{', '.join(columns)}: say --columns NAME",
+            f"the sentences are in column {', '.join(found)}, but in "
+            f"{', '.join(columns)} in earlier files: choose one with --columns NAME",
             path=path,
         )
 
 
 @contextmanager
 def _worded() -> Iterator[None]:
-    """Raise wrong usage as what other processes know."""
+    """Raise usage errors as errors that other processes know."""
     try:
         yield
     except click.ClickException as error:
@@ -336,7 +343,7 @@ def _files(options: dict[str, Any]) -> Iterator[str]:
 
 
 def _settings(job: _TagJob) -> dict[str, Any]:
-    """Return what outputs depend on, by the names that a user knows."""
+    """Return the settings that outputs depend on, under the users' names."""
     context = click.get_current_context()
     usual = {parameter.name: parameter for parameter in context.command.params}
     given: dict[str, Any] = {}

@@ -1,6 +1,6 @@
 """Schedulers of Dask: reached within seconds or not, their workers checked before they are used.
 
-Training and tagging connect by this, so that both say the same of what is not as it should be.
+Training and tagging both connect through this module, so that their error messages agree.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from distributed import Client
 
 ANSWER = 5.0
-"""Seconds within which a scheduler must answer; workers have twice as long to come."""
+"""Seconds within which a scheduler must answer; workers have twice this time."""
 _NAME = "fstcrf:__version__"
 VERSION = str(pkgutil.resolve_name(_NAME))
-"""That of fstcrf here, which all workers must have."""
+"""The version of fstcrf here, which all workers must have."""
 _ADVICE = "workers of Dask need dask and distributed: pip install 'fstcrf[dask]'"
 
 
 def distributed_package() -> Any:
-    """Return `distributed`; MissingDependencyError where it is not installed."""
+    """Return `distributed`, or raise MissingDependencyError."""
     return optional("distributed", _ADVICE)
 
 
 def connected(address: str, *, workers: int = 1, seconds: float = ANSWER) -> Client:
     """Return a client of the scheduler at an address, whose workers have this version of fstcrf.
 
-    Dask logs nothing in this process from here on: what goes wrong is raised, in a line.
+    Afterwards, Dask logs nothing in this process: errors are raised, each as one line.
 
     Parameters
     ----------
@@ -40,21 +40,24 @@ def connected(address: str, *, workers: int = 1, seconds: float = ANSWER) -> Cli
     workers : int
         How many must be there.
     seconds : float
-        Within which the scheduler must answer; workers have twice as long to come.
+        Time within which the scheduler must answer; workers have twice this time.
 
     Raises
     ------
     OptionError
         No address.
     ClusterError
-        Nothing answers; there are not so many workers, or some of another version.
+        No answer, too few workers, or workers with another version.
     MissingDependencyError
         Dask is not installed.
     """
     distributed = distributed_package()
     _quiet()
     if not address.rpartition(":")[2].isdigit():
-        raise OptionError(f"{address!r} is no address of a scheduler, such as tcp://10.0.0.1:8786")
+        raise OptionError(
+            f"{address!r} is not the address of a scheduler, expected for example "
+            "tcp://10.0.0.1:8786"
+        )
     try:
         client: Client = distributed.Client(address, timeout=seconds, set_as_default=False)
     except OSError:
@@ -63,7 +66,7 @@ def connected(address: str, *, workers: int = 1, seconds: float = ANSWER) -> Cli
             "'dask scheduler'"
         ) from None
     except ValueError as error:
-        raise OptionError(f"{address!r} is no address of a scheduler: {error}") from None
+        raise OptionError(f"{address!r} is not the address of a scheduler: {error}") from None
     try:
         return checked(client, workers=workers, seconds=2 * seconds)
     except BaseException:
@@ -72,7 +75,7 @@ def connected(address: str, *, workers: int = 1, seconds: float = ANSWER) -> Cli
 
 
 def checked(client: Client, *, workers: int = 1, seconds: float = 2 * ANSWER) -> Client:
-    """Return a client once it has so many workers, all with this version of fstcrf.
+    """Return a client once it has `workers` workers, all with this version of fstcrf.
 
     Raises
     ------
@@ -98,7 +101,8 @@ def check_workers(client: Client) -> None:
     Raises
     ------
     ClusterError
-        One has another version, or none; names its address and both versions.
+        A worker has another version, or lacks fstcrf; the message names its address and both
+        versions.
     """
     # A function that workers have without fstcrf.
     found = client.run(pkgutil.resolve_name, _NAME, on_error="return")

@@ -1,7 +1,8 @@
 """Parts in the workers of a Dask cluster.
 
-Workers hold states as those of pools do: a call that Dask takes elsewhere, since its worker died,
-finds none there and is told how they are made. Sums are added worker to worker by the tree.
+Workers hold states, as those of process pools do: if a worker dies and Dask moves a call, the new
+worker lacks the state and receives the instructions for making it. Sums are added worker to worker
+by the tree.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from fstcrf.training.executors.executor import Add, Function, Placement, joined,
 if TYPE_CHECKING:
     from distributed import Client
 
-_TRIES = 5  # of one call: workers that die all the time are no accident
+_TRIES = 5  # of one call: workers that die repeatedly are no accident
 
 
 # --- In the workers -------------------------------------------------------------------------------
 
 
 class _Sent:
-    """What states are told, sent as one piece: arrays that Dask cuts out of messages lie anyhow."""
+    """The message to states, sent as one piece: arrays that Dask splits off are unaligned."""
 
     def __init__(self, shared: tuple[Any, ...]) -> None:
         self.shared = shared
@@ -73,7 +74,10 @@ def _work(
     asked: _Asked,
     sent: _Sent,
 ) -> Any:
-    """Ask states something; return `Missing`, or what is said. Steps are sent, or a key."""
+    """Call a function on states; return `Missing`, or the result.
+
+    Steps are sent, or a key.
+    """
     _prepared(version, variant)
     steps = steps.shared if isinstance(steps, _Sent) else steps
     known = [(number, None if item is None else item.shared[0]) for number, item in items]
@@ -96,7 +100,7 @@ def _joined(add: Add[Any], one: Any, other: Any) -> Any:
 
 
 class _Asked(NamedTuple):
-    """What states are asked: a function, the subtrees that are summed, and how."""
+    """A call to states: a function, the subtrees whose results are added, and the way of adding."""
 
     function: Function | None
     groups: list[tuple[int, int]] | None = None
@@ -115,19 +119,19 @@ class DaskExecutor:
         A client, or the address of a scheduler. All workers must have this version of fstcrf, and
         find files under the same names.
     workers : int, optional
-        Wait until so many are there, at least 1.
+        Wait for this number of workers, at least 1.
     seconds : float
         How long to wait for the scheduler; for workers twice as long.
 
     Raises
     ------
     MissingDependencyError
-        Dask is not installed: it comes with ``fstcrf[dask]``.
+        Dask is not installed: the extra ``fstcrf[dask]`` includes it.
     OptionError
         No address.
     ClusterError
-        Nothing answers at the address, there are not so many workers, or one has another version of
-        fstcrf, or none; names it.
+        The address does not answer, there are too few workers, or one has another version of fstcrf
+        or lacks it; the message names it.
     """
 
     def __init__(self, client: Client | str, *, workers: int = 1, seconds: float = ANSWER) -> None:
@@ -147,7 +151,7 @@ class DaskExecutor:
     def slots(self) -> list[str]:
         """Return the addresses of workers, once for each thread: places for runs of parts.
 
-        A worker that is gone is replaced where it was, so that the others keep their parts.
+        A lost worker is replaced in its place, so that the others keep their parts.
         """
         threads = self.client.nthreads()
         here = [address for address in sorted(threads) for _ in range(threads[address])]
@@ -184,7 +188,7 @@ class DaskExecutor:
         return VERSION, self._variant
 
     def close(self) -> None:
-        """Forget what workers hold; close the client, if it was made here."""
+        """Forget the data on workers; close the client if this executor made it."""
         for run in self._runs:
             self.forget(run)
         self._runs = []
@@ -194,7 +198,7 @@ class DaskExecutor:
     def sent(self, shared: tuple[Any, ...]) -> Any:
         """Send values to a worker, from which the others have them.
 
-        Not to all at once: that does not end where one of them dies meanwhile.
+        Not to all at once: a broadcast never ends if a worker dies meanwhile.
         """
         try:
             return self.client.scatter(_Sent(shared), hash=False)
@@ -203,7 +207,7 @@ class DaskExecutor:
 
     @property
     def lost(self) -> tuple[type[BaseException], ...]:
-        """What is raised where something was on a worker that is gone, or the scheduler is."""
+        """The exceptions after the loss of a worker or of the scheduler."""
         cancelled = self.distributed.client.FutureCancelledError
         return cancelled, CancelledError, self.distributed.comm.CommClosedError, TimeoutError
 
@@ -213,7 +217,7 @@ class DaskExecutor:
         Raises
         ------
         ClusterError
-            The scheduler is gone, too, or it has happened too often.
+            The scheduler is lost, too, or there were too many losses.
         """
         reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         try:
@@ -231,7 +235,7 @@ class DaskExecutor:
     def forget(self, run: str) -> None:
         """Let workers forget the states of a run."""
         if not self._gone and self.client.status == "running":
-            with suppress(OSError):  # they are gone, and what they held with them
+            with suppress(OSError):  # the workers are gone, and their data with them
                 self.client.run(forget, run, None, on_error="ignore")
 
     def __enter__(self) -> Self:
@@ -259,7 +263,7 @@ class _Elsewhere(HeldStates["DaskExecutor"]):
     def close(self) -> None:
         self.executor.forget(self.run)
 
-    # How the answers of workers come back.
+    # The way in which workers' answers return.
 
     def _all(self, calls: list[Any], asked: Sequence[_Asked]) -> Any:
         del asked
@@ -300,7 +304,7 @@ class _Elsewhere(HeldStates["DaskExecutor"]):
                     f"memory? ({str(error).splitlines()[0]})"
                 ) from None
             except (ImportError, AttributeError):
-                check_workers(executor.client)  # of a worker that came later, perhaps
+                check_workers(executor.client)  # perhaps a worker that joined later
                 raise
         raise AssertionError
 

@@ -1,15 +1,14 @@
-"""Inputs to outputs of the same names in a folder, and the record of those that are done.
+"""Inputs to outputs of the same names in a folder, and the record of finished outputs.
 
 The record is a file of JSON lines in the folder: the settings of the run first, then a line for
-each output that is finished. Lines are only added, so that whatever ends a run leaves a record that
-the next one goes on from.
+each output that is finished. Lines are only added; whenever a run ends, the next one therefore
+continues from its record.
 
-What is finished is a file of lines in the folder of outputs, which only the client adds to, when
-it hears of an output that is already in place. A crash between the two costs a file that is
-tagged twice, to the same bytes. Size and time of a file that are as they were spare reading it;
-otherwise its SHA-256 says whether it is the same. The first line are the settings: version, hash
-of the model, options that are not defaults, files that these name by their content. A lock on the
-file keeps a second run out.
+The record is in the folder of outputs; only the client adds lines, after the output is in its
+place. A crash between the two costs a file that is tagged twice, to the same bytes. If the size and
+time of a file are unchanged, it is not read; otherwise, its SHA-256 decides. The first line are the
+settings: version, hash of the model, options that are not defaults, files that these name by their
+content. A lock on the file keeps a second run out.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def digest(path: str | os.PathLike[str]) -> str:
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """What a file was: bytes, time of its last change in nanoseconds, SHA-256 of its content."""
+    """The state of a file: bytes, time of the last change in nanoseconds, SHA-256 of the bytes."""
 
     size: int
     changed: int
@@ -51,17 +50,17 @@ class Stamp(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> Stamp:
-        """Return that of a file as it is; OSError where it cannot be read."""
+        """Return the stamp of a file as it is now; OSError if it cannot be read."""
         known = Path(path).stat()
         return cls(known.st_size, known.st_mtime_ns, digest(path))
 
     def touched(self, path: str | os.PathLike[str]) -> bool:
-        """Tell whether size or time of a file are others by now."""
+        """Return whether size or time of a file have changed."""
         known = Path(path).stat()
         return (known.st_size, known.st_mtime_ns) != (self.size, self.changed)
 
     def fits(self, path: str | os.PathLike[str]) -> bool:
-        """Tell whether a file still has this content; it is read only where its time differs."""
+        """Return whether a file still has this content; it is read only if its time differs."""
         try:
             if not self.touched(path):
                 return True
@@ -72,7 +71,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """An input, where its output goes, its name in the folder, and its size in bytes.
+    """An input, the path of its output, its name in the folder, and its size in bytes.
 
     The size of a file that is not there is 0.
     """
@@ -106,9 +105,9 @@ def parts_of(inputs: Sequence[str], folder: str) -> list[TextFile]:
     Parameters
     ----------
     inputs : sequence of str
-        Files; patterns with ``*``, ``?``, ``[`` and ``**``; folders, of which all files count,
-        those in their folders, too, but for names that begin with ``.`` or ``_``. Below a folder,
-        or below what comes before the first ``*`` of a pattern, names keep their folders.
+        Files; patterns with ``*``, ``?``, ``[`` and ``**``; folders with all their files, at any
+        depth, except names that begin with ``.`` or ``_``. Names keep their path below a folder, or
+        below the part of a pattern before its first ``*``.
     folder : str
         Where the outputs go.
 
@@ -134,7 +133,7 @@ def parts_of(inputs: Sequence[str], folder: str) -> list[TextFile]:
     for target, part in found.items():
         if target.resolve() in here:
             raise OptionError(
-                f"{part.target} is an input: outputs go into a folder of their own, -o FOLDER"
+                f"{part.target} is an input: write the outputs to another folder, -o FOLDER"
             )
     return list(found.values())
 
@@ -176,7 +175,7 @@ def _inside(
 
 
 class Record:
-    """What is finished in a folder of outputs; `Record.opened` makes one.
+    """The finished files in a folder of outputs; `Record.opened` makes one.
 
     Parameters
     ----------
@@ -184,7 +183,7 @@ class Record:
     file : binary file
         The same, open at its end.
     done : mapping of str to FinishedFile
-        What it says, by names.
+        The entries of the record, by names.
     """
 
     def __init__(self, path: Path, file: BinaryIO, done: Mapping[str, FinishedFile]) -> None:
@@ -195,7 +194,7 @@ class Record:
     def opened(
         cls, folder: str, parts: Sequence[TextFile], settings: Mapping[str, Any], *, overwrite: bool
     ) -> Iterator[Record]:
-        """Open the record of a folder, which is made where it is not there, for one run at a time.
+        """Open the record of a folder, which is created if missing, for one run at a time.
 
         Parameters
         ----------
@@ -203,9 +202,9 @@ class Record:
         parts : sequence of TextFile
             Whose outputs go there.
         settings : mapping of str to value
-            What outputs depend on beside their inputs, as JSON can hold it.
+            The settings that outputs depend on besides their inputs, as JSON values.
         overwrite : bool
-            Begin anew, whatever is there.
+            Ignore an existing record.
 
         Raises
         ------
@@ -239,7 +238,7 @@ class Record:
             yield record
 
     def has(self, part: TextFile) -> bool:
-        """Tell whether the output of a part is finished, and of the input that there is."""
+        """Return whether the output of a part is finished, and was made from the current input."""
         known = self._done.get(part.name)
         return (
             known is not None and known.output.fits(part.target) and known.input.fits(part.source)
@@ -251,7 +250,7 @@ class Record:
         self._done[entry.name] = entry
 
     def sweep(self, parts: Sequence[TextFile]) -> None:
-        """Remove what workers that were killed have left of outputs."""
+        """Remove partial outputs of workers that were killed."""
         names: dict[Path, set[str]] = {}
         for part in parts:
             target = Path(part.target)
@@ -261,7 +260,7 @@ class Record:
 
 
 def head_of(path: str | os.PathLike[str]) -> bytes:
-    """Return the line of a record that says its settings; b"" where there is no record."""
+    """Return the first line of a record, with its settings; b"" without a record."""
     try:
         with Path(path).open("rb") as file:
             return file.readline()
@@ -280,7 +279,7 @@ def _append(file: BinaryIO, line: msgspec.Struct) -> None:
 
 
 def _is_line(line: bytes) -> bool:
-    """Tell whether a line was written wholly."""
+    """Return whether a line was written completely."""
     try:
         return isinstance(msgspec.json.decode(line), dict)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -290,7 +289,7 @@ def _is_line(line: bytes) -> bool:
 def _read(
     data: bytes, path: Path, folder: str, settings: Mapping[str, Any]
 ) -> dict[str, FinishedFile] | None:
-    """Return what is done; None where there is not even a first line."""
+    """Return the finished files; `None` if even the first line is missing."""
     if not data:
         return None
     lines = data.splitlines()
@@ -301,7 +300,8 @@ def _read(
         entries = [msgspec.json.decode(line, type=FinishedFile) for line in lines[1:]]
     except msgspec.MsgspecError as error:
         raise DataError(
-            f"no sound record of what is tagged ({error}): --overwrite starts anew", path=str(path)
+            f"the record of tagged files is damaged ({error}): start again with --overwrite",
+            path=str(path),
         ) from None
     same = msgspec.to_builtins(dict(settings))
     odd = [k for k in {**head.settings, **same} if head.settings.get(k) != same.get(k)]
@@ -318,6 +318,6 @@ def _check_free(parts: Sequence[TextFile], *, overwrite: bool) -> None:
     there = next((part for part in parts if Path(part.target).exists()), None)
     if there is not None and not overwrite:
         raise OptionError(
-            f"{there.target} is there, and no record says how it was made: give another folder, or "
-            "--overwrite"
+            f"{there.target} exists already, and no record shows which options produced "
+            "it: give another folder, or --overwrite"
         )

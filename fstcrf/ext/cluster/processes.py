@@ -1,7 +1,7 @@
 """Worker processes of this machine. One that is killed is started again, and so is its file.
 
-Not `ProcessExecutor`: its pools tell neither how far a call is nor how a process died, and Ctrl-C
-would wait for files that are half done.
+`ProcessExecutor` does not serve here: its pools report neither progress nor the way in which a
+process died, and Ctrl-C would wait for unfinished files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TRIES = 3
 def through_processes(
     tasks: Iterable[FileTask], count: int, *, hears: Heard | None = None
 ) -> Iterator[FileOutcome]:
-    """Do tasks in processes of their own; yield what became of them as they end.
+    """Do tasks in separate processes; yield their outcomes as they end.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class _Worker:
         self.give(task)
 
     def _start(self) -> None:
-        # Nothing of this process goes along: no threads, no locks, no files but the pipe.
+        # The child inherits nothing from this process except the pipe: no threads, locks or files.
         context = get_context("spawn")
         self.ours, theirs = context.Pipe()
         self.process: Any = context.Process(target=_serve, args=(theirs,), daemon=True)
@@ -82,13 +82,13 @@ class _Worker:
     def _send(self) -> None:
         try:
             self.ours.send(self._task)
-        except BrokenPipeError:  # killed while it had nothing to do
+        except BrokenPipeError:  # killed while it was idle
             self.close()
             self._start()
             self.ours.send(self._task)
 
     def heard(self) -> FileOutcome | FileShare | None:
-        """Return what became of the task, or how far it is; None where it is begun again."""
+        """Return the outcome or the progress of the task; `None` if it is restarted."""
         try:
             outcome: FileOutcome | FileShare = self.ours.recv()
         except (EOFError, ConnectionResetError):
@@ -120,8 +120,8 @@ def _ended(code: int) -> str:
 
 
 def _serve(asked: Connection) -> None:
-    """Do what comes through a pipe, until nothing comes any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who has started this one decides
+    """Do tasks from a pipe until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process decides
     while True:
         try:
             task = asked.recv()

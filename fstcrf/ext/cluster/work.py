@@ -1,4 +1,4 @@
-"""One file of a run, wherever it is done, and what became of it."""
+"""One file of a run, independent of the place of work, and its outcome."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fstcrf.ext.cluster.files import FinishedFile, Stamp, TextFile
 from fstcrf.lazy import memoised
 
 Counts: TypeAlias = Mapping[str, int]
-"""What is counted of a file, by names: numbers of a run are their sums."""
+"""Counts of a file, by names: the counts of a run are their sums."""
 FileWork: TypeAlias = Callable[[str, str], Counts]
-"""Reads the file of a path and writes that of the other one, whole or not at all."""
+"""Reads the file of the first path and writes the file of the second, completely or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class FileShare:
         In the folder of outputs.
     sentences : int
     share : float, optional
-        Of the file, 0 to 1; None where that cannot be told.
+        Share of the file, 0 to 1; `None` if unknown.
     """
 
     name: str
@@ -46,10 +46,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Job(Protocol):
-    """What is done to every file: hashable, and sent to other processes by pickle."""
+    """The work on every file: hashable, and sent to other processes by pickle."""
 
     def prepared(self) -> FileWork:
-        """Load what it takes; each process does it once."""
+        """Load the requirements of the work; each process does it once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +64,18 @@ class FileTask:
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """What became of a file.
+    """The outcome of a file.
 
     Parameters
     ----------
     part : TextFile
     entry : FinishedFile, optional
-        Of the output; None where it failed.
+        The record of the output; `None` after a failure.
     counts : mapping of str to int
     error : str
         Why it failed.
     ends : bool
-        Other files would fail, too: a full disk, a worker that cannot do the job.
+        Other files would fail, too: for example because of a full disk.
     where : str
         The worker.
     """
@@ -89,15 +89,15 @@ class FileOutcome:
 
 
 def heard() -> Callable[[int, float | None], None] | None:
-    """Return what hears how far the file is that is being done: sentences, and its share.
+    """Return the receiver of the current file's progress: sentences, and share of the file.
 
-    None where nobody wants to know.
+    `None` if there is no receiver.
     """
     return _HEARD.get()
 
 
 def perform(task: FileTask, hears: Heard | None = None) -> FileOutcome:
-    """Do a task; whatever goes wrong is told, not raised."""
+    """Do a task; errors are part of the outcome and are not raised."""
     if hears is None or not task.told:
         return _performed(task)
     name, hear = task.part.name, hears

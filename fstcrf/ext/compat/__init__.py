@@ -1,4 +1,4 @@
-"""Drop-in interfaces: what users of other packages import, on top of fstcrf.
+"""Drop-in replacements for other packages: their interfaces, implemented by fstcrf.
 
 ::
 
@@ -32,7 +32,7 @@ DROP_INS = {
 def install(*names: str) -> None:
     """Let ``import pycrfsuite`` and ``import sklearn_crfsuite`` find the drop-ins.
 
-    Call it before anything imports them: what a module has imported, it keeps.
+    Call it before other imports: a module keeps its imported objects.
 
     Parameters
     ----------

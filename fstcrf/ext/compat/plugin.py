@@ -1,7 +1,7 @@
 """The drop-ins for test suites of others: ``pytest -p fstcrf.ext.compat.plugin``.
 
 They are put into place before the first conftest.py is read, not when this module is imported. At
-the end the plugin makes sure that they were what the tests ran against.
+the end, the plugin checks that the tests ran against them.
 """
 
 from __future__ import annotations

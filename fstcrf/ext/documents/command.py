@@ -260,7 +260,7 @@ def consistency(
 
 
 def _warn_of_scheme(corpus: Corpus, target: str, scheme: str) -> None:
-    """Say where gold labels first break their scheme, and in how many sentences they do."""
+    """Report the first label that breaks the scheme, and the number of such sentences."""
     faults: list[tuple[int, SchemeError]] = []
     strict = named_scheme(scheme).strict  # else every label is read
     for number, labels in enumerate(corpus.column_lists(target) if strict else ()):
@@ -337,7 +337,7 @@ def fields(
     fstcrf fields -o fields.json --differing stime clock -4 --unlabelled speaker -4
     """
     if not (differing or unlabelled or seminars):
-        raise click.UsageError("nothing to write: give --differing, --unlabelled or --seminars")
+        raise click.UsageError("no output is chosen: give --differing, --unlabelled or --seminars")
     check_outputs({"--output": output}, text=("--output",))
     counting: library.fields.Counting = "values" if count_values else "pairs"
     known = library.Fields.seminars(counting=counting).violations if seminars else ()

@@ -93,17 +93,17 @@ class Violation:
     Parameters
     ----------
     relation : {"same", "within", "incomplete"}
-        same: two spans have the same tokens. within: the tokens of the second, shorter one are
-        among those of the first, as often as they are. incomplete: the second, shorter one stands
-        in a place that has all tokens of the first.
+        same: two spans have the same tokens. within: the second span is shorter, and the first
+        contains its tokens at least as often. incomplete: the second span is shorter, and its
+        surroundings have all tokens of the first.
     types : (str, str)
         The types of the two spans; in any order for the relation same.
     penalty : float
-        What it adds to the score of the document, natural log, for each token of the offending
-        span: of either of the two, or of the shorter one; of an incomplete one, for each token that
-        it lacks. −inf is not allowed; 0 is none.
+        The natural log that is added to the score of the document for each token of the offending
+        span: of both spans for "same", of the shorter one for "within"; for "incomplete", for each
+        missing token. −inf is not allowed; 0 has no effect.
     count : int, optional
-        How often it was counted, where it was estimated.
+        Number of occurrences, if the penalty was estimated.
 
     Raises
     ------
@@ -149,7 +149,7 @@ class Consistency(DeclaredModel):
     column : str
         The column whose strings are compared.
     tape : str, optional
-        The tape that it reads, where a tagger has several.
+        The tape that the model reads, if a tagger has several.
     ignore_case : bool
         Compare strings in lower case.
 
@@ -185,7 +185,7 @@ class Consistency(DeclaredModel):
         return replace(self, ignore_case=True)
 
     def options(self) -> dict[str, bool]:
-        """Return what a file says beside the violations."""
+        """Return the fields of a file other than the violations."""
         return {"ignore_case": True} if self.ignore_case else {}
 
     @staticmethod
@@ -212,26 +212,26 @@ class Consistency(DeclaredModel):
     ) -> Consistency:
         """Estimate penalties from gold labels, as tables 3 and 4 of the paper do.
 
-        The penalty of one sequence with the types a and b is √(n_ab / N_a) √(n_ab / N_b), with N_a
-        the sum of the row of a; that of an inner span of type b is n_ab / N_b, N_b the sum of its
-        column. A count of 0 becomes 1. Two spans of one type violate nothing, unless one is
-        incomplete: n_ab / (n_ab + N_a), beyond the paper.
+        For the relation "same" with the types a and b, the penalty is √(n_ab / N_a) √(n_ab / N_b),
+        with N_a the sum of row a; for an inner span of type b it is n_ab / N_b, with N_b the sum of
+        its column. A count of 0 becomes 1. Two spans of one type violate nothing, except if one is
+        incomplete: n_ab / (n_ab + N_a), an extension of the paper.
 
         Parameters
         ----------
         corpus : Corpus
             With its documents.
         target : str
-            The column of gold labels. Their spans are read as conlleval reads them, of whatever
-            tagging scheme they are, as the spans of an answer are.
+            The column of gold labels. Spans are read as conlleval reads them, in any tagging
+            scheme, and so are the spans of answers.
         column : str
             The column whose strings are compared.
         tape : str, optional
-            The tape that the model reads, where a tagger has several.
+            The tape that the model reads, if a tagger has several.
         ignore_case : bool
             Compare strings in lower case.
         incomplete : bool
-            Estimate penalties of incomplete spans, too.
+            Also estimate penalties of incomplete spans.
 
         Raises
         ------
@@ -243,7 +243,7 @@ class Consistency(DeclaredModel):
         return cls(found, column, tape, ignore_case=ignore_case)
 
     def scaled(self, factor: float, relation: Relation | None = None) -> Consistency:
-        """Return the model with its penalties, or those of one relation, times a factor.
+        """Return the model with all its penalties, or only one relation's, multiplied by a factor.
 
         The factor is the model's weight in the product with the tagger.
 
@@ -301,7 +301,7 @@ class Consistency(DeclaredModel):
 
 
 def _place(violation: Violation) -> tuple[Relation, tuple[str, ...]]:
-    """Return what a violation is of: types of one sequence have no order."""
+    """Return the key of a violation: the types of the relation "same" have no order."""
     types: tuple[str, ...] = violation.types
     return violation.relation, tuple(sorted(types)) if violation.relation == "same" else types
 
@@ -331,7 +331,7 @@ def _incomplete(counts: PairCounts) -> Iterable[Violation]:
 
 # --- Scores in Python -----------------------------------------------------------------------------
 
-# For use beside models that are written in Python. The kernel keeps the same counts
+# Used together with models that are written in Python. The kernel keeps the same counts
 # (csrc/agreement.h); tests compare the two.
 
 Spans = list[tuple[int, int, int]]
@@ -423,7 +423,7 @@ class ConsistencyScores:
         return self._reading
 
     def _enter(self, spans: Spans) -> float:
-        """Count spans; return what they cost together with all that are counted."""
+        """Count spans; return their cost with respect to each other and to all counted spans."""
         total = 0.0
         for start, end, kind in spans:
             own = self._repeated.of(start, end)

@@ -1,8 +1,8 @@
-"""A document, and models of violations in it: what they see, what they must offer, their files.
+"""A document, and the models of violations in it: their view of it, interface and files.
 
-The score of a document is that of the tagger plus those of the models, in natural logs; a violation
-of penalty theta that occurs n times brings n log theta (Finkel et al. 2005, equation 5). A model
-that says by how much a change of few labels changes its score can be sampled; it need not be
+The score of a document is the score of the tagger plus the scores of the models, in natural logs; n
+violations of penalty theta contribute n log theta (Finkel et al. 2005, equation 5). A model that
+computes the change of its score after a change of few labels can be sampled; it need not be
 normalised.
 """
 
@@ -58,12 +58,12 @@ class Document:
 
     @made_once
     def offsets(self) -> Longs:
-        """Bounds of the sentences, int64 [B + 1]; none is empty."""
+        """Bounds of the nonempty sentences, int64 [B + 1]."""
         bounds = self.corpus.offsets
         return np.concatenate([bounds[:1], bounds[1:][Ragged(bounds).lengths > 0]])
 
     def compared(self, name: str, *, ignore_case: bool = False) -> Longs:
-        """Return numbers that are equal where the strings of a column are, int64 [N].
+        """Return numbers that are equal for equal strings of a column, int64 [N].
 
         Raises
         ------
@@ -96,19 +96,19 @@ def documents(corpus: Corpus, first: int = 0) -> Iterator[Document]:
 
 # --- Sequences ------------------------------------------------------------------------------------
 
-# Consistency asks whether two spans say the same, and whether one is a part of another. A span
-# whose tokens come once in the document agrees with everything; only repeated sequences need a
+# Models of consistency ask whether two spans have the same tokens, or whether one is a part of
+# another. A span with unrepeated tokens agrees with everything; only repeated sequences need a
 # number.
 
 
 class RepeatedSequences(NamedTuple):
     """Numbers of the token sequences that occur at least twice, within sentences."""
 
-    first: Longs  # [N + 1]: where the sequences from each token on begin in
-    number: Ints  # those of 1, 2, ... tokens; a longer one occurs once
+    first: Longs  # [N + 1]: first places of the sequences from each token in
+    number: Ints  # numbers for 1, 2, ... tokens; longer sequences occur once
 
     def of(self, start: int, end: int) -> int:
-        """Return the number of the sequence of some tokens, −1 where it occurs once."""
+        """Return the number of a token sequence, −1 if it occurs once."""
         room = int(self.first[start + 1] - self.first[start])
         length = end - start
         return int(self.number[self.first[start] + length - 1]) if length <= room else -1
@@ -138,7 +138,8 @@ class RepeatedSequences(NamedTuple):
 def repeated_sequences(tokens: Longs, offsets: Longs) -> RepeatedSequences:
     """Find and number, shorter ones first, all repeated sequences of a document.
 
-    Numbers `tokens` [N] are equal where tokens are; `offsets` [B + 1] are those of sentences.
+    The numbers `tokens` [N] are equal for equal tokens; `offsets` [B + 1] are the bounds of
+    sentences.
     """
     n, known = len(tokens), 0
     last = Ragged(offsets).repeat(offsets[1:])  # end of each token's sentence
@@ -184,7 +185,7 @@ def _numbered(keys: Longs) -> Longs:
 
 
 class SpanTables(NamedTuple):
-    """Whether a span starts at, or goes on to, a label, by the label before it."""
+    """Whether a label starts or continues a span, given the previous label."""
 
     starts: Bytes  # [L + 1, L]; row L begins a sentence
     inside: Bytes  # [L + 1, L]
@@ -192,7 +193,7 @@ class SpanTables(NamedTuple):
     types: tuple[str, ...]
 
     def spans(self, labels: Sequence[int], before: int) -> Iterator[tuple[int, int, int]]:
-        """Yield start, end and type of the spans of label numbers behind the label `before`."""
+        """Yield start, end and type of the spans of label numbers after the label `before`."""
         start, kind = -1, -1
         for t, label in enumerate(labels):
             if start >= 0 and not self.inside[before, label]:
@@ -217,7 +218,7 @@ def span_types(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def span_tables(labels: Sequence[str], types: Sequence[str], *, strict: bool = True) -> SpanTables:
-    """Return the tables of a set of labels, for spans of some types; other spans are none."""
+    """Return the tables of a label set for spans of the given types; other types are ignored."""
     scheme = named_scheme("conlleval")
     parts = [split_label(label, scheme) for label in labels]
     number = {name: k for k, name in enumerate(types)}
@@ -289,7 +290,7 @@ def check_labels(document: Document, labels: Sequence[str]) -> Sequence[str]:
 
 
 def log_score(score: object, model: str) -> float:
-    """Return what a model returned as a number."""
+    """Return the result of a model as a number."""
     try:
         return float(score)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -305,7 +306,7 @@ class Violations(Protocol):
     def start(self, labels: Sequence[str]) -> float:
         """Return the score of labels, one for each token of the document, and remember them.
 
-        −inf forbids them: sampling then asks again with others, and never stays where it is −inf.
+        −inf forbids them: sampling then tries other labels, and never keeps forbidden ones.
         """
 
     def change(self, first: int, labels: Sequence[str]) -> float:
@@ -326,7 +327,7 @@ class ViolationModel(Protocol):
 
 
 def bound_to(model: ViolationModel, document: Document) -> Violations:
-    """Return what a model's `bind` returns."""
+    """Return the result of a model's `bind`, checked."""
     found = model.bind(document)
     for method in ("start", "change", "keep"):
         if not callable(getattr(found, method, None)):
@@ -413,18 +414,18 @@ class DeclaredModel(ABC):
 
     violations: Sequence[Any]
     column: str = "word"  # that it reads
-    tape: str | None = None  # whose labels it reads, where a tagger has several
+    tape: str | None = None  # the tape with its labels, if a tagger has several
 
     @abstractmethod
     def rows(self) -> list[msgspec.Struct]:
         """Return the violations as a file has them."""
 
     def ignoring_case(self) -> Self:
-        """Return the model with strings compared in lower case; OptionError where none are."""
+        """Return the model with strings compared in lower case; OptionError without strings."""
         raise OptionError("ignore_case is for models of consistency")
 
     def options(self) -> dict[str, bool]:
-        """Return what a file says beside the violations, where it is not as usual."""
+        """Return the fields of a file other than violations, if they differ from the defaults."""
         return {}
 
     @staticmethod

@@ -1,9 +1,10 @@
-"""The best labels of a small document, proven: integer programming beside Gibbs sampling.
+"""Provably best labels of a small document: integer programming after Gibbs sampling.
 
-Penalties only take away, so a labelling of the document that beats what sampling found has, in each
-sentence, labels that the tagger rates less than the gap below its best ones: the gap between the
-sum of the best and what was found. Those are listed, and the program chooses one for each sentence.
-It knows which spans these have, and what each two of them cost together.
+No penalty is positive. A labelling of the document that is better than the sampled one
+therefore has, in each sentence, a tagger score within a gap of the sentence's best score: the gap
+is the sum of the best scores minus the sampled score. These labellings are listed, and the program
+chooses one for each sentence. It has a variable for each span, and one for each pair of spans
+with a joint cost.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class ExactLabels:
     score : float
         The tagger's and the models', natural log.
     sampled : float
-        That of the labels that sampling found.
+        The score of the sampled labels.
     """
 
     labels: list[str]
@@ -67,31 +68,31 @@ def exact_labels(
     most: int = 500,
     seconds: float = 60.0,
 ) -> ExactLabels | None:
-    """Return the best labels of a document, proven; None where that takes more than is allowed.
+    """Return the provably best labels of a document; `None` if that exceeds the limits.
 
     Parameters
     ----------
     lattices : sequence of Lattice
-        Of the document's sentences, of one program and one tape; none is empty.
+        Lattices of the document's nonempty sentences, of one program and one tape.
     document : Document
     models : sequence of Consistency and Fields
         Whose penalties are at most 0, and compare spans two by two.
     annealing : Annealing, optional
-        Of the sampling that comes first.
+        Schedule of the initial sampling.
     seed : int
         Of the sampling.
     most : int
         Labellings of a sentence that are listed at most, at least 1.
     seconds : float
-        What the solver may take, above 0.
+        Time limit of the solver, above 0.
 
     Raises
     ------
     ShapeError
         Lattices of other sentences.
     OptionError
-        Something else than a document or a list of models, a penalty above 0, values that are
-        counted together; limits outside what they may be.
+        Another type than a document or a list of models, a penalty above 0, values that are counted
+        together, or limits outside their range.
     LabelError
         A model names a type that no label has.
     """
@@ -127,7 +128,9 @@ def _check(lattices: Sequence[Lattice], document: Document, models: Sequence[Mod
             "yields them"
         )
     if [len(lattice) for lattice in lattices] != Ragged(document.offsets).lengths.tolist():
-        raise ShapeError("lattices of other sentences than those of the document")
+        raise ShapeError(
+            "the lattices do not belong to the sentences of the document: their lengths differ"
+        )
     each_a("models", models, Consistency, Fields)
     (tape,) = lattices[0].tapes
     for model in models:
@@ -146,7 +149,7 @@ Candidate: TypeAlias = tuple[Sequence[str], float]
 
 
 def _above(lattice: Lattice, least: float, most: int) -> list[Candidate] | None:
-    """Return the labellings with at least this score; None where there are more than `most`."""
+    """Return the labellings with at least this score; `None` if there are more than `most`."""
     n = 8
     while True:
         paths = lattice.nbest(min(n, most + 1))
@@ -167,7 +170,7 @@ class _Program:
         self._types = tuple(sorted({name for model in models for name in model.types}))
         self._sizes = [len(row) for row in candidates]
         self._local = np.asarray([score for row in candidates for _, score in row])
-        self._spans: dict[Span, list[int]] = {}  # of each the labellings that have it
+        self._spans: dict[Span, list[int]] = {}  # for each span, the labellings that contain it
         tables = _tables(candidates, self._types)
         number, reading = {label: k for k, label in enumerate(tables[0])}, tables[1]
         k = 0
@@ -179,7 +182,7 @@ class _Program:
                 k += 1
 
     def solved(self, seconds: float) -> list[int] | None:
-        """Return which labelling each sentence has; None where that is not proven in time."""
+        """Return the labelling of each sentence; `None` if it is not proven in time."""
         from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 (slow to import)
         from scipy.sparse import coo_array  # noqa: PLC0415
 
@@ -218,7 +221,7 @@ class _Program:
         return np.asarray([self._score([span]) for span in spans])
 
     def _pairs(self) -> dict[tuple[int, int], float]:
-        """Return what two spans cost together beyond what each does, where that is not nothing."""
+        """Return the nonzero joint costs of two spans, without their separate costs."""
         spans = list(self._spans)
         alone = self._alone(spans)
         found = {}
@@ -230,7 +233,7 @@ class _Program:
         return found
 
     def _related(self, one: Span, other: Span) -> bool:
-        """Tell whether two spans may cost anything together: they share a word, or a type."""
+        """Return whether two spans may have a joint cost: they share a word or a type."""
         if one[2] == other[2] and any(isinstance(model, Fields) for model in self._models):
             return True
         for model in self._models:
@@ -243,7 +246,7 @@ class _Program:
         return False
 
     def _score(self, spans: Sequence[Span]) -> float:
-        """Return what models say of a document that has these spans only."""
+        """Return the score of models for a document with these spans only."""
         labels = ["O"] * len(self._document)
         for a, b, kind in spans:
             name = self._types[kind]

@@ -35,7 +35,7 @@ _NAMED_TIMES = {"noon": 1200, "midnight": 0}
 
 
 def clock(words: Sequence[str]) -> int | None:
-    """Return the time that words say, as hours times 100 and minutes; None where they say none.
+    """Return the time that words express, as hours times 100 and minutes; otherwise `None`.
 
     >>> clock(["3", ":", "30", "pm"]), clock(["3", "p", ".", "m", "."]), clock(["noon"])
     (330, 300, 1200)
@@ -47,7 +47,7 @@ def clock(words: Sequence[str]) -> int | None:
 
 
 def text(words: Sequence[str]) -> str | None:
-    """Return letters and digits of words in lower case; None where they have none.
+    """Return letters and digits of words in lower case; `None` without any.
 
     >>> text(["Room", "-", "4", "A"])
     'room 4 a'
@@ -59,7 +59,7 @@ VALUES: dict[str, Value] = {"clock": clock, "text": text}
 
 
 def last_word(words: Sequence[str]) -> int | None:
-    """Return the index of the last word that has a letter, None if none has.
+    """Return the index of the last word with a letter, or `None`.
 
     >>> last_word(["Dr", ".", "Smith", ","])
     2
@@ -76,9 +76,9 @@ class Differing:
     ----------
     type : str
     value : {"clock", "text"} or callable
-        What a span says, from its tokens; None agrees with everything.
+        The value of a span, from its tokens; `None` agrees with everything.
     penalty : float
-        What it adds to the score of the document, natural log, for each token of the two spans.
+        The natural log that is added to the score of the document, for each token of the two spans.
     counting : {"pairs", "values"}
         pairs: each two spans that differ count. values: each span counts once for every other
         value that spans of the type have, however often they have it.
@@ -104,7 +104,7 @@ class Differing:
         object.__setattr__(self, "penalty", penalty)
 
     def of(self, words: Sequence[str]) -> Hashable:
-        """Return what a span of these tokens says, None if they are more than `LONGEST`.
+        """Return the value of a span with these tokens; `None` for more than `LONGEST` tokens.
 
         Raises
         ------
@@ -130,7 +130,7 @@ class Unlabelled:
     ----------
     type : str
     penalty : float
-        What each such place adds to the score of the document, for each such span, natural log.
+        The natural log that each such place adds to the score of the document, for each such span.
 
     Raises
     ------
@@ -169,7 +169,7 @@ class Fields(DeclaredModel):
     column : str
         The column that is read.
     tape : str, optional
-        The tape whose labels are read, where a tagger has several.
+        The tape whose labels are read, if a tagger has several.
 
     Raises
     ------
@@ -234,12 +234,12 @@ class Fields(DeclaredModel):
 
     @property
     def differing(self) -> dict[str, Differing]:
-        """Those of one kind, by type."""
+        """The violations of class `Differing`, by type."""
         return {v.type: v for v in self.violations if isinstance(v, Differing)}
 
     @property
     def unlabelled(self) -> dict[str, Unlabelled]:
-        """Those of the other kind, by type."""
+        """The violations of class `Unlabelled`, by type."""
         return {v.type: v for v in self.violations if isinstance(v, Unlabelled)}
 
     def score(self, document: Document, labels: Sequence[str]) -> float:

@@ -30,15 +30,15 @@ def agreed_labels(
     Parameters
     ----------
     lattices : sequence of B Lattice
-        Of one program and one tape, such as those of `fstcrf.Lattices.from_arrays`, under a grammar
-        or not.
+        Lattices of one program and one tape, for example from `fstcrf.Lattices.from_arrays`, with
+        or without a grammar.
     corpus : Corpus
         The B sentences, with their documents and the column that the models read.
     models : sequence of ViolationModel
-        Without any, Viterbi's labels come out.
+        Without models, the result is Viterbi's labels.
     annealing : Annealing, optional
     seed : int
-        A document's labels depend on the seed and its number alone.
+        A document's labels depend only on the seed and its number.
 
     Returns
     -------

@@ -45,7 +45,7 @@ class ValueTables:
 class WordTables:
     """Penalties of the places of a span's last word that have no label of its type."""
 
-    word: Ints  # [N] −1 where the document has it once, −2 where a token is no word
+    word: Ints  # [N] −1 if the document has it once, −2 for a token without a word
     every: Floats  # [Y] log penalties for each span and place
 
 
@@ -54,7 +54,7 @@ class Agreement:
     """Penalties of spans that disagree."""
 
     starts: Bytes  # [L + 1, L] a span starts at the second label; row L begins a sentence
-    inside: Bytes  # [L + 1, L] it goes on to the second label
+    inside: Bytes  # [L + 1, L] the second label continues the span
     type: Ints  # [L] −1 outside
     n_types: int  # Y
     sequences: SequenceTables | None = None
@@ -158,7 +158,7 @@ class Labelling:
     """Which label a state has, and which state follows from a label."""
 
     label: Ints  # [S]
-    following: Ints  # [S + 1, L] −1: none; row S begins a sentence
+    following: Ints  # [S + 1, L] −1 if impossible; row S begins a sentence
 
     @property
     def n_labels(self) -> int:
@@ -168,7 +168,7 @@ class Labelling:
 
 @dataclass(slots=True, eq=False)
 class MarkovChain:
-    """Where a chain of samples stands."""
+    """The current state of a chain of samples."""
 
     path: Ints  # [N] states, changed in place
     best: Ints  # [N] of those before the first sweep, or after one of the sweeps
@@ -216,7 +216,7 @@ class Gibbs:
         return int(self.offsets[-1]) + len(self.offsets) - 1
 
     def viterbi(self) -> Ints:
-        """Return the best states by the graph alone, int32 [N].
+        """Return the best states of the graph, without models, int32 [N].
 
         Raises
         ------

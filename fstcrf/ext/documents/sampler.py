@@ -1,17 +1,17 @@
 """Gibbs sampling of documents: annealing, starts, and chains of sweeps.
 
-The best of a chain is the start or what a sweep ended at, whichever scores most, so it is never
-worse than the start. The chain never stands where a model says −∞, so scores are sums of finite
-numbers, kept up to date; each call of the kernel counts anew, so that rounding does not add up
-over a long run. Uniform numbers come from NumPy, some sweeps at a time, from the seed, the number
-of the document and that of the chain. A long file is read in batches that are cut anew where
-documents end (`text/corpus/batches.py`), and documents are numbered through: how it is read
-changes nothing.
+The best labelling of a chain is the best among the start and the results of all sweeps; it is
+therefore never worse than the start. The chain never has a labelling that a model scores −∞. Scores
+are therefore finite, and are updated incrementally; each call of the kernel counts again, so that
+rounding errors do not accumulate. NumPy draws the uniform numbers for several sweeps at a time,
+from the seed, the number of the document and the number of the chain. A long file is read in
+batches that are split at the ends of documents (`text/corpus/batches.py`), and documents are
+numbered through the whole file: the size of batches has no effect on results.
 
-Draws without counting. Where all penalties only lower scores, the tagger's scores alone often
-show that a draw is the label that is there already, whatever the counts say; then nothing is
-counted. Labels e⁻³⁷ behind are left out for the same reason. Where a model can raise scores there
-is no such bound, and every label is asked about.
+Draws without counting. If no penalty is positive, the tagger's scores often suffice to show
+that a draw is the current label for any counts; then nothing is counted. Labels whose probability
+is lower by e⁻³⁷ are left out for the same reason. If a model can raise scores, there is no such
+bound, and every label is evaluated.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Annealing:
 Start: TypeAlias = Literal["viterbi", "random"]
 
 _TRIES = 20  # random paths, where models of violations forbid the first
-_PREFERRED = 1e6  # natural log, beyond what a tagger says of a whole sentence
+_PREFERRED = 1e6  # natural log, larger than any tagger score of a sentence
 
 
 def starts(
@@ -123,8 +123,8 @@ def starts(
 ) -> Iterator[Ints]:
     """Yield paths of joint states, int32 [N]: the wanted one, then others in case models forbid it.
 
-    The others are, for each label, the tagger's best path among those that have the label as
-    often as they can, and random paths.
+    The others are, for each label, the tagger's best path with as many tokens of the label as
+    possible, and random paths.
     """
     if wanted == "viterbi":
         yield best.copy()
@@ -165,7 +165,7 @@ def _random_path(local: LocalScores, document: Document, random: np.random.Gener
 
 # --- Sweeps in Python -----------------------------------------------------------------------------
 
-# For models of violations that are written in Python: the same sampling as that of the kernel, with
+# For models of violations that are written in Python: the same sampling as in the kernel, with
 # scores from models instead of counts.
 
 
@@ -200,8 +200,8 @@ class _PythonGibbs:
         if found is None:
             raise NumericError(
                 f"document {self._document.number}: the violation models "
-                f"{', '.join(self._models)} give −inf to all {asked} labellings that sampling "
-                "could start from; make what they forbid a large finite penalty"
+                f"{', '.join(self._models)} give −inf to all {asked} labellings from which "
+                "sampling could start: use a large finite penalty instead of −inf"
             )
         self._total = self._start(found)
         return found
@@ -241,8 +241,8 @@ class _PythonGibbs:
         for label in range(labels):
             if label != now:
                 score[label] = self._difference(chain.path, first, end, t, label)
-        # All are asked about: models may outweigh the tagger, however far behind a label is. The
-        # kernel asks about fewer only where it knows that penalties can but lower scores.
+        # All labels are evaluated: models may outweigh the tagger for any label. The kernel
+        # evaluates fewer labels, but only if all penalties lower scores.
         for label in np.flatnonzero(score > -np.inf).tolist():
             if label != now:
                 score[label] += self._change(t, [label])
@@ -354,7 +354,7 @@ def _drawn(score: Floats, now: int, temperature: float, u: float) -> int:
     if temperature == 0.0:
         return best if score[best] > score[now] else now
     weight = np.exp((score - score[best]) / temperature)
-    last = np.flatnonzero(weight)[-1]  # rounding must not lead to what is impossible
+    last = np.flatnonzero(weight)[-1]  # rounding must not choose an impossible label
     return int(min(np.searchsorted(np.cumsum(weight), u * weight.sum(), side="right"), last))
 
 
@@ -394,14 +394,14 @@ class DocumentChain:
     document : Document
         With at least one token.
     local : LocalScores
-        What the tagger says of it.
+        The tagger's scores of the document.
     models : sequence of ViolationModel
-        What is said across sentences; without any the tagger decides alone.
+        Scores across sentences; without models, the tagger decides.
     tapes : tuple of str
         Names of the tapes.
     start : {"viterbi", "random"}
-        The first labels: the tagger's best ones, or drawn uniformly among those that it allows.
-        Where models forbid them (−inf), others; see `starts`.
+        The first labels: the tagger's best labels, or labels drawn uniformly from its possible
+        labels. If models forbid them (−inf), others are tried; see `starts`.
     seed : int or sequence of int
         Of numpy's default generator.
 
@@ -418,7 +418,8 @@ class DocumentChain:
     NumericError
         A model returned NaN or +inf, or −inf for every start.
     OptionError
-        A model reads none of the tapes, or what it returned lacks a method or is no number.
+        A model names no tape among several, or an unknown tape; or its result lacks a method
+        or is not a number.
     """
 
     def __init__(
@@ -462,7 +463,7 @@ class DocumentChain:
         temperatures : float64 [n]
             Of each sweep.
         kind : {"token", "sentence", "mixed"}
-            What is drawn at once; mixed: sentences in every second sweep, the first among them.
+            The unit of one draw; "mixed": sentences in every second sweep, including the first.
 
         Returns
         -------

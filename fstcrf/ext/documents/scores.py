@@ -1,4 +1,4 @@
-"""What is scored of a document: a tagger's potentials, and the tables of models for the kernel."""
+"""The scores of a document: a tagger's potentials, and the tables of models for the kernel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from fstcrf.taggers.known import Known
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LocalScores:
-    """What a tagger says of the N tokens of a document."""
+    """A tagger's scores for the N tokens of a document."""
 
     graph: kernel.Graph  # dense, over S joint states
     node: Floats  # [N, S]
@@ -63,7 +63,7 @@ class LocalScores:
 
     @classmethod
     def of(cls, lattices: Sequence[Lattice]) -> LocalScores:
-        """Return the scores of lattices of one program, none of them empty."""
+        """Return the scores of nonempty lattices of one program."""
         joint = joint_arrays(lattices[0].dense)
         return _scores(lattices, joint, _labelling(joint))
 
@@ -76,8 +76,7 @@ class LocalModel:
         self.composition = tagger if isinstance(tagger, JointCRF) else tagger.composed
         if self.composition.conditional:
             raise OptionError(
-                "normalize='chain' is no product of transducers: documents need "
-                "compose(..., normalize='product')"
+                "normalize='chain' cannot be used with documents: compose with normalize='product'"
             )
         if self.composition.given:
             raise OptionError(
@@ -92,13 +91,13 @@ class LocalModel:
         return self.composition.tapes
 
     def scores(self, document: Document, known: Known | None = None) -> LocalScores:
-        """Return what the tagger says of a document that has tokens, with what is known put in."""
+        """Return the tagger's scores of a nonempty document, with known labels applied."""
         several = self.composition.transducers(document.corpus, known)
         lattices = [lattice for lattice in several if len(lattice)]
         return _scores(lattices, *self._shared(lattices[0]))
 
     def _shared(self, lattice: Lattice) -> tuple[JointArrays, Labelling]:
-        """Return what all sentences share; the nodes are those of one of them."""
+        """Return the parts that all sentences share, computed from one of them."""
         shared = self._joint
         if shared is None or shared[0] is not lattice.dense.program:
             joint = joint_arrays(lattice.dense)
@@ -121,7 +120,7 @@ def _scores(lattices: Sequence[Lattice], joint: JointArrays, labelling: Labellin
 
 
 def _nodes(lattice: Lattice, joint: JointArrays) -> Floats:
-    """Return the potentials of joint states; of a tagger alone they are there."""
+    """Return the potentials of joint states; a single tagger already has them."""
     row = lattice.dense
     if len(row.values) == 1 and row.values[0].shape[1] == len(joint.label):
         machine = row.program.machine
@@ -162,9 +161,9 @@ def tape_of(model: ViolationModel, tapes: Sequence[str]) -> str:
 
 
 def check_types(model: ViolationModel, labels: Mapping[str, Sequence[str]]) -> None:
-    """Check that the tagger has all types that a shipped model names: others count nothing.
+    """Check that the tagger has all types of a shipped model: unknown types would have no effect.
 
-    Nobody knows the types of a model that is written in Python.
+    The types of a model that is written in Python are unknown.
     """
     tape = tape_of(model, list(labels))
     if not isinstance(model, Consistency | Fields):
@@ -184,7 +183,7 @@ def check_types(model: ViolationModel, labels: Mapping[str, Sequence[str]]) -> N
 
 
 def in_kernel(models: Sequence[ViolationModel]) -> bool:
-    """Return whether the kernel can score models: at most one of either kind, of one tape."""
+    """Return whether the kernel can score models: at most one of each class, on one tape."""
     kinds = [type(model) for model in models]
     tapes = {getattr(model, "tape", None) for model in models}
     return set(kinds) <= {Consistency, Fields} and len(set(kinds)) == len(kinds) and len(tapes) <= 1
@@ -193,7 +192,7 @@ def in_kernel(models: Sequence[ViolationModel]) -> bool:
 def agreement(
     models: Sequence[ViolationModel], document: Document, labels: Sequence[str]
 ) -> Agreement | None:
-    """Return the tables of models that the kernel can score; None without models."""
+    """Return the tables of models that the kernel can score, or `None` without models."""
     known = [model for model in models if isinstance(model, Consistency | Fields)]
     if not known:
         return None

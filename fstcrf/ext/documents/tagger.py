@@ -39,30 +39,31 @@ class DocumentTagger(Tagger):
     Parameters
     ----------
     tagger : CRF, JointCRF or TrainedPipeline
-        The local model: it scores sentences. A pipeline decides jointly here, whatever its
+        The local model: it scores sentences. A pipeline decides jointly here, for any value of
         ``decode``, as its `composition` does.
     models : sequence of ViolationModel
-        They score what sentences say together. One `Consistency` runs in the kernel.
+        They score labels of different sentences together. One `Consistency` runs in the kernel.
     annealing : Annealing
         Temperatures of the sweeps.
     sweeps : {"token", "sentence", "mixed"}
-        What is drawn at once; mixed: sentences and tokens in turns.
+        The unit of one draw; "mixed": sentences and tokens alternate.
     start : {"viterbi", "random"}
         The first labels.
     chains : int
         Chains that run from different seeds; the best of all is taken.
     take : {"best", "last"}
-        The labels with the highest score, of the start and all sweeps, or those of the last sweep.
+        The labels with the highest score, among the start and all sweeps, or the labels of the last
+        sweep.
     seed : int
-        A document's labels depend on the seed and its number alone.
+        A document's labels depend only on the seed and its number.
     first : int
         Number of the first document.
 
     Raises
     ------
     OptionError
-        Options out of range, a composition with ``normalize="chain"``, or a model that reads none
-        of several tapes, or one that there is not.
+        Options out of range, a composition with ``normalize="chain"``, or a model
+        that names no tape among several, or an unknown tape.
     LabelError
         A `Consistency` or a `Fields` names a type of which the tagger has no label.
 
@@ -93,7 +94,7 @@ class DocumentTagger(Tagger):
             one_of(name, getattr(self, name), known)
         for name, least in (("chains", 1), ("seed", 0), ("first", 0)):
             whole_number(name, getattr(self, name), least)
-        labels = self.local.composition.label_sets  # what cannot be done is said now
+        labels = self.local.composition.label_sets  # errors of tapes are raised early
         for model in self.models:
             check_types(model, labels)
 
@@ -121,7 +122,7 @@ class DocumentTagger(Tagger):
         return replace(self, tagger=self.tagger.constrained(grammar, search=search, budget=budget))
 
     def without_grammar(self) -> DocumentTagger | None:
-        """Return the same without the grammar of the local model; None where it has none."""
+        """Return the tagger without the grammar of the local model; `None` without a grammar."""
         free = self.local.composition.without_grammar()
         return None if free is None else replace(self, tagger=free)
 
@@ -130,7 +131,7 @@ class DocumentTagger(Tagger):
         return self.local.composition
 
     def as_transducer(self) -> JointCRF:
-        """Return the local model, which says where labellings have died."""
+        """Return the local model, which explains missing labellings."""
         return self.local.composition
 
     # --- Tagging ------------------------------------------------------------------------------
@@ -140,24 +141,24 @@ class DocumentTagger(Tagger):
     ) -> Answer:
         """Return the labels that are drawn for each document, sentence by sentence.
 
-        The local model defines what stands beside the labels: the score of a sentence is that of
-        its labels by the tagger (natural log, forced labels, biases and grammar counted, models of
-        violations not), the probability their share among all its labellings, the bound the score
-        of its best one. Nothing is proven of what is sampled, so `exact` is false unless there are
-        no models and the tagger's best labels are taken; there is no warning of that. Marginals
-        and probabilities of spans are the local model's, too.
+        The local model defines the results other than labels. The score of a sentence is the
+        tagger's score of its labels (natural log, including forced labels, biases and grammar,
+        without models of violations); the probability is their share among all its labellings; the
+        bound is the score of its best labelling. Samples are not proven to be best: `exact` is
+        false unless there are no models and the tagger's best labels are taken; there is no
+        warning. Marginals and probabilities of spans also belong to the local model.
 
         Parameters
         ----------
         sentences : Corpus
             With its documents (``-DOCSTART-``); without any it is one document.
         first : int
-            Number of its first document, where it is the rest of a text: labels are then those
-            that the whole text would have.
+            Number of its first document, if this is a later part of a text: labels are then equal
+            to the labels for the whole text.
         **options
             Those of `fstcrf.CRF.decode`. `forced` and `bias` are the local model's. With `skip`, a
-            sentence without a path is left out of its document; with `relax` it is then decided
-            by itself. `tapes` shows some of the labels that were drawn.
+            sentence without a path is left out of its document; with `relax` it is then tagged
+            separately. `tapes` shows some of the drawn labels.
 
         Raises
         ------
@@ -175,7 +176,7 @@ class DocumentTagger(Tagger):
         return super(DocumentTagger, tagger).decode(sentences, **options)
 
     def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `fstcrf.taggers.Tagger.decoded`."""
+        """Return the result of `decode`; see `fstcrf.taggers.Tagger.decoded`."""
         sentences = asked.sentences
         if not isinstance(sentences, Corpus):
             raise DataError(
@@ -184,11 +185,13 @@ class DocumentTagger(Tagger):
             )
         if asked.n > 1:
             raise OptionError(
-                f"n is {asked.n}: a document has the one labelling that was drawn; ask its tagger "
-                "for the n best of sentences"
+                f"n is {asked.n}, expected 1: a document has one sampled labelling; for the "
+                "n best labellings of sentences, call the tagger inside the DocumentTagger"
             )
         if asked.budget is not None:
-            raise OptionError("budget is for searches; documents are sampled: Annealing(sweeps)")
+            raise OptionError(
+                "budget is for searches, but documents are sampled: set Annealing(sweeps)"
+            )
         if asked.strict:
             check_empty(self.local.composition, Ragged(sentences.offsets).lengths.tolist())
         known = asked.known(self.tapes)
@@ -207,7 +210,7 @@ class DocumentTagger(Tagger):
     def _drawn_with_paths(
         self, corpus: Corpus, several: list[int], number: int, known: Known, *, strict: bool
     ) -> tuple[_Drawn | None, list[int]]:
-        """Draw labels for the sentences of a document, and say which have some.
+        """Draw labels for the sentences of a document; also return which sentences have paths.
 
         Without `strict`, sentences without a path are left out.
         """
@@ -299,7 +302,7 @@ def _joined(
     numbers: Sequence[int],
     tapes: Sequence[str],
 ) -> Answer:
-    """Return the answer to sentences, those of some numbers from parts; others are dead."""
+    """Return the answer for sentences, assembled from parts by numbers; the others have no path."""
     sizes = Ragged(corpus.offsets).lengths
     empty = tagger.local.composition.program.empty_score
     scores = np.where(sizes > 0, -np.inf, empty)

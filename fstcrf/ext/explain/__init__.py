@@ -1,4 +1,4 @@
-"""Which features pushed which label, of one tagger and of several."""
+"""The influence of features on labels, for one tagger and for several."""
 
 from fstcrf.lazy import importer
 

@@ -1,4 +1,4 @@
-"""Why the labels of a token, in a composition: what each tagger pushes, and what couples the tapes.
+"""Explanations of labels in a composition: contributions of each tagger, and of couplings.
 
 Each tape is looked at while the others have the best labels of the joint decision. Its labels are
 pushed by its own tagger, and by the taggers that read it: a feature that reads a tape couples the
@@ -31,7 +31,7 @@ _LABELS, _PUSHES = 3, 15
 
 @dataclass(frozen=True, slots=True)
 class JointPush:
-    """What one feature of one tagger adds for a label.
+    """The contribution of one feature of one tagger to a label.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class JointPush:
         Natural-log score: the tagger's weight in the composition, times the feature's, times the
         attribute's value.
     given : tuple of (str, str)
-        Other tapes that the feature looks at, and their best labels: it couples tapes. Empty for
-        one that looks at the input alone.
+        Other tapes that the feature looks at, and their best labels: it couples tapes. Empty for a
+        feature that reads only the input.
     """
 
     tagger: str
@@ -57,7 +57,7 @@ class JointPush:
 
 @dataclass(frozen=True, slots=True)
 class TapeExplanation:
-    """What pushed which label of a tape at one token, the other tapes having their best labels.
+    """Contributions to labels of a tape at one token, given the best labels of other tapes.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class TapeExplanation:
 
 @dataclass(frozen=True, slots=True)
 class JointExplanation:
-    """What pushed which label at one token, tape by tape.
+    """Contributions to labels at one token, tape by tape.
 
     Parameters
     ----------
@@ -116,7 +116,8 @@ def explain(
 ) -> JointExplanation:
     """Return which features of which tagger pushed which label at a token, and by how much.
 
-    `decided` is what taggers say one after the other: then features push their own tapes alone.
+    `decided` has the taggers' sequential decisions: features then contribute only to the tape of
+    their tagger.
     """
     answer = decided or composition.decoded(Request([sentence]))
     if not 0 <= token < answer.offsets[-1]:

@@ -1,4 +1,4 @@
-"""Why a label: the largest weights of a model, and what each feature adds at a token."""
+"""Explanations of labels: the largest weights of a model, and contributions at a token."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Weight:
     Parameters
     ----------
     attribute : str
-        What it sees in the input; empty for one that sees only labels.
+        Its part of the input; empty if it reads only labels.
     slot : str
         The label, pair of labels or succession it speaks for.
     weight : float
@@ -33,7 +33,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """What one feature adds at one token.
+    """The contribution of one feature at one token.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What pushed which label at one token.
+    """The contributions to labels at one token.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def attributes_at(model: CRF, sentences: Data, token: int) -> list[list[tuple[in
 
 
 def pushes_of(model: CRF, row: int, value: float) -> list[Push]:
-    """Return what an attribute of some value adds for each slot that it has a weight of."""
+    """Return the contributions of an attribute with some value to each slot with a weight."""
     weights: Floats = model.tables.node[row] * value
     attribute = model.index.attribute(row)
     names = model.topology.node_slot_names

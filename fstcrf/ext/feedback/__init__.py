@@ -1,4 +1,4 @@
-"""Learning on the job: a tagger proposes labels, somebody says how good they are, it learns."""
+"""Learning from rewards: a tagger proposes labels, receives their reward, and learns from it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,20 +1,20 @@
 """Learning from partial feedback: stochastic gradients from the rewards of sampled labellings.
 
-In simulation, gold labels stand in for people. The reward of a labelling is the F of its spans in
-its sentence, 2 · correct / (found + wanted); where neither side has a span nothing is wrong, and it
-is 1. Where labels are not spans, it is the share of right labels.
+In simulation, rewards are computed from gold labels. The reward of a labelling is the F-score of
+its spans in its sentence, 2 · correct / (found + wanted); it is 1 if neither labelling has spans.
+Where labels are not spans, it is the share of right labels.
 
-Rewards. `Bandit` sees one sample of a sentence and a number that says how good it is. One pass of
-forward-backward gives the sample (filter forward, sample backward), its probability, and the
-expectations that its features are compared with; the step goes along the difference, for every
-label of every attribute of the sentence, so the rows are dense and gold labels decide nothing
-about which weights exist (`csrc/feedback.c`). For p₋ of preferences the potentials change sign
-and what is forbidden stays so. Momentum and ADADELTA touch all weights at every step, in theory;
-here a row is brought up to date when it is next read, by the closed form of what it missed, and
-decay is one factor for all weights (`csrc/descent.h`). `FeedbackLearner` remembers the direction
-of a proposal instead of recomputing it: an answer may come when the weights have moved. Its
-journal holds proposals and rewards, so that reading it again repeats the steps and needs no model
-of the moment.
+Rewards. `Bandit` sees one sample of a sentence and its reward. One pass of forward-backward gives
+the sample (filter forward, sample backward), its probability, and the expectations of its features.
+The gradient is the difference between the features of the sample and these expectations, for every
+label of every attribute of the sentence. Rows are therefore dense, and gold labels have no
+influence on the set of weights (`csrc/feedback.c`). The opposite distribution p₋ of preferences
+negates the potentials; forbidden paths remain forbidden. In theory, momentum and ADADELTA change
+all weights at every step. Here, a row is updated when it is next read, by the closed form of the
+missed steps, and decay is one factor for all weights (`csrc/descent.h`). `FeedbackLearner` stores
+the gradient of a proposal instead of recomputing it, because the weights may have changed when the
+reward arrives. Its journal holds proposals and rewards, so that reading it again repeats the steps
+and needs no model of the moment.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def gold_judge(problem: Problem, *, graded: bool = False) -> Judge:
     ----------
     problem : Problem
     graded : bool
-        Pairs: the reward is how far the first is ahead, not 1 where it is.
+        For pairs: the reward is the difference between the rewards of both samples instead of 0 or
+        1.
 
     Raises
     ------
@@ -70,7 +71,7 @@ def gold_judge(problem: Problem, *, graded: bool = False) -> Judge:
 
 
 def span_steps(labels: Sequence[str]) -> tuple[Bytes, Ints]:
-    """Return what each label does behind each other, as conlleval reads them.
+    """Return the role of each label after each other label, as conlleval reads them.
 
     Parameters
     ----------
@@ -79,8 +80,8 @@ def span_steps(labels: Sequence[str]) -> tuple[Bytes, Ints]:
     Returns
     -------
     step : uint8 [L + 1, L + 1]
-        From row to column: 1 begins a span, 2 goes on with it, 0 neither; the last row and column
-        are the ends of a sentence.
+        Row: previous label; column: label. 1 begins a span, 2 continues the span, 0 is neither; the
+        last row and column are the ends of a sentence.
     kind : int32 [L + 1]
         Number of each label's type.
 
@@ -115,7 +116,8 @@ class Schedule:
     Parameters
     ----------
     annealing : bool
-        The temperature of step t, from 0, is that of the aim divided by ∛(t + 1).
+        The temperature of step t, counted from 0, is the temperature of the aim divided by
+        ∛(t + 1).
     momentum : bool
         The momentum of step t is at most 1 − 1 / (t / 2 + 2).
     """
@@ -173,7 +175,7 @@ def feedback_over(space: ParameterSpace, descent: Descent) -> Feedback:
 
 @dataclass(frozen=True, slots=True)
 class RewardedPaths:
-    """Rewards of samples that others drew: those of a problem's labels, one for each sentence.
+    """Rewards of existing samples: the labels of a problem, one sample for each sentence.
 
     Parameters
     ----------
@@ -185,9 +187,9 @@ class RewardedPaths:
     Raises
     ------
     ShapeError
-        Not as many of both.
+        The arrays have different lengths.
     OptionError
-        A number outside what it may be.
+        A number outside its range.
     """
 
     reward: Floats
@@ -203,8 +205,8 @@ class RewardedPaths:
             raise OptionError("a reward of the log is outside [0, 1]")
         if not ((self.log_p <= 1e-6) & np.isfinite(self.log_p)).all():
             raise OptionError(
-                "a log-probability of the log is not a finite number of at most 0: of a "
-                "probability p it is math.log(p)"
+                "the log has a log-probability that is not a finite number of at most 0: "
+                "log math.log(p) for a probability p"
             )
 
 
@@ -214,36 +216,38 @@ class Bandit:
     Parameters
     ----------
     problem : Problem
-        Its labels are read by the judge alone; where there is a log, they are its samples.
+        Only the judge reads its labels; with a log, they are the samples.
     space : ParameterSpace
         Complete, so that gold labels do not leak into which weights exist.
     theta : float64 [size]
         Where to start.
     aim, rule : Aim, Rule
-        What rewards mean, and how far a step goes.
+        The objective of learning, and the rule for the size of a step.
     schedule : Schedule, optional
     samples : int, optional
         Samples a step; one for each sentence when absent, or as many as it has draws.
     batch : int
         Samples whose rewards are asked for at a time, all drawn from the same weights. With 1,
-        rewards are those of `judge` and everything happens in the kernel; to leave one out, the
-        samples of a sentence are asked for together.
+        rewards are computed by `judge`, and all work is done in the kernel; with the control
+        "leave-one-out", the samples of a sentence form a batch.
     judge : Judge, optional
-        Rewards from other gold labels than those of the problem.
+        Rewards from other gold labels than the labels of the problem.
     graded : bool
-        Pairs: the reward is how far the first is ahead, not 1 where it is.
+        For pairs: the reward is the difference between the rewards of both samples instead of 0 or
+        1.
     rewards : callable, optional
         Gives the rewards of a batch instead of a judge: proposals → float64 [n].
     rater : Rater, optional
-        What the rewards of a judge become; what gold labels say when absent.
+        A model of noisy raters, which changes the rewards of the judge; by default, rewards are
+        exact.
     log : RewardedPaths, optional
-        Learn from these rewards: nothing is sampled.
+        Learn from these rewards; no samples are drawn.
     seed : int
 
     Raises
     ------
     OptionError
-        A number outside what it may be, labels that are not known, or weights of arc attributes.
+        A number outside its range, unknown labels, or weights of arc attributes.
     """
 
     def __init__(
@@ -299,7 +303,7 @@ class Bandit:
         return collect_parameters(self.space, self._descent.now(rule))
 
     def step(self) -> Step:
-        """Learn from so many samples."""
+        """Learn from `samples` samples."""
         aim = self.schedule.aim(self.aim, self._epoch)
         rule = self.schedule.rule(self.rule, self._epoch)
         generator = np.random.default_rng((self.seed, self._epoch))
@@ -339,7 +343,7 @@ class Bandit:
         one.touched = None if touched is None else np.asarray(touched, dtype=np.int64)
 
     def _order(self, generator: np.random.Generator, draws: int) -> Longs:
-        """Draw permutations of the sentences, as many as are needed, each so many times."""
+        """Draw permutations of the sentences, and repeat each sentence `draws` times."""
         n, needed = len(self._sentences), self.samples // draws
         turns = [generator.permutation(n) for _ in range(-(-needed // n))]
         return np.repeat(np.concatenate(turns)[:needed].astype(np.int64), draws)
@@ -380,7 +384,7 @@ class Bandit:
         return self._feedback.judge(self._sentences, made, aim, self._judge, noise)
 
     def _measures(self, order: Longs, aim: Aim, heard: Reinforcement) -> dict[str, float]:
-        """Return what there is to tell of a step."""
+        """Return the reported measures of a step."""
         measures = {
             "reward": float(heard.reward.mean()),
             "updates": float(self._descent.step),
@@ -400,7 +404,7 @@ class Bandit:
 
 
 def _estimates(aim: Aim, heard: Reinforcement, drawn: Floats) -> dict[str, float]:
-    """Return what a log says of the weights that it was read with, and from how many samples."""
+    """Return estimates of the current weights from a log, and the share of effective samples."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         ratio = np.exp(heard.log_p - drawn)
         weight = np.minimum(ratio, aim.cap) if aim.cap else ratio

@@ -52,32 +52,34 @@ def _within(name: str, value: float, low: float, high: float, *, ends: str) -> N
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What a reward in [0, 1] says about a sample.
+    """The objective of learning: the meaning of a reward in [0, 1].
 
     Parameters
     ----------
     objective : {"expected-loss", "preference", "cross-entropy", "logistic"}
-        The mean of 1 − reward; the same of pairs, of which the reward says how far the first is
-        ahead; the cross-entropy −E log p weighted with rewards; the logistic loss of pairs of one
-        distribution, of which the reward says how surely the first is better, 1/2 for a tie.
+        "expected-loss": the mean of 1 − reward. "preference": the same for pairs; the reward is the
+        lead of the first sample. "cross-entropy": −E log p, weighted with rewards. "logistic": the
+        logistic loss of pairs from one distribution; the reward is the certainty that the first
+        sample is better, 1/2 for a tie.
     control : {"none", "mean", "sentence", "leave-one-out"}
-        What is subtracted from the signal: nothing, its running mean over all sentences, or over
-        the earlier visits of the same sentence (over all at the first visit), or the mean over the
-        other samples of the sentence from the same weights.
+        The baseline that is subtracted from the reward: nothing; the running mean over all
+        sentences; the running mean over earlier visits of the same sentence (over all sentences at
+        the first visit); or the mean over the other samples of the sentence under the same weights.
     clip : float
-        Cross-entropy: probabilities below are taken for it; 0 clips nothing.
+        Cross-entropy: smaller probabilities are replaced with this one; 0 disables clipping.
     temperature : float
         Potentials are divided by it: above 1, samples are more diverse.
     common_rate, own_rate : float
         How fast the running means follow, in (0, 1].
     opponent : {"opposite", "same"}
-        Preference: the second of a pair is a sample of the opposite distribution, in which
-        potentials change sign, or of the same one as the first. Where rewards only say which is
-        better, the opposite is beaten long before the first is good: compare with the same.
+        Preference: the second sample of a pair is drawn from the opposite distribution, which
+        negates the potentials, or from the same distribution as the first. If rewards only rank the
+        two samples, the opposite is beaten long before the first is good; use "same" then.
     beta : float
         Logistic: log-odds of being better are beta times the difference of the log-probabilities.
     cap : float
-        Rewards of a log: ratios of probabilities above are taken for it; 0 caps nothing.
+        Rewards of a log: larger ratios of probabilities are replaced with this one; 0 disables the
+        cap.
     draws : int
         Leave one out: samples of a sentence from the same weights, each with a reward, at least 2;
         else 1.
@@ -85,7 +87,7 @@ class Aim:
     Raises
     ------
     OptionError
-        A value outside what it may be.
+        A value outside its range.
     """
 
     objective: Objective = "expected-loss"
@@ -123,7 +125,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How far a step goes along a sampled gradient.
+    """The rule for the size of a step along a sampled gradient.
 
     Parameters
     ----------
@@ -136,12 +138,13 @@ class Rule:
     momentum : float
         Of "momentum", in [0, 1).
     rho, epsilon : float
-        Of "adadelta": the memory of its means, in (0, 1), and what keeps them above zero.
+        Of "adadelta": the decay of its means, in (0, 1), and the constant that keeps them above
+        zero.
 
     Raises
     ------
     OptionError
-        A value outside what it may be.
+        A value outside its range.
 
     References
     ----------
@@ -168,7 +171,7 @@ class Rule:
 
     @property
     def kept(self) -> float:
-        """What a step leaves of the weights, before it moves them."""
+        """The factor by which a step shrinks the weights before it moves them."""
         part = 1.0 - self.momentum if self.name == "momentum" else 1.0
         return 1.0 - self.rate * self.decay / part
 
@@ -182,8 +185,8 @@ class Descent:
     theta : Parameters
         The true parameters are ``scale * theta``; −inf forbids.
     first, second : Parameters, optional
-        What the rule remembers: velocities in units of theta, or the means of squared gradients
-        and of squared changes. Zeros when absent; of the constant rate, nothing.
+        The memory of the rule: velocities in units of theta, or the means of squared gradients and
+        of squared changes. Zeros by default; the constant rate has no memory.
     touched : int64 [R], optional
         The step up to which each row of the tables is.
     scale : float
@@ -199,7 +202,7 @@ class Descent:
     step: int = 0
 
     def prepare(self, rule: Rule) -> None:
-        """Make what a rule remembers, where it is not there yet."""
+        """Allocate the memory of a rule if it is missing."""
         if rule.name == "constant":
             return
         if self.first is None:
@@ -236,7 +239,7 @@ class Descent:
         return ratio * (1.0 - self._fallen(ratio)) / (1.0 - ratio)
 
     def _fallen(self, ratio: float) -> Floats:
-        """Return what is left of what rows remembered when last touched, float64 [R, 1]."""
+        """Return the decay of the memory of each row since its last update, float64 [R, 1]."""
         if self.touched is None:
             return np.ones((1, 1))
         return np.power(ratio, np.float64(self.step) - self.touched)[:, None]
@@ -258,7 +261,7 @@ class Controls:
     Parameters
     ----------
     mean, count : float64 [1 + B]
-        Of all sentences, then of each.
+        The first element is for all sentences, the others for one sentence each.
     """
 
     mean: Floats
@@ -266,7 +269,7 @@ class Controls:
 
     @classmethod
     def of(cls, sentences: int) -> Controls:
-        """Return means of nothing yet."""
+        """Return empty means."""
         return cls(np.zeros(1 + sentences), np.zeros(1 + sentences))
 
 
@@ -280,13 +283,14 @@ class Judge:
         Gold labels.
     n_labels : int
     step : uint8 [L + 1, L + 1], optional
-        What a label does behind another: 1 begins a span, 2 goes on with it, 0 neither; label L
-        stands for both ends of the sentence. The reward is then the F of spans, 1 where neither
-        side has one; without it, the share of right labels.
+        The role of a label after another label: 1 begins a span, 2 continues the span, 0 is
+        neither; label L represents both ends of the sentence. The reward is then the F of spans, 1
+        where neither side has one; without it, the share of right labels.
     type : int32 [L + 1], optional
         Type of each label's spans.
     graded : bool
-        Pairs: the reward is how far the first is ahead, not 1 where it is.
+        For pairs: the reward is the difference between the rewards of both samples instead of 0 or
+        1.
 
     Raises
     ------
@@ -312,14 +316,14 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What raters make of n samples beside what these are worth.
+    """The noise of raters, for n samples.
 
     Parameters
     ----------
     error : float64 [n, 2]
-        Added to what the sample is worth, and the second of a pair.
+        Added to the reward of the sample, and to the reward of the second sample of a pair.
     slip : float64 [n]
-        What is said instead, in [0, 1]; a negative number for nothing.
+        A reward in [0, 1] that replaces the rating; a negative number keeps the rating.
     steps : int
         Single samples: rewards are multiples of 1 / steps; 0 leaves them as they are.
 
@@ -335,7 +339,7 @@ class Noise:
 
     def __post_init__(self) -> None:
         if self.steps < 0 or not (self.slip <= 1.0).all():
-            raise OptionError("noise has fewer than 0 steps, or says more than 1")
+            raise OptionError("noise needs steps of at least 0, and slip of at most 1")
 
 
 # --- The C structures of learning from rewards ----------------------------------------------------
@@ -388,7 +392,7 @@ class FeedbackBatch:
         one = order.size == 1
         least, most = (order[0], order[0]) if one else (order.min(initial=0), order.max(initial=0))
         if order.size and not 0 <= least <= most < len(self):
-            raise OptionError(f"order names a sentence that is none of the {len(self)}")
+            raise OptionError(f"order names an unknown sentence, expected 0 to {len(self) - 1}")
         return int(self.lengths[order[0]] if one else self.lengths[order].sum())
 
 
@@ -419,10 +423,10 @@ def judge(known: Judge, tokens: int, n: int, noise: Noise | None) -> tuple[Any, 
 
 
 def finite(status: int, what: str, order: Longs, where: Any) -> None:
-    """Turn a status into an exception; numbers that are not finite have one of their own."""
+    """Turn a status into an exception; numbers that are not finite have their own message."""
     if status == lib.FC_ENUMERIC:
         raise NumericError(
-            f"{what}: the weights, or a step, left the finite numbers at sentence "
+            f"{what}: the weights or a step are no longer finite at sentence "
             f"{order[where[0]]}: lower the rate, or clip"
         )
     check(status, what, where[0])

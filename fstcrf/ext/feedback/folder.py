@@ -1,4 +1,4 @@
-"""What a learner knows, and the folder that it is kept in."""
+"""The state of a learner, and the folder that stores it."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ class Proposed(msgspec.Struct, frozen=True, array_like=True, tag="p"):
     id: int
     counts: bytes  # int32 [T] attributes of each token
     index: bytes  # int32 their rows
-    value: bytes  # float32 their values, none where all are one
+    value: bytes  # float32 their values; empty if all are 1
     path: bytes  # int32 [T]
-    other: bytes  # int32 [T] or none
+    other: bytes  # int32 [T] or empty
     node: bytes  # float64 [T, S]
     arc: bytes  # float64 [M]
     log_p: float
 
     @classmethod
     def of(cls, number: int, design: SparseRows, made: Proposals) -> Self:
-        """Return what there is to remember of the only proposal of a batch."""
+        """Return the stored form of the only proposal of a batch."""
         return cls(
             number,
             _bytes(Ragged(design.indptr).lengths, "<i4"),
@@ -80,7 +80,7 @@ class Proposed(msgspec.Struct, frozen=True, array_like=True, tag="p"):
         )
 
     def design(self, rows: int) -> SparseRows:
-        """Return the attributes of its tokens, over so many rows."""
+        """Return the attributes of its tokens, in a matrix of `rows` rows."""
         counts = np.frombuffer(self.counts, "<i4")
         indptr = Ragged.from_lengths(counts).offsets
         value = np.frombuffer(self.value, "<f4") if self.value else None
@@ -103,14 +103,14 @@ def _bytes(array: NDArray[Any], dtype: str) -> bytes:
 
 
 class Rewarded(msgspec.Struct, frozen=True, array_like=True, tag="r"):
-    """What somebody said about a proposal."""
+    """The reward of a proposal."""
 
     id: int
     reward: float
 
 
 class Withdrawn(msgspec.Struct, frozen=True, array_like=True, tag="w"):
-    """Nobody will say anything about a proposal."""
+    """A proposal that will receive no reward."""
 
     id: int
 
@@ -121,17 +121,17 @@ _DECODER: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
 
 
 def decoded(data: bytes) -> Event:
-    """Return the event that bytes stand for."""
+    """Return the event that bytes encode."""
     return _DECODER.decode(data)
 
 
 # --- Draws ----------------------------------------------------------------------------------------
 
 
-# They depend on the seed and the number of a proposal alone: whether a learner was closed in
-# between, or restored from a copy, makes no difference.
+# They depend only on the seed and the number of a proposal. Closing a learner, or restoring a copy
+# of it, makes no difference.
 class UniformDraws:
-    """Numbers in [0, 1) by Philox, a generator that counts: proposal k has counters of its own."""
+    """Numbers in [0, 1) from Philox, a counter-based generator: each proposal has a counter."""
 
     def __init__(self, seed: int) -> None:
         if not 0 <= seed < 1 << 128:
@@ -155,7 +155,7 @@ _OPEN = msgspec.msgpack.Decoder(list[Proposed])
 
 
 class LearnerSettings(msgspec.Struct, frozen=True):
-    """What does not change in the life of a learner."""
+    """The settings of a learner, which never change."""
 
     aim: Aim
     rule: Rule
@@ -172,11 +172,11 @@ class _Numbers(msgspec.Struct, frozen=True):
 
 
 class State:
-    """What changes when a learner is told something.
+    """The state of a learner, which changes with every event.
 
-    `descent` has the parameters, and what the rule remembers; `pending` the proposals that nobody
-    has answered. `made` proposals so far give the number of the next one; `refused` counts steps
-    that would have left the finite numbers.
+    `descent` has the parameters and the memory of the rule; `pending` has the unanswered proposals.
+    `made`, the number of proposals so far, is the number of the next one; `refused` counts the
+    refused steps, whose results would not have been finite.
     """
 
     def __init__(self, descent: Descent) -> None:
@@ -209,7 +209,7 @@ class State:
         write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
 
     def load(self, path: Path) -> LearnerSettings:
-        """Take the place of what a file holds."""
+        """Replace this state with the contents of a file."""
         arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
         try:
             settings = msgspec.json.decode(metadata["settings"], type=LearnerSettings)
@@ -221,7 +221,9 @@ class State:
                     continue
                 part = Parameters(*(arrays[f"{name}.{i}"].copy() for i in range(4)))
                 if [a.shape for a in part.arrays()] != shapes:
-                    raise ModelFileError(f"{path}: is of another model than model.fstcrf beside it")
+                    raise ModelFileError(
+                        f"{path}: belongs to another model than model.fstcrf in the same folder"
+                    )
                 setattr(one, name, part)
             one.touched = arrays["touched"].copy() if "touched" in arrays else None
             self.controls = Controls(arrays["control.mean"].copy(), arrays["control.count"].copy())
@@ -242,12 +244,12 @@ _FIRST_HEAD = b"fstcrf-feedback-journal 1\n"
 _MARK = b"\xf5frame\xf5\n"
 _FRAME = struct.Struct("<II")
 _SUMMED = 8
-"""How often the bytes behind damage may be summed in search of a whole frame, on average."""
+"""How often, on average, bytes after damage may be checksummed in the search for a whole frame."""
 _APPENDED = msgspec.msgpack.Decoder(list[bytes])
 
 
 def check_sync(sync: str) -> None:
-    """Refuse what is no way of writing."""
+    """Check the name of a way of writing."""
     if sync not in get_args(Sync):
         raise OptionError(f"sync is {sync!r}, expected one of {', '.join(get_args(Sync))}")
 
@@ -260,15 +262,16 @@ def is_empty(path: Path) -> bool:
 class Journal:
     """An append-only file of records that survives the death of its writer.
 
-    What is appended at once is a frame: a mark, length and CRC-32, four bytes each, little-endian,
-    then the records as a list of msgpack. A frame that was being written when the process died is
-    cut short at the end: it is cut off on opening. Where the machine died, any part of the last
+    Records that are appended together form a frame: a mark, length and CRC-32, four bytes each,
+    little-endian, then the records as a list of msgpack. A frame that was being written when the
+    process died is incomplete: it is cut off on opening. If the machine died, any part of the last
     frame may be missing, for its blocks reach the disk in any order: it is cut off with a
-    `RecoveryWarning`. Nobody was told that it is there. A frame that is not whole and has a whole
-    one behind it is damage, and refused.
+    `RecoveryWarning`. Nobody has been promised its records. An incomplete frame before a whole
+    frame is damage, and the file is refused.
 
-    When a call returns, its records are on the disk with ``sync="always"``, else with the operating
-    system: they then survive the death of this process, but not that of the machine.
+    When a call returns, ``sync="always"`` has written its records to the disk. Otherwise they have
+    been passed to the operating system: they survive the death of this process, but not of the
+    machine.
     """
 
     def __init__(self, path: Path, sync: Sync = "always", *, new: bool = False) -> None:
@@ -293,7 +296,7 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Close the file; nothing is lost by not doing so."""
+        """Close the file; omitting this loses nothing."""
         if self._file >= 0:
             os.close(self._file)
         self._file = -1
@@ -309,11 +312,11 @@ class Journal:
                 yield from _APPENDED.decode(data[start:end])
             except msgspec.DecodeError as error:
                 raise ModelFileError(
-                    f"{self.path}: what stands at byte {start} makes no sense: {error}"
+                    f"{self.path}: the record at byte {start} cannot be read: {error}"
                 ) from None
 
     def append(self, records: Sequence[bytes]) -> None:
-        """Append records, all or none of them: where the disk is full, the file is as it was."""
+        """Append all records, or, if the disk is full, leave the file unchanged."""
         if self._head == _FIRST_HEAD:
             frames = [_framed(record) for record in records]
         else:
@@ -334,7 +337,7 @@ class Journal:
         self._size += len(data)
 
     def _recover(self) -> None:
-        """Find the end of the last whole record and cut off what is behind it."""
+        """Find the end of the last whole record and cut off the rest."""
         data = self.path.read_bytes()
         if not data.startswith((_HEAD, _FIRST_HEAD)):
             raise ModelFileError(f"{self.path}: not a journal of feedback")
@@ -353,12 +356,12 @@ def _framed(data: bytes) -> bytes:
 
 
 def _mark(data: bytes) -> bytes:
-    """Return what stands before each frame of a journal."""
+    """Return the mark before each frame of a journal."""
     return b"" if data.startswith(_FIRST_HEAD) else _MARK
 
 
 def _frames(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where the contents of each frame begin and end, up to the first that is not whole."""
+    """Yield the beginning and end of the contents of each frame, until the first incomplete one."""
     mark, end = _mark(data), len(_HEAD)
     while (found := _frame(data, end, mark)) is not None:
         yield found
@@ -366,7 +369,7 @@ def _frames(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _frame(data: bytes, at: int, mark: bytes) -> tuple[int, int] | None:
-    """Return where the contents of a frame begin and end; None where there is no whole one."""
+    """Return the beginning and end of a frame's contents; `None` if there is no whole frame."""
     start = at + len(mark) + _FRAME.size
     if start > len(data) or not data.startswith(mark, at):
         return None
@@ -378,7 +381,7 @@ def _frame(data: bytes, at: int, mark: bytes) -> tuple[int, int] | None:
 
 
 def _check_torn(path: Path, data: bytes, at: int) -> None:
-    """Refuse a file in which a frame is not whole and is not what a death left at its end."""
+    """Refuse a file with an incomplete frame, unless an interrupted write explains it."""
     rest, mark = data[at:], _mark(data)
     if not rest.strip(b"\0"):  # where a machine died, a file may have grown without its bytes
         return
@@ -387,20 +390,20 @@ def _check_torn(path: Path, data: bytes, at: int) -> None:
             return
         if mark:
             warn(
-                f"{path}: the last {len(rest):,} bytes were never written wholly: what was being "
-                "appended when the machine stopped is gone",
+                f"{path}: the last {len(rest):,} bytes are an incomplete record and are "
+                "dropped: it was being written when the machine stopped",
                 RecoveryWarning,
                 stacklevel=2,
             )
             return
     raise ModelFileError(
-        f"{path}: damaged at byte {at}: what stands there does not match its checksum, and more "
-        "follows; restore the file from a copy"
+        f"{path}: damaged at byte {at}: the record does not match its checksum, and "
+        "is not the last one; restore the file from a copy"
     )
 
 
 def _has_frame(rest: bytes, mark: bytes) -> bool:
-    """Tell whether a whole frame stands somewhere; without marks nobody knows.
+    """Return whether a whole frame follows; without marks, this is unknown.
 
     Frames of a learner do not overlap. Where somebody wrote marks within frames, so that the same
     bytes would be summed again and again, the search ends, and the file is refused as damaged.
@@ -413,14 +416,14 @@ def _has_frame(rest: bytes, mark: bytes) -> bool:
 
 
 def _length(data: bytes, at: int, mark: bytes) -> int:
-    """Return how many bytes the checksum of a frame took, 0 where it was not looked at."""
+    """Return the number of bytes that were checksummed for a frame, 0 if the frame was too long."""
     start = at + len(mark) + _FRAME.size
     length = _FRAME.unpack_from(data, at + len(mark))[0] if start <= len(data) else 0
     return length if start + length <= len(data) else 0
 
 
 def _cut_short(rest: bytes, mark: bytes) -> bool:
-    """Tell whether a frame begins that goes on to the end of the file, or was to go beyond."""
+    """Return whether a frame begins that reaches the end of the file or exceeds it."""
     head = len(mark) + _FRAME.size
     if len(rest) < head:
         return rest.startswith(mark) or mark.startswith(rest)
@@ -444,7 +447,7 @@ class LearnerFolder:
 
     @classmethod
     def new(cls, path: str | os.PathLike[str], sync: Sync) -> Self:
-        """Return a folder to begin in: there is nothing, or what a death in the same act left."""
+        """Return a new folder: it must be empty, except for remains of an interrupted creation."""
         place = Path(path_name(path))
         place.mkdir(parents=True, exist_ok=True)
         return cls._checked(place, sync, _check_new)
@@ -477,7 +480,7 @@ class LearnerFolder:
 
     @property
     def journal(self) -> Journal:
-        """What happened since the latest state."""
+        """The events since the latest state."""
         self.check_held()
         if self._journal is None:
             self._journal = Journal(_journal(self.path, self.number), self.sync)
@@ -486,16 +489,22 @@ class LearnerFolder:
     def check_held(self) -> None:
         """Refuse to go on where another process may have the folder by now."""
         if self._lock < 0:
-            raise OptionError(f"{self.path}: the learner is closed; FeedbackLearner.open goes on")
+            raise OptionError(
+                f"{self.path}: the learner is closed: to continue, open it with "
+                "FeedbackLearner.open"
+            )
         if self._owner != os.getpid():
-            raise OptionError(f"{self.path}: another process learns there: this one is its child")
+            raise OptionError(
+                f"{self.path}: the learner is used by the parent of this process: use it only there"
+            )
 
     @contextmanager
     def recorded(self, events: Sequence[Event]) -> Iterator[None]:
         """Append events to the journal, then let the caller do the same to the state.
 
-        Where the journal cannot be written, nothing has changed. Where the rest is cut short
-        (Ctrl-C), the state lags behind: the folder is closed, and opening it puts things right.
+        If the journal cannot be written, nothing changes. If the rest is interrupted (Ctrl-C), the
+        state lags behind the journal. The folder is then closed, and opening it again repairs the
+        state.
         """
         try:
             self.journal.append([_ENCODER.encode(event) for event in events])
@@ -507,7 +516,7 @@ class LearnerFolder:
             raise
 
     def renew(self, state: State, settings: LearnerSettings) -> None:
-        """Write a new state, begin a new journal; where that fails, the old ones are there."""
+        """Write a new state and begin a new journal; on failure, the old ones remain."""
         self.check_held()
         number = self.number + 1
         path = _state(self.path, number)
@@ -532,7 +541,7 @@ class LearnerFolder:
         self._journal, self._lock = None, -1
 
     def _sweep(self) -> None:
-        """Remove what was before the latest state, and what deaths left half written."""
+        """Remove older states, and files that were only partly written."""
         for number in _numbers(self.path, "state"):
             if number < self.number:
                 _journal(self.path, number).unlink(missing_ok=True)
@@ -570,7 +579,10 @@ def _check_new(path: Path) -> None:
     """Refuse a folder in which something is that `FeedbackLearner.create` did not leave."""
     names = {file.name for file in path.iterdir()}
     if _numbers(path, "state"):
-        raise OptionError(f"{path}: is not empty; FeedbackLearner.open goes on from there")
+        raise OptionError(
+            f"{path}: is not empty: to continue a learner, open it with "
+            "FeedbackLearner.open; to begin one, give an empty folder"
+        )
     # A learner locks first, and appends to its journal only when there is a state.
     left = {_LOCK, _MODEL} if _LOCK in names else set()
     if is_empty(_journal(path, 0)):

@@ -1,4 +1,4 @@
-"""Learning from rewards: samples of labellings, and steps along what was sampled."""
+"""Learning from rewards: samples of labellings, and gradient steps along them."""
 
 from __future__ import annotations
 
@@ -38,13 +38,15 @@ class Proposals:
     order : int64 [n]
         The sentences.
     path, other : int32 [N]
-        States of the samples; those of the second of each pair, else of length 0.
+        States of the samples; `other` has the states of the second sample of each pair, otherwise
+        it is empty.
     node : float64 [N, S]
         The direction of each step: the sample less the posteriors, of states ...
     arc : float64 [n, M]
         ... and of arc slots.
     log_p : float64 [n]
-        Log-probability of each (first) sample; of the logistic objective, less that of the second.
+        Log-probability of each (first) sample; for the logistic objective, minus the
+        log-probability of the second.
     """
 
     order: Longs
@@ -57,7 +59,7 @@ class Proposals:
 
 @dataclass(frozen=True, slots=True)
 class Reinforcement:
-    """What was learnt from rewards, float64 [n] each.
+    """The results of learning from rewards, each float64 [n].
 
     Parameters
     ----------
@@ -85,7 +87,7 @@ class Feedback:
     arc_slot : int32 [arcs]
         Slot of each arc.
     arc_mask : uint8 [M]
-        1 where the weight of an arc slot is trained.
+        1 if the weight of an arc slot is trained.
     label : int32 [S]
         Label of each state.
     ends : bool
@@ -93,7 +95,7 @@ class Feedback:
     descent : Descent
         The parameters; changed in place.
     mask : uint8 [R, W], optional
-        1 where a weight is trained; everywhere when absent.
+        1 if a weight is trained; by default, all are.
 
     Raises
     ------
@@ -205,7 +207,7 @@ class Feedback:
         judge: Judge,
         noise: Noise | None = None,
     ) -> Floats:
-        """Return the rewards of samples, float64 [n] in [0, 1]; `noise` is that of raters."""
+        """Return the rewards of samples, float64 [n] in [0, 1], with the noise of raters."""
         reward = np.empty(len(made.order))
         arguments = self._inputs(batch, made.order, aim)[1:]
         keep = call.judge(judge, int(batch.offsets[-1]), len(made.order), noise)
@@ -297,7 +299,10 @@ class Feedback:
             A step that is not finite; the steps before it are done.
         """
         if aim.draws > 1:
-            raise OptionError("samples to leave one out of come in groups, not one after the other")
+            raise OptionError(
+                "leave-one-out control needs groups of samples, not single ones: use "
+                "propose, judge and reinforce"
+            )
         n, tokens = len(order), batch.tokens(order)
         heard = Reinforcement(np.empty(n), np.empty(n), np.empty(n))
         descent = self._descent(rule, batch)
@@ -349,12 +354,12 @@ class Feedback:
         Returns
         -------
         Reinforcement
-            `log_p` are those of the moment of each step.
+            `log_p` has the log-probabilities at each step.
 
         Raises
         ------
         OptionError
-            Pairs, or one is to be left out; a path that is none of the graph's.
+            Pairs, the control "leave-one-out", or a path that is not in the graph.
         NumericError
             A step that is not finite, or a path of probability 0; the steps before it are done.
         """
@@ -396,14 +401,14 @@ class Feedback:
         return self._graph, batch.batch, batch.learner, len(order), turns, call.bandit(aim)
 
     def _baseline(self, controls: Controls, batch: FeedbackBatch) -> tuple[Any, ...]:
-        """Return the C structure of running means and its memory; mostly that of the last call."""
+        """Return the C structure of running means and its memory, usually from the last call."""
         known, size = self._means, len(batch)
         if known is None or known[0] is not controls or known[1] != size:
             known = self._means = (controls, size, call.controls(controls, size))
         return known[2]
 
     def _descent(self, rule: Rule, batch: FeedbackBatch) -> _Prepared:
-        """Return the C structure of the descent, and what keeps its memory alive."""
+        """Return the C structure of the descent, and the owner of its memory."""
         state = self.descent
         state.prepare(rule)
         known = self._prepared
@@ -430,7 +435,7 @@ class Feedback:
         for name, held in zip(
             ("theta", "first", "second"), (state.theta, state.first, state.second), strict=True
         ):
-            # What a rule does not remember is never read; the struct is, for its address.
+            # Memory that a rule lacks is never read; the struct needs an address nevertheless.
             part, memory = parameters_view(
                 held or state.theta, (rows, width), self.n_arc_slots, self.n_states
             )
@@ -454,7 +459,7 @@ class Feedback:
 
 
 def _check_groups(order: Longs, draws: int) -> None:
-    """Refuse samples that are not so many of a sentence, one after the other."""
+    """Check that each sentence has `draws` consecutive samples."""
     groups = order[: len(order) // draws * draws].reshape(-1, draws)
     if len(order) % draws or (groups != groups[:, :1]).any():
         raise OptionError(f"samples are no groups of {draws}, each of one sentence")
@@ -472,7 +477,7 @@ class _Prepared:
     memory: list[Any]
 
     def serves(self, state: Descent, rule: Rule, most: int) -> bool:
-        """Tell whether it still is what a call needs."""
+        """Return whether the structure still fits a call."""
         now = (state.theta, state.first, state.second, state.touched)
         same = all(map(operator.is_, self.arrays, now))
         return same and most <= self.most and rule == self.rule

@@ -1,4 +1,4 @@
-"""A tagger that proposes, is told how good that was, and learns from it."""
+"""A tagger that proposes labels, receives rewards, and learns from them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FIRST = np.zeros(1, dtype=np.int64)
 
 
 class _Recent(NamedTuple):
-    """A proposal of this process as the kernel has it: answers mostly come soon."""
+    """A proposal of this process in the kernel's form, because most answers arrive soon."""
 
     shown: Proposal
     batch: FeedbackBatch
@@ -50,12 +50,12 @@ class _Recent(NamedTuple):
 
 
 class FeedbackLearner:
-    """Proposes labels and learns from what is said about them.
+    """Proposes labels and learns from their rewards.
 
-    Made by `create` and `open`. Everything it is told is in its folder when a call returns: a
-    process that dies at any moment loses nothing, and proposals may be answered days later, by
-    another process. Calls from several threads wait for each other. After `close`, and in children
-    of the process, it can be looked at; all else is an OptionError.
+    Made by `create` and `open`. When a call returns, its events are stored in the folder. A process
+    that dies at any moment therefore loses nothing, and proposals may be answered days later, by
+    another process. Calls from several threads wait for each other. After `close`, and in child
+    processes, its attributes can still be read; everything else raises OptionError.
 
     Attributes
     ----------
@@ -101,12 +101,12 @@ class FeedbackLearner:
         model : CRF
             Where to start: `untrained`, or a trained tagger.
         aim, rule : Aim, Rule
-            What rewards mean, and how far a step goes.
+            The objective of learning, and the rule for the size of a step.
         seed : int
             Of the samples.
         sync : {"always", "process"}
-            When a call returns, what it was told is on the disk, or with the operating system: it
-            then survives the death of the process, but not that of the machine.
+            When a call returns, its events are on the disk, or have been passed to the operating
+            system: they then survive the death of the process, but not of the machine.
 
         Raises
         ------
@@ -117,11 +117,14 @@ class FeedbackLearner:
             The folder cannot be written.
         """
         if aim.control == "sentence":
-            raise OptionError("control 'sentence' is for sentences that come again: use 'mean'")
+            raise OptionError(
+                "control 'sentence' needs several rewards for the same sentence, which a "
+                "learner does not have: use 'mean'"
+            )
         if aim.control == "leave-one-out":
             raise OptionError(
-                "control 'leave-one-out' needs several rewards of a sentence before any is learnt "
-                "from, and here one is asked for: use 'mean'"
+                "control 'leave-one-out' needs several rewards per sentence before it "
+                "learns, but a learner gets one at a time: use 'mean'"
             )
         folder = LearnerFolder.new(path, sync)
         try:
@@ -136,7 +139,7 @@ class FeedbackLearner:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, sync: Sync = "always") -> Self:
-        """Go on from a folder, with everything that was ever told.
+        """Open the folder of a learner and continue with its complete state.
 
         Raises
         ------
@@ -166,7 +169,10 @@ class FeedbackLearner:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder: `open` goes on. Nothing is lost by not doing so."""
+        """Release the folder; `open` continues from it.
+
+        Omitting this loses nothing.
+        """
         with self._turns.lock:
             self._folder.close()
 
@@ -176,7 +182,7 @@ class FeedbackLearner:
         Raises
         ------
         OSError
-            It cannot be written; nothing is lost.
+            The state cannot be written; nothing is lost.
         """
         with self._turns.lock:
             self._folder.renew(self._state, self.settings)
@@ -218,15 +224,15 @@ class FeedbackLearner:
             return [recent.shown for recent, _ in made]
 
     def feedback(self, proposal: Proposal | int, reward: float) -> None:
-        """Say how good a proposal was, and learn from it.
+        """Give the reward of a proposal, and learn from it.
 
         Parameters
         ----------
         proposal : Proposal or int
             One that was made and not answered yet, or its number.
         reward : float
-            In [0, 1], 1 the best. Where pairs are compared, how far the labels are ahead of the
-            others, 0 where they are not; of the logistic objective, how surely they are better, 1/2
+            In [0, 1], 1 the best. For pairs, the lead of the first labels over the others, 0 if
+            they do not lead; for the logistic objective, the certainty that they are better, 1/2
             for a tie.
 
         Raises
@@ -237,12 +243,12 @@ class FeedbackLearner:
         NumericError
             The step would leave the finite numbers; it is not made, the proposal is answered.
         OSError
-            The journal cannot be written: nothing was learnt, say it again.
+            The journal cannot be written: nothing was learnt; give the reward again.
         """
         self.feedback_all([(proposal, reward)])
 
     def feedback_all(self, answers: Iterable[tuple[Proposal | int, float]]) -> None:
-        """Say how good several proposals were, written to the journal at once; all or nothing.
+        """Give the rewards of several proposals, written to the journal at once; all or nothing.
 
         Raises
         ------
@@ -258,12 +264,12 @@ class FeedbackLearner:
                 failed = [event.id for event in events if not self._learn(event)]
             if failed:
                 raise NumericError(
-                    f"proposal {failed[0]}: the step left the finite numbers and was not made: "
-                    "create a learner with a lower rate, or with clipping"
+                    f"proposal {failed[0]}: the step gave weights that are not finite, and was "
+                    "not made: create a learner with a lower rate, or with clipping"
                 )
 
     def withdraw(self, proposal: Proposal | int) -> None:
-        """Say that nobody will answer a proposal.
+        """Discard a proposal that will receive no reward.
 
         Raises
         ------
@@ -282,7 +288,7 @@ class FeedbackLearner:
 
     @property
     def pending(self) -> tuple[int, ...]:
-        """Numbers of the proposals that nobody has answered."""
+        """Numbers of the unanswered proposals."""
         return tuple(self._state.pending)
 
     @property
@@ -292,7 +298,7 @@ class FeedbackLearner:
 
     @property
     def mean_reward(self) -> float:
-        """Their mean, 0 where there are none."""
+        """The mean of all rewards, 0 if there are no rewards."""
         return self._state.reward_sum / max(self._state.rewards, 1)
 
     def model(self) -> CRF:
@@ -308,7 +314,7 @@ class FeedbackLearner:
         model, aim, rule = self._model, self.settings.aim, self.settings.rule
         data = read_one(model.index, sentence, model.columns, model.reads)
         if not data.lengths[0]:
-            raise DataError("the sentence is empty: there is nothing to label")
+            raise DataError("the sentence is empty, expected at least one token")
         design = data.design(0, 1).node
         batch = self._batch(design)
         uniform = self._draws(number, len(design) * (1 + aim.pairs))
@@ -336,7 +342,7 @@ class FeedbackLearner:
         return self._feedback.batch(np.asarray([0, len(design)]), design)
 
     def _check_open(self, proposals: Sequence[Proposal | int]) -> None:
-        """Refuse proposals that nobody made here, or that were answered already."""
+        """Refuse proposals that this learner never made, or that were already answered."""
         state, numbers = self._state, [_number(p) for p in proposals]
         for place, (proposal, number) in enumerate(zip(proposals, numbers, strict=True)):
             if not 0 <= number < state.made:
@@ -351,7 +357,7 @@ class FeedbackLearner:
         self._state.made = kept.id + 1
 
     def _learn(self, event: Rewarded) -> bool:
-        """Make the step of a reward; False where it would not be finite."""
+        """Make the step of a reward; return False if it would not be finite."""
         state, settings = self._state, self.settings
         one = self._of(state.pending.pop(event.id))
         self._recent.pop(event.id, None)
@@ -374,14 +380,14 @@ class FeedbackLearner:
                 self._repeat(event)
             except (LookupError, ValueError, ArithmeticError, msgspec.DecodeError) as error:
                 path = self._folder.journal.path
-                raise ModelFileError(f"{path}: record {place} makes no sense: {error}") from None
+                raise ModelFileError(f"{path}: record {place} cannot be read: {error}") from None
         for kept in self._state.pending.values():
             try:
                 self._of(kept)
             except (LookupError, ValueError, ArithmeticError) as error:
                 path = self._folder.path
                 raise ModelFileError(
-                    f"{path}: proposal {kept.id} makes no sense: {error}"
+                    f"{path}: proposal {kept.id} cannot be read: {error}"
                 ) from None
 
     def _repeat(self, event: Event) -> None:

@@ -15,30 +15,29 @@ from fstcrf.ext.feedback.descent import Aim, Noise
 class Rater:
     """Who gives rewards in a simulation, and how well.
 
-    A sample is worth what gold labels say. A rater adds a bias of their own and an error; of a
-    single sample the nearest number of a scale in [0, 1] is told, of pairs which is better, by how
-    much, or how surely. Both of a pair are rated by the same person, whose bias thus does not
-    matter.
+    The reward of a sample is computed from gold labels. A rater adds a personal bias and an error.
+    A single sample receives the nearest number of a scale in [0, 1]; a pair receives a preference,
+    a difference, or a certainty. Both samples of a pair are rated by the same person; the bias
+    therefore cancels.
 
     Parameters
     ----------
     deviation : float
-        Standard deviation of the error, normal and independent for each sample; of a pair, each
-        has one.
+        Standard deviation of the error, normal and independent for each sample, including both
+        samples of a pair.
     steps : int
         Single samples: rewards are multiples of 1 / steps; 0 for any number.
     slips : float
-        Share of answers that have nothing to do with the samples, in [0, 1]: any number of the
-        scale, either of a pair.
+        Share of random answers, in [0, 1]: any number of the scale, or either sample of a pair.
     people : int
         Raters; each answer is given by one drawn at random.
     bias : float
-        Standard deviation, over people, of what a person adds to every rating.
+        Standard deviation, over people, of the personal bias in every rating.
 
     Raises
     ------
     OptionError
-        A number outside what it may be.
+        A number outside its range.
     """
 
     deviation: float = 0.0
@@ -59,11 +58,11 @@ class Rater:
             )
 
     def biases(self, generator: np.random.Generator) -> Floats:
-        """Draw what each person adds, float64 [people]."""
+        """Draw the bias of each person, float64 [people]."""
         return self.bias * generator.standard_normal(self.people)
 
     def noise(self, n: int, aim: Aim, biases: Floats, generator: np.random.Generator) -> Noise:
-        """Draw what raters make of n samples, or pairs."""
+        """Draw the noise of ratings of n samples or pairs."""
         error = self.deviation * generator.standard_normal((n, 2))
         error += biases[generator.integers(self.people, size=n)][:, None]
         slips = generator.random(n) < self.slips

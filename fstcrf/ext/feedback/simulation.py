@@ -1,4 +1,4 @@
-"""Learning from rewards that gold labels give, or a log, and the taggers where it begins.
+"""Learning from the rewards of gold labels or of a log, and the initial taggers of such learning.
 
 Which weights a trained tagger has depends on the labels of its training text. Where a reward is all
 that is known of a label, any label may turn out to be right, so every weight must be there.
@@ -54,19 +54,19 @@ def untrained(
     Parameters
     ----------
     data : Corpus or sequence of sentences
-        Where attributes come from; labels in it are not read.
+        The source of attributes; its labels are not read.
     labels : sequence of str, or mapping of id to str
     template : TemplateSet, text or path
         Feature templates; required for columns.
     order, scheme, start_label, ends, boundary, min_count, tape
         As for `CRF.train`.
     hash_bits : int, optional
-        Hash attributes into 2^k rows: then those that `data` does not have are learnt, too.
+        Hash attributes into 2^k rows; this also learns attributes that `data` does not contain.
 
     Raises
     ------
     DataError, OptionError, TemplateError
-        What is given is not what it must be.
+        Invalid arguments.
     """
     names = label_tuple(labels)
     table = None if scheme is None else legal_transitions(names, scheme)
@@ -152,8 +152,8 @@ def simulate(
 ) -> tuple[CRF, Outcome]:
     """Let a tagger learn from rewards for its own samples, which gold labels give.
 
-    The gold labels are seen by nothing but the reward: the F of the spans of a sentence (1 where
-    neither side has any), or the share of right labels where labels are not spans.
+    Only the reward reads the gold labels: it is the F-score of the spans of a sentence (1 if
+    neither labelling has spans), or the share of right labels if labels are not spans.
 
     Parameters
     ----------
@@ -163,11 +163,12 @@ def simulate(
     target : str
         The column of gold labels.
     aim, rule, schedule
-        What rewards mean, and how far steps go.
+        The objective of learning, and the rule and schedule for the size of a step.
     graded : bool
-        Pairs: the reward is how far the first is ahead, not 1 where it is.
+        For pairs: the reward is the difference between the rewards of both samples instead of 0 or
+        1.
     epochs : int
-        At most so many steps of `samples` samples.
+        Maximum number of epochs of `samples` samples each.
     samples : int, optional
         An epoch; one for each sentence when absent, or as many as it has draws.
     batch : int
@@ -175,14 +176,15 @@ def simulate(
     dev : Corpus, optional
         Held-out data with labels: the epoch that does best on it is kept.
     patience : int, optional
-        Stop after so many epochs without a better one; never when absent.
+        Stop after this number of epochs without improvement; never by default.
     rater : Rater, optional
-        What rewards become by people who err; what gold labels say when absent.
+        A model of noisy raters; by default, rewards are exact.
     complete : bool
-        Learn all weights; else those that the tagger has, of which gold labels may have decided.
+        Learn all weights; otherwise only the weights of the tagger, whose set may depend on gold
+        labels.
     seed : int
     report : callable, optional
-        Is told of every epoch.
+        Called after every epoch.
 
     Returns
     -------
@@ -193,15 +195,16 @@ def simulate(
     Raises
     ------
     DataError, LabelError, OptionError
-        Data or options that are not what they must be; held-out data without a gold span.
+        Invalid data or options; held-out data without gold spans.
     NumericError
         The first epoch diverged.
 
     Warns
     -----
     LearningWarning
-        A later epoch diverged; or learning stands still: the tagger has become sure of labels
-        that are rated low, so that its samples are all alike. `outcome.reason` says so, too.
+        A later epoch diverged; or learning has stalled: the tagger has become certain of labels
+        with low rewards, so that all its samples are alike. `outcome.reason` has the same
+        explanation.
     """
     start = completed(model) if complete else model
     evaluate = _held_out(start, dev, target)
@@ -230,7 +233,7 @@ def _fitted(
     patience: int | None,
     report: Callable[[Progress], None] | None,
 ) -> Outcome:
-    """Run a learner, and say where it did not learn."""
+    """Run a learner, and warn if it did not learn."""
     last: list[Progress] = []
 
     def told(progress: Progress) -> None:
@@ -254,7 +257,7 @@ def _fitted(
 
 
 def stalled(aim: Aim, last: Progress) -> str:
-    """Tell why nothing more can be learnt after an epoch; empty where there is no sign of that.
+    """Return why learning has stalled after an epoch, or an empty string.
 
     A tagger that is sure of labels draws them again and again; where these are rated low, it never
     sees better ones.
@@ -273,7 +276,7 @@ def stalled(aim: Aim, last: Progress) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RewardLog:
-    """Labels that were shown, how probable they were, and what somebody said of them.
+    """Past samples of labels, their probabilities, and their rewards.
 
     Parameters
     ----------
@@ -289,7 +292,7 @@ class RewardLog:
     Raises
     ------
     ShapeError, OptionError
-        Numbers that are not as many as sentences, or not what they may be.
+        Lengths that differ from the number of sentences, or numbers outside their range.
     DataError
         There is no such column.
     """
@@ -324,13 +327,13 @@ def collect_log(
     target : str
         The column of gold labels.
     rater : Rater, optional
-        What rewards become by people who err.
+        A model of noisy raters.
     seed : int
 
     Raises
     ------
     DataError, LabelError
-        Data that is not what it must be.
+        Invalid data.
     """
     problem = problem_of(model, data, target)
     learner = feedback_over(model.space, Descent(online_parameters(model.space, model.theta)))
@@ -364,8 +367,9 @@ def learn_from_log(
 ) -> tuple[CRF, Outcome]:
     """Let a tagger learn from rewards of labels that another one has shown.
 
-    Steps are weighted with how much more probable the labels are now than they were when they were
-    shown, at most `aim.cap`: means over the log are then those of the tagger's own samples.
+    A step is weighted with the ratio between the current probability of the labels and their
+    probability at the time of sampling, at most `aim.cap`. Means over the log are therefore means
+    over the tagger's own samples.
 
     Parameters
     ----------
@@ -415,7 +419,7 @@ def learn_from_log(
 
 
 def problem_of(model: CRF, data: Corpus, target: str) -> Problem:
-    """Return the sentences of a corpus, those that are not empty, as a problem for a tagger."""
+    """Return the nonempty sentences of a corpus as a problem for a tagger."""
     sizes = Ragged(data.offsets).lengths
     full = data if sizes.all() else data.select(np.flatnonzero(sizes))
     if not full.n_tokens:

@@ -86,7 +86,9 @@ def _kind(output: str, name: str | None) -> str:
         name = suffixes.get(Path(output).suffix)
         if name is None:
             shown = " or ".join(suffixes)
-            raise click.UsageError(f"{output} does not end in {shown}: say --to FORMAT")
+            raise click.UsageError(
+                f"{output} does not end in {shown}: name the format with --to FORMAT"
+            )
     if name not in names:
         raise click.UsageError(f"--to {name}: expected one of {', '.join(names)}")
     return name

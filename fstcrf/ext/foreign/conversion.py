@@ -27,13 +27,13 @@ def read_tagger(
     columns: Sequence[str] | None = None,
     encoding: str | None = None,
 ) -> CRF:
-    """Read a tagger from a file of any known format, told from its first bytes.
+    """Read a tagger from a file of any known format, recognised by its first bytes.
 
     Parameters
     ----------
     path : path
     tape : str, optional
-        What the tagger writes; its own name, or ``"label"`` where the file has none.
+        Output tape of the tagger; by default its own name, or ``"label"`` if the file has no name.
     columns : sequence of str, optional
         Names of the columns that a model of CRF++ or Wapiti reads; numbers when absent.
     encoding : str, optional
@@ -52,16 +52,19 @@ def read_tagger(
     with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
         head = file.read(HEAD)
         if not is_native(head):
-            # Recognised before all is read: what is no model may have no end.
+            # Recognised before reading the rest: a stream that is not a model may be endless.
             names = None if columns is None else tuple(columns)
             options = ReadOptions(name, TAPE if tape is None else tape, names, encoding)
             return format_of(head, name).read(head + file.read(), options)
     if columns is not None or encoding is not None:
-        raise OptionError(f"{name}: a model of fstcrf knows its columns and encoding")
+        raise OptionError(
+            f"{name}: columns and encoding cannot be given for an fstcrf model, which "
+            "stores its own"
+        )
     if file_kind(name) == _COMPOSITION:
         raise ModelFileError(
-            f"{name}: a composition of taggers, or a tagger under a grammar, which other formats "
-            "have no place for: convert the tagger that it was made of"
+            f"{name}: other formats cannot store a composition of taggers or a tagger "
+            "with a grammar: convert the tagger that it was made of"
         )
     model = CRF.load(name)
     if tape is None:
@@ -92,9 +95,9 @@ def written(tagger: CRF, name: str) -> bytes:
     Raises
     ------
     OptionError
-        Another name, or the format cannot say what the tagger does; names what.
+        Another name, or a tagger that the format cannot represent; the message names the reason.
     """
     writers = {known.name: known.write for known in FORMATS if known.write is not None}
     if name not in writers:
-        raise OptionError(f"nothing writes {name!r}; what can be written: {', '.join(writers)}")
+        raise OptionError(f"cannot write the format {name!r}, expected one of {', '.join(writers)}")
     return writers[name](tagger)

@@ -21,17 +21,17 @@ class Chunk:
     """Some bytes of a file; ModelFileError where bytes are asked for that are not there."""
 
     data: Bytes  # uint8 [n]
-    where: str  # what they are, for messages: ``"names.crfsuite: labels"``
+    where: str  # the contents, for messages: ``"names.crfsuite: labels"``
 
     def __len__(self) -> int:
         return len(self.data)
 
     def damaged(self, what: str) -> ModelFileError:
-        """Return the error that says what is wrong here."""
+        """Return the error that describes the damage."""
         return ModelFileError(f"{self.where}: damaged or cut short: {what}")
 
     def part(self, begin: int, size: int, name: str) -> Chunk:
-        """Return some of the bytes as a chunk of its own."""
+        """Return some of the bytes as a new chunk."""
         if not 0 <= begin <= begin + size <= len(self.data):
             raise self.damaged(f"{name} would be bytes {begin} to {begin + size} of {len(self)}")
         return Chunk(self.data[begin : begin + size], f"{self.where}: {name}")
@@ -58,7 +58,7 @@ class Chunk:
         return found
 
     def check_places(self, places: Longs, size: int) -> None:
-        """Check that so many bytes follow at each place."""
+        """Check that `size` bytes follow each place."""
         last = len(self.data) - size
         if len(places) and not (places.min() >= 0 and places.max() <= last):
             wrong = places[(places < 0) | (places > last)][0]
@@ -78,7 +78,7 @@ def joined(data: NDArray[Scalar], starts: Longs, counts: Longs) -> NDArray[Scala
     ends = starts + counts
     if not (starts[1:] >= ends[:-1]).all():
         return data[spread(starts, counts)]
-    # In order: +1 where a part begins, −1 where it ends, is a mask once summed up. A list of
+    # The cumulative sum of +1 at the beginning and −1 at the end of each part is a mask. A list of
     # places would be eight times as long as a text.
     mask = np.zeros(len(data) + 1, dtype=np.int8)
     mask[starts] = 1
@@ -97,7 +97,7 @@ Words = NDArray[np.uint32]
 
 
 def hashes(text: Bytes, offsets: Longs) -> Words:
-    """Return the hash of each string, with the NUL behind it that the text does not have."""
+    """Return the hash of each string, including its final NUL, which the text omits."""
     sizes = Ragged(offsets).lengths + 1
     out = np.empty(len(sizes), dtype=np.uint32)
     # Strings of one number of blocks go together: their blocks are a table without gaps.
@@ -257,7 +257,7 @@ def _records(strings: Texts, places: Longs, size: int) -> bytes:
 
 
 def _hash_tables(hashed: NDArray[np.uint32], places: Longs) -> tuple[Longs, NDArray[np.uint32]]:
-    """Return the slots of each table, int64 [256], and those of all tables, uint32 [2 n, 2]."""
+    """Return the slots of each table, int64 [256], and the slots of all tables, uint32 [2 n, 2]."""
     table = (hashed % _TABLES).astype(np.int64)
     sizes = 2 * np.bincount(table, minlength=_TABLES)
     first, room = Ragged.from_lengths(sizes).offsets[table], sizes[table]
@@ -265,8 +265,9 @@ def _hash_tables(hashed: NDArray[np.uint32], places: Longs) -> tuple[Longs, NDAr
     nobody = len(hashed)
     holder = np.full(2 * nobody, nobody)
     waiting = np.arange(nobody)
-    # Records that are put one by one take the first free slot: a slot is that of the earliest
-    # record that comes to it. So all may try at once, where an earlier one displaces a later.
+    # If records are inserted in sequence, each takes the first free slot: a slot belongs to the
+    # earliest record that reaches it. All records may therefore try at once, if an earlier one
+    # displaces a later one.
     while len(waiting):
         wanted = first[waiting] + offset[waiting]
         before = distinct(holder[wanted])

@@ -133,7 +133,7 @@ _MOST_COLUMNS = 1000
 
 
 def _is_binary(head: bytes) -> bool:
-    """Tell whether a file that begins like this is a binary model."""
+    """Return whether a file with these first bytes is a binary model."""
     if len(head) < _HEADER.size:
         return False
     version, kind, *_ = _HEADER.unpack_from(head)
@@ -173,7 +173,7 @@ def _read_binary(data: bytes, where: str) -> _Contents:
 
 
 def _texts(data: bytes, place: int, what: str, where: str) -> tuple[list[bytes], int]:
-    """Return the texts of a part, and where it ends."""
+    """Return the texts of a part, and its end."""
     begin = place + _LENGTH.size
     if begin > len(data):
         raise ModelFileError(f"{where}: the file ends before its {what}")
@@ -185,15 +185,15 @@ def _texts(data: bytes, place: int, what: str, where: str) -> tuple[list[bytes],
 
 # --- Text models ----------------------------------------------------------------------------------
 
-# Parts with a blank line between: "name: value" lines, labels, templates, attributes (the number of
-# the first weight, a blank, the text), and last the weights, each on a line of its own.
+# Parts, separated by blank lines: "name: value" lines, labels, templates, attributes (the number of
+# the first weight, a blank, the text), and finally the weights, each on its line.
 _PARTS = ("header", "labels", "templates", "attributes")
 _COUNT = re.compile(rb"[0-9]{1,18}")
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 
 
 def _is_text(head: bytes) -> bool:
-    """Tell whether a file that begins like this is a text model."""
+    """Return whether a file with these first bytes is a text model."""
     return head.removeprefix(BOM).startswith(b"version: ")
 
 
@@ -229,7 +229,7 @@ def _read_text(data: bytes, where: str) -> _Contents:
 
 
 def _parts(lines: Sequence[bytes], where: str) -> list[slice]:
-    """Return where the parts are."""
+    """Return the lines of each part."""
     parts: list[slice] = []
     begin = 0
     for name in _PARTS:
@@ -241,7 +241,7 @@ def _parts(lines: Sequence[bytes], where: str) -> list[slice]:
             raise ModelFileError(f"{where}:{end}: the file ends in its {name}")
         parts.append(slice(begin, end))
         begin = end + 1
-    if lines[-1]:  # half a number may be one, too
+    if lines[-1]:  # a truncated number may be a number, too
         raise ModelFileError(f"{where}:{len(lines)}: cut short: the last line has no end")
     return [*parts, slice(begin, len(lines) - 1)]
 
@@ -349,7 +349,7 @@ def load_crfpp(
     columns : sequence of str, optional
         Names of the columns of the data; ``"0"``, ``"1"``, ... when absent.
     tape : str
-        What the tagger writes; a column behind the others unless `columns` has it.
+        Output tape of the tagger; a last column, unless `columns` contains it.
     encoding : str
         Of the texts in the model.
 
@@ -384,7 +384,7 @@ def _pattern_model(contents: _Contents, encoding: str, where: str) -> PatternMod
     is_unigram = np.array([text.startswith(_UNIGRAM) for text in attributes], dtype=bool)
     sizes = np.where(is_unigram, len(labels), len(labels) ** 2)
     _check(attributes, first, sizes, contents, where)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused later
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are refused later
         weights = contents.weights * contents.cost_factor
     templates = [decoded(t, encoding, where, "template") for t in contents.templates]
     return PatternModel(

@@ -1,9 +1,9 @@
 """CRFsuite's binary models, read, written, made into taggers.
 
-What a model does: the score of a labelling is the sum of the weights of its state features
-(attribute, label), each times the attribute's value, and of its transition features (label,
-label). A transition that the model does not have scores 0; it is not forbidden. Nothing scores the
-ends of a sentence. Attributes that the model does not have are ignored.
+The score of a labelling is the sum of the weights of its state features (attribute, label), each
+times the attribute's value, and of its transition features (label, label). A transition that the
+model does not have scores 0; it is not forbidden. Sentence ends have no score. Attributes that the
+model does not have are ignored.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ FEATURE = np.dtype([("type", "<u4"), ("src", "<u4"), ("dst", "<u4"), ("weight", 
 
 @dataclass(frozen=True, eq=False)
 class CRFsuiteModel:
-    """What a CRFsuite model holds."""
+    """The contents of a CRFsuite model."""
 
     labels: tuple[str, ...]  # [L]
     attribute_text: Bytes  # [B]: the attributes one after the other, as UTF-8
     # [A + 1]: attribute a is ``attribute_text[attribute_offsets[a] : attribute_offsets[a + 1]]``.
     attribute_offsets: Longs
-    # [K]: type (0 state, 1 transition), src (attribute or label), dst (label), weight
-    # (natural-log score). Of several state features of one pair the weights add up, of several
-    # transition features the last one counts, as CRFsuite has it.
+    # [K]: type (0 state, 1 transition), src (attribute or label), dst (label), weight (natural-log
+    # score). If a pair has several state features, their weights are added; if it has several
+    # transition features, the last one counts, as in CRFsuite.
     features: NDArray[np.void]
 
     @classmethod
@@ -94,7 +94,7 @@ class CRFsuiteModel:
         return tuple([text[a:b].decode() for a, b in pairwise(bounds)])
 
     def of_type(self, kind: int) -> NDArray[np.void]:
-        """Return the features of a type by src, those of one src as they stand, FEATURE [n]."""
+        """Return the features of a type, sorted by src and otherwise in file order, FEATURE [n]."""
         found: NDArray[np.void] = self.features[self.features["type"] == kind]
         if not (found["src"][1:] >= found["src"][:-1]).all():  # files have them in this order
             found = found[np.argsort(found["src"], kind="stable")]
@@ -104,7 +104,7 @@ class CRFsuiteModel:
 def features_of(
     kind: int, src: NDArray[np.integer], dst: NDArray[np.integer], weight: Floats
 ) -> NDArray[np.void]:
-    """Return features of one type, FEATURE [n], from what each is of and its weight [n]."""
+    """Return features of one type, FEATURE [n], from their sources and weights [n]."""
     found = np.empty(len(src), dtype=FEATURE)
     found["type"], found["src"], found["dst"], found["weight"] = kind, src, dst, weight
     return found
@@ -119,8 +119,8 @@ def features_of(
 # "LFRF"  size  n  n offsets          lists of the transition features of each label: count, ids
 # "AFRF"  size  n  n offsets          the same for the state features of each attribute
 #
-# all little-endian, offsets from the beginning of the file. CRFsuite finds features by the
-# references alone, so these decide; the number of features in the header is 0 in its own files.
+# all little-endian, offsets from the beginning of the file. CRFsuite finds features only through
+# the references, so these decide; the number of features in the header is 0 in files from CRFsuite.
 
 MAGIC, _TYPE, _VERSION = b"lCRF", b"FOMC", 100
 _HEADER = 48
@@ -170,7 +170,7 @@ def _header(file: Chunk) -> _Header:
             f"{file.where}: not a first-order model (FOMC) of CRFsuite's format, version {_VERSION}"
         )
     if size != len(file):
-        raise file.damaged(f"{len(file)} bytes, its header says {size}")
+        raise file.damaged(f"the file has {len(file)} bytes, but its header announces {size}")
     return _Header(*rest)
 
 
@@ -221,7 +221,7 @@ def _referred(
 ) -> tuple[Longs, bool]:
     """Return the features that labels or attributes refer to, list after list, int64 [n].
 
-    And whether these are those of this kind, each once, as CRFsuite itself refers to them.
+    Also return whether the lists contain each feature of this kind once, as CRFsuite's lists do.
     """
     chunk, lists = _named_chunk(file, begin, name)
     if lists < count:
@@ -253,7 +253,7 @@ def _referred(
 def _check_owners(
     chunk: Chunk, features: NDArray[np.void], kind: int, found: Longs, sizes: Longs
 ) -> None:
-    """Check that lists hold features of their own label or attribute only."""
+    """Check that each list contains only features of its label or attribute."""
     if len(found) and found.max() >= len(features):
         raise chunk.damaged(f"feature {found.max()} of {len(features)}")
     owner = Ragged.from_lengths(sizes).rows()
@@ -276,7 +276,7 @@ def write_model(model: CRFsuiteModel) -> bytes:
     features = _chunk_bytes(b"FEAT", len(model.features), model.features.tobytes())
     tables = [string_table(labels), string_table(attributes)]
     begins = list(accumulate([_HEADER, len(features), *map(len, tables)]))
-    # What follows is aligned to words.
+    # The next part is aligned to words.
     tables[1] += bytes(-begins[3] % 4)
     begins[3] += -begins[3] % 4
     label_refs = _reference_lists(model, TRANSITION, b"LFRF", len(model.labels), begins[3])
@@ -295,7 +295,9 @@ def write_model(model: CRFsuiteModel) -> bytes:
 
 def _checked(texts: Texts, what: str) -> Texts:
     if (texts.text == 0).any():
-        raise OptionError(f"a {what} holds NUL, where a string of CRFsuite ends")
+        raise OptionError(
+            f"a {what} contains a NUL character, which ends a string in CRFsuite's format"
+        )
     return texts
 
 
@@ -323,7 +325,7 @@ def _reference_lists(model: CRFsuiteModel, kind: int, name: bytes, count: int, b
 # --- Models as taggers ----------------------------------------------------------------------------
 
 MOST_LABELS = 5000
-"""Of a model that is read, trained or written: every pair of them has an arc, some 36 bytes."""
+"""The limit of a model that is read, trained or written: each pair has an arc of about 36 bytes."""
 
 
 def check_labels(labels: int) -> None:
@@ -338,9 +340,9 @@ def check_labels(labels: int) -> None:
 def load_crfsuite(source: ModelSource, *, tape: str = TAPE, where: str | None = None) -> CRF:
     """Read a model of CRFsuite (python-crfsuite, sklearn-crfsuite) as a tagger.
 
-    It tags lists of attribute lists or feature dicts, as python-crfsuite does, with the same
-    labels and probabilities. Where several label sequences are equally good, the tagger takes the
-    label that is first in `CRF.labels` at the earliest token where they differ; CRFsuite at the
+    It tags lists of attribute lists or feature dicts, as python-crfsuite does, with the same labels
+    and probabilities. If several label sequences are equally good, the tagger chooses the label
+    that is first in `CRF.labels` at the earliest token at which they differ; CRFsuite, at the
     latest.
 
     Parameters
@@ -350,12 +352,12 @@ def load_crfsuite(source: ModelSource, *, tape: str = TAPE, where: str | None = 
     tape : str
         Name of the tape that the tagger writes, for compositions.
     where : str, optional
-        What messages call `source`.
+        The name of `source` in messages.
 
     Raises
     ------
     ModelFileError
-        Not a model of CRFsuite, or damaged; says which part.
+        Not a model of CRFsuite, or damaged; the message names the part.
     OptionError
         A source of another type; an empty name for the tape.
     OSError
@@ -440,7 +442,7 @@ def export(crf: CRF) -> CRFsuiteModel:
     """Return a tagger as a model of CRFsuite, which gives the same labels and probabilities.
 
     Weights of 0 and attributes without weights are left out, as CRFsuite does. Attributes of
-    templates go as their texts, such as ``U05:in/the``: whoever tags with CRFsuite must make the
+    templates are written as their texts, such as ``U05:in/the``: users of CRFsuite must make the
     same texts.
     """
     _check_sayable(crf)
@@ -449,7 +451,7 @@ def export(crf: CRF) -> CRFsuiteModel:
 
 
 def weighted_features(space: ParameterSpace, theta: Floats) -> tuple[Longs, NDArray[np.void]]:
-    """Return the rows of attributes that have weights, and those weights, of these by number."""
+    """Return the rows of attributes with weights, and their weights as features of these rows."""
     node, transition = space.parts(theta)[:2]
     kept, pairs = np.flatnonzero(node), np.flatnonzero(transition)
     rows, slots = np.divmod(space.node_cells[kept], space.width)
@@ -462,12 +464,12 @@ def weighted_features(space: ParameterSpace, theta: Floats) -> tuple[Longs, NDAr
 
 
 def _check_sayable(crf: CRF) -> None:
-    """Check that CRFsuite's format can say what a tagger does."""
+    """Check that CRFsuite's format can represent a tagger."""
     if not isinstance(crf, CRF):
         raise OptionError(
-            f"CRFsuite's format holds one tagger, got {type(crf).__name__}: it has no place for "
-            "grammars and compositions; export the tagger itself, such as model.taggers[0], and "
-            "constrain it where it tags"
+            "CRFsuite's format cannot store grammars or compositions, expected a "
+            f"single tagger, got {type(crf).__name__}: export one tagger, such as "
+            "model.taggers[0], and apply the grammar when tagging"
         )
     check_labels(len(crf.labels))
     topology, space = crf.topology, crf.space
@@ -504,8 +506,9 @@ def _texts(crf: CRF, rows: Longs) -> list[str]:
     repeated = [text for text, count in Counter(texts).items() if count > 1]
     if repeated:  # "a/b" and "c", "a" and "b/c"
         raise OptionError(
-            f"CRFsuite's format has no place for this: {len(repeated)} texts of attributes mean "
-            f"two, such as {repeated[0]!r}: its strings hold what separates them in the template"
+            f"CRFsuite's format has no place for this: {len(repeated)} attribute names "
+            f"are ambiguous, such as {repeated[0]!r}: the values contain the separator "
+            "of the template; choose another separator"
         )
     return texts
 

@@ -2,7 +2,7 @@
 
 A node has a base b. Its child along byte c is the unit p = b + c + 1, with check[p] = b and the
 child's base as base[p]. A key that ends at a node is the unit b itself: check[b] = b and
-base[b] = −value − 1. The root's base is that of unit 0.
+base[b] = −value − 1. The root's base is the base of unit 0.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _WINDOW = 1024
 
 
 class _Arcs(NamedTuple):
-    """What leaves the nodes of a trie, sorted by node: to a child, or to the end of a key."""
+    """The arcs of a trie's nodes, sorted by node: to a child, or to the end of a key."""
 
     node: Longs  # [E]
-    code: Longs  # [E]: 0 where a key ends, else byte + 1; rising within a node
-    child: Longs  # [E]: the child; −value − 1 where a key ends
+    code: Longs  # [E]: 0 if a key ends, else byte + 1; ascending within a node
+    child: Longs  # [E]: the child; −value − 1 if a key ends
 
 
 def double_array(keys: Sequence[bytes], values: Longs) -> NDArray[np.void]:
-    """Return the units of the double array of keys, in which each has its value.
+    """Return the units of the double array that maps keys to values.
 
     Parameters
     ----------
     keys : sequence of bytes
-        Sorted, distinct, none empty and none with a zero in it.
+        Sorted, distinct and nonempty, without zero bytes.
     values : int64 [n]
         From 0 to 2³¹ − 2.
     """
@@ -44,7 +44,7 @@ def double_array(keys: Sequence[bytes], values: Longs) -> NDArray[np.void]:
     sizes = Ragged(bounds).lengths
     base = np.zeros(n_nodes, dtype=np.int64)
     end = _place_many(base, arcs, bounds, np.flatnonzero(sizes > 1))
-    # One arc alone fits anywhere: slots one by one, and by falling code, so that bases rise.
+    # Nodes with one arc fit anywhere: consecutive slots by descending code give ascending bases.
     alone = np.flatnonzero(sizes == 1)
     code = arcs.code[bounds[alone]]
     order = np.argsort(-code, kind="stable")
@@ -98,9 +98,9 @@ def _shared(a: bytes, b: bytes) -> int:
 
 
 def _place_many(base: Longs, arcs: _Arcs, bounds: Longs, nodes: Longs) -> int:
-    """Give nodes with several arcs their bases, first fit; return the end of what they take.
+    """Place the bases of nodes with several arcs by first fit; return the end of their units.
 
-    No two nodes have one base, and no two arcs one unit.
+    All nodes have different bases, and all arcs have different units.
     """
     size = 1 << 16
     used, taken = np.zeros(size, dtype=bool), np.zeros(size, dtype=bool)
@@ -118,7 +118,7 @@ def _place_many(base: Longs, arcs: _Arcs, bounds: Longs, nodes: Longs) -> int:
             if free[place]:
                 break
             begin += _WINDOW
-        start = max(start, begin - 4 * _WINDOW)  # what is left behind is nearly full
+        start = max(start, begin - 4 * _WINDOW)  # earlier slots are nearly full
         base[node] = begin + place
         used[begin + place + codes] = True
         taken[begin + place] = True

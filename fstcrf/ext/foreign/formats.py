@@ -1,4 +1,4 @@
-"""What there is to know of a file format that holds a tagger, and what such files are read from."""
+"""The description of a file format for taggers, and the sources of such files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03
 
 
 def read_source(source: ModelSource, where: str | None = None) -> tuple[bytes, str]:
-    """Return the bytes of a model and what messages call it."""
+    """Return the bytes of a model and its name in messages."""
     if isinstance(source, bytes | bytearray | memoryview):
         data, name = bytes(source), "<bytes>"
     elif isinstance(source, str | os.PathLike):
@@ -37,7 +37,7 @@ def read_source(source: ModelSource, where: str | None = None) -> tuple[bytes, s
 
 
 def unpacked(data: bytes, where: str) -> bytes:
-    """Return bytes that are no compressed file."""
+    """Return bytes unchanged; ModelFileError for a compressed file."""
     for magic, kind in _COMPRESSED.items():
         if data.startswith(magic):
             raise ModelFileError(f"{where}: compressed by {kind}: decompress the model first")
@@ -56,17 +56,17 @@ def check_tape(tape: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a file does not say of its tagger."""
+    """Properties of a tagger that its file omits."""
 
-    where: str  # name of the file, for messages; empty: that of the source
-    tape: str = TAPE  # what the tagger writes
-    # Names of the columns that it reads, where it reads columns.
+    where: str  # name of the file, for messages; if empty, the name of the source
+    tape: str = TAPE  # output tape of the tagger
+    # Names of the columns that it reads, if it reads columns.
     columns: Sequence[str] | None = None
-    encoding: str | None = None  # of the texts in the file, where the format leaves that open
+    encoding: str | None = None  # of the texts in the file, if the format does not define it
 
 
 def text_encoding(options: ReadOptions) -> str:
-    """Return the encoding of the texts in a file; UTF-8 where none is given."""
+    """Return the encoding of the texts in a file; UTF-8 by default."""
     encoding = options.encoding or "utf-8"
     try:
         "".encode(encoding)
@@ -94,14 +94,14 @@ class Format:
     title : str
         For messages: ``"a CRFsuite model"``.
     recognises : callable
-        The first `HEAD` bytes of a file (fewer where it is shorter) → whether it is of this format.
+        The first `HEAD` bytes of a file (or all, if it is shorter) → whether it has this format.
     read : callable
         (all bytes of a file, `ReadOptions`) → tagger; raises `ModelFileError` on damage.
     suffix : str, optional
-        Of file names, by which ``fstcrf convert`` tells what to write.
+        Suffix of file names, from which ``fstcrf convert`` infers the format.
     write : callable, optional
-        Tagger → all bytes of a file; raises `OptionError` where the format cannot say it. None:
-        the format is only read.
+        Tagger → all bytes of a file; raises `OptionError` if the format cannot represent it.
+        `None` if the format can only be read.
     """
 
     name: str

@@ -1,8 +1,9 @@
-"""What the files of CRF++ and of Wapiti hold, patterns, texts and weights, as CRFs over columns.
+"""Models of CRF++ and Wapiti (patterns, texts and weights) as CRFs over columns.
 
-Both programs know an attribute by its text: a pattern with its holes filled. A CRF of ours knows it
-by the strings in the holes. One text may be cut into such strings in several ways (``a/b/c`` at
-``%x[0,0]/%x[1,0]``) and may come from several patterns; each way is a row with the same weights.
+Both programs identify an attribute by its text: a pattern with filled holes. A CRF of fstcrf
+identifies it by the strings in the holes. A text may be cut into such strings in several ways
+(``a/b/c`` at ``%x[0,0]/%x[1,0]``) and may belong to several patterns; each way is a row with the
+same weights.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def decoded(data: bytes, encoding: str, where: str, what: str) -> str:
 
 
 def shown(data: bytes) -> str:
-    """Return bytes of a file as they stand in a message."""
+    """Return bytes of a file as a message shows them."""
     return repr(data[:_SHOWN])[1:]
 
 
@@ -86,7 +87,7 @@ class SparseWeights:
 
     @classmethod
     def of(cls, weights: Floats) -> SparseWeights:
-        """Return those of a dense vector."""
+        """Return the sparse form of a dense vector."""
         numbers = np.flatnonzero(weights)
         return cls(numbers, weights[numbers])
 
@@ -118,7 +119,7 @@ class SparseWeights:
 class Hole:
     """One place of a pattern."""
 
-    source: Source  # what is read; columns by number
+    source: Source  # the source of its string; columns by number
     offset: int  # relative to the token; or a place of the sentence, from 1 or from its end at −1
     absolute: bool = False  # which of the two
 
@@ -129,30 +130,30 @@ class TextPattern:
 
     kind: Literal["node", "arc"]
     text: str  # as the file has it, for messages
-    literals: tuple[bytes, ...]  # [m + 1], what stands around the holes
+    literals: tuple[bytes, ...]  # [m + 1], the text around the holes
     holes: tuple[Hole, ...] = ()  # [m]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatternModel:
-    """What the file of a tagger holds."""
+    """The contents of a tagger's file."""
 
     labels: tuple[str, ...]  # in the order of the file
     patterns: tuple[TextPattern, ...]  # those on labels and those on label pairs
     attributes: list[bytes]  # texts, sorted, each once
     # node_first, arc_first: int64 [A], number of each attribute's first weight on a label (L of
-    # them) and on a label pair (L², the later label faster); −1 where it has none
+    # them) and on a label pair (L², the later label faster); −1 without such weights
     node_first: Longs
     arc_first: Longs
     weights: SparseWeights  # natural-log scores
     n_columns: int  # columns that the patterns may read
-    boundary: Boundary  # what stands outside a sentence
+    boundary: Boundary  # the values outside a sentence
     encoding: str  # of all texts
     size: int  # bytes of the file
     where: str  # name of the file, for messages
 
     def first(self, kind: Literal["node", "arc"]) -> Longs:
-        """Return the number of each attribute's first weight of a kind, −1 for none."""
+        """Return the number of each attribute's first weight of a kind, −1 without one."""
         return self.node_first if kind == "node" else self.arc_first
 
     def block(self, kind: Literal["node", "arc"]) -> int:
@@ -185,9 +186,9 @@ class CutBudget:
 
 
 def cuts(text: bytes, literals: Sequence[bytes], choices: Choices) -> Iterator[tuple[bytes, ...]]:
-    """Yield the strings between which the literals stand, in every way there is.
+    """Yield the strings between the literals, for every way of cutting the text.
 
-    The first literal begins the text, the last ends it; a choice of None allows any string.
+    The first literal begins the text, the last ends it; the choice `None` allows any string.
     """
     first, last = literals[0], literals[-1]
     if len(literals) == 1:
@@ -210,7 +211,7 @@ def cuts(text: bytes, literals: Sequence[bytes], choices: Choices) -> Iterator[t
 
 
 def _latest(text: bytes, middle: Sequence[bytes], begin: int, end: int) -> list[int] | None:
-    """Return the last place where each literal may stand; None where they do not fit."""
+    """Return the last possible place of each literal; `None` if they do not fit."""
     places: list[int] = []
     for literal in reversed(middle):
         end = text.rfind(literal, begin, end)
@@ -225,7 +226,7 @@ def _between(
 ) -> Iterator[tuple[bytes, ...]]:
     """Yield the strings from `begin` to `end`, cut at literals, each with its last place.
 
-    But for choices, no literal is put where the others would not fit any more.
+    Apart from choices, a literal is only placed if the remaining literals still fit.
     """
     choice = choices[0]
     if not middle:
@@ -244,7 +245,7 @@ def _between(
 
 
 class _Strings:
-    """The strings that one source gives, numbered as they are met, behind the pads.
+    """The strings of one source: the pads, then others in order of appearance.
 
     The farthest pad is `reach` tokens away.
     """
@@ -263,7 +264,7 @@ class _Strings:
 
     @property
     def choices(self) -> tuple[bytes, ...] | None:
-        """What the strings may be; None: anything."""
+        """The possible strings; `None` if any string is possible."""
         return (b"true", b"false") if self._is_test else None
 
     @property
@@ -272,10 +273,10 @@ class _Strings:
         return tuple(self._numbers)
 
     def numbers(self, piece: bytes, hole: Hole) -> tuple[int, ...]:
-        """Return the numbers that a piece of an attribute's text stands for.
+        """Return the numbers that a piece of an attribute's text may represent.
 
-        Those of the pads that the hole can meet and that have this text, and that of the string,
-        unless it is the very name of such a pad. None where no string of this encoding has these
+        These are the numbers of the possible pads of the hole with this text, and the number of the
+        string, unless it is the name of such a pad. `None` if no string of this encoding has these
         bytes.
         """
         pads: tuple[int, ...] = ()
@@ -325,7 +326,7 @@ class _Cut:
 
 
 def _sides(model: PatternModel, templates: TemplateSet) -> tuple[_Side, _Side]:
-    """Return the attributes of labels and those of label pairs.
+    """Return the attributes of labels and the attributes of label pairs.
 
     Attributes whose weights are all zero are left out.
     """
@@ -333,7 +334,7 @@ def _sides(model: PatternModel, templates: TemplateSet) -> tuple[_Side, _Side]:
     cutter = _Cutter(model, sources((*node, *arc)), padding(model.boundary, (*node, *arc)))
     node_cuts, arc_cuts = cutter.cuts("node", node), cutter.cuts("arc", arc)
     cutter.check()
-    # Numbers have as many bits as all strings of a source need: only now is that known.
+    # The bits of a number depend on the strings of all sources, which are known only now.
     vocabularies = cutter.vocabularies()
     return _side(node, vocabularies, node_cuts), _side(arc, vocabularies, arc_cuts)
 
@@ -439,9 +440,9 @@ def _column_names(names: Sequence[str] | None, count: int, tape: str) -> tuple[s
 def _template_set(model: PatternModel, names: Sequence[str]) -> TemplateSet:
     """Return the templates of the patterns that have holes or condition one label.
 
-    Each is a family of its own: where CRF++ and Wapiti count an attribute twice because two
-    patterns give it, two rows count once each. So patterns of the same text and columns get a
-    number: ``U:%x[-1,0]``, ``U#2:%x[1,0]``.
+    Each pattern is a family: CRF++ and Wapiti count an attribute of two patterns twice, and so two
+    rows count once each. So patterns of the same text and columns get a number: ``U:%x[-1,0]``,
+    ``U#2:%x[1,0]``.
     """
     found: list[Template] = []
     seen: set[tuple[object, ...]] = set()
@@ -464,7 +465,7 @@ def _template(
     macros = [_macro(hole, names) for hole in pattern.holes]
     literals = _printed(pattern, model.encoding)
     number, marked = 1, literals
-    # What makes a family: see `fstcrf.text.features.reader`.
+    # `fstcrf.text.features.reader` describes families.
     while (key := (pattern.kind, marked, tuple(m.source for m in macros))) in seen:
         number += 1
         marked = (_marked(literals[0], number), *literals[1:])
@@ -527,7 +528,7 @@ def tagger(model: PatternModel, columns: Sequence[str] | None, tape: str) -> CRF
 
 
 def _transitions(model: PatternModel) -> Floats:
-    """Return the weight of each label pair by itself, float64 [L²]: of patterns without holes."""
+    """Return the total weight of each label pair from patterns without holes, float64 [L²]."""
     size = len(model.labels) ** 2
     total = np.zeros(size)
     for pattern in model.patterns:

@@ -1,6 +1,7 @@
-"""Taggers over columns as what CRF++ and Wapiti hold: patterns, the texts they give, weights.
+"""Taggers over columns in the form of CRF++ and Wapiti: patterns, their texts, weights.
 
-The inverse of `fstcrf.ext.foreign.patterns`. What a program has no way to say is refused by name.
+The inverse of `fstcrf.ext.foreign.patterns`. A tagger that a program cannot represent is refused,
+with the reason.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ _HALF = re.compile(r"\\x([89a-f][0-9a-f])")
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a program's patterns can say.
+    """The patterns of a program.
 
     Parameters
     ----------
     title : str
         For messages: ``"CRF++'s format"``.
     letters : (str, str)
-        What patterns of labels and of label pairs begin with.
+        First letters of patterns of labels and of label pairs.
     boundary : {"pad", "wapiti"}
-        What stands outside a sentence.
+        The values outside a sentence.
     farthest : int, optional
-        Largest offset, where there is one.
+        Largest offset, if there is a limit.
     hole : callable
-        (source, place in the text of a macro, number of the column) → the macro; None where it
-        cannot be said.
+        (source, place in the text of a macro, number of the column) → the macro; `None` if the
+        program has no such macro.
     absolute : bool
         Whether a place of the sentence can be read.
     """
@@ -61,7 +62,7 @@ class Dialect:
     absolute: bool = False
 
     def refused(self, why: str) -> OptionError:
-        """Return the error about something that cannot be said."""
+        """Return the error about a tagger that the program cannot represent."""
         return OptionError(f"{self.title} has no place for this: {why}")
 
 
@@ -77,7 +78,7 @@ class TextModel:
     attributes : list of bytes
         A texts that patterns give, sorted, each once.
     is_arc : bool [A]
-        Whether an attribute is one of label pairs.
+        Whether an attribute belongs to label pairs.
     first : int64 [A + 1]
         Number of each attribute's first weight: it has one for each label, or for each pair, the
         later label faster.
@@ -112,7 +113,7 @@ def rendered(crf: CRF, dialect: Dialect) -> TextModel:
     Raises
     ------
     OptionError
-        The program cannot say what the tagger does; names what.
+        The program cannot represent the tagger; the message names the reason.
     """
     index = _sayable(crf, dialect)
     writer = _Writer(crf, index, dialect)
@@ -153,7 +154,7 @@ def _none() -> Longs:
 
 
 def _sayable(crf: CRF, dialect: Dialect) -> FeatureIndex:
-    """Return the index of a tagger whose structure the program has, too."""
+    """Return the index of a tagger with a structure that the program has, too."""
     if not isinstance(crf, CRF):
         raise dialect.refused(
             "a composition is several taggers or a grammar; convert one of the taggers, "
@@ -197,8 +198,8 @@ def _distinct(
         same = np.array_equal(place[mine], place[others])
         if not (same and np.array_equal(value[mine], value[others])):
             raise dialect.refused(
-                f"the text {texts[a].decode('utf-8', 'replace')!r} means two attributes: strings "
-                "hold what separates them in the template"
+                f"the attribute name {texts[a].decode('utf-8', 'replace')!r} is ambiguous: "
+                "the values contain the separator of the template; choose another separator"
             )
         dropped[b] = True
     return np.asarray([i for i in order if not dropped[i]], dtype=np.int64), ~dropped[row]
@@ -238,7 +239,7 @@ class _Writer:
             yield _weighted([letter], np.zeros_like(place), place, transition, is_arc=True)
 
     def _heads(self) -> dict[tuple[bool, int], str]:
-        """Return what each pattern begins with: no one's beginning is that of another's text."""
+        """Return the beginning of each pattern; no beginning starts another pattern's text."""
         found: dict[tuple[bool, int], str] = {}
         for pair, side in ((False, self._index.node), (True, self._index.arc)):
             letter = self._dialect.letters[pair]
@@ -295,8 +296,8 @@ class _Writer:
                 raise refused(f"template {shown} has a real value")
             if len(family.members) > 1:
                 raise refused(
-                    f"template {shown} gives an attribute once, from whichever place it comes; "
-                    "give templates at several offsets names of their own: U01:, U02:"
+                    f"template {shown} yields the same attribute for several offsets: give the "
+                    "template of each offset another name, U01:, U02:"
                 )
             literals = [head, *family.literals[1:]]
             holes = []
@@ -317,7 +318,8 @@ class _Writer:
             raise refused(f"template {shown} reads a place of the sentence")
         farthest = self._dialect.farthest
         if farthest is None and self._index.boundary == "pad":
-            farthest = _NAMED  # what is beyond has one name there, and here several
+            # places further out share one name there, but have several names here
+            farthest = _NAMED
         if farthest is not None and abs(position.offset) > farthest:
             raise refused(
                 f"template {shown} reads {abs(position.offset)} tokens away, which is beyond "
@@ -329,7 +331,8 @@ class _Writer:
         )
         if pads and not plain:
             raise refused(
-                f"template {shown}: {source} is made of what stands outside the sentence there, too"
+                f"template {shown}: {source} is also applied to the padding outside the "
+                "sentence in that format, which gives other attributes"
             )
 
     def _hole(self, source: Source, position: Position, shown: str = "") -> str:
@@ -345,7 +348,7 @@ class _Writer:
     def _strings(
         self, vocabularies: Vocabularies, source: Source, codes: NDArray[np.uint64]
     ) -> list[bytes]:
-        """Return what an attribute has at a hole; what is outside the sentence as the program."""
+        """Return the strings of a hole; outside the sentence, the strings of the program."""
         reach, strings = vocabularies.reach, vocabularies.by_source[source].strings
         pads = [text.encode() for text in pad_texts(source, reach, self._dialect.boundary)]
         halves = isinstance(source, Derived) and "wapiti_find" in str(source)
@@ -355,7 +358,7 @@ class _Writer:
         ]
 
     def _ends(self, name: str, states: Longs, value: Floats) -> _Weighted:
-        """Return the weights of first or last labels, as an attribute of what is outside."""
+        """Return the weights of first or last labels, as an attribute outside the sentence."""
         offset = -1 if name == _FIRST else 1
         hole = self._hole(Plain(next(iter(self._columns), "0")), Position(offset, True))  # noqa: FBT003
         head = f"{self._dialect.letters[0]}{name}:"
@@ -383,7 +386,7 @@ def _by_cell(cells: Longs, width: int, value: Floats) -> tuple[Longs, Longs, Flo
 def _weighted(
     texts: list[bytes], row: Longs, place: Longs, value: Floats, *, is_arc: bool
 ) -> _Weighted:
-    """Return attributes with their weights sorted, those that are zero left out."""
+    """Return attributes with sorted nonzero weights."""
     kept = np.flatnonzero(value)
     order = kept[np.lexsort((place[kept], row[kept]))]
     return _Weighted(texts, is_arc, row[order], place[order], value[order])
@@ -395,7 +398,7 @@ def _joined(literals: Sequence[bytes], strings: Sequence[bytes]) -> bytes:
 
 
 def _bytes(text: str, *, halves: bool) -> bytes:
-    r"""Return a string as bytes; halves of characters stand in it as ``\x..``."""
+    r"""Return a string as bytes; it contains halves of characters as ``\x..``."""
     if not halves or "\\x" not in text:
         return text.encode()
     parts = _HALF.split(text)

@@ -50,9 +50,8 @@ from fstcrf.training.problem import ParameterSpace
 # #qrk#6              number of observations, the texts that patterns gave; and the texts
 # 14=0x1.8p+1         weights that are not zero: number = value
 #
-# The weights are numbered observation by observation: one for each label where it begins with u,
-# one for each pair of labels (the later one faster) where it begins with b, both where it begins
-# with an asterisk.
+# The weights are numbered by observation: one for each label if it begins with u, one for each pair
+# of labels (the later one faster) if it begins with b, both if it begins with an asterisk.
 
 _MODEL = re.compile(rb"#mdl#(?:([0-9]{1,9})#)?([0-9]{1,18})\n")
 _READER = re.compile(rb"#rdr#([0-9]{1,9})/([0-9]{1,9})(?:/([0-9]{1,9}))?\n")
@@ -64,7 +63,7 @@ _BLOCK = 1 << 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Contents:
-    """What a file holds."""
+    """The contents of a file."""
 
     kind: int
     single: bool
@@ -78,7 +77,7 @@ class _Contents:
 def _read_contents(data: bytes, where: str) -> _Contents:
     """Read a file."""
     data = data.removeprefix(BOM)
-    if data[: data.find(b"\n") + 1].endswith(b"\r\n"):  # its texts are single lines, too
+    if data[: data.find(b"\n") + 1].endswith(b"\r\n"):  # then each of its texts is also one line
         data = data.replace(b"\r\n", b"\n")
     reader = _Reader(data, where)
     kind, n_weights = reader.line(_MODEL, "#mdl#")
@@ -97,7 +96,7 @@ class _Reader:
         self._data, self._where, self._place = data, where, 0
 
     def line(self, form: re.Pattern[bytes], name: str) -> list[int | None]:
-        """Return the numbers of a header line; None for one that is left out."""
+        """Return the numbers of a header line; `None` for an omitted number."""
         found = form.match(self._data, self._place)
         if found is None:
             raise self._error(f"expected a line {name}")
@@ -105,7 +104,7 @@ class _Reader:
         return [None if text is None else int(text) for text in found.groups()]
 
     def texts(self, count: int, what: str) -> list[bytes]:
-        """Return so many texts."""
+        """Return `count` texts."""
         data, place = self._data, self._place
         texts: list[bytes] = []
         for number in range(count):
@@ -122,7 +121,7 @@ class _Reader:
 
     def weights(self, count: int) -> SparseWeights:
         """Return the weights, which end the file."""
-        if not self._data.endswith(b"\n"):  # half a number may be one, too
+        if not self._data.endswith(b"\n"):  # a truncated number may be a number, too
             raise ModelFileError(f"{self._where}: cut short: its last line has no end")
         numbers = [np.empty(0, dtype=np.int64)]
         values = [np.empty(0)]
@@ -137,7 +136,9 @@ class _Reader:
             self._place = end
         weights = SparseWeights(np.concatenate(numbers), np.concatenate(values))
         if len(weights) != count:
-            raise ModelFileError(f"{self._where}: {len(weights)} weights, #mdl# says {count}")
+            raise ModelFileError(
+                f"{self._where}: {len(weights)} weights, but the #mdl# line announces {count}"
+            )
         if np.any(weights.numbers[1:] <= weights.numbers[:-1]):
             raise ModelFileError(f"{self._where}: the numbers of the weights do not rise")
         return weights
@@ -156,7 +157,7 @@ class _Reader:
 
 
 def _parsed(block: bytes) -> tuple[Longs, Floats] | None:
-    """Return the numbers and values of whole lines of weights; None where one is none."""
+    """Return the numbers and values of whole lines of weights; `None` if a line is invalid."""
     try:
         lines = block.decode("ascii").split("\n")
     except UnicodeDecodeError:
@@ -214,10 +215,10 @@ def _read_pattern(data: bytes, encoding: str, where: str, *, single: bool) -> li
 def _kinds(
     data: bytes, holes: tuple[Hole, ...], *, single: bool
 ) -> tuple[Literal["node", "arc"], ...]:
-    """Return what a pattern conditions."""
+    """Return the kinds of a pattern: labels, label pairs, or both."""
     kinds = _KINDS.get(data[:1])
     if kinds is None:
-        raise TemplateError("begins with none of u, b and *")
+        raise TemplateError("must begin with u, b or *")
     if single and (kinds != ("node",) or any(hole.offset or hole.absolute for hole in holes)):
         raise TemplateError("reads other tokens, but the model takes each for itself (--me)")
     return kinds
@@ -240,7 +241,7 @@ def _parts(data: bytes, encoding: str, where: str) -> tuple[tuple[bytes, ...], t
 
 
 def _source(found: re.Match[bytes], encoding: str, where: str, *, is_last: bool) -> Source:
-    """Return what a command reads."""
+    """Return the source that a command reads."""
     letter = found["letter"].decode()
     source: Source = Plain(int(found["column"]))
     if (letter in "xX") != (found["expression"] is None):
@@ -252,7 +253,7 @@ def _source(found: re.Match[bytes], encoding: str, where: str, *, is_last: bool)
     expression = decoded(found["expression"], "utf-8", where, "expression")
     if letter in "mM" and misjudges(expression) and not is_last:
         raise TemplateError(
-            f"{expression!r}: Wapiti may take more than matches and drop what follows"
+            f"{expression!r}: Wapiti may match too much here and drop the rest of the template"
         )
     source = derived(_FUNCTION[letter.lower()], source, [expression])
     return derived("lower_ascii", source) if letter == "M" else source
@@ -274,8 +275,8 @@ def load_wapiti(
 ) -> CRF:
     """Read a model of Wapiti as a tagger with the same answers.
 
-    Its arguments and errors are those of `load_crfpp`. The tagger reads columns; that of a model
-    without patterns reads lists of attributes instead.
+    See `load_crfpp` for arguments and errors. The tagger reads columns, or, for a model without
+    patterns, lists of attributes.
 
     Raises
     ------
@@ -331,13 +332,13 @@ def _read(data: bytes, options: ReadOptions) -> CRF:
 
 
 def _numbering(contents: _Contents, n_labels: int, where: str) -> tuple[Longs, Longs]:
-    """Return the number of each observation's first weight on labels and on pairs, −1 for none."""
+    """Return the number of each observation's first weight on labels and on pairs, or −1."""
     texts = contents.observations
     if len(set(texts)) < len(texts):
         raise ModelFileError(f"{where}: an observation is there twice")
     odd = next((text for text in texts if text[:1] not in (b"u", b"b", b"*")), None)
     if odd is not None:
-        raise ModelFileError(f"{where}: observation {shown(odd)} begins with none of u, b and *")
+        raise ModelFileError(f"{where}: observation {shown(odd)} must begin with u, b or *")
     has_node = np.array([text[0] in _HAS_NODE for text in texts], dtype=bool)
     has_arc = np.array([text[0] in _HAS_ARC for text in texts], dtype=bool)
     sizes = has_node * np.int64(n_labels) + has_arc * np.int64(n_labels**2)
@@ -364,7 +365,7 @@ def _literal(
     encoding: str,
     where: str,
 ) -> CRF:
-    """Return a model without patterns: its attributes are what the caller says of a token."""
+    """Return a model without patterns: callers provide the attributes of a token."""
     check_tape(tape)
     size, weights = len(labels), contents.weights
     if not np.isfinite(weights.values).all():

@@ -1,7 +1,7 @@
-"""A page that looks into lattices: what a tagger sees, what its grammar forbade, why.
+"""A web page that shows lattices: tagger scores, labels that a grammar forbade, and reasons.
 
-`Workbench` answers questions about sentences and knows nothing of the web; `application` puts it
-behind HTTP for one script and one style sheet of our own.
+`Workbench` answers questions about sentences independently of the web; `application` serves its
+answers over HTTP, for a page with one script and one style sheet.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Connections to the page's server: those that send their requests slowly make room for others."""
+"""Connections to the page's server: slow clients make room for others."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ MOST = 200
 """Connections at one time; a request on one more is refused."""
 
 PATIENCE = 10.0
-"""Seconds within which the headers of a request must have come."""
+"""Seconds within which the headers of a request must arrive."""
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # chosen when imported
-    """A connection that is closed where it takes long to ask something.
+    """A connection that is closed if its request takes too long.
 
     Uvicorn gives the first byte after a response five seconds, and the rest of the headers all the
     time there is.
     """
 
-    asking: ClassVar[dict[Connection, None]]  # those of a server, the oldest first
+    # the waiting connections of a server, the oldest first
+    asking: ClassVar[dict[Connection, None]]
     most: ClassVar[int]
     patience: ClassVar[float]
     _end: asyncio.TimerHandle | None = None
@@ -44,7 +45,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # chosen 
         self._note()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more."""
+        """Stop waiting for the request."""
         super().connection_lost(exc)
         self.asking.pop(self, None)
         self._keep()

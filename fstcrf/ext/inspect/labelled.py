@@ -1,4 +1,4 @@
-"""The sentences of a file beside their gold labels: those with most errors come first."""
+"""The sentences of a file with their gold labels, sorted by the number of errors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from fstcrf.text.corpus.schemes import OUTSIDE
 
 
 class QuietPipeline(TrainedPipeline):
-    """Taggers whose answers are looked at one by one: each says whether it is proven."""
+    """A pipeline whose answers are shown one by one, each with a note whether it is proven."""
 
     def unproven(self, answer: Answer) -> int:
-        """Return 0: nobody needs to be warned."""
+        """Return 0, because no warning is needed."""
         del answer
         return 0
 
@@ -60,7 +60,7 @@ class LabelledText:
 
     @made_once
     def errors(self) -> Ints:
-        """Of each sentence, at how many tokens some tape is not as gold has it."""
+        """Number of tokens with a wrong label on some tape, for each sentence."""
         wrong = np.zeros(self.corpus.n_tokens, dtype=bool)
         for tape, gold in self.gold.items():
             wrong |= np.asarray(self.best[tape], dtype=object) != np.asarray(gold, dtype=object)

@@ -1,4 +1,4 @@
-"""What a reader must know beside the labels and probabilities of an answer."""
+"""Notes that readers need besides the labels and probabilities of an answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONNECTED = (
 
 
 class Answered(Protocol):
-    """What a way to decide says of a sentence."""
+    """The result of one way to decide, for one sentence."""
 
     @property
     def exact(self) -> bool: ...  # noqa: D102
@@ -33,7 +33,7 @@ class Answered(Protocol):
 
 
 def note(way: Decode, composition: JointCRF, answer: Answered) -> str:
-    """Return the notes of an answer, "" where there is nothing to note."""
+    """Return the notes of an answer, "" without any."""
     notes = []
     if way in ("cascade", "marginals") and set(composition.weights) != {1}:
         notes.append(_CASCADE)

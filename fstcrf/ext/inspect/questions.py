@@ -1,8 +1,8 @@
-"""What the inspector is asked and what it answers: plain data, JSON on the wire.
+"""The inspector's questions and answers: plain data, sent as JSON.
 
 Labels are numbers into the label set of their tape, tokens numbers into the sentence, probabilities
-numbers from 0 to 1, scores natural logs. A window is a run of tokens: what is asked for token by
-token is answered for that run alone, so that a text of thousands of tokens stays light.
+numbers from 0 to 1, scores natural logs. A window is a run of tokens: answers for single tokens
+cover only this run, so that a text of thousands of tokens stays small.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import msgspec
 from fstcrf.ext.pipelines.trained import Decode
 
 MAX_TOKENS, MAX_COLUMNS, MAX_EDITS, MAX_PATHS, MAX_WINDOW = 20_000, 200, 2_000, 100, 500
-"""What a question may ask for; more is an error that says so."""
+"""The limits of a question; exceeding them is an error that names them."""
 
 MAX_CHARACTERS = 2_000_000
-"""Of a text that the page reads."""
+"""Characters of a text that the page reads."""
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=10_000)]
@@ -37,8 +37,9 @@ class LatticeQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A sentence, and how it is to be decided."""
 
     rows: Annotated[tuple[Row, ...], msgspec.Meta(max_length=MAX_TOKENS)]  # the columns of tokens
-    decode: Decode | None = None  # how tapes are decided together; None: as the model says
-    rules: tuple[Count, ...] | None = None  # those that count; None: all
+    # the way to decide tapes together; `None` for the way of the model
+    decode: Decode | None = None
+    rules: tuple[Count, ...] | None = None  # the active rules; `None` for all
     weights: tuple[Annotated[float, msgspec.Meta(ge=0)], ...] | None = None  # of taggers
     edits: Annotated[tuple[Edit, ...], msgspec.Meta(max_length=MAX_EDITS)] = ()
 
@@ -68,8 +69,8 @@ class TapeShown(msgspec.Struct, frozen=True):
     """One tape within the window."""
 
     name: str
-    best: list[int]  # label of each token; −1 where there is no path
-    marginals: list[list[float]]  # of each token, of each label
+    best: list[int]  # label of each token; −1 without a path
+    marginals: list[list[float]]  # for each token and label
     given: list[str]  # tapes whose best labels the marginals take as given
 
 
@@ -88,13 +89,13 @@ class PathShown(msgspec.Struct, frozen=True):
 
     labels: list[list[int]]  # of each tape
     score: float
-    probability: float | None  # None: has no closed form
+    probability: float | None  # `None` if it has no closed form
     exact: bool
     differs: int  # tokens at which it is not the best path
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """The answer to a question, as far as the window goes."""
+    """The answer to a question, within its window."""
 
     tokens: int
     first: int
@@ -103,8 +104,8 @@ class Shown(msgspec.Struct, frozen=True):
     tapes: list[TapeShown]
     spans: list[SpanShown]
     score: float | None
-    note: str  # what a reader of these numbers must know
-    dead: str  # why there is no path; empty where there is one
+    note: str  # a remark that readers of these numbers need
+    dead: str  # the reason why no path exists; otherwise empty
 
 
 class Compared(msgspec.Struct, frozen=True):
@@ -112,25 +113,25 @@ class Compared(msgspec.Struct, frozen=True):
 
     decode: Decode
     labels: list[list[int]]  # of each tape
-    score: float | None  # of these labels in the model's own way; None: its grammar forbids them
+    score: float | None  # in the model's way to decide; `None` if its grammar forbids these labels
     exact: bool
-    differs: list[int]  # all tokens at which it is not what the question's way decides
+    differs: list[int]  # all tokens at which the labels differ from the question's way to decide
     dead: str
 
 
 class RuleShown(msgspec.Struct, frozen=True):
-    """A rule of the grammar, and what it forbids of the best labels without any rule."""
+    """A rule of the grammar, and its verdict on the best labels without rules."""
 
     number: int
     name: str
     tapes: list[str]
     forbids: bool
-    token: int | None  # where these labels die; None: only at the end, or nowhere
+    token: int | None  # the token of the rejection; `None` at the end, or without rejection
     found: str  # the labels there
 
 
 class PushShown(msgspec.Struct, frozen=True):
-    """What one feature adds to a label."""
+    """The contribution of one feature to a label."""
 
     tagger: str
     attribute: str
@@ -146,7 +147,7 @@ class CellShown(msgspec.Struct, frozen=True):
     best: str
     best_emission: float
     pushes: list[PushShown]
-    best_pushes: list[PushShown]  # of the best label, where it is another
+    best_pushes: list[PushShown]  # for the best label, if it is another one
 
 
 class SentenceShown(msgspec.Struct, frozen=True):
@@ -155,7 +156,7 @@ class SentenceShown(msgspec.Struct, frozen=True):
     number: int
     text: str
     tokens: int
-    errors: int | None  # tokens that are tagged otherwise than their gold; None without gold
+    errors: int | None  # tokens with wrong labels; `None` without gold labels
 
 
 class SentenceOpened(msgspec.Struct, frozen=True):
@@ -166,7 +167,7 @@ class SentenceOpened(msgspec.Struct, frozen=True):
 
 
 class ModelShown(msgspec.Struct, frozen=True):
-    """What is looked at."""
+    """The inspected model."""
 
     name: str
     columns: list[str]

@@ -1,8 +1,8 @@
-"""The workbench behind HTTP: a page, and questions as JSON.
+"""The workbench over HTTP: a page, and questions as JSON.
 
-What another site's page could ask a browser to do is refused: requests must name a host that the
-server was started for, and come from its own page. Nothing is read from disk but the page's three
-files; sizes are limited; work ends when the client goes away.
+Requests that another site could make a browser send are refused: requests must name a host that the
+server was started for, and must have its page as their origin. Only the page's three files are read
+from disk; sizes are limited; work ends when the client disconnects.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ MAX_BODY = 4 << 20
 """Bytes that a question may have."""
 
 PATIENCE = 30.0
-"""Seconds within which a question must have come."""
+"""Seconds within which a question must arrive."""
 
-_READ = 64 << 20  # bytes of a question that is too large, read so that its answer is, too
+_READ = 64 << 20  # bytes of an oversized question that are read so that the client reads the answer
 
 THREADS = 2
 """Batches of questions that are worked on at one time; the others wait."""
@@ -83,7 +83,8 @@ class Access:
     hosts : tuple of str
         Names that a ``Host`` header may have, with or without a port; ``*`` is any.
     token : str
-        What every question must carry as ``Authorization: Bearer``; empty: nothing.
+        The token that every question must send as ``Authorization: Bearer``; an empty one requires
+        nothing.
     """
 
     hosts: tuple[str, ...] = _LOCAL
@@ -91,7 +92,7 @@ class Access:
 
     @classmethod
     def of(cls, host: str, token: str = "") -> Access:
-        """Return what serves this machine alone, or, with a token, others that name the host.
+        """Return access for this machine only, or, with a token, for clients that name the host.
 
         Raises
         ------
@@ -104,18 +105,19 @@ class Access:
             return cls(tuple(dict.fromkeys((*_LOCAL, _bracketed(host)))), token)
         if not token:
             raise OptionError(
-                f"--host {host} can be reached by others: give --token, a secret they must know"
+                f"--host {host} can be reached from other machines: give --token, a secret "
+                "that users must enter"
             )
         everywhere = host in ("0.0.0.0", "::")  # noqa: S104 (somebody asks for it, with a token)
         return cls(("*",) if everywhere else (*_LOCAL, _bracketed(host)), token)
 
     def serves(self, host: str) -> bool:
-        """Tell whether a ``Host`` header is one of those served."""
+        """Return whether the server serves the host of a ``Host`` header."""
         name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdecimal() else host
         return "*" in self.hosts or name.lower() in self.hosts
 
     def knows(self, authorization: str) -> bool:
-        """Tell whether an ``Authorization`` header carries the token."""
+        """Return whether an ``Authorization`` header contains the token."""
         given = authorization.removeprefix("Bearer ").encode()
         return not self.token or hmac.compare_digest(given, self.token.encode())
 
@@ -151,7 +153,7 @@ class _Guard:
         self._open: set[anyio.CancelScope] = set()
 
     def end(self) -> None:
-        """Wait for no answer any more: whoever asks is told that the server ends."""
+        """Stop waiting for answers: open requests receive an error about the end of the server."""
         for scope in self._open:
             scope.cancel()
 
@@ -319,7 +321,7 @@ class _Desk:
 
 
 async def _while_there(request: Request, work: Callable[[], Awaitable[object]]) -> Response:
-    """Answer unless the client goes away first: then what has not begun is not begun."""
+    """Answer unless the client disconnects first: waiting work is then cancelled."""
     found: list[Response] = []
     async with anyio.create_task_group() as group:
 
@@ -348,7 +350,8 @@ async def _body(request: Request) -> bytes:
     parts, size = [], 0
     with anyio.move_on_after(PATIENCE):
         if announced <= _READ:
-            async for part in request.stream():  # whoever still sends would not read an answer
+            # a client that is still sending would not read an answer
+            async for part in request.stream():
                 size += len(part)
                 if size > _READ:
                     break
@@ -359,7 +362,7 @@ async def _body(request: Request) -> bytes:
         raise _RefusedError(
             413, f"more than {MAX_BODY >> 20} MB: paste less text, or tag the file by fstcrf tag"
         )
-    raise _RefusedError(408, f"the question did not come within {PATIENCE:g} seconds")
+    raise _RefusedError(408, f"no complete request arrived within {PATIENCE:g} seconds")
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:
@@ -392,7 +395,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    del request  # the server tells more on its standard error
+    del request  # the server logs details to its standard error
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return _json({"error": f"this should not happen: {type(error).__name__}"}, 500)
@@ -404,7 +407,7 @@ async def _left(request: Request, error: Exception) -> Response:
 
 
 class _Server(uvicorn.Server):
-    """A server that is not kept by those who wait for an answer."""
+    """A server that ends without waiting for open answers."""
 
     def __init__(self, settings: uvicorn.Config, served: _Guard) -> None:
         super().__init__(settings)
@@ -423,7 +426,7 @@ def application(bench: Workbench, access: Access | None = None, *, threads: int 
     ----------
     bench : Workbench
     access : Access, optional
-        Who may ask; this machine alone when absent.
+        The clients with access; by default, only this machine.
     threads : int
         Batches of questions that are worked on at one time.
 
@@ -457,7 +460,7 @@ def bound(host: str, port: int) -> socket.socket:
     Raises
     ------
     OptionError
-        The port is in use, or not ours to take; the host is none of this machine's.
+        The port is in use or not permitted, or the host is not an address of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
@@ -499,7 +502,7 @@ def serve(
         backlog=_BACKLOG,
         server_header=False,
     )
-    warnings.simplefilter("ignore", InexactWarning)  # the page tells which answers are not proven
+    warnings.simplefilter("ignore", InexactWarning)  # the page shows which answers are not proven
     _Server(settings, served).run(sockets=[listening])
 
 

@@ -1,4 +1,4 @@
-"""Questions about one sentence, answered by a tagger: what the page shows, without the page."""
+"""Answers of a tagger to questions about one sentence: the data of the page, without the page."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class Recent(Generic[T]):
         self._size, self._kept, self._lock = size, OrderedDict[Hashable, T](), Lock()
 
     def get(self, key: Hashable) -> T | None:
-        """Return the value of a key; None where it is not kept."""
+        """Return the value of a key; `None` if it is not cached."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
 
     def put(self, key: Hashable, value: T) -> None:
-        """Keep a value, and no longer those that nobody has asked for."""
+        """Cache a value, and drop the least recently used ones."""
         with self._lock:
             self._kept[key] = value
             while len(self._kept) > self._size:
@@ -78,12 +78,12 @@ class Recent(Generic[T]):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Decided:
-    """What a way to decide says of a sentence: its best labels, probabilities token by token."""
+    """The result of one way to decide, for a sentence: best labels, and probabilities of tokens."""
 
-    best: dict[str, Ints]  # of each tape, int32 [T]; −1 where there is no path
+    best: dict[str, Ints]  # for each tape, int32 [T]; −1 without a path
     score: float = -np.inf
     exact: bool = True
-    marginals: dict[str, Floats] = field(default_factory=dict)  # of each tape, [T, L]
+    marginals: dict[str, Floats] = field(default_factory=dict)  # for each tape, [T, L]
     given: dict[str, list[str]] = field(default_factory=dict)
     spans: list[SpanShown] = field(default_factory=list)
     dead: str = ""
@@ -148,8 +148,8 @@ class Workbench:
     def columns(self) -> tuple[str, ...]:
         """The columns that the taggers read, as training had them in order.
 
-        Labels that the taggers decide are none of them; a column called like a tape is, where a
-        template reads the column.
+        Tapes that the taggers decide are excluded; a column with the name of a tape is included if
+        a template reads the column.
         """
         read: set[str] = set()
         for component in self.composition.components:
@@ -173,13 +173,13 @@ class Workbench:
 
     @made_once
     def text(self) -> LabelledText | None:
-        """The sentences of the file beside their gold labels."""
+        """The sentences of the file with their gold labels."""
         if self.corpus is None:
             return None
         return LabelledText(self.composition, self.decodes[0], self.corpus)
 
     def describe(self) -> ModelShown:
-        """Return what the page says of the model."""
+        """Return the page's description of the model."""
         composition = self.composition
         return ModelShown(
             name=self.name,
@@ -248,12 +248,12 @@ class Workbench:
     # --- Answers ------------------------------------------------------------------------------
 
     def answer(self, asked: Asked) -> Shown:
-        """Return what the page shows of a sentence.
+        """Return the page's view of a sentence.
 
         Raises
         ------
         FstcrfError
-            What cannot be answered, in one line: columns that are missing, an edit of no tape,
+            A question without an answer, as one line: missing columns, an edit of an unknown tape,
             a product that is too large.
         """
         (found,) = self.answers([asked])
@@ -270,7 +270,7 @@ class Workbench:
         ]
 
     def rank(self, asked: Asked) -> list[PathShown]:
-        """Return the best paths of a sentence; none where there is no path."""
+        """Return the best paths of a sentence; an empty list without a path."""
         question = asked.question
         if not question.rows:
             return []
@@ -279,10 +279,10 @@ class Workbench:
         return _paths(answer, window)
 
     def compare(self, asked: Asked) -> list[Compared]:
-        """Return what each way to decide says, the question's own first; none where it has one.
+        """Return the results of all ways to decide, the question's way first; [] for a single way.
 
-        Their scores are those that the model's own way, the first of `decodes`, gives their labels:
-        each way has a unit of its own, and a cascade's depends on the labels that are forced.
+        Their scores are the scores of their labels in the model's way, the first of `decodes`: each
+        way has another unit, and a cascade's scores depend on the forced labels.
         """
         question, own = asked.question, self._way(asked.question)
         if not question.rows or len(self.decodes) == 1:
@@ -305,7 +305,7 @@ class Workbench:
         ]
 
     def judge(self, question: LatticeQuestion) -> list[RuleShown]:
-        """Return what each rule of the grammar forbids of the best labels without any rule."""
+        """Return, for each rule of the grammar, its verdict on the best labels without rules."""
         if not question.rows:
             return []
         free = replace(self._variant(question), conjuncts=())
@@ -318,7 +318,7 @@ class Workbench:
         return [_judged(number, rule, labels) for number, rule in enumerate(self.rules)]
 
     def explain(self, asked: CellAsked) -> CellShown:
-        """Return what pushed a label of a tape at a token, and what its best label.
+        """Return the contributions to a label of a tape at a token, and to the best label there.
 
         Raises
         ------
@@ -373,9 +373,9 @@ class Workbench:
     def _decide(
         self, asked: Sequence[tuple[LatticeQuestion, Decode]], *, bare: bool = False
     ) -> list[_Decided | FstcrfError]:
-        """Return what ways to decide say of questions; those that are alike in one batch.
+        """Return the results of ways to decide, for several questions; similar ones form a batch.
 
-        Without probabilities where it is to be `bare`.
+        If `bare`, without probabilities.
         """
         found: dict[tuple[LatticeQuestion, Decode], _Decided | FstcrfError] = {}
         groups: dict[tuple[Decode, Hashable], list[_Case]] = {}
@@ -401,7 +401,7 @@ class Workbench:
     def _group(
         self, cases: Sequence[_Case], way: Decode, *, bare: bool
     ) -> list[_Decided | FstcrfError]:
-        """Return what one way to decide says of questions with the same weights and rules."""
+        """Return the results of one way to decide, for questions with equal weights and rules."""
         full = [case for case in cases if case.question.rows]
         try:
             known = iter(self._together(full, way, bare=bare) if full else ())
@@ -416,7 +416,7 @@ class Workbench:
         return [next(known) if case.question.rows else empty for case in cases]
 
     def _together(self, cases: Sequence[_Case], way: Decode, *, bare: bool) -> list[_Decided]:
-        """Return what one way to decide says of sentences that are not empty."""
+        """Return the results of one way to decide, for nonempty sentences."""
         composition = self._variant(cases[0].question)
         answer = self._ask(composition, cases, way, 1)
         given = self._given(composition) if way in ("cascade", "chain") else {}
@@ -546,7 +546,8 @@ class Workbench:
                 raise OptionError(f"token {token + 1} of {tape}: no label is left")
             if len(kept) > 1 and len(kept) < len(labels) and any("|" in label for label in kept):
                 raise OptionError(
-                    f"{tape}: a label cannot be forbidden where labels contain '|'; force one"
+                    f"{tape}: labels cannot be forbidden if labels of the tape contain '|': "
+                    "force a label instead"
                 )
             found.append(None if len(kept) == len(labels) else "|".join(kept))
         return found
@@ -554,7 +555,7 @@ class Workbench:
     def _check_cell(self, question: LatticeQuestion, tape: str, token: int, label: int) -> None:
         sets = self.composition.label_sets
         if tape not in sets:
-            raise OptionError(f"no tape {tape!r}: there is {', '.join(sets)}")
+            raise OptionError(f"no tape {tape!r}: the tapes are {', '.join(sets)}")
         if token >= len(question.rows) or label >= len(sets[tape]):
             raise OptionError(
                 f"token {token + 1}, label {label + 1} of tape {tape!r}: there are "
@@ -577,7 +578,7 @@ def _number(value: float) -> float | None:
 
 
 def _known(cases: Sequence[_Case]) -> list[Forced | None] | None:
-    """Return the labels that are forced on sentences; None where there are none."""
+    """Return the forced labels of sentences; `None` without any."""
     forced: list[Forced | None] = [case.forced or None for case in cases]
     return forced if any(forced) else None
 
@@ -604,7 +605,7 @@ def _compared(
     window: slice,
     score: Callable[[Mapping[str, Ints]], float],
 ) -> Compared:
-    """Tell where a way to decide has other labels than the question's own, and what they score."""
+    """Return the tokens at which a way differs from the question's way, and its labels' score."""
     if isinstance(other, FstcrfError) or other.dead:
         why = str(other) if isinstance(other, FstcrfError) else other.dead
         return Compared(way, [], score=None, exact=False, differs=[], dead=why)
@@ -643,7 +644,7 @@ def _paths(answer: Answer, window: slice) -> list[PathShown]:
 def _judged(
     number: int, rule: tuple[Acceptor, ...], labels: Mapping[str, Sequence[str]]
 ) -> RuleShown:
-    """Tell whether a rule rejects the labels of tapes, and where."""
+    """Return whether a rule rejects the labels of tapes, and at which token."""
     tapes = list(dict.fromkeys(tape for acceptor in rule for tape in acceptor.tapes))
     for acceptor in rule:
         paths = [labels[tape] for tape in acceptor.tapes]
@@ -656,7 +657,7 @@ def _judged(
 
 
 def _death(acceptor: Acceptor, paths: Sequence[Sequence[str]]) -> int | None:
-    """Return the token at which an acceptor rejects labels; None: it wants more at the end."""
+    """Return the token at which an acceptor rejects labels; `None` if it expects more labels."""
     state = 0
     names = [{label: i for i, label in enumerate(known)} for known in acceptor.labels]
     ids = [[place[label] for label in path] for place, path in zip(names, paths, strict=True)]

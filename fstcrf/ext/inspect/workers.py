@@ -1,4 +1,4 @@
-"""Threads that work on questions: what nobody waits for any more is not begun, or keeps its place.
+"""Threads that answer questions: an abandoned question is never started, or keeps its thread.
 
 A thread cannot be ended from outside. If another one took the place of each whose asker has gone,
 they would pile up.
@@ -25,7 +25,7 @@ class _Job(NamedTuple):
 
 
 class Workers:
-    """Threads that take one thing after another; they end with the program, whatever they do.
+    """Threads that do one job after another; they end with the program, even during a job.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Workers:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
 
     def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Return what work will answer; cancelled before its turn, it is not begun."""
+        """Return the future result of work; if it is cancelled early, the work never starts."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         with self._lock:

@@ -1,12 +1,12 @@
-"""Words of unspaced text: lexicons, the words that may stand in a text, the best ones.
+"""Words of unspaced text: lexicons, candidate words of a text, and the best words.
 
 =================  ===========================================================================
 Lexicon            words and costs as a tagger; reads and writes MeCab's dictionaries
-LexiconTagger      a lexicon and a tagger of characters, decided together
+LexiconTagger      a lexicon and a tagger of characters, joint decisions
 WordAnswer         the best words of texts, as flat arrays
-Candidates         all words that may stand in a text, which lattices number
-Dictionary, Entry  one dictionary, a word of it
-Characters, Kind   kinds of characters, of which unknown words are made
+Candidates         all candidate words of a text, numbered in lattices
+Dictionary, Entry  one dictionary, one of its words
+Characters, Kind   kinds of characters, which form unknown words
 =================  ===========================================================================
 """
 

@@ -1,10 +1,10 @@
-"""Kinds of characters: of which a word may be made that no dictionary has.
+"""Kinds of characters: the rules that form unknown words, which no dictionary has.
 
 MeCab's ``char.def``, or compiled ``char.bin``: 32 bytes for the name of each kind, then for each
 code point below 65,535 its kinds and how words are made of it. ::
 
-    bits 0-17   kinds        18-25  its own kind, the first of them     26-29  lengths to try
-    bit  30     a run of one kind is a word      31     also beside words of a dictionary
+    bits 0-17   kinds        18-25  its main kind, the first one     26-29  lengths to try
+    bit  30     a run of one kind is a word      31     also if a dictionary has words
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _DEFAULT, _SPACE = "DEFAULT", "SPACE"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How words are made of characters of a kind that no dictionary has.
+    """The rule that forms unknown words from characters of a kind.
 
     Parameters
     ----------
     always : bool
-        Also where a dictionary has words.
+        Also if a dictionary has words.
     runs : bool
         A run of the kind is a word.
     length : int
@@ -46,7 +46,7 @@ class Kind:
 
 @dataclass(frozen=True, eq=False)
 class Characters:
-    """Names of kinds, and for each code point below 65,535 what stands in the module's head."""
+    """Names of kinds, and for each code point below 65,535 the bits that the module describes."""
 
     names: tuple[str, ...]
     codes: NDArray[np.uint32]
@@ -86,7 +86,7 @@ class Characters:
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """How words are made of each kind; of one without characters nothing is known."""
+        """The formation of words for each kind; zeros for a kind without characters."""
         found = {}
         for k, name in enumerate(self.names):
             rows = self.codes[(self.codes >> 18 & 0xFF) == k]
@@ -95,7 +95,7 @@ class Characters:
         return found
 
     def ranges(self) -> list[tuple[int, int, tuple[str, ...]]]:
-        """Return runs of code points of the same kinds, but for those of DEFAULT alone."""
+        """Return runs of code points of the same kinds, except code points of DEFAULT only."""
         own = np.stack([self.codes >> 18 & 0xFF, self.codes & 0x3FFFF])
         edges = np.flatnonzero((np.diff(own, axis=1) != 0).any(axis=0)) + 1
         found = []
@@ -129,7 +129,7 @@ class Characters:
         names = tuple(row.split(b"\0")[0].decode("utf-8", "replace") for row in rows)
         codes = np.frombuffer(data, dtype="<u4", offset=4 + _NAME * n).astype(np.uint32)
         if ((codes >> 18 & 0xFF) >= n).any():
-            raise ModelFileError(f"{path}: damaged: a character of a kind that is none")
+            raise ModelFileError(f"{path}: damaged: a character has an unknown category")
         return cls(names, codes)
 
     def write(self, path: str | Path) -> None:

@@ -1,7 +1,7 @@
 """One dictionary as MeCab compiles it: a double array, entries, the features of words.
 
-A file is mapped, not read: a dictionary may be hundreds of megabytes, of which a text needs little.
-What its numbers point to is looked at where they are used. The header::
+A file is mapped, not read: a dictionary may have hundreds of megabytes, and a text needs only a
+small part. Numbers in it are checked when they are used. The header::
 
     uint32   size of the file ^ 0xef718f77, version 102, type, words, right contexts,
              left contexts, bytes of double array, entries and features, 0
@@ -45,11 +45,11 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Dictionary:
-    """Words and what each has: contexts, a cost, a feature; words of one surface lie side by side.
+    """Words with their contexts, costs and features; words of one surface are adjacent.
 
     units : UNIT [U]; a double array over the bytes of surfaces.
     entries : WORD_ENTRY [n].
-    features : uint8 [F]; strings as UTF-8, each with a zero byte behind it.
+    Strings as UTF-8, each followed by a zero byte.
     contexts : right contexts and left contexts that there are.
     """
 
@@ -68,7 +68,7 @@ class Dictionary:
 
     @classmethod
     def from_entries(cls, entries: Iterable[Entry], contexts: tuple[int, int]) -> Dictionary:
-        """Return the dictionary of some words, in any order; those of one surface keep theirs.
+        """Return the dictionary of some words, in any order; words of one surface keep their order.
 
         Raises
         ------
@@ -104,12 +104,12 @@ class Dictionary:
                 yield Entry(_text(surface), left, right, cost, self.feature(k))
 
     def feature(self, word: int) -> str:
-        """Return the feature of a word, as it stands in the dictionary.
+        """Return the feature of a word, unchanged from the dictionary.
 
         Raises
         ------
         DataError
-            A damaged dictionary: the feature lies outside, or is no UTF-8.
+            A damaged dictionary: the feature is outside the file, or is not UTF-8.
         """
         at, width, text = int(self.entries["feature"][word]), 256, self.features.data
         while at < len(text):
@@ -231,7 +231,7 @@ def _check_entry(entry: Entry, contexts: tuple[int, int]) -> None:
 
 
 def _feature_blob(features: list[str]) -> tuple[Bytes, Longs]:
-    """Return distinct features with zero bytes behind them, and where that of each word begins."""
+    """Return distinct features, ended by zero bytes, and the place of each word's feature."""
     place: dict[str, int] = {}
     at = 0
     for feature in features:

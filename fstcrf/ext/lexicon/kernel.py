@@ -37,9 +37,9 @@ WORD = np.dtype(
         ("total", np.int64),
     ]
 )
-CHEAPEST_NONE = np.iinfo(np.int64).max  # the cost where there is no way
+CHEAPEST_NONE = np.iinfo(np.int64).max  # the cost if there is no path
 _MOST = np.iinfo(np.int32).max
-_WORDS_A_BYTE = 12  # of a first try; dictionaries of common texts give 5
+_WORDS_A_BYTE = 12  # of a first attempt; dictionaries of common texts give 5
 _LEAST_ROOM = 4096
 
 _Array = NDArray[Any]
@@ -64,9 +64,9 @@ class WordList(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LexiconTables:
-    """What words cost and where they may stand; arrays are read where they lie.
+    """Costs of words and rules for their places; arrays are used without copies.
 
-    Words are numbered through: those of one vocabulary after the other, then the unknown ones.
+    Words are numbered through all vocabularies in sequence, and finally the unknown words.
     """
 
     vocabularies: Sequence[WordList]
@@ -89,7 +89,7 @@ class LexiconTables:
         object.__setattr__(self, "unknown", unknown)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Leave the kernel's structures behind: they are made again."""
+        """Omit the kernel's structures, which are made again."""
         return LexiconTables, tuple(getattr(self, part.name) for part in fields(self) if part.init)
 
     @made_once
@@ -150,11 +150,11 @@ class Words(NamedTuple):
 def find_words(
     tables: LexiconTables, text: bytes, boundary: Bytes | None = None
 ) -> tuple[_Array, int]:
-    """Return the words that may stand in a text, WORD [n], by where the word before them ends.
+    """Return the candidate words of a text, WORD [n], sorted by the end of the previous word.
 
-    With it goes the byte where the last words end, if nothing but blanks follows; −1: no way.
+    Also return the byte at the end of the last words, if only blanks follow; −1 without a path.
 
-    `boundary`, uint8 [bytes + 1]: 1 a word begins here, 2 none does, 0 unknown.
+    `boundary`, uint8 [bytes + 1]: 1 if a word begins here, 2 if no word begins, 0 if unknown.
     """
     data, size = np.frombuffer(text, dtype=np.uint8), len(text)
     head, count, last, where = np.empty(size + 1, dtype=np.int32), *_out(3)
@@ -257,7 +257,7 @@ def build_trie(offsets: Longs, text: Bytes, values: Ints) -> _Array:
             break
         room = min(2 * room, _MOST)
     if status == lib.FC_EINVAL:
-        raise DataError(f"key {where[0]} is empty, or does not stand behind the one before it")
+        raise DataError(f"key {where[0]} is empty or out of order, expected sorted, distinct keys")
     check(status, "building a trie")
     return units[: size[0]].copy()
 

@@ -59,7 +59,7 @@ _NATS = 10.0  # by which an unknown character is worse than a word, in a list of
 
 
 class Lexicon:
-    """Words, what each costs, and what neighbours cost.
+    """Words, the cost of each, and the costs of neighbours.
 
     Made by `load`, `from_words` or `from_entries`. Any number of threads may ask it.
 
@@ -68,7 +68,7 @@ class Lexicon:
     dictionaries : sequence of Dictionary
         The first is the system's, others are users'; words are numbered through.
     unknown : Dictionary
-        What words are that no dictionary has: entries under the names of kinds of characters.
+        Unknown words, which no dictionary has: entries under the names of kinds of characters.
     characters : Characters
     matrix : int16 [left contexts, right contexts]
         Cost of neighbours: by left context of a word and right context of the one before it.
@@ -183,8 +183,8 @@ class Lexicon:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(folder))
         else:
             raise ModelFileError(
-                f"{folder}: no dictionary: expected {' '.join(_COMPILED)}, or *.csv and "
-                f"{' '.join(_SOURCES)}"
+                f"{folder}: not the folder of a dictionary: expected {' '.join(_COMPILED)}, "
+                f"or *.csv and {' '.join(_SOURCES)}"
             )
         return made.with_users(users, encoding=encoding) if users else made
 
@@ -220,7 +220,7 @@ class Lexicon:
         *,
         unit: float = _UNIT,
     ) -> Lexicon:
-        """Return the lexicon of some words; those of unknown ones are under names of kinds.
+        """Return the lexicon of some words; entries of unknown words are under names of kinds.
 
         Raises
         ------
@@ -282,7 +282,7 @@ class Lexicon:
         return self._with(dictionaries=[*self.dictionaries, *added])
 
     def with_entries(self, entries: Iterable[Entry]) -> Lexicon:
-        """Return the lexicon with further words, as a dictionary of their own.
+        """Return the lexicon with further words in an additional dictionary.
 
         Raises
         ------
@@ -315,7 +315,7 @@ class Lexicon:
         Raises
         ------
         OptionError
-            There are users' dictionaries: write each by itself.
+            The lexicon has users' dictionaries: write each separately.
         """
         if len(self.dictionaries) != 1:
             raise OptionError(f"{len(self.dictionaries)} dictionaries, expected one to write")
@@ -350,8 +350,8 @@ class Lexicon:
         ----------
         text : str
         boundaries : mapping of int to bool, optional
-            Characters before which a word begins (True), or none does (False). Where no entry
-            fits, what lies between two known boundaries is an unknown word.
+            Characters at which a word begins (True), or no word begins (False). If no entry fits,
+            the text between two known boundaries is an unknown word.
 
         Raises
         ------
@@ -368,7 +368,7 @@ class Lexicon:
     ) -> WordAnswer:
         """Return the best words of texts as flat arrays; arguments as for `tag`.
 
-        A text that no words cover has none, and the score −inf.
+        A text that no words cover has no words, and the score −inf.
         """
         data, offsets = pack_strings(texts)
         marks = None if boundaries is None else _marks(texts, boundaries)
@@ -387,7 +387,7 @@ class Lexicon:
         boundaries: Mapping[int, bool] | None = None,
         word_class: Callable[[str], str] = first_field,
     ) -> AnyLattice:
-        """Return all words that may stand in a text, and what ways through them score.
+        """Return the lattice of all candidate words of a text, with the scores of its paths.
 
         Its segments are words, labelled by their classes; blanks before a word belong to it, those
         at the end of the text to the last one. `Path.arcs` numbers the words of `candidates`.
@@ -396,14 +396,15 @@ class Lexicon:
         ----------
         text : str
         boundaries : mapping of int to bool, optional
-            As for `tag`, errors, too; a text without a way gives a lattice without a path.
+            As for `tag`, including errors; a text that no words cover gives a lattice without a
+            path.
         word_class : callable
             Feature of a word to the label of its segment.
         """
         return self.ways(self.candidates(text, boundaries=boundaries), self.labels(word_class))
 
     def ways(self, words: Candidates, labels: WordLabels) -> AnyLattice:
-        """Return the lattice of the words that may stand in a text, with these labels."""
+        """Return the lattice of the candidate words of a text, with these labels."""
         entries = self.entries(words.word)
         names, label = labels.of(words.word)
         left, right, costs = (np.append(entries[part], 0) for part in ("left", "right", "cost"))
@@ -422,11 +423,11 @@ class Lexicon:
 
     @made_once
     def labels(self) -> Callable[[Callable[[str], str]], WordLabels]:
-        """What makes labels of features, to the labels of all words."""
+        """The labels of all words, for a function that turns a feature into a label."""
         return memoised(4)(partial(WordLabels, self))
 
     def candidates(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> Candidates:
-        """Return the words that may stand in a text; arguments and errors as for `tag`."""
+        """Return the candidate words of a text; arguments and errors as for `tag`."""
         data, _ = pack_strings([text])
         marks = None if boundaries is None else _marks([text], [boundaries])
         words, last = find_words(self.tables, data.tobytes(), marks)
@@ -458,7 +459,7 @@ class Lexicon:
 
     @property
     def n_words(self) -> int:
-        """Words of dictionaries, and unknown ones behind them."""
+        """Number of words in dictionaries, plus unknown words."""
         return self.n_known + len(self._unknown_entries)
 
     def feature(self, word: int) -> str:
@@ -498,7 +499,7 @@ def _mapped_matrix(path: Path) -> NDArray[np.int16]:
 
 
 def _cost_factor(folder: Path) -> float:
-    """Return the cost of one nat that a dictionary says."""
+    """Return the cost of one nat in a dictionary."""
     path = folder / "dicrc"
     if path.is_file():
         for line in text_lines(opening(str(path))):
@@ -509,7 +510,7 @@ def _cost_factor(folder: Path) -> float:
 
 
 def _marks(texts: Sequence[str], boundaries: Sequence[Mapping[int, bool]]) -> Bytes:
-    """Return what is known of boundaries: for each text one more number than its bytes."""
+    """Return the known boundaries: for each text, one more number than its bytes."""
     if len(boundaries) != len(texts):
         raise OptionError(f"boundaries of {len(boundaries)} texts, expected {len(texts)}")
     parts = []

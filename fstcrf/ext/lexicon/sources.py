@@ -58,7 +58,7 @@ def read_entries(path: Path, encoding: str = "utf-8") -> list[Entry]:
 
 
 def _surface(line: str) -> tuple[str, str]:
-    """Return the first field, quoted or not, and what stands behind its comma."""
+    """Return the first field, quoted or not, and the text after its comma."""
     if not line.startswith('"'):
         surface, _, rest = line.partition(",")
         return surface, rest
@@ -80,8 +80,8 @@ def write_entries(path: Path, entries: Iterable[Entry]) -> None:
 def read_matrix(path: Path) -> NDArray[np.int16]:
     """Return the costs of neighbours, int16 [left contexts, right contexts].
 
-    The first line says how many right contexts (of the word before) and left contexts (of the word
-    behind) there are; the others are a context of each kind and their cost.
+    The first line has the numbers of right contexts (of the previous word) and left contexts (of
+    the next word); each other line has one context of each kind and their cost.
     """
     with open_path(path) as file:
         lines = read_lines(file, str(path))
@@ -101,8 +101,8 @@ def read_matrix(path: Path) -> NDArray[np.int16]:
     if len(outside):
         right, left = rows[outside[0], :2].tolist()
         raise DataError(
-            f"{path}, line {outside[0] + 2}: contexts {right} and {left}; the first line says "
-            f"{rights} and {lefts}"
+            f"{path}, line {outside[0] + 2}: the contexts {right} and {left} are out of "
+            f"range: the first line announces {rights} and {lefts} contexts"
         )
     if np.abs(rows[:, 2] + 0.5).max() > 2**15:
         raise DataError(f"{path}: a cost beyond -32768 to 32767")

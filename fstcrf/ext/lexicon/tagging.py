@@ -47,8 +47,8 @@ class TaggedWords(NamedTuple):
 class LexiconTagger:
     """A lexicon and a tagger of characters as one; ``lexicon @ tagger`` for short.
 
-    A path is words that cover a text and a label for each of its characters; it scores what the
-    words cost in the lexicon, as natural logs, and what the tagger gives the labels.
+    A path is words that cover a text, and a label for each of its characters; its score is the
+    score of the words in the lexicon, as natural logs, plus the tagger's score of the labels.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ class LexiconTagger:
     tagger : CRF or JointCRF of one tape
         Its tokens are characters.
     agree : bool
-        Words begin where labels begin: at ``B-``, ``S-``, ``U-`` or plain ``B``, ``S``, ``U``, and
-        nowhere else. Without, only `coupling` connects the two.
+        Words begin exactly at the labels ``B-``, ``S-``, ``U-`` or plain ``B``, ``S``, ``U``. If
+        false, only `coupling` connects words and labels.
     coupling : mapping of (str, str) to float, optional
         Natural-log scores of a word's class and the label of each of its characters; −inf forbids.
     word_class : callable
@@ -93,8 +93,8 @@ class LexiconTagger:
     def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> Lattice:
         """Return all words of a text with all labels of its characters, weighted.
 
-        It answers what every `Lattice` does: n best, probabilities, samples, grammars. The
-        segments are words, labelled by their classes; `Path.arcs` numbers the words of
+        It offers all methods of a `Lattice`: n best, probabilities, samples, grammars. The segments
+        are words, labelled by their classes; `Path.arcs` numbers the words of
         ``lexicon.candidates(text)``.
 
         Parameters
@@ -124,7 +124,7 @@ class LexiconTagger:
         Raises
         ------
         NoPathError
-            No words cover the text, or none with labels that go with them.
+            No words cover the text, or no labels fit the words.
         """
         return self.nbest(text, 1, boundaries=boundaries)[0]
 
@@ -150,7 +150,7 @@ class LexiconTagger:
             if len(columns) != 1:
                 listed = ", ".join(map(repr, columns)) or "none"
                 raise OptionError(
-                    f"the tagger reads the columns {listed}: say which is that of characters, "
+                    f"the tagger reads the columns {listed}: name the column of characters, "
                     "LexiconTagger(..., column=)"
                 )
             column = columns[0]
@@ -158,5 +158,5 @@ class LexiconTagger:
 
 
 def begins(label: str) -> bool:
-    """Tell whether a unit begins at a label: B, S, U or W, alone or before a hyphen."""
+    """Return whether a unit begins at a label: B, S, U or W, or one of them before a hyphen."""
     return label.partition("-")[0] in ("B", "S", "U", "W")

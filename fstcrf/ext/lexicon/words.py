@@ -1,4 +1,4 @@
-"""Words of texts, as flat arrays: the best ones, and all that may stand in a text."""
+"""Words of texts, as flat arrays: the best words, and all candidate words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fstcrf.lazy import Turns
 
 
 class WordTable(Protocol):
-    """What a lexicon knows of its words by their numbers."""
+    """The properties of a lexicon's words, by their numbers."""
 
     @property
     def n_known(self) -> int:
@@ -22,7 +22,7 @@ class WordTable(Protocol):
 
     @property
     def n_words(self) -> int:
-        """Words of dictionaries, and unknown ones behind them."""
+        """Number of words in dictionaries, plus unknown words."""
 
     def feature(self, word: int) -> str:
         """Return a word's feature."""
@@ -32,7 +32,7 @@ class Word(NamedTuple):
     """A word in a text, at its characters ``start`` to ``end − 1``.
 
     feature : str
-        As it stands in the dictionary.
+        Unchanged from the dictionary.
     number : int
         Of the word in its lexicon.
     """
@@ -108,18 +108,18 @@ class WordAnswer:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All words that may stand in a text, by where the word before them ends.
+    """All candidate words of a text, sorted by the end of the previous word.
 
     Of paths of `Lexicon.lattice`, ``arcs`` numbers these words.
 
     first : int32 [n]
-        The character where the word before each ends; blanks may follow.
+        The end of the previous word, in characters; blanks may follow.
     start, end : int32 [n]
         Characters of each word.
     word : int32 [n]
         Its number in the lexicon.
     last : int
-        Where the last words end, if nothing but blanks follows; −1: no words cover the text.
+        The end of the last words, if only blanks follow; −1 if no words cover the text.
     """
 
     text: str
@@ -198,5 +198,5 @@ class WordLabels:
 
 
 def first_field(feature: str) -> str:
-    """Return what stands before the first comma of a feature: of most dictionaries, the class."""
+    """Return the text before the first comma of a feature: in most dictionaries, the class."""
     return feature.partition(",")[0]

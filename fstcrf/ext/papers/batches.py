@@ -1,4 +1,4 @@
-"""Some sentences of a problem whose labels are all known, with what their paths are made of."""
+"""A batch of fully labelled sentences of a problem, with the data for their paths."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def batch_of(problem: Problem, sentences: Longs) -> Batch:
 
 
 def batches(problem: Problem) -> Iterator[Batch]:
-    """Cut a problem into batches, by its length alone."""
+    """Split a problem into batches that depend only on its length."""
     for first, last in pairwise(shard_bounds(problem.offsets)):
         tokens, part = problem.part(first, last)
         state = problem.states[tokens]
@@ -130,7 +130,7 @@ class Segments:
     Parameters
     ----------
     start, end : int64 [M]
-        First token and the one behind the last.
+        First token and the token after the last one.
     type : int64 [M]
         Number of the type.
     """
@@ -154,7 +154,7 @@ class Segments:
         return self.chosen((end[self.start] != self.end) | (kind[self.start] != self.type))
 
     def with_next(self, offsets: Longs) -> Segments:
-        """Return the segments, each with the token behind it where its sentence has one.
+        """Return the segments, each extended by the next token of its sentence, if there is one.
 
         They may then overlap.
 
@@ -193,6 +193,6 @@ def whole_sentences(batch: Batch) -> Segments:
 
 
 def batch_bytes(problem: Problem, counts: SweepCounts, threads: int, vectors: int) -> int:
-    """Return the bytes of an objective and of so many vectors of float64 beside it."""
+    """Return the bytes of an objective and of `vectors` additional float64 vectors."""
     shards = N_SHARDS * part_count(int(problem.offsets[-1]))
     return counts.objective(shards, threads) + 8 * vectors * counts.weights

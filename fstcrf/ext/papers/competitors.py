@@ -1,8 +1,8 @@
-"""Best paths that compete with the gold one, on sentences and on segments, and what they cost.
+"""Best paths that compete with the gold path, on sentences and on segments, and their scores.
 
-The score of the best path through a state of a token (its max-marginal) is what is best before and
-at it, the forward maximum, plus what is best after it. Both together trace the best path through
-any state, token by token.
+The score of the best path through a state of a token (its max-marginal) is the forward maximum,
+which includes the token, plus the best score after the token. Both together trace the best path
+through any state, token by token.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from fstcrf.training.support import entries
 
 @dataclass(frozen=True)
 class Maxima:
-    """What is known of a batch at one theta; made by `of`.
+    """The maxima of a batch at one theta; made by `of`.
 
     Parameters
     ----------
     batch : Batch
     potentials : BatchPotentials
     arcs : float64 [S, S] or [n, S, S]
-        Arc potentials, from row to column; −inf where there is no arc.
+        Arc potentials, from row to column; −inf without an arc.
     best : int32 [n]
         States of the best path of each sentence.
     score : float64 [B]
@@ -43,7 +43,7 @@ class Maxima:
     forward : float64 [n, S]
         Score of the best beginning that ends in each state of each token.
     ahead : float64 [n, S]
-        Score of a token's state and the best of what can follow it.
+        Score of a token's state plus the best score of its continuations.
     """
 
     batch: Batch
@@ -94,12 +94,12 @@ _BLOCK = 20_000  # pairs of token and state whose attributes are looked up toget
 
 @dataclass(slots=True)
 class Mass:
-    """Weights of what paths consist of.
+    """Weights of the parts of paths.
 
     Parameters
     ----------
     node : float64 [n, S]
-        Of each state of each token.
+        For each state of each token.
     arcs : list of (int64 [A], int64 [A], int64 [A], float64 [A])
         Tokens, the states before them, their states, and the weights.
     begin, end : float64 [S]
@@ -149,7 +149,7 @@ class Starts:
 
 
 def traced(maxima: Maxima, left: Starts, right: Starts, mass: Mass) -> tuple[Longs, Longs, Longs]:
-    """Add the mass of paths, minus the best path's, to the left and right of where they start.
+    """Add the mass of paths, minus the best path's, to the left and right of their starting points.
 
     The states that the traces start in are not added; the arcs out of and into them are.
 
@@ -161,7 +161,7 @@ def traced(maxima: Maxima, left: Starts, right: Starts, mass: Mass) -> tuple[Lon
     right : Starts
         The same to the right.
     mass : Mass
-        What is added to.
+        Array to which the mass is added.
 
     Returns
     -------
@@ -370,7 +370,7 @@ def forced(maxima: Maxima, segments: Segments, *, whole: bool) -> _Known | _Sear
     whole : bool
         The segments are whole sentences.
     """
-    # The gold labels say which states: of whole sentences, and where a label has one state.
+    # The gold labels determine the states: for whole sentences, and if each label has one state.
     topology = maxima.batch.problem.topology
     if whole or len(distinct(topology.state_label)) == topology.n_states:
         return _Known(maxima, segments)
@@ -496,7 +496,7 @@ _NEGLIGIBLE = 1e-12  # of the largest slope: those paths are not looked for
 
 
 class Rivalry:
-    """The measure of each segment, and the paths behind it.
+    """The measure of each segment, and the competing paths.
 
     Parameters
     ----------
@@ -508,7 +508,7 @@ class Rivalry:
     Attributes
     ----------
     measure : float64 [M]
-        d: negative where the gold labels win. −inf where nothing else is possible.
+        d: negative if the gold labels win; −inf without a competitor.
     right : bool [M]
         Whether the best path has the gold labels.
     """
@@ -527,7 +527,7 @@ class Rivalry:
         self.measure[~self.right] = self._score[~self.right] - self._forced.score
 
     def _rival(self) -> tuple[Longs, Longs]:
-        """Return where the competitor of each right segment differs, and write its score."""
+        """Return the places at which right segments' competitors differ, and write their scores."""
         maxima, segments = self.maxima, self.segments.chosen(self.right)
         state, best = maxima.rival
         score = np.append(best, -np.inf)
@@ -566,8 +566,8 @@ class Rivalry:
         Returns
         -------
         int32 [n]
-            States: those of the best path of all where that is not the gold one. The gold states
-            where there is no other path.
+            States of the best path of all, or, if that is the gold path, of its best competitor.
+            The gold states if there is no other path.
         """
         states = self.maxima.best.copy()
         possible = np.isfinite(self.measure[self.right])

@@ -73,7 +73,7 @@ class CGSettings(LineSearching):
 
     @property
     def free_of_units(self) -> bool:
-        """Whether a run comes to the same, whatever the units of the values of features are."""
+        """Whether the result of a run is independent of the units of feature values."""
         return True
 
     def optimiser(self, run: TrainingRun) -> Optimiser:
@@ -160,12 +160,13 @@ class ConjugateGradient(LineDescent):
         Iterations that use it (mixed conjugate gradients); all of them when absent.
     refresh : int
     formula : {"polak-ribiere", "fletcher-reeves"}
-        How much of the last direction is kept; Polak-Ribière restarts where that would be negative.
+        The share of the last direction in the new one; Polak-Ribière restarts if it would be
+        negative.
 
     Raises
     ------
     OptionError
-        A number outside what it may be, or an unknown formula.
+        A number outside its range, or an unknown formula.
     """
 
     def __init__(
@@ -196,10 +197,10 @@ class ConjugateGradient(LineDescent):
         self._preconditioner = preconditioner
         self._iteration = 0
         self._along: Floats | None = None  # the last direction
-        self._last: Floats | None = None  # the gradient where it began
+        self._last: Floats | None = None  # the gradient at the beginning of the last step
         # Of the last step: gradient · preconditioned gradient, gradient · direction, length.
         self._square, self._descent, self._length = 0.0, 0.0, 1.0
-        self._unit = 1.0  # length of what the line search calls 1
+        self._unit = 1.0  # the length of 1 in the line search
 
     curvature = 0.1  # conjugacy needs better line searches than quasi-Newton steps do
 
@@ -237,7 +238,8 @@ class ConjugateGradient(LineDescent):
                 along = -steepest
                 self._along = None
         descent = dot(slope, along)
-        # As much is promised as by the last step; the first one of a gradient alone is of length 1.
+        # The expected decrease is the same as for the last step; the first step, along the
+        # gradient, has length 1.
         if self._along is not None:
             self._unit = self._length * self._descent / descent
         elif self._preconditioning:

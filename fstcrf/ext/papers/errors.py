@@ -11,9 +11,10 @@ TP = sum over gold segments of 1 − l(d), FN = sum of l(d), FP = sum over the s
 competitor that are not gold of l(d'), with d the misclassification measure of a segment at
 psi = infinity (`fstcrf.ext.papers.competitors`) and l a sigmoid. M is constant: TP + FN is the
 number of gold segments. Minimising the first term maximises F_gamma = 1 / (1 + that term / M). The
-paper has no M; with it the value is about the number of wrong segments, and l2 means what it means
-for the likelihood: M / (2 C) in the paper's terms. A sentence without a segment on either side adds
-nothing to any sum. Not convex: where it starts matters (section 4).
+paper has no M; with it, the value is close to the number of wrong segments, and l2 has the same
+meaning as for the likelihood: M / (2 C) in the paper's terms. A sentence without gold or competing
+segments adds nothing to any sum. The function is not convex: the starting point matters (section
+4).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Smoothing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Sloped:
-    """A function of alpha d + beta; OptionError where these are not what they must be."""
+    """A loss as a function of alpha d + beta; OptionError for invalid parameters."""
 
     alpha: float = 1.0
     beta: float = 0.0
@@ -121,14 +122,14 @@ class Deviation:
     batch : Batch
     potentials : BatchPotentials
     psi : float
-        Above 0; the larger, the more the best wrong path counts alone.
+        Above 0; with larger values, the best wrong path dominates.
     averaged : bool
         Divide by the number of wrong paths, A.
 
     Attributes
     ----------
     measure : float64 [B]
-        d; −inf where there is no wrong path.
+        d; −inf without a wrong path.
     """
 
     def __init__(
@@ -190,7 +191,7 @@ def _gold_score(batch: Batch, potentials: BatchPotentials) -> Floats:
 
 
 class _Copies:
-    """Three copies of a topology, one behind the other."""
+    """Three consecutive copies of a topology."""
 
     def __init__(self, topology: Topology) -> None:
         states = topology.n_states
@@ -242,7 +243,7 @@ class _Measured(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothErrors(ObjectiveSettings):
-    """What makes a count of errors smooth."""
+    """Parameters that make a count of errors smooth."""
 
     steepness: Annotated[
         float, Meta(gt=0, description="how close to the count it is: the alpha of the sigmoid")
@@ -359,7 +360,7 @@ class _SmoothCount(ABC):
 
     @abstractmethod
     def _counted(self, tables: Tables) -> tuple[float, Iterable[tuple[Batch, Mass]]]:
-        """Return the count over all data, and its derivative by what paths consist of."""
+        """Return the count over all data, and its derivative by the parts of paths."""
 
 
 class ClassificationError(_SmoothCount):
@@ -373,7 +374,7 @@ class ClassificationError(_SmoothCount):
     l2 : float
         Coefficient of |theta|²: 1 / (2 C) of the paper.
     psi : float
-        Above 0; infinity for the best wrong path alone.
+        Above 0; infinity for only the best wrong path.
     averaged : bool
         At a finite psi, the mean over wrong paths rather than their sum.
     loss : Sigmoid or Logistic
@@ -385,8 +386,8 @@ class ClassificationError(_SmoothCount):
     evaluations : int
         Passes over the data.
     errors : int
-        Sentences that the last pass over all data found wrong; at a finite psi those whose wrong
-        paths outweigh the gold one.
+        Wrong sentences in the last pass over all data; at a finite psi, sentences whose wrong paths
+        outweigh the gold one.
     size : int
         Number of parameters.
 
@@ -420,10 +421,10 @@ class ClassificationError(_SmoothCount):
         return sum(losses), zip(self._batches, masses, strict=True)
 
     def begin(self, tables: Tables, scale: float) -> None:
-        """Take notice of the weights that an epoch begins with: nothing depends on them."""
+        """Receive the initial weights of an epoch, which have no effect here."""
 
     def stochastic(self, sentences: Longs, tables: Tables, scale: float) -> tuple[float, Gradient]:
-        """Return what some sentences add to the value, and its gradient, without the penalty.
+        """Return the part of some sentences in the value, and its gradient, without the penalty.
 
         Parameters
         ----------
@@ -457,7 +458,7 @@ class ClassificationError(_SmoothCount):
 # The sums of an epoch are a running mean over this share of the sentences, but of at least so many:
 # of fewer it would be noise.
 _MEMORY, _LEAST = 0.2, 500
-_LARGEST_GAMMA = 1e100  # its square times counts is far from what float64 holds
+_LARGEST_GAMMA = 1e100  # the product of its square and counts is far from the limits of float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,7 +488,7 @@ class SmoothCounts:
         return self.times(1.0 - share) + other.times(share)
 
     def f(self, gamma: float = 1.0) -> float:
-        """F_gamma, in [0, 1]; 1 where there is no segment on either side."""
+        """F_gamma, in [0, 1]; 1 without gold and found segments."""
         hits = (gamma**2 + 1.0) * self.tp
         total = hits + gamma**2 * self.fn + self.fp
         return hits / total if total else 1.0
@@ -560,9 +561,8 @@ class SegmentF(_SmoothCount):
         Above 1, recall counts more than precision.
     loss : Sigmoid
     span_end : {"inside", "next"}
-        What a span's measure looks at: its own labels, or also that of the token behind it. Under
-        IOB2 the labels of a span do not say where it ends: ``B I I`` has all labels of a gold
-        ``B I``.
+        The tokens in a span's measure: its tokens, or also the next token. Under IOB2, the labels
+        of a span do not determine its end: ``B I I`` has all labels of a gold ``B I``.
     threads : int
         The result has the same bits for any number.
 
@@ -630,11 +630,11 @@ class SegmentF(_SmoothCount):
         self.counts = _total(self._read(*part, tables, scale).counts for part in self._batches)
 
     def stochastic(self, sentences: Longs, tables: Tables, scale: float) -> tuple[float, Gradient]:
-        """Return the errors gamma² FN + FP of some sentences, and what they add to the gradient.
+        """Return the errors gamma² FN + FP of some sentences, and their part of the gradient.
 
         The value is taken for linear in the losses of segments, with the slopes that it has at the
-        sums over all data. These are those of `begin`, and follow the sentences seen since: the
-        weights of an epoch that begins at zero soon have others.
+        sums over all data. The sums start in `begin` and follow the sentences since: the weights of
+        an epoch that begins at zero soon have different sums.
 
         Parameters
         ----------

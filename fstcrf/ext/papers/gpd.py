@@ -1,11 +1,12 @@
 """Generalised probabilistic descent: stochastic gradients of a smooth count of errors.
 
 A few sentences at a time, with falling step sizes first_rate / (1 + t / (halving · B)), t the
-sentences seen. None is longer than loss / |gradient|² of its sentences, Polyak's: further the
-gradient does not reach, and what lies behind is a sigmoid without a slope, where wrong labels stay.
-No step size is tried on a sample: from zero ties count as half an error, so that none may seem to
-help. The penalty shrinks all weights by a factor that is kept apart from them. Sources: Katagiri,
-Lee and Juang (1991); Loizou, Vaswani, Laradji and Lacoste-Julien (2021) on the longest step.
+sentences seen. No step is longer than loss / |gradient|² of its sentences, Polyak's step: beyond
+it, the gradient is no guide, and the sigmoid has flat regions, in which wrong labels remain. No
+step size is tried on a sample: at zero, ties count as half an error, so that no step size would
+seem to help. The penalty shrinks all weights by a factor that is kept apart from them. Sources:
+Katagiri, Lee and Juang (1991); Loizou, Vaswani, Laradji and Lacoste-Julien (2021) on the longest
+step.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Stochastic(Objective, Protocol):
         """Take notice of the weights that an epoch begins with."""
 
     def stochastic(self, sentences: Longs, tables: Tables, scale: float) -> tuple[float, Gradient]:
-        """Return what some sentences add to the value, and its gradient, without the penalty.
+        """Return the part of some sentences in the value, and its gradient, without the penalty.
 
         It is not below 0.
         """
@@ -80,7 +81,7 @@ class GPD:
     Raises
     ------
     OptionError
-        A setting outside what it may be.
+        A setting outside its range.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class GPD:
         return self.settings.first_rate / (1.0 + seen / (self.settings.halving * self._size))
 
     def _pass(self, order: Longs) -> float:
-        """Go through sentences once; return what each cost before its own step."""
+        """Make one pass over sentences; return the loss of each before its step."""
         loss, size, seen = 0.0, self.settings.batch, self._epoch * self._size
         for begin in range(0, len(order), size):
             part, weights = order[begin : begin + size], self._weights
@@ -213,7 +214,7 @@ class _Weights:
 
 # --- What smooth counts of errors are trained by --------------------------------------------------
 
-# From zero, all competitors are as good as the gold path: a few stochastic epochs tell them apart.
+# At zero, all competitors are as good as the gold path: a few stochastic epochs separate them.
 _EPOCHS = 10
 
 
@@ -228,7 +229,7 @@ _STEPS = Needs(
 _BEGINNING = Needs(
     lambda values: (
         not values.get("warm_start")
-        or values.get("stochastic_epochs") is not None  # asked for, they are made there, too
+        or values.get("stochastic_epochs") is not None  # if requested, they are made there, too
         or values["method"] == "gpd"
     ),
     FROM_ZERO,
@@ -277,7 +278,7 @@ class GPDSettings(Descending):
         return self.gpd(run)
 
     def memory_of(self, run: TrainingRun) -> int | None:
-        """Return the bytes that a run takes at its peak; None at a finite psi."""
+        """Return the bytes that a run takes at its peak; `None` at a finite psi."""
         return self.epochs_bytes(run) if _smooth(run).compares_paths else None
 
 
@@ -299,7 +300,7 @@ class Beginning(Descending, ABC):
         return Staged(first, epochs, lambda start: self.minimiser(objective, start))
 
     def memory_of(self, run: TrainingRun) -> int | None:
-        """Return the bytes of the epochs, or of what goes on; None at a finite psi."""
+        """Return the bytes of the epochs, or of the later optimiser; `None` at a finite psi."""
         objective, epochs = _smooth(run), self._epochs(run)
         if not objective.compares_paths:
             return None
@@ -314,7 +315,7 @@ class Beginning(Descending, ABC):
 
     @abstractmethod
     def minimiser(self, objective: Objective, theta: Floats) -> Optimiser:
-        """Return what goes on after the epochs."""
+        """Return the optimiser after the epochs."""
 
     @abstractmethod
     def vectors(self, weights: int, iterations: int) -> int:
@@ -328,7 +329,7 @@ class ErrorLBFGSSettings(Beginning, QuasiNewton):
     name: ClassVar[str] = "lbfgs"
 
     def minimiser(self, objective: Objective, theta: Floats) -> Optimiser:
-        """Return what goes on after the epochs."""
+        """Return the optimiser after the epochs."""
         return LBFGS(objective, theta, self)
 
     def vectors(self, weights: int, iterations: int) -> int:
@@ -338,7 +339,7 @@ class ErrorLBFGSSettings(Beginning, QuasiNewton):
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorQuickPropSettings(Beginning, QuickPropSettings):
-    """Counts of errors, each weight by a parabola of its own."""
+    """Counts of errors, minimised with one parabola for each weight."""
 
     name: ClassVar[str] = "quickprop"
 

@@ -22,15 +22,15 @@ def scatter(
         A row, and a column of `place`.
     mass : float64 [K]
     place : int32 [R, W]
-        Parameter of each attribute and slot, below `size`; negative where there is none.
+        Parameter of each attribute and slot, below `size`; negative without one.
     out : float64 [size]
-        What is added to.
+        Array to which values are added.
 
     Raises
     ------
     ShapeError
-        A token, slot or place out of range, another shape or dtype. Where it is a place, what
-        came before it has been added.
+        A token, slot or place out of range, another shape or dtype. If a place is out of range,
+        earlier values have been added.
     """
     where, value = ffi.new("int64_t *"), rows.value
     status = lib.fc_scatter(

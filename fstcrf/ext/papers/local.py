@@ -20,7 +20,7 @@ from fstcrf.training.support import observed_counts
 class LocalLikelihood:
     """Penalised negative log-likelihood of a locally normalised model.
 
-    Weights for ending count at the last token, beside the others.
+    Additional weights for ending count at the last token.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ class LocalLikelihood:
 
     @made_once
     def _slot(self) -> Longs:
-        """Arc slot of each (state before, state), int64 [S + 1, S]; a slot behind the last: none.
+        """Arc slot of each (previous state, state), int64 [S + 1, S]; too large without an arc.
 
-        The last row is that of the start.
+        The last row is for the start.
         """
         topology = self._space.topology
         table = np.full((topology.n_states + 1, topology.n_states), topology.n_arc_slots)
@@ -123,7 +123,7 @@ class LocalLikelihood:
         arc = None
         if self._arc is not None and space.n_arc_rows:
             into = np.zeros((len(share), max(space.arc_width, n + 1)))
-            for state in range(topology.n_states):  # one slot a token: nothing is lost
+            for state in range(topology.n_states):  # one slot for each token: nothing is lost
                 into[np.arange(len(share)), slots[:, state]] += share[:, state]
             into[:, n:] = 0.0
             into[self._first] = 0.0
@@ -150,7 +150,7 @@ def normalised(graph: kernel.Graph, offsets: Longs, node: Floats) -> tuple[kerne
     Returns
     -------
     graph : Graph
-        With arc potentials for each token: log p(state | state before, x), −inf behind a dead end.
+        With arc potentials for each token: log p(state | previous state, x), −inf after a dead end.
     node : float64 [N, S]
         log p(first state | x), and 0 at all other tokens.
     """

@@ -1,4 +1,4 @@
-"""The voted perceptron: weights have as many votes as sentences that they survived."""
+"""The voted perceptron: the votes of weights are the number of sentences that they survived."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def voted_paths(
     OptionError
         No epoch.
     ShapeError
-        Attributes that are not those of the problem.
+        Attributes of another problem.
     """
     if epochs < 1:
         raise OptionError(f"epochs is {epochs}, expected at least 1")

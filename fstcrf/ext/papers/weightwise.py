@@ -1,22 +1,22 @@
-"""Methods in which every weight moves by an equation of its own.
+"""Methods in which every weight moves by a separate equation.
 
 Generalised iterative scaling moves each weight by the delta that solves
 
     observed = expected · exp(C · delta) + 2 l2 (theta + delta)
 
-where C is the largest sum of features that any labelling of a sentence has. What a labelling lacks
-of C is a feature too, whose weight stays zero: the bound that makes the step safe needs no more.
-Sources: Darroch and Ratcliff (1972); Lafferty, McCallum and Pereira (2001), algorithm S; Chen and
-Rosenfeld (1999) for the prior; Curran and Clark (2003) for the feature without a weight.
+where C is the largest sum of features that any labelling of a sentence has. The difference between
+a labelling and C is also a feature, with weight zero: this suffices for the bound that makes the
+step safe. Sources: Darroch and Ratcliff (1972); Lafferty, McCallum and Pereira (2001), algorithm S;
+Chen and Rosenfeld (1999) for the prior; Curran and Clark (2003) for the feature without a weight.
 
 QuickProp (Fahlman 1988) is a Newton step for each weight, its curvature from two gradients:
 
     step = −g · step' / (g − g')      (step', g': of the iteration before)
 
-where that goes downhill; it may be `growth` times as long as the step before. Elsewhere that bound
-is the step, and a weight that did not move goes along its gradient. Every weight so moves against
-its gradient, which makes the whole a descent direction: a step that does not lower the value is
-halved, which Fahlman's does not do, and which makes the method converge.
+if that is downhill; it may be at most `growth` times as long as the previous step. Otherwise that
+bound is the step, and a weight that did not move follows its gradient. Every weight therefore moves
+against its gradient, so that the whole step is a descent direction: a step that does not lower the
+value is halved. Fahlman's method does not halve, and this makes the method converge.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ _HALVINGS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class QuickPropSettings(Converging):
-    """Each weight by a parabola of its own."""
+    """One parabola for each weight."""
 
     name: ClassVar[str] = "quickprop"
 
@@ -180,11 +180,11 @@ class QuickPropSettings(Converging):
         return self.minimiser(run.objective.function(run, self.l2), run.theta)
 
     def minimiser(self, objective: Objective, theta: Floats) -> QuickProp:
-        """Return what minimises an objective, each weight by itself: no ties."""
+        """Return the optimiser of an objective with separate weights, without ties."""
         return QuickProp(objective, theta, self)
 
     def memory_of(self, run: TrainingRun) -> int | None:
-        """Return the bytes that a run takes at its peak; None but for the likelihood."""
+        """Return the bytes that a run takes at its peak; `None` except for the likelihood."""
         if not isinstance(run.objective, LikelihoodSettings):
             return None
         counts = sweep_counts(run.problem, run.space)
@@ -197,7 +197,7 @@ class QuickProp(Iterative):
     Parameters
     ----------
     objective : Objective
-        A function of weights that mean something each by itself: no ties.
+        A function of separate weights, without ties.
     theta : float64 [size]
         Where to start.
     settings : QuickPropSettings
@@ -208,7 +208,7 @@ class QuickProp(Iterative):
     Raises
     ------
     OptionError
-        A rate outside what it may be.
+        A rate outside its range.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class QuickProp(Iterative):
         if done := self._converged():
             return self._told(done)
         if not self._descend(self._gradient, self._direction(self._gradient)):
-            # What was learnt misled: fall back to steepest descent.
+            # The parabolas misled: fall back to steepest descent.
             self._moved[:] = 0.0
             if not self._descend(self._gradient, -self._rate * self._gradient):
                 return self._told("no descent: no step lowers the value")
@@ -269,7 +269,7 @@ class QuickProp(Iterative):
         return np.asarray(-np.sign(gradient) * length)
 
     def _descend(self, gradient: Floats, direction: Floats) -> bool:
-        """Go along a direction, or half of it, or half of that; tell whether that helped."""
+        """Step along a direction, halved until the value falls; return whether it fell."""
         slope, value = dot(gradient, direction), self._values[-1]
         noise = getattr(self.objective, "noise", 0.0)
         for halving in range(_HALVINGS):

@@ -1,20 +1,19 @@
-"""Parts of a text as evidence: each is summed where it is, one tree adds the sums.
+"""Parts of a text as evidence: each part is summed on its worker, and one tree adds the sums.
 
-The functions of this module go to the parts. What they are told and return is arrays, so that
-processes and machines can pass it on.
+The functions of this module go to the parts. Their arguments and results are arrays, so that
+processes and machines can exchange them.
 
-Parts. A text of more than 2^20 tokens is several such problems, *parts*, whose number is a
-function of the tokens; a binary tree over their numbers adds what they expect
-(`training/shards.py`, `executors/executor.py`). Below that number shards are summed one after the
-other into one vector, since the tree adds whole vectors. What optimisers ask of the data is a
-protocol, `Evidence`: `Whole` is a problem in memory, `Spread` parts elsewhere
-(this module). An executor places states, maps functions over them and folds by the tree; workers
-hold states by number, and whoever lacks one says so and is told how it is made, so that a
-killed worker, a new one and the first call are one case. `ext/parts/texts.py` reads files to
-parts in passes that find the numbers of one machine: strings by their first appearance, keys
-counted and sorted, prints of tied attributes added. Within a limit of memory
-(`ext/parts/spool.py`) arrays are in files without names, mapped, and their pages are given back
-after each part.
+Parts. A text of more than 2^20 tokens consists of several such problems, *parts*, whose number is a
+function of the tokens; a binary tree over their numbers adds their expectations
+(`training/shards.py`, `executors/executor.py`). Below that size, shards are summed sequentially
+into one vector, since the tree adds whole vectors. Optimisers access the data through a protocol,
+`Evidence`: `Whole` is a problem in memory, `Spread` is parts on workers (this module). An executor
+places states, maps functions over them and folds by the tree. Workers hold states by number; a
+worker without a state reports it and receives instructions for making it, so that a killed worker,
+a new one and the first call are one case. `ext/parts/texts.py` reads files into parts, in passes
+that assign the same numbers as one machine: strings by their first appearance, keys counted and
+sorted, fingerprints of tied attributes added. Within a limit of memory (`ext/parts/spool.py`),
+arrays are in unnamed mapped files, and their pages are released after each part.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from fstcrf.ext.parts.spool import Spool
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import Workers
 from fstcrf.lazy import made_once
-from fstcrf.machines.topology import Background, Topology
+from fstcrf.machines.topology import DefaultArcs, Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.evidence import DataCounts, TiedEvidence
 from fstcrf.training.executors.executor import Placement
@@ -58,7 +57,7 @@ from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.shards import (
     added,
     attribute_layout,
-    background_of,
+    default_arcs_of,
     digest,
     fits_known,
     start_sentences,
@@ -86,7 +85,7 @@ class SentencePart:
     spool: Spool | None = None
 
     def ready(self) -> None:
-        """Begin to read what is in files."""
+        """Begin to read arrays in files."""
         if self.spool is not None:
             self.spool.ready()
 
@@ -98,7 +97,7 @@ class SentencePart:
 
 
 class PartFacts(NamedTuple):
-    """What is told of a part.
+    """The properties of a part.
 
     entries : int; of attributes.
     known : bool; all labels are.
@@ -118,7 +117,7 @@ class PartFacts(NamedTuple):
 
 
 def facts(part: SentencePart) -> PartFacts:
-    """Return what the other parts need not be asked for."""
+    """Return the properties that parts need not compute again."""
     problem = part.problem
     known = not problem.partial.any()
     largest = largest_value(problem)
@@ -131,7 +130,7 @@ def part_support(part: SentencePart, features: Extent) -> Support:
 
 
 def supports_joined(one: Support, other: Support) -> Support:
-    """Return what two parts ask for."""
+    """Return the combined requests of two parts."""
     return one.joined(other)
 
 
@@ -168,14 +167,14 @@ def part_tied(part: SentencePart, keep: Bools, group: Ints) -> SentencePart:
 
 
 class Engine(NamedTuple):
-    """A part that is ready to be summed; the problem is there where a reference may be asked."""
+    """A part that is ready to be summed; the problem is kept if a reference may be needed."""
 
     expectation: Expectation
     problem: Problem | None
     spool: Spool | None
 
     def ready(self) -> None:
-        """Begin to read what is in files."""
+        """Begin to read arrays in files."""
         if self.spool is not None:
             self.spool.ready()
 
@@ -199,7 +198,7 @@ class _MadeAnew(NamedTuple):
         return made(theta)
 
     def curvature(self, theta: Singles | Floats) -> None:
-        """Return None: it is not told."""
+        """Return `None`: there is no curvature."""
         del theta
 
 
@@ -230,7 +229,7 @@ def part_expected(part: Engine, theta: Singles | Floats) -> tuple[float, Floats]
 
 
 def part_curvature(part: Engine, theta: Singles | Floats) -> Floats | None:
-    """Return the sums of variances; None where the part cannot tell."""
+    """Return the sums of variances, or `None` if the part does not support them."""
     return part.expectation.curvature(theta)
 
 
@@ -239,7 +238,7 @@ def part_hessian(
 ) -> Floats:
     """Return the sums of variances by the reference."""
     if part.problem is None:
-        raise OptionError("the fused sweep tells the curvature itself")
+        raise OptionError("this engine computes the curvature itself, expected one with a problem")
     return DiagonalHessian(part.problem, space, l2=l2, scale=scale).variances(u)
 
 
@@ -247,7 +246,7 @@ def part_hessian(
 
 
 class _Elsewhere:
-    """What engines expect, wherever they are."""
+    """Expectations of engines on workers."""
 
     def __init__(self, engines: Placement) -> None:
         self._engines = engines
@@ -258,13 +257,13 @@ class _Elsewhere:
         return float(loss), _own(gradient)
 
     def curvature(self, theta: Singles | Floats) -> Floats | None:
-        """Return the sums of variances; None where engines cannot tell."""
+        """Return the sums of variances, or `None` if engines do not support them."""
         curvature: Floats | None = self._engines.fold(added_known, part_curvature, theta)
         return None if curvature is None else _own(curvature)
 
 
 def _own(array: Any) -> Any:
-    """Return an array that can be written to, and lies as the kernel wants it."""
+    """Return a writable array in the kernel's layout."""
     return np.require(array, requirements=["C", "A", "W"])
 
 
@@ -282,7 +281,7 @@ class SpreadEvidence:
     threads : int
         Of this process.
     part_threads : int
-        Of each process that has parts.
+        Threads of each process that has parts.
     """
 
     def __init__(
@@ -313,7 +312,7 @@ class SpreadEvidence:
             tokens=int(self._offsets[-1]),
             entries=sum(part.entries for part in self._facts),
             known=known,
-            listed=known and fits_known(self.space) and self._background(self.space) is not None,
+            listed=known and fits_known(self.space) and self._default_arcs(self.space) is not None,
             largest=max(part.largest for part in self._facts),
         )
 
@@ -341,7 +340,7 @@ class SpreadEvidence:
         return TiedEvidence(likelihood, sharing, hessian)
 
     def start(self) -> Problem:
-        """Return the sentences that stochastic epochs begin with: every so many of all."""
+        """Return the sentences for the initial stochastic epochs: every n-th sentence."""
         step = start_step(int(self._offsets[-1]))
         parts = [one for one in self._parts.map(part_start, step) if one is not None]
         return parts[0] if len(parts) == 1 else _concatenated(parts)
@@ -358,7 +357,7 @@ class SpreadEvidence:
         if has_values:
             sums = _own(self._parts.fold(added, part_magnitudes, space))
         if self.counts.known and fits_known(space):
-            plan = SweepPlan(attribute_layout(space), self._background(space), has_values)
+            plan = SweepPlan(attribute_layout(space), self._default_arcs(space), has_values)
         self._parts = self._parts.then(part_engine, space, plan, self._part_threads)
         return SummedLikelihood(
             _Elsewhere(self._parts),
@@ -371,8 +370,8 @@ class SpreadEvidence:
             value_sums=sums,
         )
 
-    def _background(self, space: ParameterSpace) -> Background | None:
-        return background_of(space.topology, self._offsets, space)
+    def _default_arcs(self, space: ParameterSpace) -> DefaultArcs | None:
+        return default_arcs_of(space.topology, self._offsets, space)
 
 
 def _concatenated(problems: Sequence[Problem]) -> Problem:

@@ -1,8 +1,8 @@
 """Parts in the workers of pools that have `submit`, or `apply_async`.
 
-Workers hold states between calls, by the number of a placement. A worker that does not have the
-states that it is asked about, because it is new or another one was asked before, says so, and is
-told how they are made from the beginning.
+Workers hold states between calls, by the number of a placement. A worker may lack the requested
+states, because it is new or replaced another one. It then reports this, and receives all
+instructions for making them.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from fstcrf.training.executors.executor import (
 E = TypeVar("E")
 NUMBERS = itertools.count()
 """Of runs, of their steps: no two are the same."""
-_RESTARTS = 5  # of a worker, for one call: then it is no accident
+_RESTARTS = 5  # of a worker, for one call: more are no accident
 
 
 class Pool(Protocol):
-    """What runs functions in workers: `concurrent.futures`, `mpi4py.futures`."""
+    """Runs functions in workers: `concurrent.futures`, `mpi4py.futures`."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
         """Run a function in a worker."""
@@ -49,7 +49,7 @@ class Pool(Protocol):
 
 
 class StateStep(NamedTuple):
-    """How states are made of items, or of those of the step before."""
+    """Instructions for making states, from items or from the states of the previous step."""
 
     key: int
     make: Function
@@ -61,7 +61,7 @@ class Missing(NamedTuple):
 
 
 _HELD: dict[tuple[str, int], dict[int, Any]] = {}  # run and step → states by the number of parts
-_CHANGING = Turns()  # of a pool of threads
+_CHANGING = Turns()  # for a pool of threads
 
 
 def work(
@@ -83,11 +83,11 @@ def work(
     items : sequence of (number, item)
         The parts; items are there where steps are.
     function : callable, optional
-        What is asked; nothing where states are only made.
+        The function to call; omitted if states are only made.
     shared : tuple
-        What it is asked with.
+        Its further arguments.
     groups : sequence of (first, end), optional
-        Subtrees to sum by `add`; each part by itself where absent.
+        Subtrees that `add` sums; by default, parts are separate.
     """
     numbers = [number for number, _ in items]
     if isinstance(steps, int):
@@ -108,7 +108,7 @@ def work(
 
 
 def _made(run: str, steps: Sequence[StateStep], number: int, item: Any) -> Any:
-    """Make a state, from that of the last step that is there."""
+    """Make a state from the last existing state."""
     with _CHANGING.lock:
         last = _HELD.setdefault((run, steps[-1].key), {})
         if number in last:
@@ -132,7 +132,7 @@ def forget(run: str, key: int | None) -> None:
 
 
 def prepare(variant: str | None) -> tuple[str, ...]:
-    """Choose a variant of the kernel in a worker; return those that it has."""
+    """Choose a variant of the kernel in a worker; return the available variants."""
     if variant is not None and kernel.variant() != variant:
         kernel.use(variant)
     return kernel.variants()
@@ -168,9 +168,10 @@ class FuturesExecutor:
     Parameters
     ----------
     pools : pool, or sequence of pools
-        With ``submit``, as those of `concurrent.futures` and ``mpi4py.futures``, or with
-        ``apply_async``, as Ray's. Of several, each should have one worker: parts then stay with it.
-        Of one with several workers, each may come to hold all parts.
+        With ``submit``, like pools of `concurrent.futures` and ``mpi4py.futures``, or with
+        ``apply_async``, like Ray's pools. If there are several pools, each should have one worker:
+        parts then stay with it. In one pool with several workers, each worker may eventually hold
+        all parts.
     workers : int, optional
         Into how many runs the parts are cut; the number of pools, else of processors.
 
@@ -184,7 +185,7 @@ class FuturesExecutor:
         several = isinstance(pools, Sequence)
         self._pools = [_pool(one) for one in (pools if several else [pools])]
         if not self._pools:
-            raise OptionError("no pool to work with")
+            raise OptionError("no pool of workers is given")
         usual = len(self._pools) if several else (os.cpu_count() or 1)
         self.workers = workers or usual
         if self.workers < 1:
@@ -212,7 +213,7 @@ class FuturesExecutor:
             self.asked(k, prepare, (variant,))
 
     def close(self) -> None:
-        """Forget what workers hold; the pools stay open."""
+        """Delete the data on workers; the pools stay open."""
         for run in self._runs:
             for k in range(self.workers):
                 self.asked(k, forget, (run, None))
@@ -223,7 +224,7 @@ class FuturesExecutor:
         return self._pools[number % len(self._pools)].submit(function, *args)
 
     def asked(self, number: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Return what a worker says."""
+        """Return the result of a worker."""
         return self.begun(number, function, args).result()
 
     def again(self, number: int, tries: int) -> None:
@@ -236,7 +237,7 @@ class FuturesExecutor:
         """
         del number, tries
         raise ClusterError(
-            "a worker died, and its pool with it: go on from the checkpoint with a new pool"
+            "a worker died and ended its pool: continue from the checkpoint with a new pool"
         ) from None
 
 
@@ -291,7 +292,7 @@ class _There(HeldStates["FuturesExecutor"]):
         *,
         whole: bool = False,
     ) -> Iterator[tuple[list[tuple[int, int]], Any]]:
-        """Ask all workers at once; yield groups of parts and what is said of them, in order."""
+        """Ask all workers at once; yield groups of parts and their results, in order."""
         n, executor = len(self), self.executor
         parts = shares(n, executor.workers)
         groups = [subtrees(a, b, n) if add is not None else [(a, b)] for a, b in parts]
@@ -327,7 +328,7 @@ class _There(HeldStates["FuturesExecutor"]):
 class ProcessExecutor(FuturesExecutor):
     """Parts in processes of this machine; one that dies is made anew, with its parts.
 
-    A program that makes one keeps what it runs under ``if __name__ == "__main__":``, as for
+    A program that makes one runs its main code under ``if __name__ == "__main__":``, as for
     `multiprocessing`.
 
     Parameters

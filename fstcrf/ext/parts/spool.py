@@ -1,9 +1,9 @@
-"""Arrays in files that are mapped into memory: the system holds what it has room for.
+"""Arrays in files that are mapped into memory: the system keeps as many pages as memory allows.
 
-Files have no name once they are mapped, so that nothing stays behind whatever ends the process.
-Before arrays are used a thread tells the system to read their file from its beginning, so that the
-disk works beside the processor: where memory is short, pages that are asked for one after the other
-cost a visit to the disk each.
+Files lose their name once they are mapped, so that no file remains after any end of the process.
+Before arrays are used, a thread tells the system to read their file from its beginning, so that
+disk and processor work in parallel: if memory is short, each page that is requested separately
+costs one disk access.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fstcrf.kernel import ShardAttributes, SparseRows
 from fstcrf.training.problem import Problem
 
 _ALIGNED = 64
-_AHEAD = 1 << 17  # bytes that a system reads at once at least, where it is told to
+_AHEAD = 1 << 17  # minimum bytes that a system reads at once on request
 
 
 class Place(NamedTuple):
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     shape: tuple[int, ...]
 
     def of(self, held: mmap.mmap | None) -> NDArray[Any]:
-        """Return the array in the mapped file; None is one of nothing."""
+        """Return the array in the mapped file; `None` is for an empty file."""
         count = math.prod(self.shape)
         if held is None or not count:
             return np.empty(self.shape, self.dtype)
@@ -72,20 +72,20 @@ class ArrayFile:
         self._file.close()
 
     def add(self, array: NDArray[Any]) -> Place:
-        """Write an array; return where it is."""
+        """Write an array; return its place."""
         start = self.size + -self.size % _ALIGNED
         self.append(np.zeros(start - self.size, dtype=np.uint8))
         self.append(array)
         return Place(start, array.dtype, array.shape)
 
     def append(self, array: NDArray[Any]) -> None:
-        """Write an array right behind the last one."""
+        """Write an array directly after the last one."""
         with self._blamed():
             self._file.write(np.ascontiguousarray(array).data if array.size else b"")
         self.size += array.nbytes
 
     def mapped(self) -> mmap.mmap | None:
-        """Return what was written, mapped; None where that is nothing."""
+        """Return the written bytes, mapped; `None` if there are no bytes."""
         with self._blamed():
             self._file.flush()
             if not self.size:
@@ -130,11 +130,11 @@ class Spool:
         self._enough = threading.Event()
 
     def fresh(self) -> Spool:
-        """Return a spool of the same folder that holds nothing yet."""
+        """Return an empty spool in the same folder."""
         return Spool(self.folder)
 
     def put(self, *arrays: NDArray[Any] | None) -> list[Any]:
-        """Return copies of arrays, mapped; None stays None."""
+        """Return copies of arrays, mapped; `None` stays `None`."""
         with ArrayFile(self.folder) as file:
             places = [None if array is None else file.add(array) for array in arrays]
             return self.mapped(file, *places)
@@ -188,7 +188,7 @@ class Spool:
 
     def _read(self) -> None:
         for pages, file in self._files:
-            # In small steps: of a larger one only the beginning is read.
+            # In small steps: the system reads only the beginning of a larger one.
             for start in range(0, len(pages), _AHEAD):
                 if self._enough.is_set():
                     return

@@ -1,7 +1,7 @@
 """The data of a training run in parts that others read: index, labels and design without a corpus.
 
-Two passes over the text come first, one for its strings and labels, one for its attributes. What
-they find is what `read_source` finds in memory, number by number.
+Two passes over the text come first, one for its strings and labels, one for its attributes. Their
+numbers are equal to the numbers that `read_source` assigns in memory.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ from fstcrf.training.support import counted_often, supported_space
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
 
-_GIVEN_TOKENS = 1 << 18  # of a piece of a corpus in memory
+_GIVEN_TOKENS = 1 << 18  # for a piece of a corpus in memory
 _COUNTED_BYTES = 1 << 26  # of keys and counts in memory, before they go to files
-_BLOCK_TOKENS = 1 << 16  # of a part that is looked at where memory is short
+_BLOCK_TOKENS = 1 << 16  # for a block of a part if memory is short
 
 
 # --- Pieces: what one worker reads ----------------------------------------------------------------
@@ -93,7 +93,7 @@ class GivenPiece(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    """What the first pass finds in a piece: its columns and sentences."""
+    """The results of the first pass for a piece: its columns and sentences."""
 
     piece: FilePiece | GivenPiece
     name: str  # for messages
@@ -106,7 +106,7 @@ Values: TypeAlias = dict[str, tuple[str, ...]]
 
 
 class Judged(NamedTuple):
-    """What the scheme of gold labels makes of a piece."""
+    """The results of checking a piece against the scheme of gold labels."""
 
     kept: Bools  # [S]
     illegal: int
@@ -146,7 +146,7 @@ def scanned(
 def scans_joined(
     one: tuple[list[Scanned], Values], other: tuple[list[Scanned], Values]
 ) -> tuple[list[Scanned], Values]:
-    """Return what the first pass finds in successive pieces."""
+    """Return the combined results of the first pass for successive pieces."""
     return one[0] + other[0], values_joined(one[1], other[1])
 
 
@@ -191,7 +191,7 @@ def _used(column: Column) -> tuple[str, ...]:
 
 
 def _only(corpus: Corpus, names: Mapping[str, Any]) -> Corpus:
-    """Return a corpus with some columns, and none of the strings that do not occur."""
+    """Return a corpus with some columns, without unused strings."""
     columns = {}
     for name in names:
         column = corpus.columns[name]
@@ -219,7 +219,7 @@ class TextPart:
     target : str
     settings : Options
     known : sequence of str
-        Labels as they stand in the text.
+        Labels of the text.
     folder : str, optional
         Where arrays go; the text is then read again for each pass.
     """
@@ -295,7 +295,7 @@ def part_prefixes(text: TextPart, family: Family, packing: Packing) -> Keys:
 
 
 def part_keys(text: TextPart, node: Sequence[Packing], arc: Sequence[Packing]) -> list[Counted]:
-    """Return the keys of attributes, with counts, family by family, those of arcs last."""
+    """Return the keys of attributes, with counts, family by family, arcs last."""
     total: list[Counted] = []
     for corpus in text.blocks():
         encoder = _encoder(text, corpus)
@@ -317,7 +317,7 @@ def _encoder(text: TextPart, corpus: Corpus) -> Encoder:
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What all parts are told to become problems."""
+    """The shared data that parts need to become problems."""
 
     index: FeatureIndex
     labels: Sequence[str]
@@ -420,7 +420,8 @@ def gathered(
     """
     if reads_documents(templates):
         raise OptionError(
-            "%d looks across sentences, parts of a text cut documents: use one process"
+            "templates with %d read other sentences, but parts of a text cut "
+            "documents: train in one process"
         )
     found, values = _scan(data, target, templates, executor)
     columns = _common_columns(found)
@@ -475,7 +476,7 @@ def _scan(
 
 
 def _named(data: CorpusFiles | Corpus) -> str | None:
-    """Return what messages call a text."""
+    """Return the name of a text in messages."""
     if isinstance(data, Corpus):
         return data.source
     first, *others = map(str, data.paths)
@@ -503,7 +504,7 @@ def _common_columns(found: Sequence[Scanned]) -> tuple[str, ...]:
 def _labels(
     found: Sequence[Scanned], values: Values, target: str, settings: Options, executor: Executor
 ) -> tuple[Values, tuple[list[str], list[str]], list[Bools | None], str]:
-    """Return strings of columns, labels as they stand and as trained, sentences kept, a note."""
+    """Return strings of columns, labels as given and as trained, kept sentences, and a note."""
     given = values[target]
     kept: list[Bools | None] = [None] * len(found)
     if settings.schemes is None:
@@ -604,7 +605,7 @@ def _index(
     node_packings, arc_packings = packings[: len(node)], packings[len(node) :]
     tables: list[AttributeTables] = []
     with KeyCounter(len(packings), budget=_COUNTED_BYTES, folder=folder) as counter:
-        if folder is None:  # workers add up what they find
+        if folder is None:  # workers add up their results
             counter.add(texts.fold(keys_joined, part_keys, node_packings, arc_packings))
         else:
             for keys in texts.map(part_keys, node_packings, arc_packings):

@@ -17,6 +17,7 @@ from fstcrf.ext.parts.texts import Gathered, gathered
 from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
 from fstcrf.taggers.model.source import check_template
+from fstcrf.taggers.reading import sized
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import is_literal
@@ -32,7 +33,7 @@ from fstcrf.training.settings import divided
 from fstcrf.training.shards import PART_TOKENS, start_step
 
 _TARGET = "%gold"
-_TOKEN_BYTES = 150  # of a part that is read
+_TOKEN_BYTES = 150  # for a part that is read
 _ENTRY_BYTES = 30  # of an attribute of a token that is laid out
 _BLOCK = 1 << 16  # tokens that are laid out together
 LEAST = 256 << 20
@@ -42,7 +43,7 @@ LEAST = 256 << 20
 def train_spread(run: TrainingCall) -> CRF:
     """Train a CRF on parts of a text.
 
-    OptionError: what needs the text in memory.
+    OptionError: an option requires the text in memory.
     """
     method = _checked(run)
     data, target = _data(run)
@@ -84,7 +85,7 @@ def _in_units(run: TrainingCall) -> tuple[Floats | None, float]:
 
 
 def _checked(run: TrainingCall) -> LBFGSSettings:
-    """Refuse what is not done over parts; return the settings of the method."""
+    """Refuse options that parts do not support; return the settings of the method."""
     settings, where = run.settings, "an executor or a limit of memory"
     method = settings.method
     if not isinstance(settings.objective, LikelihoodSettings):
@@ -104,8 +105,8 @@ def _checked(run: TrainingCall) -> LBFGSSettings:
         raise OptionError(f"with {where} training needs columns and a feature template")
     if run.memory_limit is not None and whole_number(run.memory_limit, "memory_limit") < LEAST:
         raise OptionError(
-            f"a memory limit of {_size(run.memory_limit)}: the work on one part "
-            f"takes up to {_size(LEAST)}, beside index and weights"
+            f"a memory limit of {_size(run.memory_limit)} is too low: one part needs up "
+            f"to {_size(LEAST)}, in addition to index and weights"
         )
     return method
 
@@ -130,9 +131,9 @@ def _check_limit(run: TrainingCall, found: Gathered, method: LBFGSSettings) -> N
         needed = max(needed, _ENTRY_BYTES * each * start)
     if needed > run.memory_limit:
         raise OptionError(
-            f"a memory limit of {_size(run.memory_limit)}: the work on a part, or the epochs "
-            f"that training starts with (stochastic_epochs), takes about {_size(needed)} "
-            "beside index and weights"
+            f"a memory limit of {_size(run.memory_limit)} is too low: one part, or the "
+            f"first epochs (stochastic_epochs), need about {_size(needed)} in addition "
+            "to index and weights"
         )
 
 
@@ -144,7 +145,7 @@ def _data(run: TrainingCall) -> tuple[CorpusFiles | Corpus, str]:
             raise OptionError("the labels of files are a column: name it by target=")
         return data, target
     if not isinstance(data, Corpus):
-        first = next((sentence for sentence in data if len(sentence)), None)
+        first = next((sentence for sentence in data if sized(sentence, "a sentence")), None)
         if first is not None and is_literal(first):
             raise OptionError("attribute lists are trained on in memory, without an executor")
         data = Corpus.from_sentences(data)
@@ -182,7 +183,7 @@ def _fitted(
     gold: list[list[str]] | None,
     unit: float,
 ) -> CRF:
-    """Train on what was gathered."""
+    """Train on collected parts."""
     evidence, space = found.evidence, found.space
     theta = np.zeros(space.size)
     columns = tuple(name for name in found.columns if not name.startswith("%"))

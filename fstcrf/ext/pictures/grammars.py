@@ -10,7 +10,7 @@ import numpy as np
 
 from fstcrf.errors import TooLargeError
 from fstcrf.ext.pictures import svg as pictures
-from fstcrf.machines import openfst
+from fstcrf.ext.pictures.machines import by_graphviz, quoted
 from fstcrf.machines.grammar.acceptor import Acceptor
 
 _MOST_ARCS = 2_000  # between different pairs of states
@@ -18,7 +18,7 @@ _MOST_NAMED = 6  # labels of an arc that are written out
 
 
 def acceptors_picture(acceptors: Sequence[Acceptor], title: str) -> str:
-    """Return the picture of acceptors as SVG, by graphviz where it is installed.
+    """Return the picture of acceptors as SVG, drawn by graphviz if it is installed.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def acceptors_picture(acceptors: Sequence[Acceptor], title: str) -> str:
         graphviz fails.
     """
     graphs = [_graph(acceptor) for acceptor in acceptors]
-    return openfst.by_graphviz(_dot(graphs)) or pictures.graphs(graphs, title)
+    return by_graphviz(_dot(graphs)) or pictures.graphs(graphs, title)
 
 
 def _graph(acceptor: Acceptor) -> pictures.Diagram:
@@ -56,7 +56,7 @@ def _graph(acceptor: Acceptor) -> pictures.Diagram:
 
 
 def _texts(names: Sequence[str], symbols: Sequence[int], score: np.ndarray | None) -> Iterator[str]:
-    """Give what stands at the arcs between two states: labels of one score are one text."""
+    """Yield the texts of the arcs between two states: labels with one score form one text."""
     worth: dict[float, list[int]] = defaultdict(list)
     for symbol in symbols:
         worth[0.0 if score is None else float(score[symbol])].append(symbol)
@@ -83,14 +83,14 @@ def _dot(found: Sequence[pictures.Diagram]) -> str:
     """Return graphs in graphviz's language, a cluster each."""
     lines = ["digraph grammar {", "  rankdir=LR;", "  node [shape=circle];"]
     for n, one in enumerate(found):
-        lines += [f"  subgraph cluster_{n} {{", f"    label={openfst.quoted(one.name)};"]
+        lines += [f"  subgraph cluster_{n} {{", f"    label={quoted(one.name)};"]
         for state, name in enumerate(one.states):
-            looks = [f"label={openfst.quoted(name)}"]
+            looks = [f"label={quoted(name)}"]
             looks += ["shape=doublecircle"] if one.final[state] else []
             looks += ["style=bold"] if state == one.start else []
             lines.append(f"    a{n}_{state} [{', '.join(looks)}];")
         lines += [
-            f"    a{n}_{arc.source} -> a{n}_{arc.target} [label={openfst.quoted(arc.label)}];"
+            f"    a{n}_{arc.source} -> a{n}_{arc.target} [label={quoted(arc.label)}];"
             for arc in one.arcs
         ]
         lines.append("  }")

@@ -1,4 +1,4 @@
-"""Pictures of lattices: a trellis where it is small, else a table for each tape; couplings."""
+"""Pictures of lattices: a trellis if it is small, else a table for each tape; couplings."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
+from fstcrf.ext.pictures import machines
 from fstcrf.ext.pictures import svg as pictures
 from fstcrf.lattices.machines import JointArrays, joint_arrays
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped
-from fstcrf.machines import openfst
 
 _MOST_STATES, _MOST_TOKENS = 12, 30
-"""What is drawn as a trellis."""
+"""The limits of a trellis."""
 
 _MOST_TABLES, _MOST_SIDE = 12, 100
 """Tables of couplings, and labels on a side of one."""
@@ -30,7 +30,7 @@ def lattice_picture(lattice: Questions, tokens: Sequence[str] | None = None) -> 
     ----------
     lattice : Lattice
     tokens : sequence of str, optional
-        What stands above the columns; numbers when absent.
+        Texts above the columns; numbers by default.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def lattice_picture(lattice: Questions, tokens: Sequence[str] | None = None) -> 
     names = [str(t) for t in range(len(lattice))] if tokens is None else list(tokens)
     title = f"Lattice of {len(lattice)} tokens: {', '.join(lattice.tapes)}"
     if not names:
-        lattice.best()  # raises where there is no path
+        lattice.best()  # raises without a path
         return pictures.tables([pictures.Table("no tokens", (), (), (), ())], title)
     if lattice.row.large:
         note = "the best path; probabilities take multiplying out what is too large to draw"
@@ -57,10 +57,10 @@ def lattice_picture(lattice: Questions, tokens: Sequence[str] | None = None) -> 
 
 
 def _machine(lattice: Questions, tokens: Sequence[str] | None) -> str:
-    """Return the picture of arcs: of a machine, or where that is too large of probabilities."""
+    """Return the picture of the machine, or, if it is too large, of probabilities."""
     lattice.row.check_alive()
     try:
-        return openfst.svg(lattice.row.machine)
+        return machines.svg(lattice.row.machine)
     except TooLargeError:
         shares = lattice.marginals(lattice.tapes[0])
         given = [str(t) for t in range(len(shares))] if tokens is None else list(tokens)
@@ -179,14 +179,17 @@ def best_tables(name: str, path: Sequence[str], tokens: Sequence[str]) -> list[p
 
 
 def couplings_picture(lattice: Questions, tokens: Sequence[str] | None = None) -> str:
-    """Return what couples the tapes of a lattice as SVG: a table of potentials for two of them.
+    """Return the couplings of a lattice's tapes as SVG: a table of potentials for two tapes.
 
-    Parts of a grammar that look at one token are couplings, too. Where sentences bring their own,
+    Constraints of a grammar on single tokens are also couplings. Where sentences bring their own,
     there is a table for each token.
     """
     row = lattice.row
     if not isinstance(row, Taped):
-        raise OptionError("of='couplings' is for lattices of tokens; those of arcs have none left")
+        raise OptionError(
+            "of='couplings' is for lattices of tokens: in a lattice of arcs, couplings "
+            "are already part of the scores of arcs"
+        )
     program = row.program
     per_token = iter(program.per_token(row.values))
     brought = {id(what): value for what, value in zip(program.inputs, per_token, strict=True)}
@@ -211,7 +214,7 @@ def couplings_picture(lattice: Questions, tokens: Sequence[str] | None = None) -
 
 
 def _coupling(title: str, names: Sequence[tuple[str, ...]], value: Floats) -> pictures.Table:
-    """Return a table: rows are labels of the first tape, columns those of the others."""
+    """Return a table: rows are labels of the first tape, columns are labels of the others."""
     rows = list(names[0])
     columns = [""]
     for labels in names[1:]:

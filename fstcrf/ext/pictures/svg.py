@@ -1,7 +1,7 @@
 """Pictures as SVG, made of plain data: trellises, tables, steps and graphs in layers.
 
-All text is escaped. Coordinates and sizes are in pixels, y grows downward; a picture is as large as
-what was drawn in it. Pictures have a name that screen readers tell.
+All text is escaped. Coordinates and sizes are in pixels, y grows downward; the size of a picture
+fits its contents. Pictures have a name for screen readers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fstcrf.lazy import LazyModule
 if TYPE_CHECKING:
     import html
     import unicodedata
-else:  # what is loaded to tag does not wait for it
+else:  # imports for tagging need not wait for it
     html, unicodedata = LazyModule("html"), LazyModule("unicodedata")
 
 _DARK, _LIGHT, _INK, _PAPER = "#0b6e99", "#b9c4cc", "#222222", "#ffffff"
@@ -31,7 +31,7 @@ Point: TypeAlias = tuple[float, float]
 
 
 def _escaped(text: str) -> str:
-    """Return a text as XML may hold it; what no XML may hold becomes U+FFFD."""
+    """Return a text as XML; characters that XML forbids become U+FFFD."""
     return html.escape(_NO_XML.sub("\ufffd", text))
 
 
@@ -65,7 +65,7 @@ class Drawing:
     high: Point = (float("-inf"), float("-inf"))
 
     def extend(self, at: Point, across: float = 0.0, down: float = 0.0) -> None:
-        """Make room around a point, so far to each side."""
+        """Enlarge the picture by a rectangle around a point."""
         self.low = min(self.low[0], at[0] - across), min(self.low[1], at[1] - down)
         self.high = max(self.high[0], at[0] + across), max(self.high[1], at[1] + down)
 
@@ -79,7 +79,7 @@ class Drawing:
         anchor: str = "middle",
         most: int = _LONGEST,
     ) -> None:
-        """Write text around a point, or to its right (start) or left (end); what is long is cut."""
+        """Write text around a point, or to its right (start) or left (end); long text is cut."""
         shown = _cut(text, most)
         width = _width(shown, size)
         middle = {"start": at[0] + width / 2, "end": at[0] - width / 2}.get(anchor, at[0])
@@ -119,7 +119,7 @@ class Drawing:
         colour: str = _INK,
         label: str = "",
     ) -> None:
-        """Draw an arc from state to state, bent to its left by so many pixels.
+        """Draw an arc from state to state, bent to its left by `bend` pixels.
 
         `halves` are half the widths of the states at its ends.
         """
@@ -188,11 +188,11 @@ def _along(start: Point, middle: Point, end: Point, part: float) -> Point:
 
 
 def _border(centre: Point, toward: Point, half: float, distance: float) -> Point:
-    """Return where a line from a state's middle to a point leaves it, and so far beyond."""
+    """Return the point at a distance beyond a state's border, in the direction of another point."""
     x, y = toward[0] - centre[0], toward[1] - centre[1]
     long = (x * x + y * y) ** 0.5 or 1.0
     x, y = x / long, y / long
-    straight = half - _RADIUS  # half of what is not round
+    straight = half - _RADIUS  # half of the straight part
     if abs(y) * straight >= abs(x) * _RADIUS and y:
         radius = _RADIUS / abs(y)
     else:  # the round end: |t (x, y) − (±straight, 0)| = radius
@@ -270,15 +270,15 @@ class Table:
     ----------
     name : str
     columns, rows : sequence of str
-        What stands above and beside them.
+        Texts above the columns and to the left of the rows.
     shares : [rows][columns] float
-        How dark each cell is: 0 to 1 of the colour of what is likely, −1 to 0 of the opposite one.
+        Darkness of each cell: 0 to 1 in the colour of likely cells, −1 to 0 in the opposite colour.
     texts : [rows][columns] str
-        What stands in each cell.
+        The text of each cell.
     marked : set of (int, int)
         Rows and columns of the cells with a border.
     note : str
-        What is said below, such as what is left out.
+        A note below the table, such as the number of omitted rows.
     """
 
     name: str
@@ -303,7 +303,7 @@ def tables(found: Sequence[Table], title: str) -> str:
 
 
 def _table(drawing: Drawing, one: Table, y: float) -> float:
-    """Draw a table below a height; return where it ends."""
+    """Draw a table below a height; return the height of its end."""
     side = max((_width(_cut(row), 12) for row in one.rows), default=0.0) + 10
     heads = [_cut(head, 12) for head in one.columns]
     width = max([44.0, *(_width(head, 12) + 10 for head in heads)])
@@ -367,7 +367,7 @@ def probabilities(
     name : str
         Of the tape.
     labels : sequence of L str
-        Those that are unlikely everywhere are left out, which is said.
+        Unlikely labels are left out, and the note reports it.
     tokens : sequence of T str
     shares : [T][L] float
         Probabilities.
@@ -418,7 +418,7 @@ def scores(
     *,
     note: str = "",
 ) -> Table:
-    """Return a table of potentials, natural logs; what is forbidden (−inf) is a dash."""
+    """Return a table of potentials, natural logs; forbidden cells (−inf) have a dash."""
     finite = [abs(v) for row in values for v in row if v > float("-inf")]
     largest = max(finite, default=0.0) or 1.0
     never = float("-inf")
@@ -442,9 +442,9 @@ def step(
     final: Sequence[bool],
     title: str,
 ) -> str:
-    """Draw which state may follow which: states of one token, and those of the next.
+    """Draw the possible transitions: states of one token, and states of the next.
 
-    Where a sentence may begin, an arc leads in; where it may end, there are two rings.
+    An initial state has an incoming arc; a final state has two rings.
     """
     drawing = Drawing(title)
     half = max([_RADIUS, *(_width(_cut(name), 13) / 2 + 7 for name in states)])
@@ -474,7 +474,7 @@ def step(
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """An arc of a graph with what it reads."""
+    """An arc of a graph with its label."""
 
     source: int
     target: int
@@ -490,7 +490,7 @@ class Diagram:
     name : str
         Written above, if any.
     states : sequence of S str
-        What stands in each.
+        The text of each state.
     start : int
         −1: none.
     final : sequence of S bool
@@ -508,7 +508,7 @@ class Diagram:
 def graphs(found: Sequence[Diagram], title: str) -> str:
     """Draw graphs one below the other: layers by the arcs that lead there, in bold the start.
 
-    Within a layer, states stand at the height of their neighbours, about.
+    Within a layer, states are approximately at the height of their neighbours.
     """
     drawing = Drawing(title)
     y = 0.0
@@ -521,7 +521,7 @@ def graphs(found: Sequence[Diagram], title: str) -> str:
 
 
 def _graph(drawing: Drawing, one: Diagram, top: float) -> float:
-    """Draw a graph below a height; return where it ends."""
+    """Draw a graph below a height; return the height of its end."""
     named = _merged(one.arcs)
     layers = _layers(one, sorted(named))
     order = _ordered(layers, sorted(named))
@@ -556,14 +556,14 @@ def _graph(drawing: Drawing, one: Diagram, top: float) -> float:
 
 
 def _bend(ahead: int, *, both: bool) -> float:
-    """Return how much an arc bends: around what it passes, away from the one that comes back."""
+    """Return the bend of an arc: around states between its ends, away from a reverse arc."""
     if ahead == 1:
         return 18.0 if both else 0.0
     return 40.0 if ahead == 0 else 18.0 + 24.0 * (abs(ahead) - 1)
 
 
 def _merged(arcs: Sequence[Arc]) -> dict[tuple[int, int], str]:
-    """Return what stands at the arcs between two states, by their ends."""
+    """Return the texts of the arcs between two states, by their ends."""
     labels: dict[tuple[int, int], list[str]] = defaultdict(list)
     for arc in arcs:
         labels[arc.source, arc.target].append(arc.label)
@@ -571,7 +571,7 @@ def _merged(arcs: Sequence[Arc]) -> dict[tuple[int, int], str]:
 
 
 def _layers(one: Diagram, arcs: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Return the states by their distance from the start; those that none leads to come last."""
+    """Return the states by their distance from the start; unreachable states are last."""
     after: dict[int, list[int]] = defaultdict(list)
     for source, target in arcs:
         after[source].append(target)
@@ -601,7 +601,7 @@ def _ordered(layers: list[list[int]], arcs: Sequence[tuple[int, int]]) -> list[l
 
 
 def _settle(layer: list[int], beside: Sequence[int], near: Mapping[int, Sequence[int]]) -> None:
-    """Sort a layer by the mean place of each state's neighbours in the layer beside it."""
+    """Sort a layer by the mean place of each state's neighbours in the adjacent layer."""
     place = {state: i for i, state in enumerate(beside)}
     middle: dict[int, float] = {}
     for i, state in enumerate(layer):

@@ -1,4 +1,4 @@
-"""Taggers in a row; what it offers is in `fstcrf.taggers.pipelines`."""
+"""Taggers in sequence; `fstcrf.taggers.pipelines` describes the contents."""
 
 from fstcrf.lazy import importer
 

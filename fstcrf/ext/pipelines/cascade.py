@@ -1,4 +1,4 @@
-"""Taggers one after the other: by the best labels of those before, or by what they think of all."""
+"""Taggers in sequence: each reads the best labels of earlier taggers, or their posteriors."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _LEAST = 1e-300
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Question:
-    """What is asked of the taggers: n paths of the last one, given what is known."""
+    """A question to the taggers: n paths of the last one, given known labels."""
 
     composition: JointCRF
-    request: Request  # without what is known
+    request: Request  # without known labels
     evidence: Known
     soft: bool
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Step:
-    """What one tagger found: paths of its tape, and the lattices that they are from."""
+    """The result of one tagger: paths of its tape, and their lattices."""
 
     answer: Answer
     lattices: Callable[[], list[Lattice]]
@@ -50,12 +50,12 @@ class _Step:
 def cascaded(composition: JointCRF, request: Request, *, soft: bool) -> Answer:
     """Run the taggers of a composition one after the other; its weights are left out.
 
-    Each tagger obeys what the grammar says of its tape. The last one ranks its own labellings,
-    those before it have decided. The score of a path is its log probability: the sum, over the
-    tapes that are shown, of that of its labels given the labels that were read; it is proven unless
-    a search under the grammar was cut short. With `soft`, taggers take their potentials on average
-    over the posteriors of those before them, rather than for their best labels; the composition has
-    no maps then.
+    Each tagger obeys the constraints on its tape. The last tagger ranks its labellings; earlier
+    taggers have decided. The score of a path is its log probability: the sum, over the shown tapes,
+    of the log probability of its labels given the labels that were read; it is proven unless a
+    search under the grammar was cut short. With `soft`, taggers average their potentials over the
+    posteriors of earlier taggers, instead of reading their best labels; the composition then has no
+    maps.
 
     Raises
     ------
@@ -83,8 +83,8 @@ def cascaded(composition: JointCRF, request: Request, *, soft: bool) -> Answer:
 def given_best(composition: JointCRF, request: Request, answer: Answer) -> Distributions:
     """Return the distributions of tapes given the best labels of the tapes that they read.
 
-    Each tape has that of its own tagger, without its weight, under what the grammar says of this
-    tape; forced labels and biases are put in.
+    Each tape has the distribution of its tagger, without its weight, under the constraints on this
+    tape; forced labels and biases are applied.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def given_best(composition: JointCRF, request: Request, answer: Answer) -> Distr
         Without maps, and not over attributes.
     request : Request
     answer : Answer
-        The labels that are read; nothing is asked of dead sentences.
+        The labels that later taggers read; sentences without a path have no distributions.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def given_best(composition: JointCRF, request: Request, answer: Answer) -> Distr
 
 
 def _steps(question: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
-    """Return what taggers found, and the best labels of tapes, or some where there is no path."""
+    """Return the results of taggers, and best labels of tapes, or arbitrary ones without a path."""
     composition = question.composition
     corpus: Any = question.request.sentences
     components = {c.tagger.tape: c for c in composition.components}
@@ -150,7 +150,7 @@ def _steps(question: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
 
 
 def _hard(question: _Question, tagger: CRF | JointCRF, sentences: Data, n: int) -> _Step:
-    """Return what a tagger finds, given the labels that its columns hold."""
+    """Return the result of a tagger, given the labels in its columns."""
     tape, whole = tagger.tape, tagger.as_transducer()
     evidence = question.evidence.of_tape(tape)
     request = replace(
@@ -165,7 +165,7 @@ def _hard(question: _Question, tagger: CRF | JointCRF, sentences: Data, n: int) 
     try:
         answer = tagger.decoded(request)
     except NoPathError:
-        whole.decoded(request)  # it says at which token
+        whole.decoded(request)  # the error names the token
         raise
     return _Step(answer, lambda: whole.posterior(request, evidence).lattices[tape])  # type: ignore[arg-type, return-value]
 
@@ -173,7 +173,7 @@ def _hard(question: _Question, tagger: CRF | JointCRF, sentences: Data, n: int) 
 def _softly(
     question: _Question, tagger: CRF | JointCRF, corpus: Data, given: Any, n: int
 ) -> tuple[_Step, list[Lattice]]:
-    """Return what a tagger finds on average over the labels before it, and what others read."""
+    """Return the result of a tagger averaged over earlier labels, and labels that others read."""
     assert isinstance(corpus, Corpus)  # noqa: S101 (taggers over attributes read no tapes)
     model = tagger.taggers[0] if isinstance(tagger, JointCRF) else tagger
     free = passing.lattices_given(model, corpus, given)
@@ -217,7 +217,7 @@ def _table(lattices: Sequence[Lattice], labels: Sequence[str], threads: int) -> 
 
 
 def _ruled(lattices: Sequence[Lattice], tagger: JointCRF, corpus: Corpus) -> list[Lattice]:
-    """Return the lattices of a tagger under its grammar; columns that this reads come as tapes."""
+    """Return the lattices of a tagger under its grammar; columns that it reads become tapes."""
     columns, conjuncts = tagger.grammar_read
     chains = [*tagger.taggers[0].program.chains, *(column.chain for column in columns)]
     program = Program(chains, (), conjuncts, tagger.search, tagger.budget)

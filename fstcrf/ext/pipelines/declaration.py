@@ -38,7 +38,7 @@ _ENDINGS = (".conllu", ".conllu.gz")
 
 
 class _File(msgspec.Struct):
-    """What stands outside of the tables of tasks."""
+    """The values outside the tables of tasks."""
 
     decode: Literal["cascade", "joint", "marginals"] | None = None
     normalize: Literal["product", "chain"] | None = None
@@ -95,7 +95,7 @@ class _Table:
         return key in self.given
 
     def check_keys(self, known: Collection[str], shown: Collection[str] = ()) -> None:
-        """Check that there are no other keys; `shown`: those that are worth telling."""
+        """Check that there are no other keys; messages show the keys in `shown`."""
         odd = sorted(set(self.given) - set(known))
         if odd:
             who = "" if self.name else "the file "
@@ -115,7 +115,7 @@ class _Table:
     def file(self, name: str) -> Path:
         """Return the path of a file that the table names."""
         if "\0" in name:
-            raise self.error(f"{name!r} has a null character, so no file is called so")
+            raise self.error(f"{name!r} contains a null character, which no file name can have")
         return self.place.parent / name
 
     def error(self, message: str) -> OptionError:
@@ -144,14 +144,14 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     DataError, TemplateError, GrammarError
         A file that it names cannot be read, or is wrong.
     OSError
-        The TOML file itself cannot be read, or what should be a tagger is none.
+        The TOML file itself cannot be read, or a file is not a tagger.
     """
     place = Path(path_name(path))
     text = read_text(place)
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # numbers of too many digits
-        raise OptionError(f"{path}: no TOML: {error}") from None
+        raise OptionError(f"{path}: not valid TOML: {error}") from None
     file = _Table(given, place)
     file.check_keys(_KEYS)
     head, tables = file.read(_File), _tables(file)
@@ -247,7 +247,9 @@ def _text(table: _Table, own: _Declared, key: Literal["data", "dev"]) -> Corpus:
         raise table.error(f"{key} names no file")
     of_conllu = next((name for name in ("rename", "feature_columns") if name in table), None)
     if of_conllu is not None and not any(_is_conllu(own, path) for path in paths):
-        raise table.error(f"{of_conllu} is for CoNLL-U: columns names those of column files")
+        raise table.error(
+            f"{of_conllu} is for CoNLL-U: for column files, name the columns with columns"
+        )
     parts = [
         _conllu(table, own, p) if _is_conllu(own, p) else _columns(table, own, p) for p in paths
     ]
@@ -256,14 +258,14 @@ def _text(table: _Table, own: _Declared, key: Literal["data", "dev"]) -> Corpus:
 
 
 def _is_conllu(own: _Declared, path: str) -> bool:
-    """Tell whether a text is CoNLL-U: its name says so, unless `format` does."""
+    """Return whether a text is CoNLL-U: its name or `format` decides."""
     return path.endswith(_ENDINGS) if own.format is None else own.format == "conllu"
 
 
 def _columns(table: _Table, own: _Declared, path: str) -> Corpus:
     columns = _listed(own.columns)
     if not columns:
-        raise table.error(f"has no columns: name those of {path}")
+        raise table.error(f"has no columns: name the columns of {path}")
     separator = _SEPARATORS.get(own.separator, own.separator)
     with _reading(table):
         return read_columns(table.file(path), columns, separator=separator)
@@ -293,7 +295,7 @@ def _reading(table: _Table, key: str = "") -> Iterator[None]:
 
 
 def _grammar(table: _Table, names: str | list[str], tapes: Collection[str] = ()) -> Grammar | None:
-    """Return what all of some grammars allow, which may be told to be of a tape: ``TAPE=FILE``."""
+    """Return the conjunction of grammars; each may name its tape: ``TAPE=FILE``."""
     found = []
     for given in _listed(names):
         tape, equals, name = given.rpartition("=")
@@ -306,7 +308,7 @@ def _grammar(table: _Table, names: str | list[str], tapes: Collection[str] = ())
 
 
 def _read_grammar(table: _Table, name: str) -> Grammar:
-    """Return the grammar of a file, or one that comes with the library."""
+    """Return the grammar of a file or of the library."""
     file = table.file(name)
     with _reading(table, "grammar"):
         if file.exists() or Path(name).suffix:
@@ -328,5 +330,5 @@ def on_tape(grammar: Grammar, tape: str) -> Grammar:
 
 def _bound_on(part: Constraint, tape: str, sets: LabelSets) -> tuple[Acceptor, ...]:
     if tape not in sets:
-        raise GrammarError(f"no tape {tape!r}; there is {', '.join(sets)}")
+        raise GrammarError(f"no tape {tape!r}; the tapes are {', '.join(sets)}")
     return part.bind({tape: sets[tape]})

@@ -23,13 +23,13 @@ from fstcrf.text.corpus.schemes import has_spans
 
 @dataclass(frozen=True, slots=True)
 class PipelineScore:
-    """What one way to decide comes to.
+    """The results of one way to decide.
 
     Parameters
     ----------
     decode : {"cascade", "marginals", "joint", "product", "chain"}
     accuracy : dict of str to float
-        Share of tokens that are right, of each task with gold labels.
+        Share of right tokens, for each task with gold labels.
     spans : dict of str to float
         F of the spans, as conlleval counts them, of the tasks whose gold labels are spans.
     together : float
@@ -75,7 +75,7 @@ def score_pipeline(
     told : callable
         Called with the number of sentences that have been decided since the last time.
     together : int
-        Tokens that are decided together, about; so often somebody is told.
+        Approximate number of tokens that are decided together, and between reports.
 
     Raises
     ------

@@ -34,17 +34,17 @@ class Pipeline:
         How the pipeline tags unless it is asked otherwise. When absent: joint under a grammar, else
         cascade.
     normalize : {"product", "chain"}, optional
-        What a joint decision is, see `fstcrf.compose`. When absent: chain where a task reads
-        another and no task has a weight of its own, else product.
+        The kind of a joint decision, see `fstcrf.compose`. By default: chain if a task reads
+        another and all weights are 1, else product.
     grammar : Grammar, optional
-        What the labels must obey. In a cascade, and by marginals, its parts are over one tape each.
+        The constraints on labels. In a cascade and by marginals, each of its parts reads one tape.
 
     Raises
     ------
     OptionError
-        No task, or what is none; two of one name; a kind of decision, or a grammar, that is none;
-        tasks that read each other in a circle, read one that is not there, or were trained to read
-        labels that it does not have.
+        No task, an invalid task, or two with one name; an invalid kind of decision or grammar;
+        tasks that read each other in a circle, read a missing task, or were trained to read labels
+        that it lacks.
     """
 
     tasks: Sequence[Task | CRF]
@@ -72,20 +72,20 @@ class Pipeline:
         report: Callable[[Progress], None] | None = None,
         told: Callable[[str], None] | None = None,
     ) -> TrainedPipeline:
-        """Train what is not trained yet, each task with the labels that the earlier ones predict.
+        """Train all untrained tasks, each with the predicted labels of earlier ones.
 
         Parameters
         ----------
         folder : path, optional
-            Finished taggers go here, and are taken from here when nothing that decides them has
-            changed; within a task, training goes on where it was interrupted: Ctrl-C ends it after
-            the iteration that it comes in (a second one at once), and saves its state.
+            Finished taggers are saved here, and are loaded from here if nothing that determines
+            them has changed; within a task, training continues after an interruption: Ctrl-C ends
+            it after the current iteration (a second one at once), and saves its state.
         threads : int
             The result does not depend on it.
         report : callable, optional
-            Is told of every iteration, with the name of the task.
+            Called after every iteration, with the name of the task.
         told : callable, optional
-            Is told in a line what becomes of each task.
+            Called with one line about each task.
 
         Raises
         ------
@@ -131,7 +131,7 @@ def _trained(
     report: Callable[[Progress], None] | None,
     tell: Callable[[str], None],
 ) -> CRF:
-    """Return the tagger of a task: the finished one where there is one, else train it."""
+    """Return the tagger of a task: the finished one if it exists, else a new one after training."""
     reads = ancestors(task.reads, list(done.values()))[::-1]
     mark = task.fingerprint([fingerprint(tagger) for tagger in reads])
     if place is not None:
@@ -173,10 +173,10 @@ def _trained(
 
 
 def _arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
-    """Return tasks, each after those that it reads; otherwise in the order given."""
+    """Return tasks, each after the tasks that it reads; otherwise in the given order."""
     tasks = _each_a_task(tasks)
     if not tasks:
-        raise OptionError("a pipeline of nothing: expected tasks, or taggers")
+        raise OptionError("the pipeline is empty, expected tasks or taggers")
     by_name = {name_of(task): task for task in tasks}
     if len(by_name) < len(tasks):
         names = [name_of(task) for task in tasks]
@@ -198,7 +198,7 @@ def _each_a_task(given: object) -> list[Task | CRF]:
 
 
 def reading_order(reads: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the tasks' names, each after those that it reads; otherwise in the order given."""
+    """Return the tasks' names, each after the tasks that it reads; otherwise in the given order."""
     names = list(reads)
     for name in names:
         missing = [other for other in reads[name] if other not in reads]
@@ -211,7 +211,7 @@ def reading_order(reads: Mapping[str, Sequence[str]]) -> list[str]:
     while len(found) < len(names):
         ready = [n for n in names if n not in found and set(reads[n]) <= set(found)]
         if not ready:
-            raise OptionError(f"tasks read each other in a circle: {_circle(reads, found)}")
+            raise OptionError(f"tasks read each other in a cycle: {_circle(reads, found)}")
         found.append(ready[0])
     return found
 
@@ -242,7 +242,7 @@ def _check_labels(taggers: Sequence[CRF]) -> None:
 
 
 def _staged(name: str, report: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """Tell of iterations under the name of the task."""
+    """Report iterations under the name of the task."""
 
     def told(progress: Progress) -> None:
         known = {f.name: getattr(progress, f.name) for f in fields(progress)}

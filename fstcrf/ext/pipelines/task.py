@@ -1,12 +1,12 @@
-"""Tasks: taggers of a pipeline that are to be trained, and what is checked before training.
+"""Tasks: taggers of a pipeline before their training, and the checks before training.
 
-Errors first. Training a task takes minutes, and what is wrong with the third would be said only
-after the first two. All that can be known before is looked at before: options where a `Task` is
-declared; columns, labels that must follow their scheme, gold labels for jack-knifing and labels
-that a grammar names in `taggers/pipelines/task.py`. Errors begin with the name of the task:
-`naming.named` changes the message of an error and leaves all else as it is. A TOML file is read
-by tables that check their values (`taggers/pipelines/declaration.py`); what is declared wrongly
-is an `OptionError`, what is wrong in a file that it names is not.
+Errors first. Training a task takes minutes, and errors of the third task would be reported only
+after the first two. All checks therefore run before training: options when a `Task` is declared;
+columns, labels that must follow their scheme, gold labels for jack-knifing and labels that a
+grammar names in `taggers/pipelines/task.py`. Errors begin with the name of the task: `naming.named`
+changes only the message of an error. A TOML file is read by tables that check their values
+(`taggers/pipelines/declaration.py`); an invalid declaration is an `OptionError`, an error in a file
+that it names is not.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Task:
     name : str
         Of the task, and of the tape that its tagger writes.
     data : Corpus or sequence of sentences
-        What it is trained on; it needs no labels of other tasks.
+        Training data; labels of other tasks are not necessary.
     template : TemplateSet, text or path
         ``%y[0,NAME]`` reads the labels of an earlier task.
     target : str, optional
@@ -72,9 +72,8 @@ class Task:
     weight : float
         Factor of its potentials when tasks are decided together.
     options : mapping of str to object
-        Of training, as for `fstcrf.CRF.train`. Three of them say how the labels of `reads` come
-        into the training text: ``passing`` ("best", "nbest", "marginals"), ``candidates``,
-        ``jackknife``.
+        Of training, as for `fstcrf.CRF.train`. Three of them control the labels of `reads` in the
+        training text: ``passing`` ("best", "nbest", "marginals"), ``candidates``, ``jackknife``.
     grammar : Grammar, optional
         A hard grammar that becomes part of the tagger's structure, as of `fstcrf.CRF.train`.
     class_weights : mapping of str to float
@@ -83,8 +82,7 @@ class Task:
     Raises
     ------
     OptionError
-        A name that is none, unknown options, options for `reads` where nothing is read, or a weight
-        below 0.
+        An invalid name, unknown options, options for `reads` without any, or a weight below 0.
     TemplateError
         A template that cannot be read, or reads other tasks than `reads` names.
     """
@@ -102,7 +100,9 @@ class Task:
 
     def __post_init__(self) -> None:
         if not self.name or Path(self.name).name != self.name or self.name.startswith("."):
-            raise OptionError(f"a task is called {self.name!r}: its name becomes that of a file")
+            raise OptionError(
+                f"a task is called {self.name!r}, which cannot be part of a file name"
+            )
         if isinstance(self.reads, str):
             raise OptionError(f"task {self.name!r}: reads is {self.reads!r}, expected a list")
         if not 0 <= self.weight < np.inf:
@@ -146,7 +146,7 @@ class Task:
 
     @made_once
     def settings(self) -> Options:
-        """The options of training, with those that are not given."""
+        """The options of training, including defaults."""
         return checked_options(self.options, reads=bool(self.reads), dev=self.dev is not None)
 
     @made_once
@@ -166,19 +166,19 @@ class Task:
 
     @made_once
     def corpus(self) -> Corpus:
-        """What it is trained on."""
+        """The training data."""
         return self.data if isinstance(self.data, Corpus) else Corpus.from_sentences(self.data)
 
     @made_once
     def held_out(self) -> Corpus | None:
-        """What ends its training."""
+        """The held-out data."""
         if self.dev is None or isinstance(self.dev, Corpus):
             return self.dev
         return Corpus.from_sentences(self.dev)
 
     @property
     def corpora(self) -> tuple[Corpus, ...]:
-        """What it is trained on, and what ends its training if anything does."""
+        """The training data, and the held-out data if there is any."""
         return (self.corpus,) if self.held_out is None else (self.corpus, self.held_out)
 
     @made_once
@@ -195,7 +195,7 @@ class Task:
         return gold_labels(gold, self.labels, self.reading)
 
     def fingerprint(self, earlier: Sequence[str]) -> str:
-        """Return a hash of all that decides what is trained.
+        """Return a hash of everything that determines the trained tagger.
 
         Parameters
         ----------
@@ -320,9 +320,10 @@ def _check_readable(task: Task, earlier: Task | CRF) -> None:
         missing = next((column for column in needed if column not in corpus.columns), None)
         if missing is not None:
             raise DataError(
-                f"task {task.name!r}: the tagger of {name!r}, whose labels it reads, reads column "
-                f"{missing!r}; this text has {', '.join(map(repr, corpus.columns))}: what tasks "
-                "share has one name in all of them (in TOML by columns, of CoNLL-U by rename)",
+                f"task {task.name!r}: the tagger of {name!r}, whose labels it reads, reads "
+                f"column {missing!r}, but this text has "
+                f"{', '.join(map(repr, corpus.columns))}: shared columns need the same name "
+                "in the texts of all tasks (in TOML set columns, for CoNLL-U rename)",
                 path=corpus.source,
             )
 
@@ -331,7 +332,7 @@ def _check_gold(task: Task, earlier: Task | CRF, sets: Mapping[str, Sequence[str
     """Check that a text has the gold labels that an earlier task is trained on again."""
     if isinstance(earlier, CRF):
         if earlier.record is None or earlier.record.target is None:
-            return  # training says what is missing
+            return  # training reports the missing labels
         name, column = earlier.tape, earlier.record.target
         settings = stored_options(earlier.record.options)
         grammar: object = earlier.record.grammar
@@ -347,13 +348,13 @@ def _check_gold(task: Task, earlier: Task | CRF, sets: Mapping[str, Sequence[str
     odd = sorted(set(_checked(task.corpus, column, settings, where)) - set(sets[name]))
     if odd:
         raise LabelError(
-            f"{where}, which has the label {odd[0]!r}; the tagger of {name!r} has "
-            f"{', '.join(sets[name])}, and would never say it"
+            f"{where}, which has the label {odd[0]!r}; the tagger of {name!r} has the "
+            f"labels {', '.join(sets[name])}, so it never assigns this label"
         )
 
 
 def _checked(corpus: Corpus, name: str, settings: Options, where: str) -> list[str]:
-    """Return the labels of a column; check that they follow each other as their scheme says."""
+    """Return the labels of a column; check that their sequence obeys their scheme."""
     gold = legal_gold(corpus, name, settings, where=f"{where}: ")
     with named(where):
         return gold_labels(gold, name, settings)

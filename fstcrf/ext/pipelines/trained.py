@@ -1,19 +1,20 @@
-"""The folder of a pipeline: what has been trained, and by what.
+"""The folder of a pipeline: trained taggers, and the fingerprints of their training.
 
 ::
 
     ner.fstcrf          a finished tagger
-    field.checkpoint    the state of one that was interrupted
-    pipeline.json       by what each tagger was trained; how the pipeline tags
-    pipeline.fstcrf     all of it as one composition, once every task is finished
+    field.checkpoint    the state of an interrupted training
+    pipeline.json       fingerprint of each tagger; how the pipeline tags
+    pipeline.fstcrf     the composition of all taggers, once every task is finished
 
 Folders. A task has a fingerprint: a hash of its text, held-out text, template and word lists,
 options, and of the *weights* of the taggers that it reads (`Task.fingerprint`,
 `taggers/model/structure.py`). A tagger in the folder is taken if the manifest has it under that
-fingerprint. So a change trains again what it touches, and what comes after only where the tagger
-before really has become another one. The state of a training that was interrupted lies beside it
-with a fingerprint of its own. The manifest forgets a tagger before its file is replaced, and has
-the new one when the file is whole: whenever a run ends, what it says is right.
+fingerprint. A change therefore causes new training of the tasks that it affects; later tasks are
+trained again only if the tagger that they read has really changed. The state of an interrupted
+training is stored with it, with another fingerprint. The manifest drops a tagger before its file is
+replaced, and contains the new one once the file is complete: it is therefore right whenever a run
+ends.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     format: Literal["fstcrf-pipeline"] = "fstcrf-pipeline"
     version: Literal[1] = 1
-    tasks: dict[str, str] = {}  # by name, the hash of what it was trained by
+    tasks: dict[str, str] = {}  # by name, the hash of the task's training
     decode: Decode | None = None
     finished: bool = False
 
@@ -73,14 +74,14 @@ class Folder:
     path: pathlib.Path
 
     def manifest(self) -> Manifest:
-        """Return what the folder says of itself; an empty one says nothing."""
+        """Return the manifest of the folder; an empty folder has an empty manifest."""
         file = self.path / MANIFEST
         if not file.exists():
             return Manifest()
         try:
             return msgspec.json.decode(file.read_bytes(), type=Manifest)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ModelFileError(f"{file}: not what a pipeline writes: {error}") from None
+            raise ModelFileError(f"{file}: not a file of a pipeline: {error}") from None
 
     def check_writable(self, names: Iterable[str]) -> None:
         """Find out before tasks are trained whether all that they leave could be written."""
@@ -91,7 +92,7 @@ class Folder:
     def finished(self, name: str, mark: str) -> CRF | None:
         """Return the tagger of a task if it was trained by just that.
 
-        The state of its training, left where a run ended just after it, is removed.
+        The state of its training is removed if it still exists.
         """
         file = self._file(name)
         if self.manifest().tasks.get(name) != mark or not file.exists():
@@ -103,8 +104,8 @@ class Folder:
     def checkpoint(self, name: str, mark: str, tell: Callable[[str], None]) -> pathlib.Path:
         """Return the file for the state of a task's training, made ready to be resumed.
 
-        A state that the task cannot go on from, because it is declared otherwise since, is removed,
-        and `tell` is told so.
+        A state that does not fit the task, because its declaration has changed, is removed, and
+        `tell` receives a message.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         file = self.path / f"{name}.checkpoint"
@@ -113,13 +114,13 @@ class Folder:
             if file.exists():
                 tell(f"{name}: its data or options have changed: the state so far is dropped")
                 file.unlink()
-                sync_folder(self.path)  # before it could be taken for that of the new mark
+                sync_folder(self.path)  # before it could be mistaken for a state of the new mark
             with atomic_write(stamp) as written:
                 written.write(mark.encode())
         return file
 
     def replaced(self, name: str) -> str:
-        """Say what a task's tagger will replace; nothing where there is none."""
+        """Return a remark about the tagger that a task will replace; empty without one."""
         if name not in self.manifest().tasks or not self._file(name).exists():
             return ""
         return f", to replace the tagger that other data or options made, {self._file(name)}"
@@ -165,13 +166,13 @@ class TrainedPipeline(Tagger):
     Parameters
     ----------
     composition : JointCRF
-        The taggers, with what a joint decision needs: weights, kind, grammar.
+        The taggers, and the parts of a joint decision: weights, kind, grammar.
     decoder : {"cascade", "marginals", "joint", "product", "chain"}, optional
-        How it tags unless it is asked otherwise. cascade: one tagger after the other, by the best
-        labels of those before it. marginals: one after the other; a tagger takes its potentials on
-        average over what the posteriors of those before it say. joint: all together, exactly, as
-        the composition says. product, chain: the same by that way to normalise. When absent: joint
-        under a grammar, else cascade.
+        Default way to tag. cascade: one tagger after the other, given the best labels of earlier
+        ones. marginals: one after the other; each tagger averages its potentials over the
+        posteriors of earlier ones. joint: all together, exactly, as the composition defines it.
+        product, chain: the same with that way to normalise. By default: joint under a grammar, else
+        cascade.
 
     Weights count in joint decisions only. In a cascade, and by marginals, a grammar over one tape
     restricts the tagger of this tape; one over several tapes is an `OptionError`.
@@ -221,8 +222,8 @@ class TrainedPipeline(Tagger):
     ) -> TrainedPipeline:
         """Return the pipeline under one more grammar.
 
-        It decides jointly from now on, unless `decoder` says otherwise. All ways to decide obey
-        the grammar; one after the other only if each of its parts is over one tape.
+        The result decides jointly, unless `decoder` names another way. All ways to decide obey the
+        grammar; cascades and marginals require that each of its parts reads one tape.
         """
         found = self.composition.constrained(grammar, search=search, budget=budget)
         return replace(self, composition=found)
@@ -252,14 +253,14 @@ class TrainedPipeline(Tagger):
         return super(TrainedPipeline, self._decoding(decode)).decode(sentences, **options)
 
     def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `fstcrf.taggers.Tagger.decoded`."""
+        """Return the result of `decode`; see `fstcrf.taggers.Tagger.decoded`."""
         if self.together:
             return self.joint.decoded(asked)
         return cascaded(self.composition, asked, soft=self.way == "marginals")
 
     @property
     def way(self) -> Decode:
-        """How it tags: as `decoder` says, else jointly under a grammar and as a cascade without."""
+        """The way to tag: `decoder`, else jointly under a grammar, or as a cascade without one."""
         return self.decoder or ("joint" if self.composition.conjuncts else "cascade")
 
     @property
@@ -280,24 +281,25 @@ class TrainedPipeline(Tagger):
         if self.decoder in ("product", "chain"):
             composition = replace(composition, normalize=self.decoder)
         if not composition.conditional:
-            _ = composition.program.decoder  # what is too large is said before anything is read
+            # a product that is too large is reported before reading
+            _ = composition.program.decoder
         return composition
 
     def decision(self) -> JointCRF | None:
-        """Return the composition that decides all tasks together; None where each decides.
+        """Return the composition that decides all tasks together, or `None`.
 
         Raises
         ------
         OptionError
-            Each decides by itself, under a grammar over several tapes.
+            Tasks decide separately, under a grammar over several tapes.
         """
         if self.together:
             return self.joint
-        _ = self.composition.apart  # what they cannot obey is said before anything is read
+        _ = self.composition.apart  # a grammar that they cannot obey is reported before reading
         return None
 
     def as_transducer(self) -> Tagger:
-        """Return a tagger with the same legal labellings that says where all of them have died."""
+        """Return a tagger with the same legal labellings that explains missing labellings."""
         return self.joint.as_transducer() if self.together else self
 
     def _decoding(self, decode: Decode | None) -> TrainedPipeline:
@@ -305,7 +307,7 @@ class TrainedPipeline(Tagger):
         return self if decode is None else replace(self, decoder=decode)
 
     def without_grammar(self) -> TrainedPipeline | None:
-        """Return the pipeline without its grammar, deciding as before; None where it has none."""
+        """Return the pipeline without its grammar, deciding as before; `None` without a grammar."""
         free = self.composition.without_grammar()
         return None if free is None else replace(self, composition=free, decoder=self.way)
 
@@ -343,12 +345,12 @@ class TrainedPipeline(Tagger):
         Returns
         -------
         list of tuple of list of str
-            One list for each task; of a single task the list itself.
+            One list for each task; for a single task the list itself.
 
         Raises
         ------
         DataError
-            A sentence lacks a column, or is not what it should be.
+            A sentence lacks a column, or is invalid.
         NoPathError
             No labelling of a sentence is legal.
         OptionError
@@ -387,9 +389,9 @@ class TrainedPipeline(Tagger):
     ) -> list[Path | None]:
         """Return the best labels of each sentence with their probability.
 
-        In a cascade it is the product, over the tasks, of the probability of its labels given
-        those that it read; by marginals, of the probabilities that the tasks have each by itself.
-        None where no labelling is legal.
+        In a cascade it is the product, over the tasks, of the probability of its labels given the
+        labels that it read; by marginals, the product of the tasks' separate probabilities. `None`
+        if no labelling is legal.
         """
         ranked = self.nbest_all(sentences, 1, decode=decode, **options)
         return [next(iter(paths), None) for paths in ranked]
@@ -402,7 +404,7 @@ class TrainedPipeline(Tagger):
         decode: Decode | None = None,
         **options: Unpack[TagOptions],
     ) -> list[list[Path]]:
-        """Return the n best labellings of each sentence, best first; [] where none is legal.
+        """Return the n best labellings of each sentence, best first; [] if no labelling is legal.
 
         Joint ones differ in any task. In a cascade, and by marginals, the last task ranks its own
         labellings; those before it have decided.
@@ -410,10 +412,10 @@ class TrainedPipeline(Tagger):
         Parameters
         ----------
         sentences, decode, **options
-            As for `tag_all`. By `tapes`, labellings of these tasks alone, which differ in them:
-            joint ones as `Lattice.nbest`, with the probability of the best labelling of all
-            tasks; in a cascade, and by marginals, without the probabilities of the other tasks, and
-            one labelling if the last task is not among them.
+            As for `tag_all`. With `tapes`, labellings of only these tasks, which differ in them.
+            Joint ones are as in `Lattice.nbest`, with the probability of the best labelling of all
+            tasks. In a cascade, and by marginals, they omit the probabilities of the other tasks,
+            and there is one labelling if the last task is not included.
         n : int
 
         Raises
@@ -437,13 +439,13 @@ class TrainedPipeline(Tagger):
     ) -> list[Any]:
         """Return the probability of each label at each token, float64 [T, L], of each sentence.
 
-        Of several tasks, a tuple of arrays. In a cascade they are given the best labels of the
+        For several tasks, a tuple of arrays. In a cascade they are given the best labels of the
         tasks that are read. A sentence that is skipped has zeros.
 
         Raises
         ------
         OptionError
-            A joint decision of ``normalize="chain"``, which has none.
+            A joint decision with ``normalize="chain"``, which has no marginals.
         """
         tagger = self._decoding(decode)
         asked: Any = {"forced": forced, "bias": bias, "threads": threads, "on_no_path": on_no_path}
@@ -457,7 +459,7 @@ class TrainedPipeline(Tagger):
         """Return how sure the best labels of each sentence are.
 
         In a cascade, and by marginals, the bounds are one number, the probability of `paths_all`.
-        The labels are legal there where those of each task are, given the labels before.
+        There, labels are legal if the labels of each task are legal, given the earlier labels.
 
         Parameters
         ----------
@@ -481,7 +483,10 @@ class TrainedPipeline(Tagger):
             found = tagger.decode(sentences)
             return [found.confidence(b) for b in range(len(found))]
         if tagger.joint.conditional:
-            raise OptionError(f"decode={tagger.way!r} by normalize='chain' has no confidence")
+            raise OptionError(
+                f"decode={tagger.way!r} with normalize='chain' has no confidence: use "
+                "normalize='product'"
+            )
         lattices = tagger.joint.lattices(sentences)
         with gathered():
             return [lattice.confidence(**options) for lattice in lattices]
@@ -489,8 +494,8 @@ class TrainedPipeline(Tagger):
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
         """Return which features of which tagger pushed which label at a token, and by how much.
 
-        Where tasks are decided one after the other, those of each task's own tagger, given the
-        best labels of the tasks that it reads.
+        If tasks are decided in sequence, the contributions in each task's tagger, given the best
+        labels of the tasks that it reads.
         """
         if self.together:
             return self.joint.explain(sentence, token)
@@ -516,7 +521,7 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
     Raises
     ------
     ModelFileError
-        No pipeline, or one whose training has not come to its end.
+        Not a pipeline, or a pipeline with unfinished training.
     OSError
         It cannot be read.
     """
@@ -527,8 +532,8 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
         if not manifest.finished:
             done = ", ".join(manifest.tasks) or "none of its tasks"
             raise ModelFileError(
-                f"{place}: no finished pipeline; {done} trained so far: train it to its end, the "
-                "same command goes on"
+                f"{place}: the pipeline is not finished, only {done} trained so far: run "
+                "the training command again to continue"
             )
         decode, place = manifest.decode, place / COMPOSITION
     model = load(place)

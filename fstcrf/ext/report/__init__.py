@@ -1,4 +1,4 @@
-"""What a tagger gets wrong on text with gold labels, and how sure it was."""
+"""The errors of a tagger on text with gold labels, and its confidence."""
 
 from typing import TYPE_CHECKING
 

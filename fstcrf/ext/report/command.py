@@ -1,4 +1,4 @@
-"""``fstcrf report``: one page about what a model gets wrong, and how sure it was."""
+"""``fstcrf report``: one page about the errors of a model, and its confidence."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _analysed(
     column = target or name
     source = model_input(whole(model), path=path, targets=[column], wanted=[column], **how)
     corpus = source.read(path)
-    corpus.column(column)  # what is missing is said before the tagger decodes
+    corpus.column(column)  # a missing column is reported before the tagger decodes
     check_columns(whole(model), corpus)
     with progress(f"analysing {Path(path).name}, {len(corpus):,} sentences", "") as meter:
         return analyse(

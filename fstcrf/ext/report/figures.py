@@ -13,7 +13,7 @@ from fstcrf.lazy import optional
 
 _NEEDED = "figures need matplotlib: pip install 'fstcrf[recipes]'"
 Curve: TypeAlias = tuple[str, Sequence[float], Sequence[float]]
-"""A name, and as many x as y."""
+"""A name, and equally many x and y."""
 
 
 def _figure(width: float, height: float) -> Any:
@@ -30,7 +30,7 @@ def _svg(figure: Any) -> bytes:
 
 
 def png_of(draw: Any, *arguments: Any) -> bytes:
-    """Return a figure as PNG instead: `draw` is one of the functions below."""
+    """Return a figure as PNG: `draw` is one of the functions below."""
     written = io.BytesIO()
     draw(*arguments, as_figure=True).savefig(written, format="png", dpi=150)
     return written.getvalue()
@@ -55,7 +55,7 @@ def figure_of_curves(
 def figure_of_reliability(
     tables: Sequence[tuple[str, Reliability]], *, as_figure: bool = False
 ) -> Any:
-    """Return how often spans come true beside what was claimed: a curve for each tagger."""
+    """Return the frequency of right spans against their probability: a curve for each tagger."""
     figure = _figure(4.2, 4.2)
     axes = figure.add_subplot(xlabel="claimed probability", ylabel="share correct")
     axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)

@@ -22,11 +22,11 @@ from fstcrf.text.corpus.batches import batches
 from fstcrf.text.corpus.schemes import has_spans
 
 _ABOVE = 0.01
-"""Least probability of a span, or of a label, that counts as said."""
+"""Minimum probability of a span or label in calibration events."""
 _ENOUGH = 10
-"""Documents below which sentences are what is drawn."""
+"""With fewer documents, the bootstrap draws sentences."""
 _TOGETHER = 20_000
-"""Tokens after which somebody is told."""
+"""Tokens between reports."""
 
 
 class TypeScore(NamedTuple):
@@ -52,9 +52,10 @@ class ErrorFound(NamedTuple):
     start, end : int
         Its tokens.
     gold, found : str
-        What is there and what was said; empty: nothing that begins and ends here.
+        The gold and the found label; empty without a span that begins and ends here.
     probability : float
-        Of what was said; of what was missed, that it is there. NaN where there is none.
+        Probability of the found span, or, for a missed one, of the gold span. NaN without
+        probabilities.
     """
 
     sentence: int
@@ -67,14 +68,14 @@ class ErrorFound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What a grammar changed.
+    """The changes that a grammar makes.
 
     Parameters
     ----------
     sentences : tuple of int
-        Those whose best labels it forbade.
+        Sentences whose best labels it forbade.
     mended, spoilt : int
-        Tokens that are right with it alone, and without it alone.
+        Tokens that are right only with the grammar, and only without it.
     score, free : float
         F of spans, else accuracy, with the grammar and without it.
     """
@@ -88,33 +89,34 @@ class Repair:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Analysis:
-    """What a tagger makes of text with gold labels.
+    """The results of a tagger on text with gold labels.
 
     Parameters
     ----------
     tape : str
     spans : bool
-        Labels are those of spans.
+        Labels are labels of spans.
     corpus : Corpus
     gold, found : sequence of sequences of str
         Labels of each sentence.
     accuracy, sentences : float
         Shares of tokens, and of whole sentences, that are right.
     f : float
-        F of all spans; of labels that are none, the accuracy.
+        F of all spans; for other labels, the accuracy.
     f_interval : (float, float)
-        It holds 19 times of 20, by the bootstrap over documents where there are ten, else over
-        sentences.
+        A 95 % confidence interval, from the bootstrap over documents if there are at least ten,
+        else over sentences.
     types : tuple of TypeScore
         Most frequent first.
     confusions : tuple of (str, str, int)
         Gold and found label, and how often; most frequent first.
     errors : tuple of ErrorFound
-        Those the tagger was surest of come first.
+        The most confident errors are first.
     events : Events, optional
-        All spans (labels) above 0.01 with their probabilities; None where the tagger has none.
+        All spans (labels) above 0.01 with their probabilities; `None` for taggers without
+        probabilities.
     repair : Repair, optional
-        None without a grammar.
+        `None` without a grammar.
     unproven : int
         Sentences whose labels are the best found, not proven to be the best.
     """
@@ -137,11 +139,11 @@ class Analysis:
 
     @property
     def units(self) -> Ints | None:
-        """Number of each sentence's document, where there are enough to draw; else None."""
+        """Number of each sentence's document; `None` with too few documents."""
         return _units(self.corpus)
 
     def curve(self) -> tuple[list[float], list[float], list[float]]:
-        """Return thresholds, and the precision and recall of what is at least so probable.
+        """Return thresholds, and precision and recall of spans with at least these probabilities.
 
         Raises
         ------
@@ -170,19 +172,19 @@ def analyse(
     seed: int = 0,
     told: Callable[[float], None] = lambda _: None,
 ) -> Analysis:
-    """Decode a corpus and look at what is wrong.
+    """Decode a corpus and collect its errors.
 
-    Where the tagger writes spans in another scheme than the gold labels have, what it found is
-    written in theirs (`written_alike`), so that tokens can be compared.
+    If the tagger's spans have another scheme than the gold labels, its spans are converted to
+    theirs (`written_alike`), so that tokens can be compared.
 
     Parameters
     ----------
     tagger : Tagger
     corpus : Corpus
     gold : str or sequence of sequences of str
-        Column of the gold labels, or those of each sentence.
+        Column of the gold labels, or the gold labels of each sentence.
     tape : str, optional
-        Which tape is looked at, where there are several.
+        The analysed tape, if there are several.
     threads : int
     resamples, seed : int
         Of the bootstrap.
@@ -192,17 +194,17 @@ def analyse(
     Raises
     ------
     OptionError
-        No such tape, or several and none named.
+        No such tape, or no name among several.
     DataError
         No tokens; a column that is missing.
     """
     if tape is None and len(tagger.tapes) > 1:
-        raise OptionError(f"say which tape: there is {', '.join(tagger.tapes)}")
+        raise OptionError(f"the tagger has several tapes: choose one of {', '.join(tagger.tapes)}")
     name = tagger.tapes[0] if tape is None else tape
     if name not in tagger.tapes:
-        raise OptionError(f"no tape {name!r}: there is {', '.join(tagger.tapes)}")
+        raise OptionError(f"no tape {name!r}: the tapes are {', '.join(tagger.tapes)}")
     if not corpus.n_tokens:
-        raise DataError("no tokens: nothing to analyse")
+        raise DataError("the text has no tokens, expected at least one")
     wanted = (
         corpus.column_lists(gold)
         if isinstance(gold, str)
@@ -324,7 +326,7 @@ def _errors(
     *,
     of_spans: bool,
 ) -> tuple[ErrorFound, ...]:
-    """Return what is wrong or missing; what was said most surely, or denied so, first."""
+    """Return wrong and missing spans, the most confident errors first."""
     errors = []
     for number, (one, other) in enumerate(zip(gold, found, strict=True)):
         if list(one) == list(other):

@@ -20,7 +20,7 @@ TRAINING, TRIALS = "training", "trials"
 
 
 class Iteration(msgspec.Struct, frozen=True):
-    """What is known after an iteration; see `fstcrf.training.Progress`."""
+    """The progress after an iteration; see `fstcrf.training.Progress`."""
 
     iteration: int
     objective: float | None
@@ -31,7 +31,7 @@ class Iteration(msgspec.Struct, frozen=True):
 
 
 class TrialTold(msgspec.Struct, frozen=True):
-    """What is known after a trial; see `fstcrf.ext.tune.Trial`."""
+    """The result of a trial; see `fstcrf.ext.tune.Trial`."""
 
     number: int
     options: dict[str, Any]
@@ -47,7 +47,7 @@ class History:
     Parameters
     ----------
     folder : path
-        Made when the first is told. The files are written anew every `every` seconds of training,
+        Created with the first event. The files are written anew every `every` seconds of training,
         whole or not at all, and by `write`.
     every : float
     """
@@ -58,7 +58,7 @@ class History:
         self.trials: list[TrialTold] = []
 
     def tried(self, trial: Trial) -> None:
-        """Hear how a trial went, and write what is known."""
+        """Record the result of a trial, and write the files."""
         self.trials.append(
             TrialTold(
                 trial.number,
@@ -88,7 +88,7 @@ class History:
             self.write()
 
     def write(self) -> None:
-        """Write what was told; nothing before that.
+        """Write the recorded history; nothing before the first event.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""One self-contained page about a tagger, or two beside each other."""
+"""One self-contained page about a tagger, or about two for comparison."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def report_page(
     facts: Sequence[str] = (),
     seed: int = 0,
 ) -> str:
-    """Return a report as HTML; its figures are inside, it loads nothing.
+    """Return a report as HTML, with its figures inside; it loads no other files.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def report_page(
     second : Analysis, optional
         Of another tagger on the same text.
     names : sequence of str
-        What the taggers are called.
+        The names of the taggers.
     facts : sequence of str
         Lines about how it was made.
     seed : int
@@ -74,7 +74,10 @@ def report_page(
     called = list(names)[: len(sides)]
     if second is not None:
         if [list(row) for row in first.gold] != [list(row) for row in second.gold]:
-            raise OptionError("the two analyses are of other text, or other gold labels")
+            raise OptionError(
+                "the two analyses have different texts or gold labels: compare analyses of "
+                "the same text"
+            )
         called += ["other"] * (2 - len(called))
     parts = [_scores(sides, called)]
     if second is not None:

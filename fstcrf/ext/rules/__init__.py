@@ -1,9 +1,9 @@
-"""Patterns over labels and tokens whose weights are learned, beside a tagger or together with it.
+"""Patterns over labels and tokens with learnt weights, for a given tagger or jointly with it.
 
 ================  ==========================================================================
-learn_rules       weights of the open costs of a grammar file; the tagger stays as it is
-train_with_rules  the tagger's own weights and the open costs, together
-LearnedRules      what was learned: weights, counts, the file with its costs filled in
+learn_rules       weights of the open costs of a grammar file, for a fixed tagger
+train_with_rules  the tagger's weights and the open costs, jointly
+LearnedRules      the results: weights, counts, the file with learnt costs
 TrainedWithRules  the same with the tagger
 ================  ==========================================================================
 """

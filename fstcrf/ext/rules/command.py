@@ -169,7 +169,7 @@ def rules(
 
 
 def _options(context: click.Context, given: dict[str, Any], *, joint: bool) -> dict[str, Any]:
-    """Return the options of what is asked for; refuse those that it does not read."""
+    """Return the options of a method; refuse options that it does not read."""
     usual = click.core.ParameterSource.DEFAULT
     for name in _OF_JOINT if not joint else ("l1",):
         if context.get_parameter_source(name) is not usual:

@@ -1,4 +1,4 @@
-"""Counts of patterns: what is expected of the steps of an automaton that reads a chain's labels.
+"""Counts of patterns: expected steps of an automaton that reads a chain's labels.
 
 Scores are natural logs. The automaton sees the label of each token and the token's kind, one of C.
 """
@@ -19,15 +19,15 @@ from fstcrf.ragged import Ragged
 
 @dataclass(frozen=True, eq=False)
 class Counter:
-    """A chain beside an automaton, without the potentials of sentences.
+    """A chain combined with an automaton, without the potentials of sentences.
 
     Parameters
     ----------
     label : int32 [S]
         Label of each state of the chain.
     arc : float64 [S, S] or [N, S, S]
-        Potential of a state (row) and the next (column), −inf where there is no arc; of all tokens,
-        or row n for the arcs into token n.
+        Potential of a state (row) and the next (column), −inf without an arc; for all tokens, or
+        row n for the arcs into token n.
     initial, final : float64 [S]
     target : int32 [C, Q, L]
         State of the automaton after a label at a token of a kind; −1: rejected. 0 is the start.
@@ -60,9 +60,9 @@ class Counter:
         if self.initial.shape != (size,) or self.final.shape != (size,):
             raise ShapeError(f"ends of other states than the chain's {size}")
         if size and not 0 <= self.label.min() <= self.label.max() < labels:
-            raise ShapeError(f"a state has a label that is none of {labels}")
+            raise ShapeError(f"a state has an unknown label, expected 0 to {labels - 1}")
         if self.target.size and not -1 <= self.target.min() <= self.target.max() < states:
-            raise ShapeError(f"a step leads to a state that is none of {states}")
+            raise ShapeError(f"a step leads to an unknown state, expected 0 to {states - 1}")
 
     @made_once
     def handle(self) -> Any:
@@ -80,17 +80,17 @@ class Counter:
 
 
 class Counts(NamedTuple):
-    """log Z of sentences, −inf where there is no path, and what is expected of all together."""
+    """log Z of sentences, −inf without a path, and the total expected counts."""
 
     log_z: Floats  # [B]
     read: Floats  # [C, Q, L] steps
     ended: Floats  # [Q] ends
     state: Floats | None = None  # [N, S] posteriors of the chain's states
-    pair: Floats | None = None  # [S, S] sums of those of its arcs; [N, S, S] where arcs are
+    pair: Floats | None = None  # [S, S], summed over tokens, or [N, S, S], like arcs
 
 
 def counting_bytes(longest: int, chain_states: int, states: int) -> int | None:
-    """Return the bytes that `expected_steps` takes for sentences of up to so many tokens.
+    """Return the bytes that `expected_steps` takes for sentences up to `longest` tokens.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def counting_bytes(longest: int, chain_states: int, states: int) -> int | None:
     Returns
     -------
     int or None
-        None: more than it can address.
+        `None` if it is more than addressable.
     """
     room = int(lib.fc_counter_room(longest, chain_states, states))
     return None if room < 0 else 8 * room
@@ -121,7 +121,7 @@ def expected_steps(
     node : float64 [N, S]
     kind : int32 [N]
     chain : bool
-        Posteriors of the chain's states and arcs, too.
+        Also compute posteriors of the chain's states and arcs.
 
     Raises
     ------
@@ -141,8 +141,8 @@ def expected_steps(
     room = lib.fc_counter_room(longest, size, states)
     if room < 0:
         raise TooLargeError(
-            f"a sentence of {longest:,} tokens, {size} states beside {states:,}: too much for "
-            "memory; cut it, or count fewer patterns at once",
+            f"a sentence of {longest:,} tokens with {size} × {states:,} states does not "
+            "fit into memory: cut the sentence, or count fewer patterns at once",
             tokens=longest,
         )
     counts = Counts(

@@ -50,7 +50,7 @@ class RuleCount(NamedTuple):
     name: str
     weight: float  # natural-log score of each match; the file has its negative as a cost
     gold: float  # how often it counts in the gold labels
-    before: float  # how often it is expected to, by the tagger alone
+    before: float  # expected number of matches under the given tagger
     after: float  # by the tagger and the rules
 
 
@@ -129,20 +129,20 @@ def learn_rules(
 ) -> LearnedRules:
     """Learn the open costs of a grammar file on top of a tagger, which stays as it is.
 
-    Learn from sentences that the tagger was not trained on: of those it was, it makes fewer errors
-    than it will, and rules get too little weight.
+    Learn from sentences outside the tagger's training data: on its training data, it makes fewer
+    errors than on other data, and rules receive too little weight.
 
     Parameters
     ----------
     tagger : CRF, or JointCRF of one
-        It may stand under a grammar: ``tagger & hard``.
+        It may have a grammar: ``tagger & hard``.
     data : Corpus or sequence of sentences
         With the columns that the tagger and the rules read, and the gold labels.
     rules : path or str
         A ``.grm`` file, or its text, in which costs to be learned are written ``<?>``. Its other
         exports hold as they are.
     target : str, optional
-        The column of gold labels; what the tagger was trained on when absent.
+        The column of gold labels; by default, the target of the tagger's training.
     l2, l1 : float
         Strengths of the penalties l2 · |weights|² and l1 · sum |weights|; with `l1`, rules that do
         not help get a weight of zero.
@@ -154,25 +154,25 @@ def learn_rules(
     threads : int
         The result has the same bits for any number.
     report : callable, optional
-        Is told of every iteration.
+        Called after every iteration.
 
     Raises
     ------
     GrammarError
-        What cannot be read or bound, with its line; no open cost.
+        Rules that cannot be read or bound, with their line; no open cost.
     DataError
         No sentence; no such column; gold labels that are forbidden.
     LabelError
         A gold label that the tagger does not have.
     OptionError
-        Several taggers, a chain of them, or options outside what they may be.
+        Several taggers, a chain of taggers, or options outside their range.
     TooLargeError
         The patterns have too many states together.
 
     Warns
     -----
     LearningWarning
-        A rule that never matches, whatever the labels: its weight stays 0.
+        A rule that never matches any labels: its weight stays 0.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def learn_rules(
 
 
 class RuleExpectations(NamedTuple):
-    """What a model says of sentences: log-likelihood of their gold labels, expected counts."""
+    """A model's results for sentences: log-likelihood of their gold labels, expected counts."""
 
     likelihood: float
     expected: Floats  # [open costs]
@@ -249,14 +249,14 @@ def learned(
 
 
 def warn_of_idle(file: RuleFile, sentences: RuleSentences, before: RuleExpectations) -> None:
-    """Warn of rules that never match, whatever the labels: nothing can be learned of them."""
+    """Warn of rules that never match any labels: their weights cannot be learnt."""
     idle = (sentences.counts == 0.0) & (before.expected == 0.0)
     names = [rule.name for rule, alone in zip(file.open, idle, strict=True) if alone]
     if names:
         warnings.warn(
-            f"no legal labelling of these {len(sentences.corpus):,} sentences has a match of "
-            f"{', '.join(names)}: nothing is learned of it, its weight is 0; does it name labels "
-            "and strings of this text?",
+            f"no legal labelling of these {len(sentences.corpus):,} sentences has a "
+            f"match of {', '.join(names)}, so its weight stays 0: check that the "
+            "pattern uses labels and strings of this text",
             LearningWarning,
             stacklevel=3,
         )
@@ -285,7 +285,7 @@ class RuleText:
             yield RuleText(self.chain, offsets, self.node[a:b], arc, self.kind[a:b], self.gold[a:b])
 
     def sums(self, automaton: CountingAutomaton, weights: Floats, *, gold: bool = False) -> Counts:
-        """Return sums over all labellings, or over the gold ones alone."""
+        """Return sums over all labellings, or over only the gold ones."""
         node = self.node
         if gold:
             node = np.where(self.chain.topology.state_label == self.gold[:, None], node, -np.inf)

@@ -18,8 +18,8 @@ from fstcrf.kernel import dot
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar, on_tapes
 from fstcrf.machines.grammar.acceptor import MAX_STATES
-from fstcrf.machines.grammar.expansion import read_text
 from fstcrf.machines.grammar.language import Rule, parse_rules
+from fstcrf.machines.grammar.syntax import read_text
 from fstcrf.taggers.component import GivenTape, bound, merged, observed
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.text.lines import unix_lines
@@ -50,12 +50,12 @@ class RuleFile:
 
     @classmethod
     def of(cls, given: str | os.PathLike[str]) -> Self:
-        """Read a file, or a text: of several lines, or with a semicolon.
+        """Read a file, or a text, which has several lines or a semicolon.
 
         Raises
         ------
         GrammarError
-            What cannot be read, with the line; no open cost.
+            Rules that cannot be read, with the line; no open cost.
         OSError
             A file that cannot be read.
         """
@@ -67,7 +67,7 @@ class RuleFile:
         found = cls(text, parse_rules(text, path), path)
         if not found.open:
             raise GrammarError(
-                "no cost is open: write <?> where one is to be learned, each[x, <?>]", path=path
+                "the rules have no open cost to learn: write <?> as a cost, each[x, <?>]", path=path
             )
         return found
 
@@ -92,7 +92,7 @@ def written(weight: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class CountedPattern:
-    """What an open cost counts: cells of the automaton's steps, and its ends.
+    """The counts of an open cost: cells of the automaton's steps, and its ends.
 
     Parameters
     ----------
@@ -116,17 +116,17 @@ class CountingAutomaton:
     Parameters
     ----------
     given : tuple of GivenTape
-        Columns that tell kinds of tokens apart, the last one fastest.
+        Columns that distinguish kinds of tokens, the last one fastest.
     target : int32 [C, Q, L]
         State after each step; −1: rejected.
     step : float64 [C, Q, L]
         Score of the steps without the open costs.
     end : float64 [Q]
-        Score of ending without them, −inf where a sentence may not end.
+        Score of ending without them, −inf if a sentence may not end.
     patterns : tuple of CountedPattern
         One for each open cost.
     sizes : str
-        States of each rule by itself, in words, the largest first.
+        A text with the number of states of each rule, the largest first.
     """
 
     given: tuple[GivenTape, ...]
@@ -146,13 +146,13 @@ class CountingAutomaton:
         return step, end
 
     def counted(self, read: Floats, ended: Floats) -> Floats:
-        """Return how often each pattern counts, of so many steps and ends, float64 [open costs]."""
+        """Return the count of each pattern for numbers of steps and ends, float64 [open costs]."""
         flat = read.reshape(-1)
         return np.asarray([dot(flat[p.cell], p.value) + dot(ended, p.end) for p in self.patterns])
 
 
 def counting_automaton(file: RuleFile, composition: JointCRF) -> CountingAutomaton:
-    """Return the automaton of a file beside a tagger, which may stand under a grammar of its own.
+    """Return the automaton of a file for a tagger, which may have a grammar.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def _largest(sizes: Mapping[str, int]) -> str:
 def _product(targets: Sequence[Ints], told: str) -> tuple[Ints, Ints]:
     """Return the states of the product, int32 [Q, parts], and where steps lead, int32 [Q, A]."""
     if not targets:
-        raise GrammarError("there is nothing to count")
+        raise GrammarError("no pattern to count: give at least one")
     start = np.zeros(len(targets), dtype=np.int32)
     number = {start.tobytes(): 0}
     states, rows, done = [start], [], 0
@@ -252,9 +252,10 @@ def _product(targets: Sequence[Ints], told: str) -> tuple[Ints, Ints]:
         rows.append(row)
         if len(states) > MAX_STATES or len(states) * alive.shape[1] > _MOST_STEPS:
             raise TooLargeError(
-                f"{told} have more than {done:,} states together, over {alive.shape[1]:,} labels "
-                f"and kinds of tokens; a pass costs that many times one of the tagger alone, at "
-                f"most {MAX_STATES:,}: use fewer, or shorter ones"
+                f"{told} have more than {done:,} states together, over {alive.shape[1]:,} "
+                "labels and kinds of tokens; a pass takes that many times longer than "
+                f"without rules, at most {MAX_STATES:,} are supported: use fewer or shorter "
+                "rules"
             )
     return np.stack(states), np.concatenate(rows)
 

@@ -1,4 +1,4 @@
-"""Sentences that rules are learned from: gold labels, kinds of tokens, and what rules allow."""
+"""Sentences that rules are learnt from: gold labels, kinds of tokens, and gold counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OnMissing = Literal["error", "skip"]
 
 @dataclass(frozen=True, eq=False)
 class RuleSentences:
-    """Sentences that can be learned from, and what the rules say of their gold labels.
+    """Sentences to learn from, and the counts of rules in their gold labels.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class RuleSentences:
     gold : int32 [N]
         Labels, numbers of the tagger's.
     kind : int32 [N]
-        Kinds of tokens, as the automaton tells them apart.
+        Kinds of tokens, as the automaton distinguishes them.
     counts : float64 [open costs]
         How often each rule counts in the gold labels.
     score : float
@@ -86,7 +86,7 @@ def rule_sentences(
     LabelError
         A gold label that the tagger does not have, likewise.
     TooLargeError
-        The automaton takes more memory beside the tagger than there is.
+        The automaton and the tagger together exceed the available memory.
     """
     tagger = whole.taggers[0]
     column = gold_column(tagger, target)
@@ -105,9 +105,10 @@ def rule_sentences(
         return RuleSentences(corpus, gold, kind, counts, score, 0)
     if on_missing == "error" or not allowed.any():
         raise DataError(
-            f"the gold labels of {len(lost):,} of {len(allowed):,} sentences are forbidden by the "
-            "hard rules or the tagger's structure, of this one first; on_missing='skip' leaves "
-            "them out",
+            f"the gold labels of {len(lost):,} of {len(allowed):,} sentences are "
+            "forbidden by the hard rules or the tagger's structure, this sentence is "
+            "the first: correct the labels, or leave these sentences out with "
+            "on_missing='skip'",
             **corpus.where(int(corpus.offsets[lost[0]])),
         )
     kept = Ragged(corpus.offsets).repeat(allowed)
@@ -116,7 +117,7 @@ def rule_sentences(
 
 
 def gold_column(tagger: CRF, target: str | None) -> str:
-    """Return the column of gold labels: the one named, else that of the tagger's training."""
+    """Return the column of gold labels: the given one, or the target of the tagger's training."""
     if target is not None:
         return target
     record = tagger.record
@@ -128,21 +129,21 @@ def _with_column(data: Data, name: str) -> Data:
     if isinstance(data, Corpus):
         if name not in data.columns:
             there = ", ".join(map(str, data.columns))
-            raise DataError(f"no column {name!r}: there is {there}", path=data.source)
+            raise DataError(f"no column {name!r}: the columns are {there}", path=data.source)
         return data
     return Corpus.from_sentences([sentence for sentence in data if len(sentence)])
 
 
 def _gold(corpus: Corpus, target: str, labels: tuple[str, ...], on_missing: OnMissing) -> Ints:
-    """Return the gold label of each token; −1 for those that the tagger does not have."""
+    """Return the gold label of each token; −1 for labels that the tagger lacks."""
     column = corpus.column(target)
     number = {label: i for i, label in enumerate(labels)}
     used = set(distinct(column.ids).tolist())
     odd = [v for i, v in enumerate(column.values) if v not in number and i in used]
     if odd and on_missing == "error":
         raise LabelError(
-            f"gold label {odd[0]!r} is none of the tagger's {listed(labels)}"
-            f"{nearest(odd[0], labels)}"
+            f"gold label {odd[0]!r} is not a label of the tagger, expected one of "
+            f"{listed(labels)}{nearest(odd[0], labels)}"
         )
     place = np.asarray([number.get(value, -1) for value in column.values], dtype=np.int32)
     return place[column.ids]
@@ -151,7 +152,7 @@ def _gold(corpus: Corpus, target: str, labels: tuple[str, ...], on_missing: OnMi
 def _gold_sums(
     automaton: CountingAutomaton, topology: Topology, offsets: Longs, gold: Ints, kind: Ints
 ) -> Counts:
-    """Return what the rules count in the gold labels; log Z is −inf where those are forbidden."""
+    """Return the rules' counts in the gold labels; log Z is −inf for forbidden gold labels."""
     chain = bare_chain("", topology)
     assert chain.arc is not None  # noqa: S101 (as it is made)
     node = np.where(topology.state_label == gold[:, None], 0.0, -np.inf)
@@ -161,7 +162,7 @@ def _gold_sums(
 
 
 def _check_memory(automaton: CountingAutomaton, topology: Topology, offsets: Longs) -> None:
-    """Refuse rules whose states beside the tagger's do not fit into memory."""
+    """Refuse rules whose states, multiplied by the tagger's, exceed the memory."""
     longest, states = Ragged(offsets).longest, automaton.target.shape[1]
     needed = counting_bytes(longest, topology.n_states, states)
     free = free_memory()
@@ -169,9 +170,9 @@ def _check_memory(automaton: CountingAutomaton, topology: Topology, offsets: Lon
         size = "more than any memory" if needed is None else f"{needed / 1e9:,.1f} GB of memory"
         there = "" if free is None else f", {free / 1e9:,.1f} GB are free"
         raise TooLargeError(
-            f"{automaton.sizes} have {states:,} states together, beside {topology.n_states} of the "
-            f"tagger: a sentence of {longest:,} tokens takes {size}{there}; use fewer rules, or "
-            "shorter ones"
+            f"{automaton.sizes} have {states:,} states together, and the tagger has "
+            f"{topology.n_states}: a sentence of {longest:,} tokens takes "
+            f"{size}{there}; use fewer rules, or shorter ones"
         )
 
 
@@ -188,7 +189,7 @@ def all_pairs(topology: Topology, arcs: Floats) -> Floats:
 
 
 def counter(automaton: CountingAutomaton, chain: Chain, arc: Floats, weights: Floats) -> Counter:
-    """Return the automaton under weights beside a chain, arcs float64 [S, S] or [N, S, S]."""
+    """Return the automaton under weights for a chain, arcs float64 [S, S] or [N, S, S]."""
     step, end = automaton.scored(weights)
     return Counter(
         chain.topology.state_label.astype(np.int32),

@@ -99,23 +99,23 @@ def train_with_rules(
     Parameters
     ----------
     tagger : CRF, or JointCRF of one
-        It may stand under a grammar, ``tagger & hard``, which then holds in training.
+        It may have a grammar, ``tagger & hard``, which then also applies in training.
     data : Corpus or sequence of sentences
         With the columns that the tagger and the rules read, and the gold labels, all of them known.
     rules : path or str
-        A ``.grm`` file, or its text, with open costs. Its other exports hold as they are, in
-        training, too: hard ones leave no probability to what they forbid.
+        A ``.grm`` file, or its text, with open costs. Its other exports apply unchanged, also in
+        training: hard ones remove all probability of forbidden labels.
     target, on_missing, threads, report
         As for `learn_rules`.
     l2 : float
         Strength of the penalty l2 · |weights|² of the rules, as for `learn_rules`.
     tagger_l2 : float, optional
-        The same of the tagger's weights; what it was trained with when absent, else 0.5.
+        The same for the tagger's weights; by default, the value of its training, or 0.5.
     start : {"tagger", "zero"}
         Weights of the tagger that training begins with. There is one best set of weights: a start
         saves iterations.
     max_iterations, period, delta
-        L-BFGS ends where the objective fell by less than `delta` of itself over `period`
+        L-BFGS ends when the objective has fallen by less than `delta` of its value over `period`
         iterations.
     checkpoint, checkpoint_every, resume
         File for the state of the run, as for `CRF.train`.
@@ -123,7 +123,7 @@ def train_with_rules(
     Raises
     ------
     OptionError
-        Several taggers, one with a factor, or options outside what they may be.
+        Several taggers, a tagger with a factor, or options outside their range.
     GrammarError, DataError, LabelError, TooLargeError
         As for `learn_rules`; so is the warning of rules that never match.
 
@@ -183,7 +183,8 @@ def _plain(tagger: CRF | JointCRF) -> JointCRF:
     whole = one_tagger(tagger)
     if whole.weights[0] != 1.0:
         raise OptionError(
-            f"the tagger has the factor {whole.weights[0]:g} in its composition: train it without"
+            f"the tagger has the weight {whole.weights[0]:g} in its composition, "
+            "expected 1: train rules without this weight"
         )
     return whole
 
@@ -198,7 +199,7 @@ def _tagger_l2(model: CRF, given: float | None) -> float:
 
 
 def _fingerprint(objective: JointLikelihood, automaton: CountingAutomaton, first: Floats) -> str:
-    """Hash what decides the course of a run."""
+    """Hash everything that determines the course of a run."""
     found = hashlib.sha256(repr((objective.l2, objective.rule_l2)).encode())
     for part in parts_of(objective.problem):
         found.update(digest(part))
@@ -228,7 +229,7 @@ def _record(
     run: str,
     target: str | None,
 ) -> TrainingRecord:
-    """Return the record of the tagger: that of before, where training did not change it."""
+    """Return the record of the tagger, with the old values that training did not change."""
     earlier = model.record
     options: dict[str, Any] = {"order": order_of(model)} if earlier is None else earlier.options
     method: dict[str, Any] = {"objective": "likelihood", "method": "lbfgs", "l2": tagger_l2}
@@ -260,7 +261,7 @@ class RuledExpectation:
         All labels known.
     space : ParameterSpace
     kind : int32 [N]
-        Kinds of tokens, as the automaton tells them apart.
+        Kinds of tokens, as the automaton distinguishes them.
     automaton : CountingAutomaton
     workers : Workers
         The result has the same bits for any number.
@@ -291,7 +292,7 @@ class RuledExpectation:
         return log_z, np.concatenate([features, rules])
 
     def curvature(self, theta: Singles | Floats) -> None:
-        """Return None: it is not told."""
+        """Return `None`: there is no curvature."""
         del theta
 
     def _posteriors(
@@ -386,7 +387,7 @@ class JointLikelihood(SummedLikelihood):
         )
 
     def split(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Return the weights of the tagger, and those of the rules."""
+        """Return the weights of the tagger, and the weights of the rules."""
         return theta[: self.space.size], theta[self.space.size :]
 
     def told(self, theta: Floats) -> RuleExpectations:

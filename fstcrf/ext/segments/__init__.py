@@ -1,4 +1,4 @@
-"""Semi-Markov conditional random fields; what it offers is in `fstcrf.taggers.segmental`."""
+"""Semi-Markov conditional random fields; `fstcrf.taggers.segmental` describes the contents."""
 
 from fstcrf.lazy import importer
 

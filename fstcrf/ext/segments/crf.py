@@ -57,14 +57,14 @@ _CAP = 8
 
 @dataclass(frozen=True, eq=False)
 class SegmentCRF(Composable[list[str]]):
-    """A tagger of segments: every stretch of tokens may be one, with features of its own.
+    """A tagger of segments: every stretch of tokens may be a segment with features.
 
     Made by `train` and `load`.
 
     Parameters
     ----------
     labels : tuple of str
-        Types of segments, and "O" for tokens outside, each a segment of its own.
+        Types of segments, and "O" for tokens outside, each of which is a segment.
     index : FeatureIndex
         Attributes of tokens.
     features : SegmentFeatures
@@ -78,7 +78,7 @@ class SegmentCRF(Composable[list[str]]):
     scheme : str
         In which `tag` writes labels.
     record : struct
-        What was trained, and how.
+        The record of training.
     """
 
     labels: tuple[str, ...]
@@ -139,9 +139,9 @@ class SegmentCRF(Composable[list[str]]):
             The column of labels, read as spans by `scheme`.
         template : TemplateSet, str or path
             Attributes of tokens, as for a `CRF`: each has weights for the first token of a segment,
-            for the tokens in one, and for its last token, so that what stands around a segment is
-            seen from its ends. Attributes of label pairs are not read; neighbouring labels have
-            weights of their own.
+            for all tokens in it, and for its last token; the surroundings of a segment are thus
+            seen from its ends. Attributes of label pairs are not read; each pair of neighbouring
+            labels has a weight.
         segments : sequence of str
             Columns whose strings over a whole segment are features.
         lexicon : mapping of str to iterable of str, optional
@@ -150,8 +150,8 @@ class SegmentCRF(Composable[list[str]]):
         lexicon_column : str, optional
             The column that phrases are of; the first one when absent.
         longest : int
-            Segments of a label have at most as many tokens as its longest in the data, and not more
-            than this; beyond, they have a tail.
+            Maximum number of tokens of a segment; the limit of a label is its longest segment in
+            the data, at most this number; longer segments have a tail.
         tails : bool
             Longer segments are possible: a weight for being longer and one for each further token,
             without features of the whole segment.
@@ -160,9 +160,9 @@ class SegmentCRF(Composable[list[str]]):
         writes : str
             The scheme of the labels that `tag` returns.
         on_missing : {"error", "nearest", "skip"}
-            Gold segments that the lattice does not have, too long without tails: an error that
-            counts and names them; they are cut into pieces; their sentences are left out. The
-            latter two say how many.
+            Gold segments that the lattice lacks because they are too long. "error" counts and names
+            them; "nearest" cuts them into pieces; "skip" leaves out their sentences. The last two
+            report the number of such segments.
         min_count : int
             Leave out attributes that fewer tokens have.
         dev : Corpus or sequence of sentences, optional
@@ -177,7 +177,7 @@ class SegmentCRF(Composable[list[str]]):
         DataError
             No sentence; gold segments that are not in the lattice; no such column.
         OptionError
-            Options outside what they may be.
+            Options outside their range.
         """
         course = Course.of(locals())
         one_of("on_missing", on_missing, OnMissing)
@@ -245,7 +245,7 @@ class SegmentCRF(Composable[list[str]]):
         return (Tape(self.tape, self.labels, segments=True),)
 
     def facts(self) -> dict[str, display.Cell]:
-        """Return how large it is, what it reads, and how it was trained."""
+        """Return the size of the tagger, its inputs, and its training."""
         record = self.record
         return {
             "segments": f"{display.listed(self.labels)}, up to {self.space.depth} tokens",
@@ -255,9 +255,9 @@ class SegmentCRF(Composable[list[str]]):
         }
 
     def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `Tagger.decoded`.
+        """Return the result of `decode`; see `Tagger.decoded`.
 
-        Ties: the smaller label, then the shorter segment, at the earliest token where the
+        Ties: the smaller label, then the shorter segment, at the earliest token at which the
         candidates differ.
         """
         alone = Product((self,), (1.0,))
@@ -285,7 +285,7 @@ class SegmentCRF(Composable[list[str]]):
     ) -> Product[list[str]]:
         """Return the tagger under a grammar, which reads the label of each segment.
 
-        As for `CRF.constrained`; nothing is searched: segments are written out.
+        See `CRF.constrained`; all segments are enumerated, without a search.
         """
         return Product[list[str]]((self,), (1.0,)).constrained(
             grammar, search=search, budget=budget
@@ -312,13 +312,13 @@ class SegmentCRF(Composable[list[str]]):
         return corpus.offsets, self._spelling.ids(corpus.offsets, start, end, label[start]), score
 
     def segments(self, sentence: SentenceLike) -> list[Span]:
-        """Return the best segments of a sentence, without what is outside."""
+        """Return the best segments of a sentence, without tokens outside."""
         return self.decode([sentence]).spans(self.scheme)[0]
 
     def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
-        """Return the lattice of each sentence, with what is known put in.
+        """Return the lattice of each sentence, with known labels applied.
 
-        Long segments stand in it as segments of their own, up to the whole sentence.
+        Long segments are separate segments in it, up to the whole sentence.
         """
         corpus = self._read(sentences)
         return [self._transducer(corpus, number, known) for number in range(len(corpus))]
@@ -345,7 +345,7 @@ class SegmentCRF(Composable[list[str]]):
         )
 
     def _told(self, known: Known, number: int, length: int) -> Floats:
-        """Return what is added to each label of a token: −inf where it is known to be another."""
+        """Return the addition to each label of a token: −inf if another label is known."""
         topology, (tape,) = self._spelling.topology, self.tapes
         rows = known.forced.get(tape)
         allowed = mask(topology, None if rows is None else rows[number], length)
@@ -467,7 +467,10 @@ def _attributes(
     """Return the attributes of tokens."""
     index, design = FeatureIndex.build(corpus, templates, min_count=min_count)
     if design.arc is not None:
-        raise OptionError("the template has attributes of label pairs: a SegmentCRF reads none")
+        raise OptionError(
+            "the template has attributes of label pairs, which a SegmentCRF does not "
+            "support: remove them"
+        )
     if target in index.columns or target in segments:
         raise OptionError(f"the target {target!r} is also read as a feature")
     return index, design.node
@@ -475,7 +478,7 @@ def _attributes(
 
 @dataclass(frozen=True, eq=False)
 class _Corpus:
-    """Sentences to learn from, what templates found in them, and which weights there are."""
+    """Sentences to learn from, the attributes from templates, and the set of weights."""
 
     sentences: Corpus
     labels: tuple[str, ...]
@@ -521,7 +524,7 @@ class _Corpus:
     def record(
         self, target: str, scheme: str, course: Course, outcome: Outcome | None
     ) -> SegmentRecord:
-        """Return what is known of a run: nothing before its end."""
+        """Return the record of a run; before its end, the results are empty."""
         told = {"iterations": 0, "objective": 0.0, "dev_score": None, "reason": ""}
         return SegmentRecord(
             target=target,
@@ -535,7 +538,7 @@ class _Corpus:
         )
 
     def fingerprint(self, options: tuple[object, ...]) -> str:
-        """Return what a run is about."""
+        """Return a hash of everything that determines a run."""
         corpus, space = self.sentences, self.space
         digest = hashlib.sha256(repr(options).encode())
         for array in (corpus.offsets, space.cells, space.longest, space.tails):

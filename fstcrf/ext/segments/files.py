@@ -25,7 +25,7 @@ _TABLE = ("parent", "string", "depth", "row", "attribute")
 
 
 class SegmentRecord(msgspec.Struct, frozen=True):
-    """What was trained, and how."""
+    """The record of training."""
 
     target: str
     scheme: str
@@ -51,7 +51,7 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class SavedSegmentCRF(NamedTuple):
-    """What a file holds."""
+    """The contents of a file."""
 
     labels: tuple[str, ...]
     attributes: FeatureIndex
@@ -107,7 +107,7 @@ def read(path: str | os.PathLike[str]) -> SavedSegmentCRF:
 
 
 def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> SavedSegmentCRF:
-    """Return what the arrays and the metadata of a file say; `name` is for messages."""
+    """Return the contents of a file from its arrays and metadata; `name` is for messages."""
     try:
         header = msgspec.json.decode(metadata["header"], type=_Header)
         about = msgspec.json.decode(metadata["index"], type=dict[str, Any])
@@ -147,7 +147,7 @@ def _check_parts(space: SegmentSpace, features: SegmentFeatures, theta: Floats) 
     if theta.shape != (space.size,) or not np.isfinite(theta).all():
         raise ValueError(f"{theta.size} weights, expected {space.size} finite ones")
     if space.longest.shape != (space.labels,) or space.tails.shape != (space.labels,):
-        raise ValueError("lengths of other labels")
+        raise ValueError("the lengths do not match the labels")
     _check_inside("cells", space.cells, 0, space.rows * ROLES * space.width)
     _check_inside("features", features.cell, 0, len(features.names) * space.labels)
     for table in features.tables:
@@ -157,6 +157,6 @@ def _check_parts(space: SegmentSpace, features: SegmentFeatures, theta: Floats) 
         _check_inside("depth", table.depth, 0, nodes + 1)
         _check_inside("attribute", table.attribute, 0, len(features.names))
         if len(table.string) != nodes or len(table.row) != nodes + 1 or not len(table.depth):
-            raise ValueError("a table of phrases whose parts disagree")
+            raise ValueError("the parts of a table of phrases disagree")
         if (np.diff(table.row) < 0).any() or table.row[-1] != len(table.attribute):
-            raise ValueError("a table of phrases whose rows do not rise")
+            raise ValueError("the rows of a table of phrases are not in rising order")

@@ -32,7 +32,7 @@ class GoldSegments:
     label: Longs
 
     def chosen(self, offsets: Longs, kept: Longs) -> GoldSegments:
-        """Return those of some sentences, numbered through anew."""
+        """Return the segments of some sentences, with new token numbers."""
         own = np.searchsorted(offsets, self.start, side="right") - 1
         there = np.isin(own, kept)
         shift = np.zeros(len(offsets) - 1, dtype=np.int64)
@@ -42,16 +42,18 @@ class GoldSegments:
 
 
 def gold_segments(corpus: Corpus, target: str, scheme: str) -> tuple[GoldSegments, tuple[str, ...]]:
-    """Return gold segments, those of one token outside among them, and their labels."""
+    """Return gold segments, including one for each token outside, and their labels."""
     if target not in corpus.columns:
         there = ", ".join(map(str, corpus.columns))
-        raise DataError(f"no column {target!r}: there is {there}", path=corpus.source)
+        raise DataError(f"no column {target!r}: the columns are {there}", path=corpus.source)
     column = corpus.columns[target]
     found = span_arrays(column, corpus.offsets, scheme)
     used = distinct(found.type)
     types = [found.types[k] for k in used.tolist()]
     if OUTSIDE in types:
-        raise DataError('a type of spans is called "O", as tokens outside are')
+        raise DataError(
+            'a type of spans is called "O", which is reserved for tokens outside of spans'
+        )
     labels = (*sorted(types), OUTSIDE)
     number = np.zeros(len(found.types) + 1, dtype=np.int64)
     for k, name in zip(used.tolist(), types, strict=True):
@@ -75,7 +77,7 @@ def length_limits(
     np.maximum.at(most, gold.label, gold.end - gold.start)
     limits = np.minimum(most, longest).astype(np.int32)
     tailed = np.full(labels, tails)
-    tailed[-1] = False  # tokens outside are segments of their own
+    tailed[-1] = False  # each token outside is a segment
     return limits, tailed
 
 
@@ -101,7 +103,7 @@ def present_segments(
     )
     if on_missing == "error":
         raise DataError(
-            f"{what}: allow tails, a larger longest=, or say on_missing='nearest' or 'skip'",
+            f"{what}: allow tails, give a larger longest=, or set on_missing='nearest' or 'skip'",
             sentence=own,
             token=int(gold.start[k] - corpus.offsets[own]),
         )

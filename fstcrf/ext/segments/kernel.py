@@ -1,8 +1,9 @@
 """Semi-Markov chains: segments of labels that tile sentences; sums, expectations, best segments.
 
-Every stretch of up to D tokens may be a segment of any label, scored by sums over its tokens and by
-what single segments bring. Scores are natural logs. Rows of labels are padded to P = `padded`
-columns, whatever stands behind the labels. Phrases of lexicons are found in sentences by a trie.
+Every stretch of up to D tokens may be a segment of any label; its score is a sum over its tokens
+plus scores of this segment. Scores are natural logs. Rows of labels are padded to P = `padded`
+columns, with arbitrary values after the labels. Phrases of lexicons are found in sentences by a
+trie.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ from fstcrf.ragged import Ragged
 
 @dataclass(frozen=True, eq=False)
 class SemiMarkov:
-    """What all sentences share.
+    """The parameters that all sentences share.
 
     Parameters
     ----------
     longest : int32 [L]
         Tokens of the longest segment of each label, 1 to D; longer ones have a tail.
     length : float64 [D + 2, P]
-        Scores of lengths 1 to D, −inf where there are none; then what a segment with a tail scores
-        in place of that, −inf: no tails, and what each token of a tail scores.
+        Scores of lengths 1 to D, −inf for impossible ones; then two rows for segments with a tail:
+        the score that replaces the score of a length (−inf forbids tails), and the score of each
+        token of the tail.
     pair : float64 [L, P]
-        Score of a label (column) behind another one (row).
+        Score of a label (column) after another one (row).
     initial, final : float64 [P]
     """
 
@@ -48,7 +50,9 @@ class SemiMarkov:
         labels, width = self.pair.shape
         shapes = (self.longest.shape, self.initial.shape, self.final.shape)
         if shapes != ((labels,), (width,), (width,)) or self.length.shape[1:] != (width,):
-            raise ShapeError(f"{labels} labels in {width} columns: other scores")
+            raise ShapeError(
+                f"scores have {width} columns for {labels} labels, which does not match"
+            )
 
     @property
     def depth(self) -> int:
@@ -75,21 +79,21 @@ class SemiMarkov:
 
 
 class Extras(NamedTuple):
-    """What single segments bring: values at cells (s · D + d − 1) · P + l of a sentence."""
+    """Scores of single segments: values at cells (s · D + d − 1) · P + l of a sentence."""
 
     offset: Longs  # [B + 1]
     cell: Ints
     what: Ints  # which value
 
     def run(self, first: int, last: int) -> Extras:
-        """Return those of a run of sentences."""
+        """Return the extras of a run of sentences."""
         a, b = self.offset[[first, last]].tolist()
         cell, what = np.ascontiguousarray(self.cell[a:b]), np.ascontiguousarray(self.what[a:b])
         return Extras(self.offset[first : last + 1] - a, cell, what)
 
 
 class SegmentSums(NamedTuple):
-    """log Z of sentences, and what is expected of each score."""
+    """log Z of sentences, and expected counts of each score."""
 
     log_z: Floats  # [B]
     token: Floats  # [N, 3, P]
@@ -115,7 +119,7 @@ def _text(
         )
     count = len(extras.cell)
     if extras.offset.shape != offset.shape or int(extras.offset[-1]) != count:
-        raise ShapeError("extras have other sentences")
+        raise ShapeError("extras do not belong to the same sentences")
     fields = {
         "offset": array_in(offset, np.int64, offset.shape, "offset"),
         "token": array_in(token, np.float64, (n, 3, width), "token"),
@@ -144,18 +148,18 @@ def segment_sums(
     *,
     out: Floats | None = None,
 ) -> SegmentSums:
-    """Return log Z of each sentence, and what is expected of all of them together.
+    """Return log Z of each sentence, and expected counts over all of them.
 
     Parameters
     ----------
     machine : SemiMarkov
     offset : int64 [B + 1]
     token : float64 [N, 3, P]
-        What each token scores as the first of a segment, in one, and as its last.
+        Scores of each token as the first of a segment, as any of its tokens, and as its last.
     extras : Extras
     value : float64 [V]
     out : float64 [N, 3, P], optional
-        Where to put what is expected of tokens; other memory than `token`.
+        Output array for the expected counts of tokens; must differ from `token`.
 
     Raises
     ------
@@ -200,8 +204,8 @@ def best_segments(
 ) -> tuple[Floats, Ints]:
     """Return the score of the best segments of each sentence, and their labels, int32 [N].
 
-    The label stands at the first token of a segment, −1 at the others. Arguments and errors as for
-    `segment_sums`. Ties: the smaller label, then the shorter segment, at the earliest token.
+    The label is at the first token of a segment; the other tokens have −1. Arguments and errors as
+    for `segment_sums`. Ties: the smaller label, then the shorter segment, at the earliest token.
     """
     text, work = _text(machine, offset, token, extras, value)
     score, label = np.empty(len(offset) - 1), np.empty(int(offset[-1]), dtype=np.int32)
@@ -219,7 +223,7 @@ def best_segments(
 class PhraseTrie(NamedTuple):
     """A trie, and the weights of its nodes; node 0 is the root.
 
-    first : int32 [strings]; child of the root over each string, 0: none.
+    first : int32 [strings]; child of the root for each string, 0 without one.
     parent, string : int64 [n - 1]; of node k + 1; children of the root may be left out.
     row : int64 [nodes + 1]; weights of each node.
     label, weight : int32 [weights].
@@ -247,7 +251,7 @@ class PhraseFinder:
     Raises
     ------
     ShapeError
-        Nodes outside what they may be, rows that do not rise.
+        Nodes out of range, or rows that are not ascending.
     """
 
     def __init__(self, tries: Sequence[PhraseTrie], *, depth: int, width: int) -> None:
@@ -331,14 +335,14 @@ class PhraseFinder:
 def refilled(table: PackedTable, weights: Floats, at: tuple[Longs, Longs, Longs]) -> PackedTable:
     """Return a table with other weights at the cells that it was made from.
 
-    Padded rows are written where they are, in the given table, too: for a table of one thread.
+    Padded rows of the given table are changed in place: the table must belong to one thread.
 
     Parameters
     ----------
     table : PackedTable
     weights : float64 [M]
     at : tuple
-        What `refilling` returns for the cells.
+        The result of `refilling` for the cells.
     """
     padded, place, listed = at
     if len(weights) != len(padded) + len(listed):
@@ -350,7 +354,7 @@ def refilled(table: PackedTable, weights: Floats, at: tuple[Longs, Longs, Longs]
 
 
 def refilling(table: PackedTable, cells: Longs) -> tuple[Longs, Longs, Longs]:
-    """Return which weights lie in padded rows, where, and which in lists, for `refilled`."""
+    """Return the weights in padded rows, their places, and the weights in lists, for `refilled`."""
     row, column = np.divmod(cells, table.table.shape[1])
     place = table.place[row].astype(np.int64)
     padded = np.flatnonzero(place >= 0)

@@ -50,7 +50,7 @@ class SegmentSpace:
     rows : int
         Attributes of tokens.
     cells : int64
-        Those of them that have a weight: row · 3 P + role · P + label, ascending.
+        The cells that have a weight: row · 3 P + role · P + label, ascending.
     longest : int32 [labels]
     tails : bool [labels]
         Labels whose segments may be longer.
@@ -105,7 +105,7 @@ class SegmentSpace:
         return [theta[a:b] for a, b in pairwise(self.bounds)]
 
     def machine(self, theta: Floats) -> SemiMarkov:
-        """Return what all sentences share under some weights."""
+        """Return the shared parameters under some weights."""
         _, lengths, pairs, initial, final, _ = self.parts(theta)
         labels, width = self.labels, self.width
         length = np.full((self.depth + 2, width), -np.inf)
@@ -128,7 +128,7 @@ class SegmentSpace:
 
 
 def gold_roles(gold: GoldSegments) -> Iterator[tuple[Longs, Longs]]:
-    """Yield the tokens, and their labels, of each role in gold segments."""
+    """Yield the tokens and labels of each role in gold segments."""
     tokens = Ragged.from_lengths(gold.end - gold.start)
     yield gold.start, gold.label
     yield tokens.ranges(gold.start), tokens.repeat(gold.label)
@@ -166,7 +166,7 @@ class SegmentProblem:
     gold: GoldSegments
 
     def every(self, step: int) -> SegmentProblem:
-        """Return every so many sentences."""
+        """Return every `step`-th sentence."""
         kept = np.arange(0, len(self.offsets) - 1, step)
         tokens, extra = Ragged(self.offsets), Ragged(self.extras.offset)
         own = extra.entries(kept)
@@ -238,7 +238,7 @@ class SegmentLikelihood:
         self.evaluations += 1
         parts = self._swept(theta)
         loss = sum(math.fsum(part.log_z.tolist()) for part in parts)
-        # No labelling has more than all of them: what is below zero is rounding.
+        # No labelling has more than the sum of all: a value below zero is due to rounding.
         value = self._weight * max(loss - dot(theta, self.observed), 0.0)
         value += self.l2 * dot(theta, theta)
         if not np.isfinite(value):
@@ -260,9 +260,9 @@ class SegmentLikelihood:
     def curvature(self, theta: Floats) -> Floats:
         """Return about how much the gradient changes with each weight, float64 [size].
 
-        Of weights of tokens' attributes with 0 and 1 it is the sum of p (1 − p) over the tokens, p
-        the probability that it counts there; of those with other values, at most the sum of x² / 4;
-        of the others, the expected count.
+        For weights of attributes with values 0 and 1, it is the sum of p (1 − p) over the tokens,
+        with p the probability that the attribute counts there; for other values, at most the sum of
+        x² / 4; for other weights, the expected count.
         """
         parts = self._swept(theta, lambda p: p * (1.0 - p))
         curvature = self._collected(parts)
@@ -274,7 +274,7 @@ class SegmentLikelihood:
     def _swept(
         self, theta: Floats, of: Callable[[Floats], Floats] | None = None
     ) -> list[SegmentSums]:
-        """Return the sums of all shards; what a function makes of tokens' counts is gathered."""
+        """Return the sums of all shards; a function of tokens' counts is collected."""
         space = self._space
         machine, table = space.machine(theta), self._table(theta)
         values = np.ascontiguousarray(space.parts(theta)[-1])
@@ -405,7 +405,7 @@ def observed(problem: SegmentProblem, space: SegmentSpace) -> Floats:
 # --- The course of training -----------------------------------------------------------------------
 
 _SHARE, _FEW, _FIRST = 8, 2000, 30
-"""Every 8th sentence is trained on for 30 iterations first, of at least so many sentences."""
+"""From 2,000 sentences, every 8th sentence is trained on for the first 30 iterations."""
 
 _UNIT_POWER = 13
 """64ths, of the curvature; chains have 22, which takes more iterations here, to a higher value."""
@@ -416,9 +416,9 @@ def segment_optimiser(
 ) -> Optimiser:
     """Return the optimiser of a run.
 
-    In stages, L-BFGS goes the long way on a share of the sentences, then on all of them in units
-    that suit the curvature there. OWL-QN, whose penalty has units of its own, and runs that
-    held-out data may end early, are on all from the start.
+    In stages, L-BFGS first covers most of the distance on a share of the sentences, then continues
+    on all of them, in units that fit the curvature there. OWL-QN, whose penalty defines units, and
+    runs that held-out data may end early use all sentences from the start.
     """
     l2, threads, start = course.l2, course.threads, np.zeros(space.size)
     sentences = len(problem.offsets) - 1

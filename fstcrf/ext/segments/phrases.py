@@ -32,10 +32,10 @@ class PhraseTable:
     ----------
     column : str
     strings : tuple of str
-        What phrases are made of, by number.
+        The strings that form phrases, by number.
     parent, string : int64 [nodes]
-        Of each node of the trie but the root, node k + 1: the node before it, and the last string.
-        Nodes are sorted by (depth, parent, string).
+        For each node of the trie except the root, node k + 1: the previous node, and the last
+        string. Nodes are sorted by (depth, parent, string).
     depth : int64 [levels + 1]
         Nodes of each depth are ``depth[d - 1] : depth[d]``, minus one.
     row : int64 [nodes + 1]
@@ -102,7 +102,7 @@ class PhraseTable:
 
     @property
     def first(self) -> Ints:
-        """Node of each string alone, int32 [strings]; 0: there is none."""
+        """Node of each single string, int32 [strings]; 0 without one."""
         first, alone = np.zeros(len(self.strings), dtype=np.int32), self.depth[1:2].sum()
         first[self.string[:alone]] = np.arange(1, alone + 1)
         return first
@@ -115,14 +115,14 @@ class PhraseTable:
 
 @dataclass(frozen=True, eq=False)
 class SegmentFeatures:
-    """What whole segments have: phrases of columns, entries of a lexicon.
+    """Features of whole segments: phrases of columns, entries of a lexicon.
 
     Parameters
     ----------
     tables : tuple of PhraseTable
         The attributes of all of them are numbered through.
     names : tuple of str
-        Of each attribute, for who looks at weights.
+        The name of each attribute, for users who read weights.
     cell : int64 [V]
         The weights that there are: attribute times labels plus label, ascending.
     labels : int
@@ -134,7 +134,7 @@ class SegmentFeatures:
     labels: int
 
     def finder(self, longest: Ints, depth: int, width: int) -> PhraseFinder:
-        """Return what finds the weights of stretches, of labels that may be so long."""
+        """Return the finder of the weights of stretches, within the length limits of labels."""
         tries = [self._trie(table, longest) for table in self.tables]
         return PhraseFinder(tries, depth=depth, width=width)
 
@@ -155,7 +155,7 @@ class SegmentFeatures:
         )
 
     def runs(self, finder: PhraseFinder, corpus: Corpus) -> Callable[[int, int], Extras]:
-        """Return the function from a run of sentences, (first, end), to what its stretches have."""
+        """Return the function from a run of sentences, (first, end), to extras of stretches."""
         found = [table.tokens(corpus) for table in self.tables]
         tokens = np.stack(found) if found else np.zeros((0, corpus.n_tokens), dtype=np.int32)
 
@@ -188,7 +188,7 @@ def segment_features(
 ) -> SegmentFeatures:
     """Return the features of segments that gold segments have.
 
-    Phrases of columns are those of gold segments no longer than their label's longest.
+    Phrases of columns are taken from gold segments within the length limit of their label.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def segment_features(
 def _check_column(corpus: Corpus, column: str) -> None:
     if column not in corpus.columns:
         there = ", ".join(map(str, corpus.columns))
-        raise OptionError(f"no column {column!r} of segments: there is {there}")
+        raise OptionError(f"no column {column!r} of segments: the columns are {there}")
 
 
 def observed_values(

@@ -1,6 +1,6 @@
 """A tagger as an estimator of scikit-learn: fit, predict, score, in pipelines and searches.
 
-What it learns from and tags is given in one of two forms, and answered in the same:
+Inputs have one of two forms, and answers have the same form:
 
 - *sentences*: a list of sentences, each a list of feature dicts or attribute lists, of rows of
   columns or of strings, a mapping of column to list, or a DataFrame; labels are a list for each;

@@ -43,16 +43,16 @@ multiclass = optional("sklearn.utils.multiclass", ADVICE)
 if TYPE_CHECKING:
 
     class _Estimator:
-        """What scikit-learn has no types for."""
+        """The base class of estimators, untyped in scikit-learn."""
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
             """Return the parameters."""
 
         def set_fit_request(self, **requested: bool | str | None) -> CRFTagger:
-            """Say which metadata `fit` gets; of scikit-learn's routing."""
+            """Set the metadata that `fit` receives, in scikit-learn's routing."""
 
         def set_score_request(self, **requested: bool | str | None) -> CRFTagger:
-            """Say which metadata `score` gets."""
+            """Set the metadata that `score` receives."""
 
         def __sklearn_tags__(self) -> Any: ...
 
@@ -64,7 +64,7 @@ else:
     _Classifier = optional("sklearn.base", ADVICE).ClassifierMixin
 
 Labels: TypeAlias = Sequence[Sequence[Any]] | ArrayLike
-"""A list of labels for each sentence; of a table, an array [N]."""
+"""A list of labels for each sentence; for a table, an array [N]."""
 
 # Options of training that are something else here.
 _OTHERWISE = (
@@ -86,22 +86,23 @@ class CRFTagger(_Classifier, _Estimator):
     Parameters
     ----------
     template : TemplateSet, text or path, optional
-        Feature templates, for sentences of columns and for tables. Without one, features are what
-        is given: dicts or attribute lists; of a DataFrame each column, of an array each number.
+        Feature templates, for sentences of columns and for tables. Without a template, features
+        come directly from the input: dicts or attribute lists; each column of a DataFrame; each
+        number of an array.
     columns : sequence of str, optional
         Names of the columns where sentences are lists of tuples; of lists of strings ``"word"``.
     sentence : str or int, optional
-        Of a table: the column that says which rows are one sentence.
+        For a table: the column that identifies sentences.
     grammar : Grammar or str, optional
-        What labels must obey; a text is that of a ``.grm`` file.
+        Constraints on labels; a text has the syntax of a ``.grm`` file.
     grammar_in : {"decoding", "training"}
         decoding: the tagger is trained without it and decides under it. training: it is a part of
         the tagger's structure, as `CRF.train` has it; hard grammars only.
     on_no_path : {"error", "relax"}
-        What to do where no label sequence of a sentence is legal; as for `Tagger.decode`.
+        The treatment of sentences without legal label sequences; as for `Tagger.decode`.
     scheme : str, optional
-        Of the labels, ``"iob2"`` or another: what it forbids is never predicted. ``"iob2:bioes"``:
-        they are converted, and predicted as the second.
+        Scheme of the labels, ``"iob2"`` or another: forbidden sequences are never predicted.
+        ``"iob2:bioes"`` converts labels from the first scheme, and predicts the second.
     order : {0, 1, 2}
         How many labels before it a label depends on.
     method : str
@@ -120,12 +121,12 @@ class CRFTagger(_Classifier, _Estimator):
     options : mapping of str to object, optional
         Further options of `CRF.train`, by name.
     metric : {"auto", "f", "accuracy"}
-        What `score` is: F of spans, the share of tokens that are right; auto: F where labels are
-        spans.
+        What `score` is: F of spans, the share of tokens that are right; auto: F if labels are
+        labels of spans.
     n_jobs : int, optional
         Threads; −1 for all processors. The answers do not depend on it.
     random_state : int, RandomState or None
-        Seed of methods that draw; 0 where None.
+        Seed of methods that draw; 0 if `None`.
     tape : str
         Name of the labels. Taggers with different names compose: ``ner.tagger_ @ pos.tagger_``.
 
@@ -202,8 +203,8 @@ class CRFTagger(_Classifier, _Estimator):
         X : sequence of sentences, or table
         y : sequence of sequences of labels, or array [N]
         sample_weight : float array, optional
-            What each sentence counts in training; of a table what each row does, the same for all
-            rows of a sentence.
+            Weight of each sentence in training; for a table, of each row, equal for all rows of a
+            sentence.
 
         Returns
         -------
@@ -213,9 +214,10 @@ class CRFTagger(_Classifier, _Estimator):
         Raises
         ------
         DataError
-            Labels that are not as many as sentences or tokens (it says in which sentence), NaN.
+            A number of labels that differs from sentences or tokens (the message names the
+            sentence), or NaN.
         OptionError
-            Parameters outside what they may be.
+            Parameters outside their range.
         GrammarError
             A grammar that does not go with the labels.
         """
@@ -269,7 +271,7 @@ class CRFTagger(_Classifier, _Estimator):
                 raise OptionError(f"{name} is {getattr(self, name)!r}, expected {shown}")
 
     def _training(self) -> dict[str, Any]:
-        """Return the options of training by name, each said once."""
+        """Return the options of training by name, without duplicates."""
         own = {
             "scheme": self.scheme,
             "order": self.order,
@@ -283,7 +285,10 @@ class CRFTagger(_Classifier, _Estimator):
         more = dict(self.options or {})
         twice = sorted({*own, *_OTHERWISE} & more.keys())
         if twice:
-            raise OptionError(f"options has {twice[0]!r}, which has a parameter of its own")
+            raise OptionError(
+                f"options contains {twice[0]!r}, which is already a parameter of the "
+                "estimator: set it there"
+            )
         known = signature(CRF.train).parameters
         odd = next((name for name in more if name not in known), None)
         if odd is not None:
@@ -316,7 +321,7 @@ class CRFTagger(_Classifier, _Estimator):
             there = {v: w for v, w in self.class_weight.items() if v in names}
             if not there:
                 shown = ", ".join(map(repr, self.class_weight))
-                raise DataError(f"class_weight is of {shown}, none of which is a label of y")
+                raise DataError(f"class_weight names {shown}, which are no labels in y")
             return {names[v]: float(w) for v, w in there.items()}  # folds may lack rare ones
         if self.class_weight != "balanced":
             raise OptionError(f"class_weight is {self.class_weight!r}, expected 'balanced'")
@@ -332,14 +337,14 @@ class CRFTagger(_Classifier, _Estimator):
         Returns
         -------
         object array [n] of lists of labels
-            One for each sentence; of a table the labels of its rows, [N].
+            One for each sentence; for a table, the labels of its rows, [N].
 
         Raises
         ------
         NotFittedError
-            Nothing is fitted; it is scikit-learn's.
+            The estimator is not fitted; this is scikit-learn's error.
         DataError
-            Sentences or a table that are not as those that were fitted.
+            Sentences or a table of another form than the fitted data.
         NoPathError
             No label sequence of a sentence is legal.
         """
@@ -363,7 +368,7 @@ class CRFTagger(_Classifier, _Estimator):
         Returns
         -------
         object array [n] of float64 [T, L]
-            One for each sentence; of a table float64 [N, L].
+            One for each sentence; for a table, float64 [N, L].
 
         Raises
         ------
@@ -379,7 +384,7 @@ class CRFTagger(_Classifier, _Estimator):
         return boxed(tables)
 
     def predict_log_proba(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Return the natural logs of `predict_proba`; −inf for what is impossible."""
+        """Return the natural logs of `predict_proba`; −inf for impossible labels."""
         found = self.predict_proba(X)
         with np.errstate(divide="ignore"):
             return np.log(found) if found.dtype != object else boxed([np.log(p) for p in found])
@@ -390,7 +395,7 @@ class CRFTagger(_Classifier, _Estimator):
         Returns
         -------
         list of lists of (Span, float)
-            A list for each sentence; of a table one list, whose spans are rows of the table.
+            A list for each sentence; for a table, one list, whose spans are rows of the table.
 
         Raises
         ------
@@ -422,8 +427,7 @@ class CRFTagger(_Classifier, _Estimator):
         X : sequence of sentences, or table
         y : sequence of sequences of labels, or array [N]
         sample_weight : float array, optional
-            What each sentence counts; of a table what each row does, the same for all rows of a
-            sentence.
+            Weight of each sentence; for a table, of each row, equal for all rows of a sentence.
 
         Returns
         -------
@@ -451,7 +455,7 @@ class CRFTagger(_Classifier, _Estimator):
     # --- Reading ------------------------------------------------------------------------------
 
     def _read(self, X: Any, *, y: Any = None, fitting: bool = False) -> Read:  # noqa: N803
-        """Return sentences or a table as what a CRF takes."""
+        """Return sentences or a table in the form of a CRF's input."""
         if not fitting and is_table(X) != self._table:
             forms = "a table", "a list of sentences"
             was, now = forms if self._table else forms[::-1]

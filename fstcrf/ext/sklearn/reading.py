@@ -36,10 +36,10 @@ class Read:
 
     sentences: Data
     offsets: Longs  # [B + 1]
-    table: bool  # what is answered is flat then
+    table: bool  # answers are then flat
 
     def labels(self, y: Any) -> list[list[Any]]:
-        """Return the labels of each sentence; DataError where they are not as many."""
+        """Return the labels of each sentence; DataError for another number of labels."""
         if self.table:
             flat = _flat_labels(y)
             if len(flat) != self.offsets[-1]:
@@ -66,7 +66,9 @@ class Read:
             missing = next((t for t, label in enumerate(row) if _is_missing(label)), None)
             if missing is not None:
                 raise DataError(
-                    "no label, or NaN; '_' is one that is not known", sentence=number, token=missing
+                    "the label is missing or NaN: use '_' for an unknown label",
+                    sentence=number,
+                    token=missing,
                 )
         return [row.tolist() if hasattr(row, "tolist") else list(row) for row in rows]
 
@@ -78,8 +80,8 @@ class Read:
             if not same.all():
                 where = int(np.flatnonzero(~same)[0])
                 raise DataError(
-                    f"row {where} weighs {given[where]:g}, the first of its sentence something "
-                    "else: a sentence has one weight"
+                    f"row {where} has the sample weight {given[where]:g}, but the first row of "
+                    "its sentence has another: give all rows of a sentence the same weight"
                 )
             given = first
         if not given.any():
@@ -88,15 +90,15 @@ class Read:
 
 
 def is_frame(given: Any) -> bool:
-    """Tell whether something is a DataFrame, of whatever library."""
+    """Return whether an object is a DataFrame of any library."""
     return hasattr(given, "columns") and hasattr(given, "shape") and len(given.shape) == 2
 
 
 def is_table(given: Any) -> bool:
-    """Tell whether something has a row for each token, not a list for each sentence."""
+    """Return whether an object has a row for each token, not a list for each sentence."""
     if isinstance(given, Corpus):
         return False
-    if is_frame(given) or hasattr(given, "tocsr"):  # sparse: what checks arrays refuses it
+    if is_frame(given) or hasattr(given, "tocsr"):  # sparse: the check of arrays refuses it
         return True
     if not isinstance(given, Sequence) and hasattr(given, "__array__"):
         array = np.asarray(given)
@@ -113,7 +115,7 @@ def values_of(frame: Any, name: Any) -> list[Any]:
 
 
 def checked(name: Any, values: list[Any]) -> list[Any]:
-    """Return the values of a column; DataError where one is missing."""
+    """Return the values of a column; DataError if one is missing."""
     for row, value in enumerate(values):
         if _is_missing(value):
             raise DataError(f"column {name!r}, row {row}: NaN; fill it, or leave the sentence out")
@@ -141,15 +143,16 @@ def _runs(keys: list[Any], name: Any) -> Longs:
     for (key, _), row in zip(runs, offsets.tolist(), strict=False):
         if key in seen:
             raise DataError(
-                f"row {row}: sentence {key!r} of column {name!r} comes back; its rows must stand "
-                "together: sort by that column"
+                f"row {row}: sentence {key!r} of column {name!r} is interrupted by other "
+                "sentences: sort by that column, so that the rows of a sentence are "
+                "adjacent"
             )
         seen.add(key)
     return offsets.astype(np.int64)
 
 
 def cut(flat: list[T], offsets: Longs) -> list[list[T]]:
-    """Return what lies between the bounds of sentences, list by list."""
+    """Return the values between the bounds of sentences, list by list."""
     return [flat[a:b] for a, b in pairwise(offsets.tolist())]
 
 
@@ -168,7 +171,7 @@ def read_table(columns: dict[Any, list[Any]], sentence: str | int | None, *, tex
     ----------
     columns : mapping of name to list
     sentence : str or int, optional
-        The column that tells sentences apart.
+        The column that identifies sentences.
     texts : bool
         Each value is its text, for templates; else the values are features.
     """
@@ -177,7 +180,9 @@ def read_table(columns: dict[Any, list[Any]], sentence: str | int | None, *, tex
     if sentence is not None:
         if sentence not in columns:
             shown = ", ".join(map(repr, columns))
-            raise DataError(f"no column {sentence!r} to tell sentences by; there are {shown}")
+            raise DataError(
+                f"no column {sentence!r} to separate sentences by; the columns are {shown}"
+            )
         offsets = _runs(columns.pop(sentence), sentence)
     if texts:
         named = {str(name): list(map(str, values)) for name, values in columns.items()}
@@ -202,7 +207,7 @@ def read_sentences(X: Iterable[Any], names: Sequence[str] | None, *, texts: bool
     for number, one in enumerate(sentences):
         if isinstance(one, str) or not hasattr(one, "__len__"):
             raise DataError(
-                f"{one!r} is no sentence, expected a list with something for each token; "
+                f"{one!r} is not a sentence, expected a list with one item per token; "
                 "Reshape your data: a table has a row for each token and two dimensions",
                 sentence=number,
             )
@@ -240,7 +245,7 @@ def named_labels(rows: Sequence[Sequence[Any]]) -> tuple[list[list[str]], dict[s
     values: dict[str, Any] = {}
     for label in {label: None for row in rows for label in row}:
         if values.setdefault(str(label), label) != label:
-            raise DataError(f"labels {label!r} and {values[str(label)]!r} are one as a string")
+            raise DataError(f"labels {label!r} and {values[str(label)]!r} are the same string")
     kinds = {isinstance(value, str) for value in values.values()}
     if len(kinds) > 1:
         shown = ", ".join(repr(v) for v in list(values.values())[:4])

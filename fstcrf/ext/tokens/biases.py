@@ -1,7 +1,6 @@
-"""Which label may follow which under a tagging scheme, and what each kind of step adds to a score.
+"""The possible steps between labels in a tagging scheme, and the bias of each kind of step.
 
-The six biases are those of ``viterbi_calibration.json``, the file beside the weights of
-openai/privacy-filter.
+The six biases are the same as in ``viterbi_calibration.json``, a file of openai/privacy-filter.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _PREFIX = "transition_bias_"
 
 @dataclass(frozen=True, slots=True)
 class TransitionBiases:
-    """What a step from one label to the next adds to the score of a path (natural log).
+    """The additions to the score of a path (natural log) for each kind of step between labels.
 
     Parameters
     ----------
@@ -43,7 +42,7 @@ class TransitionBiases:
     background_to_start : float
         O, then the first label of a span: more of it finds more spans.
     inside_to_continue : float
-        Within a span, to a label that does not say that the span ends.
+        Within a span, to a label that does not end the span.
     inside_to_end : float
         Within a span, to E (L); of schemes without such labels no step is one.
     end_to_background : float
@@ -54,7 +53,7 @@ class TransitionBiases:
     Raises
     ------
     OptionError
-        What is no finite number.
+        A value that is not a finite number.
     """
 
     background_stay: float = 0.0
@@ -78,7 +77,7 @@ class TransitionBiases:
         Raises
         ------
         OptionError
-            Another name, or what is no finite number.
+            Another name, or a value that is not a finite number.
         """
         if biases is None:
             return cls()
@@ -110,7 +109,8 @@ class TransitionBiases:
         points = _points(path)
         if operating_point not in points:
             raise DataError(
-                f"no operating point {operating_point!r}; there is {', '.join(points) or 'none'}",
+                f"no operating point {operating_point!r}; the operating points are "
+                f"{', '.join(points) or 'none'}",
                 path=os.fspath(path),
             )
         point = points[operating_point]
@@ -131,7 +131,7 @@ class TransitionBiases:
     def write(self, path: str | os.PathLike[str], operating_point: str = "default") -> None:
         """Write them as an operating point of a ``viterbi_calibration.json``.
 
-        Other operating points of a file that is there stay, and whatever else it holds.
+        Other operating points and other contents of an existing file are kept.
 
         Raises
         ------
@@ -165,10 +165,10 @@ def _points(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Scores of steps between labels; −inf where the scheme forbids them.
+    """Scores of steps between labels; −inf if the scheme forbids them.
 
-    A score depends on the letters of two labels and on whether their types agree: nothing is
-    made of the pairs of all labels before `between` is asked for.
+    A score depends on the letters of two labels and on whether their types agree: scores of label
+    pairs are only computed by `between`.
 
     Parameters
     ----------
@@ -209,8 +209,10 @@ class Steps:
         return np.where(legal, 0.0, -np.inf)
 
 
-def steps(labels: tuple[str, ...], scheme: Scheme, biases: TransitionBiases) -> Steps:
-    """Return what biases add to each step that a scheme allows.
+def steps(
+    labels: tuple[str, ...], scheme: Scheme, biases: TransitionBiases, temperature: float
+) -> Steps:
+    """Return the biases of allowed steps in a scheme, divided by a temperature.
 
     Raises
     ------
@@ -226,7 +228,7 @@ def steps(labels: tuple[str, ...], scheme: Scheme, biases: TransitionBiases) -> 
         for j, b in enumerate(scheme.letters):
             for same in (False, True):
                 table[i, j, same * 1] += _bias(a, b, scheme, biases, same=same)
-    return Steps(table, letter, kind)
+    return Steps(table / temperature, letter, kind)
 
 
 def _bias(a: str, b: str, scheme: Scheme, biases: TransitionBiases, *, same: bool) -> float:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import msgspec
 import numpy as np
@@ -15,15 +14,12 @@ import numpy as np
 from fstcrf.arguments import LabelSet, real_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import (
-    DataError,
     FstcrfError,
     LabelWarning,
     ModelFileError,
     OptionError,
-    ShapeError,
 )
 from fstcrf.evaluate import SpanScore
-from fstcrf.evaluate.labellings import counted
 from fstcrf.ext.calibration.curves import Calibration, Kind, read_json, write_json
 from fstcrf.ext.calibration.events import Events, events_of
 from fstcrf.ext.tokens.biases import TransitionBiases, steps
@@ -35,6 +31,7 @@ from fstcrf.ext.tokens.files import (
     machines,
     read_file,
 )
+from fstcrf.ext.tokens.gold import GoldCheck, GoldText, Key, check_gold, gold_sets, spelt
 from fstcrf.ext.tokens.pieces import PieceRows, Pieces, read_document
 from fstcrf.ext.tokens.thresholds import (
     FLOOR,
@@ -54,14 +51,9 @@ from fstcrf.text.corpus.schemes import (
     OUTSIDE,
     STRICT,
     Span,
-    labels_from_spans,
     named_scheme,
     spanless_types,
 )
-
-Key: TypeAlias = tuple[int, int, str]
-GoldText: TypeAlias = Iterable[tuple[int, int, str]]
-"""The spans of a document: first character, the one behind the last, type."""
 
 
 class TextSpan(NamedTuple):
@@ -70,11 +62,11 @@ class TextSpan(NamedTuple):
     Attributes
     ----------
     start, end : int
-        First character and the one behind the last.
+        First character, and the character after the last one.
     type : str
     probability : float
-        That exactly this span is there; calibrated where the decoder is. NaN under a grammar too
-        large to multiply out.
+        Probability of exactly this span; calibrated if the decoder is. NaN under a grammar whose
+        product is too large.
     """
 
     start: int
@@ -93,12 +85,12 @@ class _Read(NamedTuple):
 class TokenDecoder:
     """Turns a token classifier's logits into spans of characters with probabilities.
 
-    The labels of a document's words are the paths of a lattice in which only what the scheme allows
-    is there, under a grammar if one is given; probabilities are those among its paths. A word is
-    one step of it: its label says what each of its pieces is (S of three pieces is B, I, E), and
-    its score is the sum of their log-probabilities and biases. So no span begins or ends within a
-    word. That is the lattice over all pieces with the arcs taken out that would break a word, not
-    a repair of labels found without it. Pieces that share a character are of one word.
+    The labels of a document's words are the paths of a lattice. It contains only labellings that
+    the scheme and the grammar, if given, allow; probabilities are relative to its paths. A word is
+    one step of it: its label determines the label of each of its pieces (S of three pieces is B, I,
+    E), and its score is the sum of their log-probabilities and biases. No span therefore begins or
+    ends within a word. This equals the lattice over all pieces without the arcs that break a word;
+    it is not a repair of labels found without it. Pieces that share a character belong to one word.
 
     A decoder does not change; `replaced`, `calibrated` and `tune` return new ones.
 
@@ -109,25 +101,26 @@ class TokenDecoder:
         that a JSON file has.
     scheme : str, optional
         ``"bioes"``, ``"bilou"``, ``"bmes"``, ``"bmewo"``, ``"bio"`` (``"iob2"``), ``"iob1"`` or
-        ``"io"``. When absent, the one that has the letters of the labels; ``"bio"`` for B and I,
-        which ``"iob1"`` has, too.
+        ``"io"``. By default, the scheme with the letters of the labels; for B and I, ``"bio"``
+        rather than ``"iob1"``.
     grammar : Grammar, optional
-        What labellings of words are legal beyond the scheme.
+        Further constraints on labellings of words.
     biases : TransitionBiases or mapping of str to float, optional
-        What each kind of step between pieces adds to a score.
+        The addition to a score for each kind of step between pieces.
     thresholds : float or mapping of str to (float or None), optional
-        Where given, not the spans of the best labels are returned but those that are at least so
-        probable, type by type: 0.5 for types that are not named, None for never. Of spans that
-        overlap, those with the largest sum of probability − threshold. Spans below 0.01 are never
-        found.
+        If given, the result has all spans with at least these probabilities, instead of the spans
+        of the best labels. The threshold of each type: 0.5 for types without one, `None` for never.
+        Among overlapping spans, the spans with the largest sum of probability − threshold are
+        chosen. Spans below 0.01 are never found.
     temperature : float
-        Logits are divided by it.
+        Logits and biases are divided by it: above 1, probabilities are less sure. Best labels
+        stay, but for a soft grammar, which it does not divide.
     calibration : Calibration, optional
         Of probabilities of spans, before thresholds are applied.
     pieces : {"all", "first", "each"}
-        "all": the model was trained on labels of all pieces. "first": on those of the first piece
-        of each word alone, the others are not looked at. "each": pieces are labelled one by one,
-        words do not count.
+        "all": the model was trained on labels of all pieces. "first": it was trained on the first
+        piece of each word; other pieces are ignored. "each": pieces are labelled one by one, and
+        words are ignored.
     names : str, mapping or callable, optional
         Where labels are not called ``B-PER``; as for `fstcrf.Lattices.from_arrays`.
 
@@ -187,11 +180,12 @@ class TokenDecoder:
                 "Calibration.load(path) reads one"
             )
         self.grammar = grammar
-        self._steps = steps(self.labels, table, self.biases)
+        self._steps = steps(self.labels, table, self.biases, self.temperature)
         if without := spanless_types([label for label in self.labels if label != OUTSIDE], table):
             warnings.warn(
-                f"no span of {listed(without)} is ever found: under {table.name} the labels of the "
-                "type can begin and end none; are all types written in one scheme?",
+                f"no span of {listed(without)} can ever be found: in {table.name}, this "
+                "type lacks a label that begins or ends a span; check that all types use "
+                "the same scheme",
                 LabelWarning,
                 stacklevel=2,
             )
@@ -221,7 +215,7 @@ class TokenDecoder:
         mine: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
         odd = next((name for name in changes if name not in mine), None)
         if odd is not None:
-            raise OptionError(f"no argument {odd!r}; there is {', '.join(mine)}")
+            raise OptionError(f"no argument {odd!r}; the arguments are {', '.join(mine)}")
         return TokenDecoder(self.labels, **(mine | changes))
 
     def __and__(self, grammar: Grammar) -> TokenDecoder:
@@ -231,7 +225,7 @@ class TokenDecoder:
         return self.replaced(grammar=grammar if self.grammar is None else self.grammar & grammar)
 
     def __matmul__(self, other: object) -> NoReturn:
-        """Refuse what is no tagger of sentences, by the call that composes their lattices."""
+        """Refuse taggers of sentences; the message names the call that composes lattices."""
         raise OptionError(
             "a TokenDecoder reads scores and a tagger sentences: compose their lattices, "
             "decoder.lattices(documents)[k] @ tagger.lattice(sentence)"
@@ -277,7 +271,7 @@ class TokenDecoder:
         Raises
         ------
         DataError
-            Offsets that go back or lie outside the text, windows that do not continue each other.
+            Offsets that decrease or are outside the text, windows that do not continue each other.
         NumericError
             NaN or +inf.
         ShapeError
@@ -333,22 +327,8 @@ class TokenDecoder:
             As `decode_all`.
         """
         batch = self._batch(documents, 1)
-        _check_gold(gold, len(batch.words))
-        return [self._spelt(batch, k, spans) for k, spans in enumerate(gold)]
-
-    def _spelt(self, batch: WordBatch, k: int, spans: GoldText) -> list[str]:
-        """Return the labels of the words of a document that spans of characters spell."""
-        rows, mine = batch.words[k], []
-        for start, end, kind in spans:
-            first = int(np.searchsorted(rows.end, start, side="right"))
-            last = int(np.searchsorted(rows.start, end, side="left"))
-            if first >= last:
-                raise DataError(f"document {k}: span {start} to {end} takes in no word")
-            mine.append((first, last, kind))
-        try:
-            return labels_from_spans(mine, len(rows.start), self.scheme)
-        except DataError as error:
-            raise DataError(f"document {k}, by words: {error}") from None
+        check_gold(gold, len(batch.words))
+        return [spelt(batch, k, spans, self.scheme) for k, spans in enumerate(gold)]
 
     def _read(self, documents: Iterable[Pieces] | _Read) -> _Read:
         if isinstance(documents, _Read):
@@ -394,7 +374,7 @@ class TokenDecoder:
         return list(zip(spans, np.minimum(p, 1.0).tolist(), strict=True))
 
     def threshold(self, kind: str) -> float | None:
-        """Return the threshold of a type; None: never."""
+        """Return the threshold of a type; `None` for never."""
         return (self.thresholds or {}).get(kind, LIKELY)
 
     def _kept(
@@ -436,8 +416,8 @@ class TokenDecoder:
             word, of more or fewer words than the labels of their type can spell, or that break the
             grammar together.
         """
-        there, batch = _gold_sets(gold), self._batch(documents, threads)
-        self._tell_of_gold(batch, there)
+        there, batch = gold_sets(gold), self._batch(documents, threads)
+        self._gold_check.warn(batch, there)
         return self._events(batch, there, above)
 
     def _events(self, batch: WordBatch, gold: Sequence[set[Key]], above: float = FLOOR) -> Events:
@@ -470,7 +450,7 @@ class TokenDecoder:
         Raises
         ------
         OptionError
-            Nothing to calibrate on; another kind.
+            No data for calibration; another kind.
         DataError, NumericError, ShapeError, NoPathError
             As `decode_all`.
         """
@@ -482,88 +462,13 @@ class TokenDecoder:
         self, documents: Iterable[Pieces], gold: Sequence[GoldText], *, threads: int = 1
     ) -> SpanScore:
         """Return precision, recall and F of the spans found; as for `events`."""
-        there, batch = _gold_sets(gold), self._batch(documents, threads)
-        self._tell_of_gold(batch, there)
+        there, batch = gold_sets(gold), self._batch(documents, threads)
+        self._gold_check.warn(batch, there)
         return self._score(batch, there)
 
-    def _tell_of_gold(self, batch: WordBatch, gold: Sequence[set[Key]]) -> None:
-        """Count the gold spans that no labels can spell: in one warning of each kind."""
-        _check_gold(gold, len(batch.words))
-        unknown = Counter(kind for one in gold for *_, kind in one if kind not in self.types)
-        if unknown:
-            warnings.warn(
-                f"gold spans of types that are no label count as missed: {counted(unknown)}; the "
-                f"types are {listed(self.types)}",
-                LabelWarning,
-                stacklevel=3,
-            )
-        within = [
-            (k, start, end)
-            for k, one in enumerate(gold)
-            for start, end, kind in sorted(one)
-            if kind in self.types and not batch.size(k, start, end)
-        ]
-        if within:
-            k, start, end = within[0]
-            what = "piece" if self.pieces == "each" else "word"
-            warnings.warn(
-                f"{len(within)} of {sum(map(len, gold))} gold spans count as missed, because they "
-                f"begin or end within a {what} or outside all of them; the first: document {k}, "
-                f"characters {start} to {end}",
-                LabelWarning,
-                stacklevel=3,
-            )
-        sizes = Counter(
-            (kind, batch.size(k, start, end))
-            for k, one in enumerate(gold)
-            for start, end, kind in one
-            if kind in self.types
-        )
-        unspelt = {
-            f"{kind} of {size} word{'s'[: size > 1]}": count
-            for (kind, size), count in sorted(sizes.items())
-            if size and not self._spells(kind, size)
-        }
-        if unspelt:
-            warnings.warn(
-                f"gold spans that {self.scheme} cannot spell with these labels count as missed: "
-                f"{counted(Counter(unspelt))}",
-                LabelWarning,
-                stacklevel=3,
-            )
-
-        if self.grammar is not None:
-            self._tell_of_broken(self.grammar.bound(self.labels), batch, gold)
-
-    def _tell_of_broken(self, grammar: Grammar, batch: WordBatch, gold: Sequence[set[Key]]) -> None:
-        """Count the documents whose gold spans break the grammar together, in one warning."""
-        broken = {}
-        for k, one in enumerate(gold):
-            known = [span for span in one if batch.size(k, *span[:2])]
-            labels = self._spelt(batch, k, known)
-            if {*labels} <= {*self.labels} and not grammar.accepts(labels):
-                broken[k] = labels
-        for k, labels in list(broken.items())[:1]:
-            row: Any = batch.lattices[k].row
-            why = row.illegal(row.masks(labels), k)
-            place = (
-                f"document {k}" if why.position is None else f"document {k}, word {why.position}"
-            )
-            warnings.warn(
-                f"gold spans of {len(broken)} of {len(gold)} documents break the grammar, so some "
-                f"count as missed; the first: {place}: {why.reason}",
-                LabelWarning,
-                stacklevel=4,
-            )
-
-    def _spells(self, kind: str, size: int) -> bool:
-        """Tell whether the labels have spans of a type with so many words."""
-        table = named_scheme(self.scheme)
-        letters = [x for x in table.letters[1:] if f"{x}-{kind}" in self.labels]
-        now = [x for x in letters if ("O", x, False) in table.starts]
-        for _ in range(min(size, len(table.letters)) - 1):  # then letters repeat
-            now = [y for y in letters if any((x, y, True) in table.inside for x in now)]
-        return any(x in table.last for x in now)
+    @property
+    def _gold_check(self) -> GoldCheck:
+        return GoldCheck(self.labels, self.types, self.scheme, self.pieces, self.grammar)
 
     def _score(self, batch: WordBatch, gold: Sequence[set[Key]]) -> SpanScore:
         found = [{span[:3] for span in one} for one in self._decoded(batch, strict=True)]
@@ -584,9 +489,9 @@ class TokenDecoder:
     ) -> TokenDecoder:
         """Return the decoder with the biases and thresholds that serve best on held-out documents.
 
-        Biases are changed one at a time, from those that the decoder has, as long as that gains.
-        With thresholds each trial is judged by what the best thresholds of each type find, else by
-        the best labels. Where nothing reaches `least`, what comes closest is taken.
+        Biases are changed one at a time, starting from the decoder's biases, while that improves
+        the result. With thresholds, each trial is judged with the best thresholds of each type,
+        else by the best labels. If no trial reaches `least`, the closest one is chosen.
 
         Parameters
         ----------
@@ -604,16 +509,16 @@ class TokenDecoder:
         Raises
         ------
         OptionError
-            Another goal, nothing to tune, or no gold span.
+            Another goal, nothing to tune, or no gold spans.
         DataError, NumericError, ShapeError, NoPathError
             As `decode_all`.
         """
-        wanted, there = Goal(goal, least, beta), _gold_sets(gold)
+        wanted, there = Goal(goal, least, beta), gold_sets(gold)
         if not any(there) or not (biases or thresholds):
             what = "no gold span to tune on" if biases or thresholds else "nothing to tune"
             raise OptionError(f"{what}: give held-out documents, and biases or thresholds")
         read = self._read(documents)
-        self._tell_of_gold(self._batch(read, threads), there)
+        self._gold_check.warn(self._batch(read, threads), there)
 
         def value(trial: TransitionBiases) -> float:
             mine = self.replaced(biases=trial)
@@ -646,7 +551,7 @@ class TokenDecoder:
         write_json(path, self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a file holds: plain dicts, lists, strings and numbers."""
+        """Return the contents of a file: plain dicts, lists, strings and numbers."""
         file = DecoderFile(
             format=FORMAT,
             version=VERSION,
@@ -699,23 +604,3 @@ class TokenDecoder:
             )
         except FstcrfError as error:
             raise ModelFileError(f"{where}: not a sound decoder: {error}") from None
-
-
-# --- Arguments ------------------------------------------------------------------------------------
-
-
-def _gold_sets(gold: Sequence[GoldText]) -> list[set[Key]]:
-    found = []
-    for k, one in enumerate(gold):
-        try:
-            found.append({(int(a), int(b), str(kind)) for a, b, kind in one})
-        except (TypeError, ValueError):
-            raise DataError(
-                f"gold spans of document {k}: expected (first character, the one behind, type) each"
-            ) from None
-    return found
-
-
-def _check_gold(gold: Sequence[Any], size: int) -> None:
-    if len(gold) != size:
-        raise ShapeError(f"gold spans of {len(gold)} documents, expected {size}")

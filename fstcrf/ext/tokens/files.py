@@ -1,4 +1,4 @@
-"""Decoders as JSON: what a file holds, checked on the way in."""
+"""Decoders as JSON: the contents of a file, with checks on reading."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSION = 1
 
 
 class StoredAcceptor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An acceptor of a grammar, as for `fstcrf.Grammar.from_arrays`; None: not an end."""
+    """An acceptor of a grammar, as for `fstcrf.Grammar.from_arrays`; `None` is no final state."""
 
     name: str
     target: tuple[tuple[int, ...], ...]
@@ -27,7 +27,7 @@ class StoredAcceptor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DecoderFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the file of a `TokenDecoder` holds."""
+    """The contents of a `TokenDecoder`'s file."""
 
     format: str
     version: int
@@ -42,7 +42,7 @@ class DecoderFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_file(value: Any, where: str) -> DecoderFile:
-    """Return what JSON says; ModelFileError where it is no decoder, or of another version."""
+    """Return a decoder's contents from JSON; ModelFileError for other contents or versions."""
     known = value if isinstance(value, Mapping) else {}
     if known.get("format") != FORMAT:
         raise ModelFileError(f"{where}: holds {known.get('format')!r}, expected {FORMAT!r}")

@@ -1,10 +1,10 @@
 """Word pieces of documents: scores, places in the text, words; windows put together.
 
-A document longer than a model's window is read in windows that overlap. The scores of a piece that
-several windows saw are averaged as log-probabilities, each weighted by how far the piece is from
-the nearest border of its window: from one window to the next the weights change step by step, and
-what a model says at the very edge, with no context on one side, counts least. The beginning and the
-end of the document are no borders.
+A document longer than a model's window is read in overlapping windows. The scores of a piece in
+several windows are averaged as log-probabilities, weighted by the distance of the piece from the
+nearest border of its window. From one window to the next, the weights change step by step, and
+scores at the very edge, without context on one side, count least. The beginning and the end of the
+document are no borders.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LARGEST = 1e300
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """What a model said of the word pieces of one document.
+    """A model's scores for the word pieces of one document.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Pieces:
     offsets : int [T, 2], or as many windows
         ``offset_mapping``: where each piece begins and ends in the text, in characters.
     word_ids : sequence of T (int or None), or as many windows, optional
-        The word that each piece is of; None: special tokens and padding, which are left out. When
+        The word of each piece; `None` for special tokens and padding, which are left out. When
         absent, pieces without characters are left out, and each other piece is a word.
     text : str, optional
         The document: spans do not begin or end with white space then.
@@ -48,7 +48,7 @@ class Pieces:
     def from_encoding(
         cls, encoding: Any, logits: Any, texts: str | Sequence[str] | None = None
     ) -> list[Pieces]:
-        """Return the documents of what a fast tokenizer of Hugging Face returned for a batch.
+        """Return the documents of a batch that a fast tokenizer of Hugging Face encoded.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class Pieces:
             Made with ``return_offsets_mapping=True``; with ``return_overflowing_tokens=True`` and
             ``stride=`` the windows of long documents are put together.
         logits : [W, T, L]
-            Of all its rows.
+            Scores of all its rows.
         texts : str or sequence of B str, optional
             The documents; a string is one.
 
@@ -73,7 +73,7 @@ class Pieces:
                 "return_offsets_mapping=True"
             )
         rows, offsets = host_array(logits, "logits"), encoding["offset_mapping"]
-        if _depth(offsets) == 2:  # of one text that was given by itself
+        if _depth(offsets) == 2:  # of a single text outside a batch
             offsets, rows = [offsets], rows[None] if rows.ndim == 2 else rows
         if rows.ndim != 3 or len(rows) != len(offsets):
             raise ShapeError(
@@ -100,7 +100,7 @@ class Pieces:
 
 
 class PieceRows(NamedTuple):
-    """The pieces of a document that are of its text, one behind the other.
+    """The pieces of a document's text, in sequence.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ def read_document(
     Raises
     ------
     DataError
-        Offsets that go back or lie outside the text, windows that do not continue each other.
+        Offsets that decrease or are outside the text, windows that do not continue each other.
     NumericError
         NaN or +inf.
     ShapeError
@@ -149,7 +149,7 @@ _Window: TypeAlias = tuple[Any, Any, Sequence[Any] | None]
 
 
 def _windows(pieces: Pieces, where: str) -> list[tuple[str, _Window]]:
-    """Return the windows of a document, with what messages call them."""
+    """Return the windows of a document, with their names in messages."""
     logits, offsets, ids = pieces.logits, pieces.offsets, pieces.word_ids
     if _depth(logits) < 3:
         return [("", (logits, offsets, ids))]
@@ -207,7 +207,7 @@ def _window(given: _Window, labels: tuple[str, ...], where: str, text: str | Non
 def _word_numbers(words: list[Any], where: str) -> Longs:
     odd = next((one for one in words if not isinstance(one, int | np.integer)), None)
     if odd is not None:
-        raise DataError(f"{where}: word id {odd!r}, expected a number, or None for what is no word")
+        raise DataError(f"{where}: word id {odd!r}, expected a number, or None for a special token")
     return np.asarray(words, dtype=np.int64)
 
 
@@ -226,8 +226,9 @@ def _check_places(rows: PieceRows, there: Longs, where: str, text: str | None) -
     if len(back):
         i = int(back[0])
         raise DataError(
-            f"{where}, piece {there[i]}: offsets go back, {start[i]} to {end[i]} after "
-            f"{start[i - 1]} to {end[i - 1]}; give those of one text, not of words or of a pair"
+            f"{where}, piece {there[i]}: offsets run backwards, {start[i]} to {end[i]} "
+            f"after {start[i - 1]} to {end[i - 1]}: expected offsets into one text, not "
+            "into words or a pair of texts"
         )
     if text is not None and end[-1] > len(text):
         raise DataError(

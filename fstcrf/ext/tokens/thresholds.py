@@ -1,4 +1,4 @@
-"""Which spans are taken for there: those probable enough, type by type, none overlapping."""
+"""The choice of spans: probable enough for their type, without overlaps."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fstcrf.errors import OptionError
 from fstcrf.text.corpus import Span
 
 Thresholds: TypeAlias = float | Mapping[str, float | None]
-"""One for all types, or by type; None: never."""
+"""One for all types, or one for each type; `None` for never."""
 
 FLOOR = 0.01
 """Spans of a lower probability are never looked at."""
 LIKELY = 0.5
-"""Threshold of a type that none is given for."""
+"""Threshold of a type without a given one."""
 _ROUNDING = 1e-12
 
 
@@ -53,8 +53,8 @@ def chosen(
 ) -> list[tuple[Span, float]]:
     """Return spans at or above the thresholds of their types, in order.
 
-    Of those that overlap, the ones with the largest sum of probability − threshold, by weighted
-    interval scheduling.
+    Among overlapping spans, the spans with the largest sum of probability − threshold are chosen,
+    by weighted interval scheduling.
     """
     kept = []
     for span, p in found:

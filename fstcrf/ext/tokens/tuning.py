@@ -1,4 +1,4 @@
-"""What is tuned for on held-out data, and how: thresholds by type, biases one after the other."""
+"""Goals of tuning on held-out data, and its steps: thresholds by type, biases in sequence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RATES = np.linspace(0.0, 1.0, 401)
 """Prices of a span found, in right ones, that are tried."""
 _STEPS = (2.0, 1.0, 0.5, 0.25)
 _GAIN = 1e-4
-"""What a step of a bias has to gain."""
+"""The minimum gain of a change of a bias."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Goal:
             raise OptionError(f"goal {self.metric!r}, least={self.least}: {what}")
 
     def value(self, score: SpanScore) -> float:
-        """Return how good a result is; below 0 where `least` is not reached."""
+        """Return the value of a result; below 0 if `least` is not reached."""
         if self.metric == "f":
             return replace(score, beta=self.beta).f
         wanted, other = score.precision, score.recall
@@ -66,10 +66,11 @@ class Goal:
 def best_thresholds(
     events: Events, goal: Goal, *, least: int = 20, floor: float = 0.01
 ) -> tuple[dict[str, float], SpanScore]:
-    """Return the thresholds that serve a goal best, and what they find.
+    """Return the best thresholds for a goal, and their results.
 
-    With a price λ on every span found, each type by itself has the threshold that maximises
-    right − λ · found; some λ does it for every goal here (for F it is F / 2 at the optimum).
+    With a price λ for every found span, each type separately has the threshold that maximises right
+    − λ · found; some λ achieves the optimum for every goal here (for F, it is F / 2 at the
+    optimum).
 
     Parameters
     ----------
@@ -77,7 +78,8 @@ def best_thresholds(
         Of held-out documents.
     goal : Goal
     least : int
-        Events that a type needs for a threshold of its own; the others share that of all events.
+        Minimum number of events for a threshold of a type; other types share the threshold of all
+        events.
     floor : float
         The least threshold.
     """
@@ -104,7 +106,7 @@ def best_thresholds(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Cuts:
-    """Events of a type by falling probability: what is found down to each of them."""
+    """Events of a type by descending probability, with the number of found spans at each."""
 
     probability: Floats
     found: Longs
@@ -143,7 +145,7 @@ def searched_biases(
     start : TransitionBiases
     value : callable
     names : tuple of str
-        Those that are changed.
+        The biases that are changed.
     """
     best, reached = start, value(start)
     for step in _STEPS:

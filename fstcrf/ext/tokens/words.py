@@ -1,4 +1,4 @@
-"""Words of documents: what their pieces say of their labels, and where they stand in the text."""
+"""Words of documents: scores of their labels from their pieces, and their places in the text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fstcrf.text.corpus import Span
 from fstcrf.text.corpus.schemes import Scheme, named_scheme, split_label
 
 PieceRule: TypeAlias = Literal["all", "first", "each"]
-"""What is known of the pieces of a word; see `fstcrf.TokenDecoder`."""
+"""The use of the pieces of a word; see `fstcrf.TokenDecoder`."""
 
 _CHAINS: Mapping[str, Mapping[str, str]] = {
     "iob1": {"B": "BII", "I": "III"},
@@ -31,7 +31,7 @@ _CHAINS: Mapping[str, Mapping[str, str]] = {
     "bmes": {"B": "BMM", "M": "MMM", "E": "MME", "S": "BME"},
     "bmewo": {"B": "BMM", "M": "MMM", "E": "MME", "W": "BME"},
 }
-"""What a word's label is on its first piece, on those between, and on its last one."""
+"""The label of a word on its first piece, on inner pieces, and on its last piece."""
 
 
 class WordRows(NamedTuple):
@@ -40,7 +40,7 @@ class WordRows(NamedTuple):
     Attributes
     ----------
     scores : float64 [W, L]
-        Of each word's label: that of the only way in which its pieces spell it.
+        Scores of each word's label, from the only sequence of piece labels that represents it.
     start, end : int64 [W]
         Characters.
     """
@@ -82,10 +82,10 @@ class Spelling:
         self._entry = self._entries()
 
     def _entries(self) -> Floats:
-        """Return what the score of entering a label's first piece adds to that of the label.
+        """Return the bias of a step to a label's first piece minus the bias of a step to the label.
 
-        A word that ends a span is entered as within it, where it has several pieces. Behind which
-        label does not matter, as long as there is one.
+        A word of several pieces that ends a span is entered as an inner word. The previous label
+        has no influence on the difference.
         """
         table, letter, kind = self._steps.table, self._steps.letter, self._steps.kind
         own = np.arange(len(letter))
@@ -108,8 +108,9 @@ class Spelling:
             kind = label.partition("-")[2]
             if kind not in able:
                 raise OptionError(
-                    f"labels {kind!r}: no word of several pieces can be one, as there is no label "
-                    "for what is inside; pieces='first' looks at first pieces alone"
+                    f"no word of several pieces can have the type {kind!r}, because the label "
+                    "for inner pieces is missing: use pieces='first', which reads only the "
+                    "first piece of a word"
                 )
 
     def words(self, document: PieceRows) -> WordRows:
@@ -153,7 +154,7 @@ def _finite(values: Array) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class WordBatch:
-    """Documents as words, and what can be asked of them."""
+    """Documents as words, and the questions about them."""
 
     words: list[WordRows]
     texts: list[str | None]
@@ -166,7 +167,7 @@ class WordBatch:
         return self.lattices.log_partition(threads=self.threads) > -np.inf
 
     def size(self, k: int, start: int, end: int) -> int:
-        """Return how many words the characters are; 0 where one does not begin or end there."""
+        """Return the number of words in a range of characters; 0 if an end is inside a word."""
         rows = self.words[k]
         first = int(np.searchsorted(rows.end, start, side="right"))
         last = int(np.searchsorted(rows.start, end, side="left"))
@@ -176,7 +177,7 @@ class WordBatch:
         return last - first if place is not None and place[:2] == (start, end) else 0
 
     def placed(self, k: int, span: Span) -> tuple[int, int, str] | None:
-        """Return a span of words in characters; None where it is white space."""
+        """Return a span of words in characters; `None` for white space."""
         rows, text = self.words[k], self.texts[k]
         start, end = int(rows.start[span.start]), int(rows.end[span.end - 1])
         if text is not None:
@@ -199,7 +200,7 @@ def check_alive(alive: Bools) -> None:
 def scheme_of(labels: Iterable[str]) -> str:
     """Return the name of the scheme that has all of these labels: the usual one where several do.
 
-    That is ``iob2`` for B and I, which ``iob1`` has, too; ``io`` for I alone.
+    The result is ``iob2`` for B and I, which ``iob1`` also has, and ``io`` for only I.
 
     Raises
     ------
@@ -220,7 +221,8 @@ def scheme_of(labels: Iterable[str]) -> str:
     never = next((x for x in names if all(x in odd for odd in strange)), None)
     what = f"labels {', '.join(names[:8])} together" if never is None else f"label {never!r}"
     raise LabelError(
-        f"no tagging scheme has {what}: expected O and B-TYPE, I-TYPE, with E-TYPE, S-TYPE (bioes) "
-        "or L-TYPE, U-TYPE (bilou) where there are more, or B-TYPE, M-TYPE, E-TYPE with S-TYPE "
-        "(bmes) or W-TYPE (bmewo); names= tells how other labels are written"
+        f"no tagging scheme has {what}: expected O and B-TYPE, I-TYPE, with E-TYPE, "
+        "S-TYPE (bioes) or L-TYPE, U-TYPE (bilou), or B-TYPE, M-TYPE, E-TYPE with "
+        "S-TYPE (bmes) or W-TYPE (bmewo); if labels are written in another way, "
+        "describe it with names="
     )

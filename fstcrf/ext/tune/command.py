@@ -38,7 +38,7 @@ from fstcrf.training.loop import check_checkpoint
 if TYPE_CHECKING:
     from fstcrf.ext.report import History
 
-_OWN = frozenset(  # options of `fstcrf train` that mean something else here, or nothing
+_OWN = frozenset(  # options of `fstcrf train` with another meaning here, or without one
     {
         *("paths", "output", "template", "order", "method", "l1", "l2", "dev"),
         *("checkpoint", "checkpoint_every", "resume", "seed", "log_json", "report_folder"),
@@ -155,7 +155,7 @@ def _tuned(
     dev: str | None,
     output: str | None,
 ) -> None:
-    """Search, print what was found, and train as the best trial did."""
+    """Search, print the results, and train with the options of the best trial."""
     as_json = given.pop("log_json")
     asked = _asked(given)
     data = concatenated([source.read(path) for path in paths])
@@ -178,9 +178,9 @@ def _tuned(
 
 
 def _check_scoring(given: dict[str, Any]) -> None:
-    """Say wrong usage in the words of the command line."""
+    """Report wrong usage in the words of the command line."""
     if (given["dev"] is None) == (given["folds"] is None):
-        raise click.UsageError("give either --dev FILE or --folds K: what trials are scored on")
+        raise click.UsageError("give either --dev FILE or --folds K, to score trials")
     if given["resume"] and given["journal"] is None:
         raise click.UsageError("--resume needs the --journal to go on from")
 
@@ -188,7 +188,7 @@ def _check_scoring(given: dict[str, Any]) -> None:
 def _check_files(
     inputs: list[str | None], output: str | None, journal: str | None, *, resume: bool
 ) -> None:
-    """Find out before the work what could not be written after it."""
+    """Check before the work that outputs can be written."""
     check_outputs({"--output": output, "--journal": journal}, inputs)
     if output is not None:
         with in_flags(train):
@@ -197,7 +197,7 @@ def _check_files(
 
 
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what `fstcrf.ext.tune.tune` takes, checked as far as that needs no data."""
+    """Return the arguments of `fstcrf.ext.tune.tune`, checked as far as possible without data."""
     choices: dict[str, Any] = {name: given.pop(name, None) for name in _SEARCHED}
     if choices["order"] is not None:
         choices["order"] = _orders(choices["order"])

@@ -26,14 +26,14 @@ Labels = list[list[str]]
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained, on what."""
+    """The data and the fixed options of trials."""
 
     data: Any
     target: str | Labels  # column of the labels, or the labels of each sentence
     reads: Sequence[CRF] = ()
     class_weights: Mapping[str, float] = field(default_factory=dict)
     threads: int = 1
-    # What else `fstcrf.CRF.train` takes, the same in every trial.
+    # Other options of `fstcrf.CRF.train`, equal in every trial.
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -71,7 +71,7 @@ class Training:
 
 
 class HoldOut:
-    """Scores on data of its own, after each iteration; `dev_target` has labels without a column."""
+    """Scores on held-out data after each iteration; `dev_target` has labels without a column."""
 
     step = "iteration"
 
@@ -160,7 +160,7 @@ def _score(model: CRF, held: Training) -> float:
 
 def _check_gold(gold: Labels, training: Labels, what: str, path: str | None) -> None:
     if not any(label != UNKNOWN for labels in gold for label in labels):
-        raise DataError(f"{what} has no gold label: nothing to score on", path=path)
+        raise DataError(f"{what} has no gold labels, so it cannot be scored", path=path)
     if any(map(has_spans, training)) and not any(map(has_spans, gold)):
         raise DataError(
             f"{what} has not a single gold span, so that F is undefined: it needs labels such as "

@@ -1,4 +1,4 @@
-"""The search for options of training, and what it has found."""
+"""The search for options of training, and its results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _OUTCOME = {"complete": "", "stopped": "stopped early", "diverged": "diverged"}
 
 @dataclass(frozen=True)
 class Tuning:
-    """What a search has found; printed as a table, the best first.
+    """The results of a search; printed as a table, the best first.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Tuning:
     varied : tuple of str
         The options that there was a choice of.
     step : {"iteration", "fold"}
-        What the steps of trials are.
+        The meaning of the steps of trials.
     interrupted : bool
         Ctrl-C ended the search.
     trainer : callable
@@ -66,7 +66,7 @@ class Tuning:
 
     @property
     def best(self) -> Trial:
-        """The complete trial with the best score; of several, the earliest.
+        """The complete trial with the best score; among several, the earliest.
 
         Raises
         ------
@@ -81,12 +81,12 @@ class Tuning:
     def train(self, **more: Any) -> CRF:
         """Return a tagger trained with the best options.
 
-        As in its trial where there was held-out data; after folds on all the data.
+        As in its trial if there was held-out data; after folds, on all the data.
 
         Parameters
         ----------
         **more
-            What else `CRF.train` takes: ``report``, ``checkpoint``, ``threads``.
+            Other options of `CRF.train`: ``report``, ``checkpoint``, ``threads``.
         """
         return self.trainer(self.best, **more)
 
@@ -164,18 +164,18 @@ def tune(
     data, target
         As for `CRF.train`.
     template : a template, or a list or mapping of them
-        What `CRF.train` takes. Of several, one is chosen; they are called by their keys, by their
-        files, or by their numbers from 1.
+        What `CRF.train` takes. If there are several, the search chooses one; their names are their
+        keys, their files, or their numbers from 1.
     dev : Corpus or sequence of sentences, optional
         Held-out data. A trial's score is the best of any iteration, as in `CRF.train`.
     dev_target : sequence of sequences of str, optional
-        Labels of `dev`, where `target` is no column.
+        Labels of `dev`, if `target` is not a column.
     folds : int, optional
-        Instead of `dev`: cut `data` into so many folds; a trial's score is the mean over the folds
-        of what a tagger trained on the others reaches.
+        Instead of `dev`: split `data` into this number of folds; a trial's score is the mean, over
+        the folds, of the score of a tagger trained on the others.
     trials : int
-        How many trials, those of the journal included. Where there are no ranges, every combination
-        is tried once at most.
+        Number of trials, including trials in the journal. Where there are no ranges, every
+        combination is tried once at most.
     seed : int
         Of the search, of folds and of training.
     pruner : {"median", "halving", "none"}
@@ -183,23 +183,23 @@ def tune(
         before; when it is not in the better half after 8, 16, 32, ... iterations (1, 2, 4, ...
         folds); never.
     journal : path, optional
-        File of what is known; each finished trial goes to it.
+        File of results; each finished trial is added to it.
     resume : bool
         Go on from the journal if it exists, to the same result as in one go.
     report : callable, optional
-        Is told of each finished trial, those of the journal first.
+        Called for each finished trial, first for trials in the journal.
     keep_on_interrupt : bool
-        On Ctrl-C return what is known so far, if anything is.
+        On Ctrl-C, return the results so far, if there are any.
     reads, grammar, tape, class_weights, threads
         As for `CRF.train`.
     warm_start : CRF, optional
         Each trial starts from its weights; with `folds` it must not have seen `data`, or the
         scores are too good.
     **options
-        Those of `CRF.train`: one value, or a list of values to choose from; a `Range` among them
-        stands for the numbers between two. By default the method is "lbfgs", l2 is between 0.001
+        Options of `CRF.train`: one value, or a list of values to choose from; a `Range` among them
+        represents the numbers between two. By default the method is "lbfgs", l2 is between 0.001
         and 10, l1 is 0 or between 0.01 and 1, and order is 1 or, up to 31 labels, 2; with
-        `warm_start` that of its model.
+        `warm_start`, order is the order of its model.
 
     Returns
     -------
@@ -211,7 +211,7 @@ def tune(
         Neither or both of `dev` and `folds`, more folds than sentences, no trials, options that do
         not go together or leave no choice, a journal of another search.
     DataError, TemplateError
-        No labels, data or templates that are not what they should be.
+        No labels, or invalid data or templates.
     MissingDependencyError
         optuna is not installed.
     """
@@ -289,7 +289,7 @@ def _held_out(
     folds: int | None,
     seed: int,
 ) -> HoldOut | CrossValidation:
-    """Return what trials are scored on."""
+    """Return the scorer of trials."""
     if folds is not None:
         return CrossValidation(training, folds, seed)
     return HoldOut(training, dev, None if dev_target is None else _lists(dev_target))
@@ -303,11 +303,11 @@ def _run(
     *,
     keep: bool,
 ) -> bool:
-    """Run what is left of the trials; return whether Ctrl-C came before the last."""
+    """Run the remaining trials; return whether Ctrl-C ended them early."""
     try:
         limit = study.limit(trials)
         told = report or (lambda _: None)
-        for known in study.trials:  # those of the journal
+        for known in study.trials:  # trials in the journal
             told(known)
         while len(study.trials) < limit:
             told(study.run(score))
@@ -325,7 +325,7 @@ def _identity(
     dev: Any,
     dev_target: Sequence[Sequence[str]] | None,
 ) -> dict[str, str]:
-    """Return what the course of a search depends on, beside its own settings."""
+    """Return everything that a search depends on besides its settings."""
     grammar, start = training.fixed["grammar"], training.fixed.get("warm_start")
     weights = training.class_weights or None
     given = [*(r.theta.tobytes().hex() for r in training.reads), str(grammar), str(weights)]
@@ -349,7 +349,9 @@ def _check(
     journal: str | os.PathLike[str] | None,
 ) -> None:
     if dev is None and folds is None:
-        raise OptionError("nothing to score on: give held-out data, dev, or a number of folds")
+        raise OptionError(
+            "trials cannot be scored: give held-out data with dev=, or a number of folds"
+        )
     if dev is not None and folds is not None:
         raise OptionError("both dev and folds are given: trials are scored on one of them")
     if trials < 1:
@@ -398,7 +400,7 @@ def searched(
     dev: bool = True,
     warm_start: CRF | None = None,
 ) -> Space:
-    """Return what there is to choose from; `options` as for `tune`.
+    """Return the space of options; `options` as for `tune`.
 
     `reads`, `dev`: are earlier taggers read, is there held-out data. `warm_start` has the order.
     """
@@ -430,7 +432,7 @@ def searched(
 def _goes_with(
     name: str, usual: Sequence[Choice], given: Mapping[str, Sequence[Choice]], method: str
 ) -> bool:
-    """Tell whether a method reads a penalty, and with it all that is given."""
+    """Return whether a method reads a penalty and all given options."""
     first = {option: choices[0] for option, choices in given.items()}
     values = {**DEFAULTS, **first, "method": method}
     most = {**values, name: usual[-1].high if isinstance(usual[-1], Range) else usual[-1]}

@@ -1,11 +1,11 @@
 """The space that trials are taken from, and studies: trials made one after the other by optuna.
 
-Optuna draws points, stops trials and keeps journals. Ours is what it does not do. A search that is
-resumed ends as one in one go: samplers have state that journals lack, so each trial has a sampler
-with a seed of its own. A finite space is tried once from end to end, beginning at the defaults. A
-trial that converged counts in later comparisons as where it ended; these thousand figures stay out
-of the journal, which has finished trials alone. A line that a crash cut off is dropped, and a lock
-ends with its process.
+Optuna draws points, stops trials and keeps journals. This module adds the rest. A resumed search
+ends like an uninterrupted one: samplers have state that journals lack, so each trial has a sampler
+with a separate seed. A finite space is tried once from end to end, beginning at the defaults. In
+later comparisons, a converged trial keeps its final value for further steps; these thousands of
+numbers are not in the journal, which only has finished trials. A line that a crash cut off is
+dropped, and a lock ends with its process.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Trial:
     template : str or None
         Name of the template.
     score : float or None
-        On held-out data, in [0, 1]: of a trial that was stopped, the last one; None of one that
-        diverged before there was any.
+        On held-out data, in [0, 1]: for a stopped trial, the last score; `None` for a trial that
+        diverged before its first score.
     outcome : {"complete", "stopped", "diverged"}
         A trial is stopped where others did better at the same point.
     steps : int
@@ -83,7 +83,7 @@ def check_templates(
     target: str | Sequence[Sequence[str]],
     tapes: Sequence[str],
 ) -> None:
-    """Refuse at once what only a later trial would stumble over."""
+    """Refuse errors at once that only a later trial would encounter."""
     if not isinstance(data, Corpus):
         if templates:
             raise OptionError("a template needs columns, not attribute lists")
@@ -123,7 +123,7 @@ def _name(template: Template, number: int) -> str:
 
 # --- What there is to choose from -----------------------------------------------------------------
 
-# A point leaves these options out where its method does not read them; others are for all methods.
+# A point omits these options if its method does not read them; other options apply to all methods.
 _STRENGTHS = ("l2", "l1", "aggressiveness", "variance", "gamma")
 
 _DIGITS = 3  # of numbers that are drawn: more would look like knowledge
@@ -165,12 +165,13 @@ class Space:
                 raise OptionError(f"{name} is given, and is no option of method {known}")
         if self.size == 1:
             raise OptionError(
-                "there is nothing to choose: every option has one value; give several, or a range"
+                "every option has only one value: give several values or a range for at "
+                "least one option"
             )
 
     @property
     def size(self) -> int | None:
-        """The number of points; None where there is a range."""
+        """The number of points; `None` with a range."""
         if any(isinstance(choice, Range) for name in self.choices for choice in self.choices[name]):
             return None
         return sum(1 for _ in self.points())
@@ -189,7 +190,7 @@ class Space:
         return [name for name in self.choices if has_strength(name, method)]
 
     def points(self) -> Iterator[Point]:
-        """Yield every combination; a range stands for its start."""
+        """Yield every combination; a range contributes its start."""
         for method in self.choices["method"]:
             names = self.names(str(method))
             lists = [[method] if n == "method" else self.choices[n] for n in names]
@@ -207,7 +208,7 @@ class Space:
                     yield from (first | {name: _number(name, v)} for v in self.choices[name][1:])
 
     def start(self) -> Point:
-        """Return the point nearest to the defaults of training: where a search begins."""
+        """Return the point nearest to the defaults of training, with which a search begins."""
         method = _usual("method", self.choices["method"])
         names = self.names(str(method))
         return {name: _number(name, _usual(name, self.choices[name])) for name in names}
@@ -248,7 +249,7 @@ class Space:
 
 
 def has_strength(name: str, method: str) -> bool:
-    """Tell whether a method reads an option of strength; of other options it is true."""
+    """Return whether a method reads an option of strength; always true for other options."""
     return name not in _STRENGTHS or is_read(name, {**DEFAULTS, "method": method})
 
 
@@ -266,7 +267,7 @@ def _usual(name: str, choices: tuple[Choice, ...]) -> Choice:
 
 
 def _number(name: str, choice: Choice) -> Any:
-    """Return a value; of a range the default of the option, or the middle."""
+    """Return a value; for a range, the default of the option, or the middle."""
     if not isinstance(choice, Range):
         return choice
     usual = DEFAULTS.get(name)
@@ -286,7 +287,7 @@ def _holds(choice: Choice, value: Any) -> bool:
 # --- Journals of finished trials ------------------------------------------------------------------
 
 _NAME = "fstcrf"
-_SEARCH = "search"  # what the journal is of
+_SEARCH = "search"  # the name of the journal's study
 _BEGINNING = b'{"op_code":'
 
 
@@ -309,17 +310,18 @@ class _Lock:
 
 
 def opened(package: Any, path: Path, *, resume: bool, search: Mapping[str, str]) -> optuna.Study:
-    """Return the study of a journal, a new one where there is none; `resume`: the file may exist.
+    """Return the study of a journal, a new one if it is missing; with `resume` it may exist.
 
-    `search`, what decides the course of the search, must be that of the journal.
+    `search` has everything that determines the course of the search; it must agree with the
+    journal.
     """
     exists = path.exists() and path.stat().st_size > 0
     if exists and not resume:
-        raise OptionError(f"{path} exists: resume goes on from it; else give another journal")
+        raise OptionError(f"{path} exists: use resume to continue it, or give another journal")
     if exists:
         _check_lines(path)
     else:
-        path.touch()  # what cannot be written should be known before the work
+        path.touch()  # errors of writing should occur before the work
     foreign = DataError("is no journal of a search", path=str(path))
     backend = package.storages.journal.JournalFileBackend(str(path), _Lock(path))
     try:
@@ -329,7 +331,8 @@ def opened(package: Any, path: Path, *, resume: bool, search: Mapping[str, str])
             direction="maximize",
             load_if_exists=True,
         )
-    except (AssertionError, KeyError, TypeError, ValueError):  # what optuna raises of its lines
+    # exceptions of optuna for invalid lines
+    except (AssertionError, KeyError, TypeError, ValueError):
         raise foreign from None
     known = study.user_attrs.get(_SEARCH)
     if known is None and study.get_trials():
@@ -346,7 +349,7 @@ def opened(package: Any, path: Path, *, resume: bool, search: Mapping[str, str])
 
 
 def _check_lines(path: Path) -> None:
-    """Check a journal; cut off what a crash has left of a last line, which may be the first."""
+    """Check a journal; cut off an incomplete last line, which may be the first."""
     data = path.read_bytes()
     began = data.startswith((b"\0", _BEGINNING[: len(data)]))
     if not began and not _is_line(data.partition(b"\n")[0]):
@@ -359,7 +362,7 @@ def _check_lines(path: Path) -> None:
 
 
 def _is_line(line: bytes) -> bool:
-    """Tell whether a line was written wholly."""
+    """Return whether a line was written completely."""
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -372,7 +375,7 @@ Pruner = Literal["median", "halving", "none"]
 PRUNERS: tuple[Pruner, ...] = ("median", "halving", "none")
 Evaluate = Callable[[Point, StepReport], tuple[float, int]]
 _FREE_TRIALS = 4  # complete ones, before a median means anything
-_FREE_ITERATIONS = 20  # the first ones say little
+_FREE_ITERATIONS = 20  # the first ones have little information
 _LEAST_ITERATIONS = 8
 _LAST_ITERATION = 1000  # for comparisons
 _DRAWS = 8  # until the point is a new one
@@ -386,8 +389,9 @@ def installed() -> Any:
 class Study:
     """Trials so far, and how the next one is made.
 
-    A trial reports after each `step`, "iteration" or "fold". Finished trials go to the `journal`;
-    its `search`, what decides the course of the search, must be the same on `resume`.
+    A trial reports after each `step`, "iteration" or "fold". Finished trials are added to the
+    `journal`; its `search`, which determines the course of the search, must be the same on
+    `resume`.
     """
 
     def __init__(
@@ -444,7 +448,7 @@ class Study:
         outcome: Outcome = "complete"
         try:
             score, step = evaluate(point, report_step)
-            for later in range(step + 1, self._last + 1):  # it keeps what it has reached
+            for later in range(step + 1, self._last + 1):  # it keeps its last score
                 trial.report(score, later)
         except self._optuna.TrialPruned:
             outcome = "stopped"
@@ -461,7 +465,7 @@ class Study:
         return _trial(self._finished()[-1])
 
     def _asked(self) -> tuple[optuna.Trial, Point]:
-        """Return the next trial and its point, which is a new one where there are such."""
+        """Return the next trial and its point, a new one if possible."""
         finished = self._finished()
         known = [found.user_attrs["point"] for found in finished]
         for draw in range(_DRAWS):
@@ -525,7 +529,7 @@ def _shuffled(space: Space, seed: int) -> list[Point]:
 
 @contextmanager
 def _quiet(package: Any) -> Iterator[None]:
-    """Keep optuna from telling what is told better here."""
+    """Suppress optuna's messages, which are replaced here."""
     before = package.logging.get_verbosity()
     package.logging.set_verbosity(package.logging.ERROR)
     try:

@@ -1,10 +1,10 @@
 """Weights of taggers, chosen on held-out data.
 
-Taggers that were trained apart have potentials of different sizes; added up with weights of 1, a
-later tagger may drag the labels of an earlier one to where it has much to say. Only the ratio of
-the weights matters (but to soft grammars), so the first tagger keeps 1. The others are searched one
-at a time over a grid, again and again until nothing changes. The features of the data are looked
-up once for all weights of a tagger: its potentials are rescaled.
+Taggers from separate trainings have potentials of different sizes; with weights of 1, a later
+tagger may overrule an earlier one at tokens with large potentials. Only the ratio of the weights
+matters (but to soft grammars), so the first tagger keeps 1. The others are searched one at a time
+over a grid, repeatedly until nothing changes. The features of the data are looked up once for all
+weights of a tagger: its potentials are rescaled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ JointT = TypeVar("JointT", bound=JointCRF)
 Targets = Mapping[str, "str | Sequence[Sequence[str]]"]
 
 WEIGHT_GRID: Weights = (0.0, 0.01, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
-"""0: the first tagger decides alone; 0.01: nearly the cascade; 1: as trained."""
+"""0: the first tagger decides; 0.01: nearly the cascade; 1: as trained."""
 
 _SWEEPS = 10
 
@@ -51,7 +51,7 @@ class WeightTrial:
     weights : tuple of float
         One for each tagger.
     score : float
-        What the metric says of them, in [0, 1]; more is better.
+        The value of the metric, in [0, 1]; more is better.
     """
 
     weights: Weights
@@ -80,28 +80,30 @@ def tune_weights(
         The column of gold labels of each tape that counts; every tagger's tape with the column of
         its name when absent. For sentences without columns, lists of labels.
     metric : str
-        ``"both"``: tokens with every tape right. It is what deciding together is for, it needs to
-        know nothing of spans, and it gives no tape up for another, as long as both count.
-        ``"accuracy"``: the mean accuracy of the tapes. ``"chunk-F"``: F of the spans of the tape
-        ``chunk``.
+        ``"both"``: tokens with every tape right. It measures joint decisions, requires no spans,
+        and gives equal weight to all tapes. ``"accuracy"``: the mean accuracy of the tapes.
+        ``"chunk-F"``: F of the spans of the tape ``chunk``.
     grid : sequence of float
         Weights to try; of weights that do equally well the one nearest 1 is taken.
     threads : int
         The answer does not depend on it.
     report : callable, optional
-        Is told of every `WeightTrial`.
+        Called for every `WeightTrial`.
 
     Raises
     ------
     OptionError
-        A single tagger, weights that are none, an unknown metric or tape.
+        A single tagger, invalid weights, an unknown metric or tape.
     DataError
         Data without sentences, or without gold labels of a tape.
     NoPathError
         The grammar accepts no labelling of a sentence.
     """
     if len(composition.taggers) < 2:
-        raise OptionError(f"there is one tagger, of tape {composition.tapes[0]!r}: nothing to tune")
+        raise OptionError(
+            f"the composition has only one tagger, of tape {composition.tapes[0]!r}: "
+            "weights are tuned for two or more"
+        )
     values = sorted({float(w) for w in grid})
     if not values or not all(0 <= w < np.inf for w in values):
         raise OptionError(f"grid is {list(grid)}, expected numbers from 0")
@@ -125,7 +127,7 @@ def tune_weights(
 
 
 class _Gold:
-    """What the labels should be, and how far a decision is from that."""
+    """The gold labels, and the metric for decisions."""
 
     def __init__(self, composition: JointCRF, dev: Data, targets: Targets, metric: str) -> None:
         self.tapes = list(targets)
@@ -148,15 +150,16 @@ class _Gold:
             ids = np.asarray([number.get(v, -1) for v in column.values], dtype=np.int32)[column.ids]
             if (ids < 0).all():
                 raise DataError(
-                    f"none of the gold labels of tape {tape!r} is one of its labels, "
-                    f"{', '.join(list(number)[:8])}: say which column has them, targets={{...}}"
+                    f"no gold label of tape {tape!r} is among its labels, "
+                    f"{', '.join(list(number)[:8])}: name the column of gold labels, "
+                    "targets={...}"
                 )
             what = f"held-out labels of tape {tape!r}"
             warn_of_unseen([column.strings()], number, what, stacklevel=5)
             self.ids.append(ids)
 
     def score(self, found: Sequence[Column]) -> float:
-        """Return what the metric says of labels, one column for each tape of the composition."""
+        """Return the metric's value for labels, one column for each tape of the composition."""
         chosen = [found[place] for place in self.places]
         right = np.stack([c.ids == ids for c, ids in zip(chosen, self.ids, strict=True)])
         if self.metric == "both":
@@ -191,8 +194,8 @@ def _gold_columns(
         ]
         if missing and corpus.n_tokens:
             raise DataError(
-                f"no column of gold labels of the tapes {', '.join(missing)}; the columns are "
-                f"{', '.join(corpus.columns)}: say targets={{tape: column}}",
+                f"no column of gold labels for the tapes {', '.join(missing)}; the columns "
+                f"are {', '.join(corpus.columns)}: give targets={{tape: column}}",
                 path=corpus.source,
             )
     found = []
@@ -211,7 +214,7 @@ def _decided(
     composition: JointCRF, dev: Data, tried: Sequence[Weights], threads: int
 ) -> list[tuple[Column, ...]]:
     """Return the labels that each choice of weights gives, one column for each tape."""
-    if composition.conditional:  # its potentials are those of the taggers: nothing to rescale
+    if composition.conditional:  # its potentials are the taggers' potentials: no rescaling
         return [_by_chain(composition.with_weights(*weights), dev, threads) for weights in tried]
     if not tried:
         return []

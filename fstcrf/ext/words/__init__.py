@@ -1,12 +1,12 @@
 """Words of unspaced text, learnt: conditional random fields over the lattices of a lexicon.
 
 ==================  ==========================================================================
-LatticeCRF          a lexicon with weights that were learnt: best words, lattices, files
-WordTagger          a lexicon, or a LatticeCRF, as a tagger of characters: composes with others
-Annotation          what is known of the words of a text, to learn from
+LatticeCRF          a lexicon with learnt weights: best words, lattices, files
+WordTagger          a lexicon or a LatticeCRF as a tagger of characters, for compositions
+Annotation          annotation of the words of a text, to learn from
 WordTemplates       features of words and of neighbours, ``feature.def``
-read_words          annotated texts of a file; `read_marked`: with marks of boundaries
-Rewrites            what features see of a word's fields, ``rewrite.def``
+read_words          annotated texts of a file; `read_marked`: texts with marks of boundaries
+Rewrites            rules that rewrite a word's fields for features, ``rewrite.def``
 ==================  ==========================================================================
 """
 

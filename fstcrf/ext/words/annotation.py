@@ -1,4 +1,4 @@
-"""What is known of the words of a text: all of them, some of them, some boundaries."""
+"""Annotations of texts: all of their words, some words, or some boundaries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def label_of(fields: Sequence[str], chosen: Sequence[int]) -> str:
 
 
 class KnownWord(NamedTuple):
-    """A word at characters ``start`` to ``end − 1``; its label, None: unknown."""
+    """A word at characters ``start`` to ``end − 1``; its label is `None` if unknown."""
 
     start: int
     end: int
@@ -32,15 +32,15 @@ class KnownWord(NamedTuple):
 
 @dataclass(frozen=True)
 class Annotation:
-    """A text, and what is known of its words.
+    """A text with an annotation of its words.
 
     Parameters
     ----------
     text : str
     words : sequence of KnownWord
-        Words that stand in the text, in order; between them anything may stand.
+        The known words of the text, in order; the text between them is unknown.
     boundaries : mapping of int to bool
-        Characters before which a word begins (True), or none does (False).
+        Characters at which a word begins (True), or no word begins (False).
 
     Raises
     ------
@@ -82,14 +82,15 @@ class Annotation:
         Parameters
         ----------
         words : iterable of str or (str, label)
-            The label None is unknown.
+            The label `None` is unknown.
         text : str, optional
-            In which the words stand, with blanks between them; else they are put together.
+            The text with these words, which may be separated by blanks; by default, the words are
+            joined.
 
         Raises
         ------
         DataError
-            The words are not those of the text.
+            The words do not occur in the text.
         """
         pairs = [(word, None) if isinstance(word, str) else word for word in words]
         whole = "".join(word for word, _ in pairs) if text is None else text
@@ -108,13 +109,13 @@ class Annotation:
     def of_marks(cls, line: str) -> Annotation:
         """Return the annotation of characters with a mark between each two.
 
-        ``|`` a word begins, ``-`` none does, a blank: unknown. ``"東-京|都 に"``: 東京 is no two
-        words, and 都 begins one.
+        ``|`` begins a word, ``-`` begins no word, and after a blank this is unknown. In
+        ``"東-京|都 に"``, no word begins at 京, and a word begins at 都.
 
         Raises
         ------
         DataError
-            Something else stands between two characters.
+            Another mark between two characters.
         """
         text, marks = line[::2], line[1::2]
         if set(marks) - {_BEGINS, _NONE, _OPEN} or (line and len(marks) != len(text) - 1):

@@ -1,7 +1,7 @@
-"""Lattices to learn from: the words that may stand in annotated texts, and which of them agree.
+"""Lattices to learn from: candidate words of annotated texts, marked if they agree.
 
-A word of an annotation that the lattice does not have is named; its text is left out, the nearest
-ways are learnt, or the word is added, as `on_missing` says.
+If the lattice lacks a word of an annotation, `on_missing` decides: it is an error that names the
+word, the text is skipped, the nearest paths are learnt, or the word is added.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CandidateLabels(WordLabels):
         super().__init__(lexicon, lambda feature: label_of(fields_of(feature), fields))
 
     def among(self, labels: Iterable[str]) -> set[str]:
-        """Return those of some labels that a word of the lexicon has, known or unknown."""
+        """Return the given labels that some word of the lexicon has, known or unknown."""
         wanted = set(labels)
         left = wanted.copy()
         for word in range(self.lexicon.n_words):
@@ -56,7 +56,7 @@ class CandidateLabels(WordLabels):
 
 
 class Contexts:
-    """Numbers of contexts: a class and, where the lexicon's costs count, its own context."""
+    """Numbers of contexts: a class and, if the lexicon's costs count, its context."""
 
     def __init__(self, *, costs: bool) -> None:
         self._costs = costs
@@ -79,10 +79,10 @@ class Contexts:
 
 
 class _Words(NamedTuple):
-    """Words that may stand in a text.
+    """Candidate words of a text.
 
     table : int64 [4, n]
-        The character where the word before each ends; its own characters; its number.
+        The end of the word before each word; the start and end of the word; its number.
     added : bool [n]
         The lexicon does not give them.
     last : int
@@ -121,11 +121,12 @@ class TrainingLattice:
     Parameters
     ----------
     whole, agreeing : Shape
-        All ways through the text, and those that agree with the annotation.
+        All paths through the text, and the paths that agree with the annotation.
     own : int32 [n]
         Class of each word.
     base, offset : float64 [n]
-        The lexicon's score of each, and the logarithm of how many words it stands for.
+        The lexicon's score of each word, and the logarithm of the number of words that it
+        represents.
     """
 
     whole: Shape
@@ -149,8 +150,7 @@ def sentences(
     Raises
     ------
     DataError
-        An annotation that its lattice does not have (`on_missing` "error"), or nothing to learn
-        from.
+        The lattice lacks an annotation (`on_missing` "error"), or there is nothing to learn.
     """
     builder = _Builder(classes, labels, contexts, costs=costs, on_missing=on_missing)
     found = [builder.of(k, one) for k, one in enumerate(annotations) if one.text.strip()]
@@ -171,7 +171,9 @@ def _tell(missing: list[tuple[int, int, str]], on_missing: OnMissing) -> None:
         f"{words} words among them; the first is text {number + 1}: {example}"
     )
     if on_missing == "error":
-        raise DataError(f"{what}: say on_missing 'nearest', 'add' or 'skip', or add entries")
+        raise DataError(
+            f"{what}: set on_missing to 'nearest', 'add' or 'skip', or add entries to the lexicon"
+        )
     done = {
         "skip": "these texts are left out",
         "nearest": "the ways nearest to them are learnt",
@@ -201,7 +203,7 @@ class _Builder:
         )
 
     def of(self, number: int, given: Annotation) -> TrainingLattice | None:
-        """Return the lattice of a text; None: left out, or wanting."""
+        """Return the lattice of a text; `None` if the text is skipped or its words are missing."""
         words = self._words(given.text)
         agrees = self._agrees(given, words)
         made = self._made(given.text, words, agrees)
@@ -261,7 +263,7 @@ class _Builder:
         ]
 
     def _with(self, text: str, words: _Words, absent: Sequence[KnownWord]) -> _Words:
-        """Add words as unknown ones, and what may stand behind them."""
+        """Add words as unknown words, and the candidates after them."""
         for one in absent:
             before = len(text[: one.start].rstrip())
             row = before, one.start, one.end, self._labels.unknown(one.label)
@@ -273,7 +275,7 @@ class _Builder:
         return words
 
     def _continued(self, text: str, words: _Words, at: int) -> _Words:
-        """Add the words that may stand behind a word that was added."""
+        """Add the candidate words after an added word."""
         further = self._words(text[at:])
         new = ~np.isin(further.first + at, words.first)
         shift = np.asarray([at, at, at, 0])[:, None]
@@ -283,7 +285,7 @@ class _Builder:
         return _Words(table, added, last)
 
     def _nearest(self, given: Annotation, words: _Words) -> Bools:
-        """Return the words of ways that go through as many known words as one way can."""
+        """Return the words on paths with as many known words as possible."""
         known = {(w.start, w.end): w.label for w in given.words}
         free = replace(given, words=())
         fits = free.agrees(words.start, words.end, lambda _: "")

@@ -1,8 +1,8 @@
-"""Classes of words: words that no template tells apart.
+"""Classes of words: all templates give the words of a class the same strings.
 
-A word has three classes: for itself, for the word before it (its left one) and for the word behind
-it (its right one). Templates are looked at once for each class. Classes are numbered as words are
-met; what stands at both ends of a text has a left and a right class, too.
+A word has three classes: one for itself, one for the previous word (its left class) and one for the
+next word (its right class). Templates are evaluated once for each class. Classes are numbered in
+the order of their first word; the ends of a text have a left and a right class, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ClassVocabulary:
     Parameters
     ----------
     keys : iterable of (int, str)
-        Those that are there.
+        The known strings.
     grows : bool
         Others get numbers as they are met.
     """
@@ -51,7 +51,7 @@ class ClassVocabulary:
         return list(self._number)
 
     def number(self, template: int, text: str | None) -> int:
-        """Return the number of a string; −1: there is none."""
+        """Return the number of a string, −1 if it is unknown."""
         if text is None:
             return -1
         key = template, text
@@ -77,7 +77,7 @@ class ClassTable:
 
     @property
     def rows(self) -> Ints:
-        """Numbers of strings, int32 [classes, templates]; −1: there is none."""
+        """Numbers of strings, int32 [classes, templates]; −1 if a template has no string."""
         return self._rows[: len(self)]
 
     def number(self, key: Hashable) -> int | None:
@@ -135,7 +135,7 @@ class WordClasses:
         blank = [BOUNDARY, *["*"] * (max(rewrites.fields, templates.fields) - 1)]
         _, left, right = rewrites.applied(blank)
         self.ends = self._left(left), self._right(right)
-        """Left and right class of what stands at both ends of a text."""
+        """Left and right class of the ends of a text."""
 
     def of(self, text: str, start: Ints, end: Ints, word: Ints) -> FoundClasses:
         """Return the classes of words at some characters of a text; errors as for many."""
@@ -186,7 +186,7 @@ class WordClasses:
             own, left, right = self._rewrites.applied(fields)
         except DataError as error:
             raise DataError(f"the word {surface!r}: {error}") from None
-        # the class for itself comes last: where it is there, all are
+        # the class for itself is stored last: if it exists, all exist
         self._slots[2, slot] = self._right(right)
         self._slots[1, slot] = self._left(left)
         self._slots[0, slot] = self._own(own, word, surface)

@@ -29,7 +29,7 @@ from fstcrf.text.lines import read_lines
 
 if TYPE_CHECKING:
     from fstcrf.ext import words as wordlattice
-else:  # a lexicon alone does not wait for what only training needs
+else:  # a lexicon without weights need not wait for imports of training
     wordlattice = LazyModule("fstcrf.ext.words")
 
 _BATCH = 1000
@@ -37,7 +37,7 @@ _TAG = "tag"
 
 
 class _Words(click.Group):
-    """What is no other command finds words: its name, ``tag``, may be left out."""
+    """An unknown command is ``tag``, which finds words: its name may be omitted."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or args[0] not in (*self.commands, "--help"):
@@ -117,7 +117,7 @@ def tag(
     fstcrf words unidic text.txt --nbest 5
     """
     if form == "spaced" and probabilities:
-        raise OptionError("probabilities stand behind words: --format words")
+        raise OptionError("probabilities need --format words, which prints them after each word")
     if nbest > 1 and probabilities:
         raise OptionError("--probabilities are of words, --nbest gives ways: ask for one of them")
     check_outputs({"--output": output}, [*_files_of(dictionary), text, *users], text=("--output",))

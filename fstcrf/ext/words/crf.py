@@ -1,4 +1,4 @@
-"""`LatticeCRF`: a conditional random field over the words that may stand in unspaced text."""
+"""`LatticeCRF`: a conditional random field over the candidate words of unspaced text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
     from fstcrf.taggers.tagger import Composable, Composition, Tagger
 
-taggers: Any = LazyModule("fstcrf.ext.words.tagger")  # it stands on this
+taggers: Any = LazyModule("fstcrf.ext.words.tagger")  # this module imports ours
 
 _RUN = 4000  # characters whose words are in one machine
 
@@ -66,7 +66,7 @@ class WordCounts(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class LatticeCRF:
-    """Words of unspaced text: a lexicon says which may stand, learnt weights which do.
+    """Finds words in unspaced text: a lexicon gives the candidates, weights choose among them.
 
     Made by `train` and `load`. Any number of threads may ask it.
 
@@ -80,7 +80,7 @@ class LatticeCRF:
     label : tuple of int
         Fields that make a word's label.
     record : struct
-        What was trained, and how.
+        The record of training.
     classes : WordClasses, optional
         Classes of words with the numbers of these features, if they are there already.
     """
@@ -94,7 +94,7 @@ class LatticeCRF:
     classes: WordClasses | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what it is made of: classes of words are found again."""
+        """Return the state without classes of words, which are computed again."""
         return {**given_state(self), "classes": None}
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class LatticeCRF:
         return f"<LatticeCRF: {self.weights.size:,} weights, {self.lexicon!r}{own}>"
 
     def __matmul__(self, later: Composable) -> Composition[tuple[list[str], ...]]:
-        """Return its words, as a `WordTagger`, beside a tagger of characters."""
+        """Return the composition of its words, as a `WordTagger`, with a tagger of characters."""
         return self._tagger @ later
 
     def __rmatmul__(self, earlier: Composable) -> Composition[tuple[list[str], ...]]:
@@ -142,14 +142,14 @@ class LatticeCRF:
     ) -> LatticeCRF:
         """Learn weights from annotated texts.
 
-        The likelihood of a text is that of all ways through its lattice that agree with what is
-        known of it: of all its words, of some, or of boundaries alone. Words that differ in nothing
-        that is known agree all.
+        The likelihood of a text is the probability of all paths through its lattice that agree with
+        the annotation: with all its words, some of them, or only boundaries. Words that do not
+        differ in any annotated property all agree.
 
         Parameters
         ----------
         lexicon : Lexicon
-            The words that may stand in texts.
+            The candidate words of texts.
         data : sequence of Annotation
         template : WordTemplates, str or path
             Features of words and of neighbours: a ``feature.def``, or its lines.
@@ -159,20 +159,20 @@ class LatticeCRF:
             Fields of a feature, from 0, that make a word's label: joined by "-", those left out
             that are "*" or empty.
         costs : {"none", "fixed", "scaled"}
-            Of the lexicon: they do not count; they do, and weights are added to them; a scale of
-            them is learnt, too.
+            The role of the lexicon's costs: "none" ignores them; "fixed" adds learnt weights to
+            them; "scaled" also learns a factor for them.
         new_words : int
-            Words of annotations that lattices lack with that label at least so many times become
-            entries of the model's lexicon, with contexts and cost of the most frequent word of
-            their label; 0: none do.
+            Words of annotations that lattices lack become entries of the model's lexicon if they
+            occur this many times with their label. They receive the contexts and cost of the most
+            frequent word with that label. 0 adds no entries.
         on_missing : {"error", "nearest", "skip", "add"}
-            Annotations that no way through a lattice has: an error that counts and names them; the
-            ways that have most of their words are learnt; their texts are left out; their words are
-            added to the lattice, as unknown words of the kind whose label is most alike. The latter
-            three say how many.
+            Annotations that no path through a lattice contains. "error" counts and names them;
+            "nearest" learns the paths with most of their words; "skip" leaves out their texts;
+            "add" adds their words to the lattice, as unknown words of the kind with the most
+            similar label. The last three report the number of such annotations.
         min_count : int
-            Leave out features that fewer words (or pairs of words) on agreeing ways have; 0 keeps
-            those that only other ways have.
+            Remove features of fewer words (or pairs of words) on agreeing paths; 0 also keeps
+            features that occur only on other paths.
         dev : sequence of Annotation, optional
             Held-out texts, all of whose words are known: the weights with the best F are kept.
         l2, l1, max_iterations, period, delta, patience, threads, report
@@ -190,10 +190,10 @@ class LatticeCRF:
         Raises
         ------
         DataError
-            Nothing to learn from; annotations that lattices do not have; a template that cannot be
-            read; a feature that no rule rewrites.
+            Nothing to learn from; annotations that lattices lack; a template that cannot be read; a
+            feature that no rule rewrites.
         OptionError
-            Options outside what they may be.
+            Options outside their range.
         """
         course = Course.of(locals())
         one_of("on_missing", on_missing, OnMissing)
@@ -237,7 +237,7 @@ class LatticeCRF:
         ----------
         data : sequence of Annotation
         labels : bool
-            A word is right only with its label, where that is known.
+            A word counts as right only with the right label, if its label is known.
         """
         answer = self.tag_all([one.text for one in data])
         return counted(data, answer, self._labels if labels else None)
@@ -261,7 +261,7 @@ class LatticeCRF:
     ) -> WordAnswer:
         """Return the best words of texts as flat arrays; arguments as for `tag`.
 
-        A text that no words cover has none, and the score −inf. The answer is the same for any
+        A text that no words cover has no words, and the score −inf. The answer is the same for any
         number of threads.
         """
         if boundaries is not None and len(boundaries) != len(texts):
@@ -291,20 +291,20 @@ class LatticeCRF:
         boundaries: Mapping[int, bool] | None = None,
         word_class: Callable[[str], str] | None = None,
     ) -> AnyLattice:
-        """Return all words that may stand in a text, and what ways through them score.
+        """Return the lattice of all words that may occur in a text, with the scores of its paths.
 
-        As `Lexicon.lattice`; the segments have the labels of words where no `word_class` is given.
+        See `Lexicon.lattice`; without `word_class`, segments have the labels of words.
         """
         words = self.candidates(text, boundaries=boundaries)
         labels = self._labels if word_class is None else self.lexicon.labels(word_class)
         return self.ways(words, labels)
 
     def ways(self, words: Candidates, labels: WordLabels) -> AnyLattice:
-        """Return the lattice of the words that may stand in a text, with these labels."""
+        """Return the lattice of the candidate words of a text, with these labels."""
         return self._scores.lattice(words, labels)
 
     def candidates(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> Candidates:
-        """Return the words that may stand in a text: those of the lexicon."""
+        """Return the candidate words of a text, from the lexicon."""
         return self.lexicon.candidates(text, boundaries=boundaries)
 
     def label_of(self, word: Word) -> str:
@@ -360,7 +360,7 @@ class LatticeCRF:
 
     @property
     def saved(self) -> SavedLatticeCRF:
-        """What a file holds of it."""
+        """The contents of its file."""
         parts = self.lexicon, self.templates, self.rewrites, self.weights, self.label, self.record
         return SavedLatticeCRF(*parts)
 
@@ -406,7 +406,7 @@ class LatticeCRF:
 def counted(
     data: Sequence[Annotation], answer: WordAnswer, labels: CandidateLabels | None = None
 ) -> WordCounts:
-    """Count the words of an answer that are those of annotations; with labels, or without."""
+    """Count the words of an answer that also occur in annotations, with or without labels."""
     right = found = there = 0
     for b, one in enumerate(data):
         rows = slice(int(answer.row[b]), int(answer.row[b + 1]))
@@ -426,7 +426,7 @@ def counted(
 
 @dataclass(frozen=True, eq=False)
 class _Corpus:
-    """Lattices to learn from, the classes of their words, and what templates found in them."""
+    """Lattices to learn from, the classes of their words, and the strings from templates."""
 
     texts: list[TrainingLattice]
     classes: WordClasses
@@ -532,7 +532,7 @@ class _Chosen:
 
 
 def _kept(rows: Ints | Longs, size: int, count: Longs | None, least: int) -> tuple[Longs, Ints]:
-    """Return the features that are kept, and rows with their numbers, others as there are none."""
+    """Return the kept features, and the rows with new numbers; dropped features share a number."""
     kept = np.arange(size)
     if count is not None:
         times = np.bincount(

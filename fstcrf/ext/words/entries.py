@@ -18,9 +18,9 @@ def new_entries(
 ) -> list[Entry]:
     """Return entries for the words of annotations that their lattices do not have with that label.
 
-    An entry has contexts and cost of a word that a dictionary has: of those with the same label the
-    one that annotations have most often. Its feature has the fields of the label; all others are
-    ``*``.
+    An entry has the contexts and cost of an existing dictionary word: the word that is most
+    frequent in annotations among words with the same label. Its feature has the fields of the
+    label; all others are ``*``.
 
     Parameters
     ----------
@@ -29,8 +29,8 @@ def new_entries(
     label : sequence of int
         Fields that make a label.
     least : int
-        Words that lattices lack fewer times are left out; so are those with a label that no word of
-        both annotations and dictionaries has.
+        Words that lattices lack fewer times are left out; so are words whose label no annotated
+        dictionary word has.
     """
     labels = CandidateLabels(lexicon, label)
     there: dict[str, Counter[int]] = {}
@@ -59,7 +59,7 @@ def new_entries(
 def _words_by_place(
     lexicon: Lexicon, labels: CandidateLabels, text: str
 ) -> dict[tuple[int, int, str], list[int]]:
-    """Return the words that may stand in a text by their characters and label."""
+    """Return the candidate words of a text by their characters and label."""
     words = lexicon.candidates(text)
     found: dict[tuple[int, int, str], list[int]] = {}
     columns = (column.tolist() for column in (words.start, words.end, words.word))

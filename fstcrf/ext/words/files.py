@@ -24,7 +24,7 @@ KIND, VERSION = "fstcrf-words", 1
 
 
 class LatticeRecord(msgspec.Struct, frozen=True):
-    """What was trained, and how."""
+    """The record of training."""
 
     texts: int
     weights: int
@@ -37,7 +37,8 @@ class LatticeRecord(msgspec.Struct, frozen=True):
 
 
 class _LexiconHeader(msgspec.Struct, frozen=True):
-    contexts: tuple[tuple[int, int], ...]  # of each dictionary, and of unknown words
+    # one pair for each dictionary, then one for unknown words
+    contexts: tuple[tuple[int, int], ...]
     words: tuple[int, ...]
     kinds: tuple[str, ...]
     matrix: tuple[int, int]
@@ -56,7 +57,7 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class SavedLatticeCRF(NamedTuple):
-    """What a file holds."""
+    """The contents of a file."""
 
     lexicon: Lexicon
     templates: WordTemplates
@@ -111,8 +112,8 @@ def read(
     Raises
     ------
     ModelFileError
-        Not such a file, of another version, damaged; its lexicon is not in it and none is given, or
-        one of other words.
+        Not such a file, another version, or damage; or the lexicon is not in the file, and the
+        given lexicon is missing or has other words.
     OSError
         It cannot be opened.
     """
@@ -181,14 +182,14 @@ def _keys(arrays: Mapping[str, Any], name: str, templates: int) -> list[tuple[in
 
 
 class SavedWordTagger(NamedTuple):
-    """What the file of a tagger holds."""
+    """The contents of a tagger's file."""
 
     label: tuple[int, ...]
     tape: str
     column: str | None
     scheme: str
     lexicon: Lexicon
-    model: SavedLatticeCRF | None  # without one, words score what the lexicon says
+    model: SavedLatticeCRF | None  # without a model, words have the scores of the lexicon
 
 
 class _TaggerHeader(msgspec.Struct, frozen=True):
@@ -196,7 +197,7 @@ class _TaggerHeader(msgspec.Struct, frozen=True):
     tape: str
     column: str | None
     scheme: str
-    lexicon: _LexiconHeader | None  # None: that of the model
+    lexicon: _LexiconHeader | None  # `None` for the lexicon of the model
 
 
 def encoded_tagger(kept: SavedWordTagger) -> tuple[dict[str, Array], dict[str, str]]:
@@ -275,7 +276,7 @@ def _lexicon(arrays: Mapping[str, Any], header: _LexiconHeader) -> Lexicon:
         found.append(one)
     codes = arrays["characters"]
     if not header.kinds or not len(codes) or (codes >> 18 & 0xFF).max() >= len(header.kinds):
-        raise ValueError("a character of a kind that is none")
+        raise ValueError("a character has an unknown category")
     return Lexicon(
         found[:-1],
         found[-1],

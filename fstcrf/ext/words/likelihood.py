@@ -1,8 +1,8 @@
-"""The likelihood of what is known of words: which weights there are, value and gradient.
+"""The likelihood of annotations of words: the set of weights, the value and the gradient.
 
-Of each text: log Z of all ways minus log Z of those that agree with its annotation. The vector
-theta lists by how much the scale of the lexicon's costs differs from 1, if it is learnt; weights of
-words; weights of neighbours.
+For each text: log Z of all paths minus log Z of the paths that agree with its annotation. The
+vector theta lists by how much the scale of the lexicon's costs differs from 1, if it is learnt;
+weights of words; weights of neighbours.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class WordSpace:
     unigrams, bigrams : int
         Weights of each.
     own : int32 [classes, templates]
-        Weights of each class; `unigrams`: none.
+        Weights of each class; the number `unigrams` represents no weight.
     pair : int32 [pairs, templates]
-        Weights of each pair of neighbours; `bigrams`: none.
+        Weights of each pair of neighbours; the number `bigrams` represents no weight.
     """
 
     scaled: bool
@@ -66,7 +66,7 @@ class WordSpace:
         return scale, np.concatenate([own, between, [0.0]])
 
     def collected(self, scale: float, mass: Floats) -> Floats:
-        """Return what weights count where classes and pairs count `mass`."""
+        """Return the counts of weights, from the counts `mass` of classes and pairs."""
         classes = len(self.own)
         return np.concatenate(
             [
@@ -85,7 +85,7 @@ def _summed(rows: Ints, mass: Floats, size: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Chain:
-    """Lattices one after the other: where each arc's score stands, and what is fixed of it."""
+    """Consecutive lattices: the place of each arc's score, and its fixed part."""
 
     shape: Shape
     slot: Longs
@@ -120,7 +120,7 @@ class _Chain:
         return cls(shape, np.concatenate(slots), np.concatenate(fixed), np.concatenate(offsets))
 
     def sums(self, scale: float, values: Floats) -> tuple[float, float, Floats]:
-        """Return log Z, and what the scale and the values are expected to count."""
+        """Return log Z, and the expected counts of the scale and of the values."""
         score = values[self.slot] + scale * self.base + self.offset
         final = np.full(self.shape.states, -np.inf)
         final[-1] = 0.0
@@ -149,7 +149,7 @@ class LatticeProblem:
     base: Floats
 
     def chains(self, classes: int) -> list[tuple[_Chain, _Chain]]:
-        """Return chains of all ways and of those that agree."""
+        """Return chains of all paths and of the agreeing paths."""
         arcs = Ragged.from_lengths(len(text.whole.target) for text in self.texts)
         found = []
         for first, end in pairwise(arcs.cut(max(N_SHARDS, -(-len(self.texts) // _MOST)))):
@@ -164,7 +164,7 @@ class LatticeProblem:
 
 
 class WordLikelihood:
-    """Penalised negative log-likelihood of what is known of words, for batch optimisers.
+    """Penalised negative log-likelihood of annotations of words, for batch optimisers.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class WordLikelihood:
             total += abs(part[1])
             costs += part[2]
             mass += part[3]
-        # All paths have no less than those that agree: what is below zero is rounding.
+        # All paths include the agreeing paths: a value below zero is due to rounding.
         value = max(loss, 0.0) + self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")

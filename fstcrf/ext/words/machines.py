@@ -1,8 +1,8 @@
 """Machines of word lattices: arcs of words between arcs of neighbours.
 
 Words end in states (place, right context), words begin in states (place, left context): an arc from
-one to the other is a pair of neighbours, one back is a word. What a pair scores is looked at once
-for all words of a context, not for each two words.
+one to the other is a pair of neighbours, one back is a word. The score of a pair is computed once
+for all words of a context, instead of once for each two words.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Shape:
     word : int32 [A]
         Of an arc that is a word, which; −1: no word.
     pair : int64 [A]
-        Of an arc between neighbours, right context · 2³² + left context; −1: none.
+        Of an arc between neighbours: right context · 2³² + left context; otherwise −1.
     """
 
     row: Longs
@@ -44,7 +44,7 @@ class Shape:
         return Ragged(self.row).rows()
 
     def kept(self, arcs: Bools) -> Shape | None:
-        """Return the machine of some arcs, without those on no path; None: there is no path."""
+        """Return the machine of some arcs on complete paths; `None` if there is no path."""
         source = self.source()[arcs]
         target, states = self.target[arcs], self.states
         ends = np.zeros(states, dtype=bool)
@@ -80,7 +80,8 @@ def word_shape(
     entering = np.append(entering, np.asarray(closing, dtype=np.int64))
     leaving = np.append(end.astype(np.int64) << 33 | right.astype(np.int64), ends[1])
     begins, stops = distinct(entering), distinct(leaving)
-    codes = np.sort(np.concatenate([begins, stops]))  # a word's end comes before a word's begin
+    # the end of a word precedes the beginning of a word
+    codes = np.sort(np.concatenate([begins, stops]))
     final = len(codes)
     # arcs between neighbours: at each place from every right context to every left one
     place = stops >> 33
@@ -114,10 +115,10 @@ def word_shape(
 
 
 def chained(shapes: Sequence[Shape]) -> Shape:
-    """Return one machine that goes through machines one after the other.
+    """Return one machine that runs through several machines in sequence.
 
-    The last state of each is the first of the next. Log Z is the sum of theirs, and what is
-    expected of each is as it was.
+    The last state of each is the first of the next. Its log Z is the sum of their values, and
+    expectations do not change.
     """
     states = Ragged.from_lengths(one.states - 1 for one in shapes).offsets
     sizes = Ragged.from_lengths(len(one.target) for one in shapes).offsets

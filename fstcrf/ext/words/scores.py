@@ -1,4 +1,4 @@
-"""What words and neighbours score under weights that were learnt, whatever words are met."""
+"""Scores of words and neighbours under learnt weights, for all words, including new ones."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class WordWeights:
     unigrams : list of (template, string)
         Features of words.
     firsts, seconds : list of (template, string)
-        What features of neighbours have of the first word and of the second.
+        The contributions of the first and of the second word to features of neighbours.
     words : float64 [unigrams]
     pair : int64 [features]
-        Features of neighbours: number of the first part · seconds + that of the second, ascending.
+        Features of neighbours: number of the first part · number of second parts + number of the
+        second part, ascending.
     pairs : float64 [features]
     costs : float
         Scale of the lexicon's costs; 0: they do not count.
@@ -66,7 +67,7 @@ class WordWeights:
 
 
 class BestWords(NamedTuple):
-    """The best words of texts, ``row[b] : row[b + 1]`` those of text b; score −inf: no way."""
+    """The best words of texts, ``row[b] : row[b + 1]`` for text b; without a path, score −inf."""
 
     row: Longs
     start: Ints
@@ -151,7 +152,7 @@ class WordScores:
         return self._weights.between(classes.right.rows[right], classes.left.rows[left])
 
     def lattice(self, words: Candidates, labels: WordLabels) -> AnyLattice:
-        """Return the words that may stand in a text, with scores and labels."""
+        """Return the lattice of candidate words of a text, with scores and labels."""
         row, (names, label) = np.array([0, len(words)]), labels.of(words.word)
         contexts = self._contexts([words.text], row, words.start, words.end, words.word)
         places = words.first, words.end
@@ -185,7 +186,8 @@ class WordScores:
     ) -> tuple[Longs, Callable[[Longs, Longs], Floats]]:
         """Return the right contexts of words, ``row[b] : row[b + 1]`` of each text, and of ends.
 
-        With them goes the function that scores words behind contexts: class · 2¹⁶ + the lexicon's.
+        The second value is a function that returns the scores of words after contexts. A context is
+        class · 2¹⁶ + the lexicon's context.
         """
         found, entries = (
             self.classes.of_all(texts, row, start, end, word),

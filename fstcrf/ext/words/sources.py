@@ -95,9 +95,9 @@ def _unknown(lexicon: Lexicon) -> Iterator[_Row]:
 
 
 def _contexts(classes: Longs, own: Ints, end: int, *, costs: bool) -> tuple[Longs, Longs]:
-    """Return class · 2¹⁶ + the lexicon's context of each context, and those of words.
+    """Return class · 2¹⁶ + the lexicon's context, for each context and for each word.
 
-    Context 0 is that of both ends of a text.
+    Context 0 belongs to both ends of a text.
     """
     code = classes << 16 | (own.astype(np.int64) if costs else 0)
     first = end << 16
@@ -137,14 +137,14 @@ def _matrix(
 
 
 def _tables(weights: WordWeights, templates: int) -> Iterator[tuple[Longs, Longs, Floats]]:
-    """Yield for each template where parts stand in its table, [second, first]; the last: none."""
+    """Yield, for each template, places of parts in its table [second, first], absent parts last."""
     owner = np.asarray([t for t, _ in weights.firsts], dtype=np.int64)
     other = np.asarray([t for t, _ in weights.seconds], dtype=np.int64)
     first, second = np.divmod(weights.pair, max(1, len(weights.seconds)))
     for t in range(templates):
         places = []
         for mine in (owner == t, other == t):
-            place = np.full(len(mine) + 1, mine.sum(), dtype=np.int64)  # −1: there is none
+            place = np.full(len(mine) + 1, mine.sum(), dtype=np.int64)  # −1 if absent
             place[:-1][mine] = np.arange(mine.sum())
             places.append(place)
         firsts, seconds = places

@@ -40,7 +40,7 @@ class _Labels(CandidateLabels):
 
     @made_once
     def all(self) -> tuple[tuple[str, ...], Ints]:
-        """The labels, sorted, and the number of that of each word, int32."""
+        """Return the labels, sorted, and the label number of each word, int32."""
         return super().of(np.arange(self.lexicon.n_words, dtype=np.int32))
 
     def of(self, words: Ints) -> tuple[tuple[str, ...], Ints]:
@@ -53,16 +53,17 @@ class _Labels(CandidateLabels):
 class WordTagger(Composable[list[str]]):
     """A tagger of characters whose segments are words of a lexicon; ``words @ crf`` composes it.
 
-    A path is words that cover a text. Its score is that of the words: costs of a `Lexicon`, as
-    natural logs, or what a `LatticeCRF` learnt. Where several words have one place and label, their
-    paths are one answer: its score is that of the best, its probability the sum.
+    A path is words that cover a text. Its score is the score of the words: costs of a `Lexicon`, as
+    natural logs, or the learnt scores of a `LatticeCRF`. Several words with the same place and
+    label are one answer: its score is the best of their scores, its probability the sum of their
+    probabilities.
 
     Parameters
     ----------
     words : Lexicon or LatticeCRF
     label : tuple of int, optional
-        Fields of a word's feature, from 0, that make its label; when absent those of the
-        `LatticeCRF`, of a `Lexicon` the first.
+        Fields of a word's feature, from 0, that form its label; by default, the fields of the
+        `LatticeCRF`, or the first field of a `Lexicon`.
     tape : str
         Name of the tape that it writes.
     column : str, optional
@@ -111,7 +112,7 @@ class WordTagger(Composable[list[str]]):
 
     @property
     def lexicon(self) -> Lexicon:
-        """The lexicon that says which words there are."""
+        """The lexicon of the words."""
         return self.words.lexicon if isinstance(self.words, LatticeCRF) else self.words
 
     # --- As a tagger --------------------------------------------------------------------------
@@ -141,7 +142,7 @@ class WordTagger(Composable[list[str]]):
         return self._spelling if tape == self.tape else None
 
     def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `Tagger.decoded`."""
+        """Return the result of `decode`; see `Tagger.decoded`."""
         return Product[list[str]]((self,)).decoded(asked)
 
     def constrained(
@@ -149,12 +150,12 @@ class WordTagger(Composable[list[str]]):
     ) -> Product[list[str]]:
         """Return the tagger under a grammar, which reads the label of each word.
 
-        As for `CRF.constrained`; nothing is searched: words are written out.
+        See `CRF.constrained`; all words are enumerated, without a search.
         """
         return Product[list[str]]((self,)).constrained(grammar, search=search, budget=budget)
 
     def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
-        """Return the lattice of each sentence, with what is known put in.
+        """Return the lattice of each sentence, restricted to the known labels.
 
         Raises
         ------
@@ -170,7 +171,7 @@ class WordTagger(Composable[list[str]]):
             return ""
         column = sentence.columns[0] if self.column is None else self.column
         if column not in sentence:
-            raise DataError(f"no column {column!r}, of characters: say which, column=")
+            raise DataError(f"no column {column!r}: name the column of characters with column=")
         tokens: Sequence[str] = sentence[column]
         for token, character in enumerate(tokens):
             if len(character) != 1:

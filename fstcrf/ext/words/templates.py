@@ -3,20 +3,20 @@
 A word's feature is fields with commas between them. A template is a line::
 
     UNIGRAM U01:%F[0],%F?[7]       of a word
-    BIGRAM B01:%L[0]/%R[0],%R[1]   of a word and the one behind it
+    BIGRAM B01:%L[0]/%R[0],%R[1]   of a word and the next word
 
 ======  ===========================================================================
-%F[n]   field n of the word, from 0; with ? there is no feature where it is * or empty
+%F[n]   field n of the word, from 0; with ?, a field * or empty makes no feature
 %u      all its fields
 %t      kind of its first character, as a number
 %L[n]   field n of the first word of two, %R[n] of the second; ? as above
-%r %l   all fields of the first word, and of the second
-%w      our own: the word itself, if a dictionary has it
-%n      our own: its characters, 8 for more
+%r %l   all fields of the first word, all fields of the second
+%w      fstcrf only: the word itself, if it is in a dictionary
+%n      fstcrf only: its number of characters, at most 8
 ======  ===========================================================================
 
-A field that a word does not have makes no feature. What %F, %L and %R see are fields that the three
-sections of ``rewrite.def`` have rewritten.
+A field that a word does not have makes no feature. %F, %L and %R refer to fields after rewriting by
+the three sections of ``rewrite.def``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fstcrf.lazy import made_once
 from fstcrf.text.lines import read_text, text_lines
 
 BOUNDARY = "BOS/EOS"
-"""The first field of what stands at both ends of a text."""
+"""The first field of both ends of a text."""
 MOST_CHARACTERS = 8
 _ABSENT = ("*", "")
 _BLANKS = " \t"
@@ -53,20 +53,20 @@ def joined(fields: Sequence[str]) -> str:
 
 
 class TemplatePart(NamedTuple):
-    """A piece of a template: an operator, and the number of a field; "" for text as it stands."""
+    """A piece of a template: an operator with the number of a field, or "" with literal text."""
 
     operator: str
     text: str = ""
     field: int = -1
-    present: bool = False  # there is no feature where the field is absent
+    present: bool = False  # an absent field makes no feature
 
 
 class WordSeen(NamedTuple):
-    """What templates see of a word."""
+    """The properties of a word that templates read."""
 
     fields: Sequence[str]
     kind: int
-    surface: str | None  # of a word that a dictionary has
+    surface: str | None  # only of a dictionary word
     characters: int
 
 
@@ -78,15 +78,15 @@ class WordTemplate:
     parts: tuple[TemplatePart, ...]
 
     def of_word(self, word: WordSeen) -> str | None:
-        """Return the feature of a word; None: it has none."""
+        """Return the feature of a word, or `None`."""
         return self._spelled(self.parts, word.fields, word)
 
     def first(self, fields: Sequence[str]) -> str | None:
-        """Return what a pair's feature has of its first word; None: there is no feature."""
+        """Return the first word's part of a pair's feature; `None` if there is no feature."""
         return self._spelled(self._of("Lr"), fields)
 
     def second(self, fields: Sequence[str]) -> str | None:
-        """Return what a pair's feature has of its second word; None: there is no feature."""
+        """Return the second word's part of a pair's feature; `None` if there is no feature."""
         return self._spelled(self._of("Rl"), fields)
 
     def _of(self, operators: str) -> tuple[TemplatePart, ...]:
@@ -108,7 +108,7 @@ class WordTemplate:
             if text is None:
                 return None
             found.append(text)
-        # of a pair, fields stand apart: what is between them is the template's
+        # for a pair, fields stay separate: the template has the text between them
         return "".join(found) if word is not None else "\x1f".join(found)
 
 
@@ -122,7 +122,7 @@ def _whole(operator: str, fields: Sequence[str], word: WordSeen | None) -> str |
 
 @dataclass(frozen=True)
 class WordTemplates:
-    """The templates of a ``feature.def``: those of words, those of neighbours."""
+    """The templates of a ``feature.def``: templates of words and templates of neighbours."""
 
     unigrams: tuple[WordTemplate, ...]
     bigrams: tuple[WordTemplate, ...]
@@ -134,7 +134,7 @@ class WordTemplates:
         Raises
         ------
         DataError
-            A line that is none, or no template at all; names the line.
+            An invalid line, or no template at all; the message names the line.
         """
         found: dict[str, list[WordTemplate]] = {name: [] for name in _OPERATORS}
         for number, line in _rows(text):
@@ -174,7 +174,7 @@ class WordTemplates:
         return "".join(f"{name} {one.source}\n" for name, several in pairs for one in several)
 
     def uses(self, operator: str) -> bool:
-        """Tell whether a template of words has an operator."""
+        """Return whether a template of words has an operator."""
         return any(part.operator == operator for one in self.unigrams for part in one.parts)
 
     @made_once
@@ -211,14 +211,14 @@ def _parts(template: str, source: str, line: int) -> tuple[TemplatePart, ...]:
 
 
 class RewriteRule(NamedTuple):
-    """What fields must be, and what becomes of them.
+    """The required fields of a word, and their replacement.
 
     size : int
         Fields that there must be.
     wanted : tuple of (int, frozenset)
         Fields that must be one of some strings.
     result : tuple of tuple
-        Of each new field its pieces: text, or the number of an old one from 0.
+        The pieces of each new field: text, or the number of an old field from 0.
     """
 
     size: int
@@ -232,10 +232,10 @@ _REFERENCE = re.compile(r"\$(\d+)")
 
 @dataclass(frozen=True)
 class Rewrites:
-    """What words are for themselves, for the word before them and for the word behind them.
+    """Rules that rewrite a word's fields: for itself, for the previous and for the next word.
 
-    Of each section the first rule that fits a word counts. A section without rules leaves fields as
-    they are.
+    In each section, the first matching rule applies. A section without rules leaves fields as they
+    are.
     """
 
     unigram: tuple[RewriteRule, ...] = ()
@@ -261,8 +261,8 @@ class Rewrites:
             fields = _halves(line)
             if section < 0 or len(fields) != 2:
                 raise DataError(
-                    f"{line[:40]!r}, expected a section ({', '.join(_SECTIONS)}) or a pattern and "
-                    "what becomes of it",
+                    f"{line[:40]!r}, expected a section ({', '.join(_SECTIONS)}) or a pattern "
+                    "and its replacement",
                     path=source,
                     line=number,
                 )
@@ -271,7 +271,7 @@ class Rewrites:
 
     @classmethod
     def given(cls, rewrite: Rewrites | str | os.PathLike[str] | None) -> Rewrites:
-        """Return rules from themselves, from text, from a file, or none."""
+        """Return rules from existing rules, text or a file, or an empty list."""
         if rewrite is None or rewrite == "":
             return cls()
         if isinstance(rewrite, Rewrites):
@@ -344,7 +344,7 @@ def _rows(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _halves(line: str) -> list[str]:
-    """Return the first field of a line, and what is behind it."""
+    """Return the first field of a line, and the rest."""
     return re.split(r"[ \t]+", line.strip(_BLANKS), maxsplit=1)
 
 

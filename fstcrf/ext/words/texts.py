@@ -28,11 +28,11 @@ def read_words(
 ) -> list[Annotation]:
     """Return the annotated texts of a file.
 
-    Either CoNLL-U: the text of a sentence is that of its ``# text =``, else its words put together;
-    a label is that of a column. Or words line by line, ``word<TAB>label``, with a blank line or EOS
-    behind a sentence, its text their words put together. A label with commas is a whole feature, of
-    which some fields are the label. The label ``?`` is unknown, and of ``text<TAB>??`` the words
-    are.
+    Either CoNLL-U: the text of a sentence comes from ``# text =``, or else from its joined words; a
+    label comes from a column. Or one word per line, ``word<TAB>label``, with a blank line or EOS
+    after each sentence; its text is the joined words. A label with commas is a whole feature, and
+    some of its fields form the label. The label ``?`` is unknown; ``text<TAB>??`` is text with
+    unknown words.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def read_words(
     Raises
     ------
     DataError
-        A line that is none of these, words that are not those of the text, or nothing at all.
+        An invalid line, words that do not occur in the text, or no text at all.
     OSError
         It cannot be read.
     """
@@ -76,7 +76,7 @@ def read_marked(path: str | os.PathLike[str]) -> list[Annotation]:
     Raises
     ------
     DataError
-        A line that is none; names it.
+        An invalid line; the message names it.
     OSError
         It cannot be read.
     """
@@ -115,7 +115,7 @@ def _blocks(path: str | os.PathLike[str]) -> Iterator[list[_Row]]:
 
 
 def _sentence(block: Sequence[_Row], rows: Sequence[_Row], column: int) -> Annotation:
-    """Return a sentence of CoNLL-U; words that stand for several are taken, not those."""
+    """Return a sentence of CoNLL-U; a multiword token counts instead of its parts."""
     texts = [row.text.removeprefix(_TEXT) for row in block if row.text.startswith(_TEXT)]
     words: list[tuple[str, str | None]] = []
     covered = tokens = 0

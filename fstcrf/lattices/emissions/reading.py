@@ -232,8 +232,8 @@ def read_scores(
     arrays = isinstance(scores, list | tuple) and all(hasattr(one, "shape") for one in scores)
     if arrays and len({tuple(one.shape) for one in scores}) > 1:
         raise ShapeError(
-            "scores are a list of sentences of several lengths, which it says itself; lengths and "
-            "mask are for a padded array"
+            "scores are a list of sentences with different lengths, so lengths= and "
+            "mask= are not needed: leave them out, or pass one padded array"
         )
     rows = host_array(scores, "scores")
     if rows.ndim != 3 or rows.shape[2] != n_labels:
@@ -244,7 +244,7 @@ def read_scores(
     rows = _readable(rows)
     size, width = rows.shape[:2]
     if lengths is not None and mask is not None:
-        raise OptionError("lengths and mask say the same: give one of them")
+        raise OptionError("lengths and mask are both given: give only one of them")
     if mask is not None:
         counts = _masked(mask, size, width)
     elif lengths is not None:
@@ -285,12 +285,13 @@ def checked_lengths(lengths: ArrayLike, size: int, width: int) -> Longs:
     """Return the tokens of each sentence of [B, T] as int64 [B]."""
     given = host_integers(lengths, "lengths")
     if given.shape != (size,):
-        raise ShapeError(f"lengths are {list(given.shape)}, expected [{size}], one a sentence")
+        raise ShapeError(f"lengths are {list(given.shape)}, expected [{size}], one per sentence")
     wrong = np.flatnonzero((given < 0) | (given > width))
     if len(wrong):
         b = int(wrong[0])
         raise ShapeError(
-            f"sentence {b}: its length is {int(given[b])}, expected 0 to {width}, its tokens"
+            f"sentence {b}: its length is {int(given[b])}, expected 0 to {width}, the "
+            "number of padded tokens"
         )
     return given
 
@@ -315,10 +316,11 @@ def _masked(mask: ArrayLike, size: int, width: int) -> Longs:
     holes = (np.arange(width) < counts[:, None]) != there
     if holes.any():
         b, t = (int(i[0]) for i in np.nonzero(holes))
-        what = "it begins behind the first token" if t == 0 else f"it has a hole at token {t}"
+        what = "it does not start at the first token" if t == 0 else f"it has a hole at token {t}"
         raise ShapeError(
-            f"mask of sentence {b}: {what}; a mask is true at the first tokens and false behind "
-            "them: take out the others first, or pass a list of arrays"
+            f"mask of sentence {b}: {what}; a mask must be true at the tokens of the "
+            "sentence and false at the padding after them: remove masked tokens first, "
+            "or pass a list of arrays"
         )
     return counts
 
@@ -354,7 +356,7 @@ def usual_names(labels: LabelSet, names: LabelNames | None) -> tuple[str, ...]:
     elif isinstance(names, Mapping):
         odd = [name for name in names if name not in given]
         if odd:
-            raise OptionError(f"names has {odd[0]!r}, which is none of the labels")
+            raise OptionError(f"names contains {odd[0]!r}, which is not one of the labels")
         usual = tuple(str(names.get(label, label)) for label in given)
     else:
         usual = tuple(str(names(label)) for label in given)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import TooLargeError
 from fstcrf.kernel import Emitter
 from fstcrf.kernel.emissions import MOST_EMITTERS
@@ -34,6 +34,7 @@ from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.constraint import Constraint
 from fstcrf.machines.plans import Chain, Program, plan_of
+from fstcrf.machines.ways import on_paths
 
 _SHARED = 4
 """Operations of a chain with all arcs written out that take the time of one of a machine."""
@@ -166,7 +167,10 @@ def _structure(
     arrays = joint_arrays(taped)
     node = arrays.node[0]  # what the grammar says of single tokens: goes into what leads to them
     step, initial = arrays.step[0] + node, arrays.initial + node
-    kept = _useful(step > -np.inf, initial > -np.inf, arrays.final > -np.inf)
+    begins, ends = np.flatnonzero(initial > -np.inf), arrays.final > -np.inf
+    source, target = np.nonzero(step > -np.inf)
+    _, useful = on_paths(source, target, ends, starts=begins)
+    kept = np.flatnonzero(useful if useful.any() else ~useful)  # all where nothing is legal
     kept = kept[np.argsort(arrays.label[kept], kind="stable")]  # ties: the smaller label
     if len(kept) > MOST_EMITTERS:
         return None
@@ -180,17 +184,3 @@ def _structure(
         plan_of(program).operations,
         arrays.empty,
     )
-
-
-def _useful(arcs: Bools, first: Bools, last: Bools) -> Longs:
-    """Return the states that lie on a path, in order; all of them where none does."""
-    on = np.ones(len(first), dtype=bool)
-    for begin, step in ((first, arcs), (last, arcs.T)):
-        seen = begin.copy()
-        while True:
-            more = seen | step[seen].any(axis=0)
-            if (more == seen).all():
-                break
-            seen = more
-        on &= seen
-    return np.flatnonzero(on) if on.any() else np.arange(len(first))

@@ -1,6 +1,6 @@
-"""Grammars: what label sequences are legal, hard or weighted, over one tape or several.
+"""Grammars: the set of legal label sequences, hard or weighted, over one tape or several.
 
-The constraints that they are made of are in `fstcrf.constraints`.
+Their constraints are in `fstcrf.constraints`.
 """
 
 from typing import TYPE_CHECKING
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar.contradiction import Word as Word
     from fstcrf.machines.grammar.contradiction import contradiction_error as contradiction_error
     from fstcrf.machines.grammar.contradiction import contradictory as contradictory
-    from fstcrf.machines.grammar.contradiction import hardened as hardened
     from fstcrf.machines.grammar.contradiction import irreducible as irreducible
     from fstcrf.machines.grammar.contradiction import listed_names as listed_names
     from fstcrf.machines.grammar.contradiction import overfull as overfull
@@ -39,7 +38,7 @@ __all__, __getattr__ = importer(
     {
         "acceptor": "Acceptor either equivalent intersect is_empty minimise on_tapes trim",
         "constraint": "Constraint",
-        "contradiction": "ANY_ONE TOGETHER Word contradiction_error contradictory hardened "
+        "contradiction": "ANY_ONE TOGETHER Word contradiction_error contradictory "
         "irreducible listed_names overfull shortest wanted",
         "grammar": "Grammar",
         "structure": "TwoLocal constrained_topology simplified two_local",

@@ -1,7 +1,7 @@
-"""A small deterministic acceptor over the labels of one tape or several: one part of a grammar.
+"""A deterministic acceptor over the labels of one tape or several: one conjunct of a grammar.
 
 It reads one label of each of its tapes at every token. State 0 is the start; a state without a
-successor for some labels rejects them there. With scores it is weighted: the score of a labelling
+successor for some labels rejects these labels. With scores it is weighted: the score of a labelling
 is the sum of its steps and of its last state. Products, unions and minimisation are all NumPy.
 """
 
@@ -38,20 +38,20 @@ class Acceptor:
     labels : tuple of tuple of str
         The label set of each tape.
     target : int32 [Q, L1, ...]
-        State after (state, a label of each tape); −1 where there is none.
+        State after (state, a label of each tape); −1: rejected.
     score : float64 [Q, L1, ...] or None
-        Natural-log score of the step, 0 where there is none; None when all are 0.
+        Natural-log score of the step, 0 for rejected steps; `None` if all scores are 0.
     final : float64 [Q]
-        Natural-log score of ending in the state; −inf where a sentence may not end.
+        Natural-log score of ending in the state; −inf if a sentence may not end there.
     name : str
-        What it stands for, for messages.
+        Description for messages.
 
     Raises
     ------
     ShapeError
         Arrays that disagree with each other or with the label sets; no state; no tape.
     NumericError
-        A score that is no number, +inf, or −inf on a step.
+        A score that is NaN, +inf, or −inf on a step.
     """
 
     tapes: tuple[str, ...]
@@ -90,11 +90,15 @@ class Acceptor:
 
     @property
     def weighted(self) -> bool:
-        """Some legal labellings score other than 0."""
+        """Whether some legal labelling has a score other than 0."""
         return self.score is not None or bool((self.final[self.final > -np.inf] != 0.0).any())
 
+    def support(self) -> Acceptor:
+        """Return the acceptor without its scores: 0 for each labelling that it accepts."""
+        return replace(self, score=None, final=np.where(self.final > -np.inf, 0.0, -np.inf))
+
     def walk(self, *sequences: Sequence[str]) -> float:
-        """Return the natural-log score of a labelling, −inf where it is rejected.
+        """Return the natural-log score of a labelling, −inf if it is rejected.
 
         Parameters
         ----------
@@ -128,19 +132,19 @@ class Acceptor:
         return total + float(self.final[state])
 
     def steps(self, symbol: Longs, times: Longs) -> tuple[Longs, Floats]:
-        """Return what reading symbols leads to from each state, and what that scores.
+        """Return the state after reading symbols from each state, and the score.
 
         Parameters
         ----------
         symbol : int64 [A]
             Joint label, the first tape slowest.
         times : int64 [A]
-            How often each is read.
+            Number of repetitions of each symbol.
 
         Returns
         -------
         int64 [A, Q], float64 [A, Q]
-            The state behind it; −1: rejected.
+            The state reached; −1: rejected.
         """
         target = self.target.reshape(self.n_states, -1).astype(np.int64)
         score = None if self.score is None else self.score.reshape(self.n_states, -1)
@@ -172,14 +176,14 @@ def _label_ids(sequence: Sequence[str], known: tuple[str, ...], tape: str) -> li
 def trim(acceptor: Acceptor) -> Acceptor:
     """Leave out states that no accepted labelling visits; number the others breadth first.
 
-    The start stays even when nothing is accepted; then it is the only state. What is trim already
-    comes back as it is.
+    The start is kept even if nothing is accepted; then it is the only state. An acceptor that is
+    trim already is returned unchanged.
     """
     flat = _flat(acceptor.target)
     useful = _useful(flat, acceptor.final)
     target = np.where((flat >= 0) & useful[flat], flat, -1).astype(np.int32)
     order = _breadth_first(target)
-    number = np.full(len(target) + 1, -1, dtype=np.int32)  # the last row is that of −1
+    number = np.full(len(target) + 1, -1, dtype=np.int32)  # the last row is for −1
     number[order] = np.arange(len(order))
     shape = (len(order), *acceptor.target.shape[1:])
     target = number[target[order]]
@@ -194,24 +198,25 @@ def trim(acceptor: Acceptor) -> Acceptor:
 
 
 def is_empty(acceptor: Acceptor) -> bool:
-    """Tell whether no labelling of a token or more is accepted."""
+    """Return whether only the empty labelling, or no labelling, is accepted."""
     flat = _flat(acceptor.target)
     live = _useful(flat, acceptor.final)
     return not bool((live[:, None] & (flat >= 0) & live[flat]).any())
 
 
 def only_empty(acceptor: Acceptor) -> bool:
-    """Tell whether the empty labelling is the only one that is accepted."""
+    """Return whether exactly the empty labelling is accepted."""
     return bool(acceptor.final[0] > -np.inf) and is_empty(acceptor)
 
 
 def intersect(a: Acceptor, b: Acceptor, limit: int = MAX_STATES) -> Acceptor:
-    """Return the trim acceptor of what both accept; scores add.
+    """Return the trim acceptor of the intersection; scores add.
 
     Parameters
     ----------
     a, b : Acceptor
-        They may read different tapes; the result reads the tapes of `a`, then those of `b` alone.
+        They may read different tapes; the result reads the tapes of `a`, then the other tapes of
+        `b`.
     limit : int
         Largest number of states, counted before trimming.
 
@@ -243,9 +248,9 @@ def intersect(a: Acceptor, b: Acceptor, limit: int = MAX_STATES) -> Acceptor:
 
 
 def either(a: Acceptor, b: Acceptor, limit: int = MAX_STATES) -> Acceptor:
-    """Return the acceptor of what at least one of two hard acceptors accepts.
+    """Return the acceptor of the union of two hard acceptors.
 
-    Every labelling has a state in it; those that both reject end in one that is not final.
+    It is complete: labellings that both reject end in a state that is not final.
 
     Raises
     ------
@@ -266,7 +271,7 @@ def either(a: Acceptor, b: Acceptor, limit: int = MAX_STATES) -> Acceptor:
 
 
 def _completed(acceptor: Acceptor) -> Acceptor:
-    """Return the acceptor with a last state, which is not final, for all that has no other."""
+    """Return the acceptor with one more state, not final, as the target of all rejected labels."""
     dead = acceptor.n_states
     rows = np.concatenate([acceptor.target, np.full_like(acceptor.target[:1], dead)])
     target = np.where(rows >= 0, rows, dead).astype(np.int32)
@@ -286,7 +291,7 @@ def shortened(name: str, limit: int = 120) -> str:
 
 
 def _product_states(left: Ints, right: Ints, limit: int, name: str) -> tuple[Longs, Ints]:
-    """Return the pairs of states met from the start, and where each symbol leads from them.
+    """Return the reachable pairs of states, and the successor of each pair for each symbol.
 
     A pair (p, q) is p times the states of `right` plus q; results are int64 [P] and int32 [P, A].
     """
@@ -302,8 +307,8 @@ def _product_states(left: Ints, right: Ints, limit: int, name: str) -> tuple[Lon
         number.update((pair, len(number) + i) for i, pair in enumerate(fresh))
         if len(number) > limit:
             raise TooLargeError(
-                f"the product {shortened(name)} has more than {limit} states, too many to "
-                "expand: use constraints over fewer labels"
+                f"the product {shortened(name)} has more than {limit} states, which is too "
+                "many to expand: use constraints over fewer labels"
             )
         frontier = np.asarray(fresh, dtype=np.int64)
     states = np.fromiter(number, dtype=np.int64, count=len(number))
@@ -316,7 +321,7 @@ def _product_states(left: Ints, right: Ints, limit: int, name: str) -> tuple[Lon
 def on_tapes(
     acceptor: Acceptor, tapes: tuple[str, ...], labels: tuple[tuple[str, ...], ...]
 ) -> Acceptor:
-    """Return the acceptor that reads these tapes, those new to it without looking at them.
+    """Return the acceptor over these tapes; it ignores tapes that are new to it.
 
     Raises
     ------
@@ -343,13 +348,13 @@ def on_tapes(
 
 
 def equivalent(a: Acceptor, b: Acceptor, tolerance: float = 1e-9) -> bool:
-    """Tell whether two acceptors over the same tapes give every labelling the same score.
+    """Return whether two acceptors over the same tapes give every labelling the same score.
 
     Parameters
     ----------
     a, b : Acceptor
     tolerance : float
-        How far the scores of a step may differ.
+        Largest difference between the scores of a step.
     """
     if (a.tapes, a.labels) != (b.tapes, b.labels):
         return False
@@ -368,7 +373,7 @@ def _flat(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
 
 
 def _useful(target: Ints, final: Floats) -> Bools:
-    """Return which states are on a way from the start to an end, bool [Q]."""
+    """Return which states are on a path from the start to an end, bool [Q]."""
     there = target >= 0
     row = Ragged.from_lengths(there.sum(axis=1)).offsets
     return connected(row, target[there], 0, final > -np.inf)
@@ -394,20 +399,20 @@ def _breadth_first(target: Ints) -> Longs:
 
 
 # --- Minimisation ---------------------------------------------------------------------------------
-# Two states are one when every continuation is accepted from both or from neither, with scores that
-# differ by one constant. That constant is known before the states are: it is the difference of the
-# scores of one and the same continuation, the first of the shortest accepted ones. Pushing these
-# scores towards the start makes equal states look equal. (Best scores would not do: where a loop is
-# rewarded there is no best one.) Then partitions are refined.
+# Two states are equivalent if every continuation is accepted from both or from neither, with scores
+# that differ by one constant. The constant is known before the states are compared: it is the score
+# difference of one and the same continuation, the first of the shortest accepted ones. Pushing
+# these scores towards the start gives equivalent states equal rows. (Best scores would not do: with
+# a rewarded loop there is no best score.) Then partitions are refined.
 
 _DIGITS = 10
-"""Scores that agree in as many digits behind the point are taken as one: sums are rounded."""
+"""Scores that agree in this many decimals count as equal, because sums are rounded."""
 
 
 _SMALL = 1000
 
 _minimal: WeakSet[Acceptor] = WeakSet()
-"""Large acceptors that are known to be the smallest."""
+"""Large acceptors that are known to be minimal."""
 
 
 def minimise(acceptor: Acceptor) -> Acceptor:
@@ -416,12 +421,12 @@ def minimise(acceptor: Acceptor) -> Acceptor:
     Parameters
     ----------
     acceptor : Acceptor
-        Trim, except for a start from which nothing is accepted.
+        Trim, except for a start from which no labelling is accepted.
 
     Returns
     -------
     Acceptor
-        Its states are numbered in the order in which their first members were.
+        Its states are numbered in the order of their first members.
     """
     if acceptor in _minimal:
         return acceptor
@@ -453,7 +458,7 @@ def _minimised(acceptor: Acceptor) -> Acceptor:
 
 
 def _pushed(acceptor: Acceptor) -> tuple[Floats, Floats]:
-    """Return scores of steps [Q, L1, ...] and of ends [Q] as all equal acceptors have them."""
+    """Return canonical scores of steps [Q, L1, ...] and ends [Q], common to equivalent ones."""
     rest = _continuations(acceptor)
     rest -= rest[0]
     step = np.zeros(acceptor.target.shape) if acceptor.score is None else acceptor.score
@@ -463,7 +468,6 @@ def _pushed(acceptor: Acceptor) -> tuple[Floats, Floats]:
 
 
 def _classes(acceptor: Acceptor) -> Longs:
-    """Return the class of each state: int64 [Q]."""
     target = acceptor.target.reshape(acceptor.n_states, -1)
     if acceptor.weighted:
         step, final = (_rounded(x) for x in _pushed(acceptor))
@@ -472,13 +476,13 @@ def _classes(acceptor: Acceptor) -> Longs:
     else:
         classes = numbered(np.column_stack([target >= 0, acceptor.final + 0.0]))
     if target.size > _SMALL:
-        # Labels that lead to the same states everywhere need be looked at once.
+        # Labels that lead to the same states from everywhere need only one column.
         target = np.unique(target, axis=1)
     return coarsest(target, classes)
 
 
 def _rounded(scores: Floats) -> Floats:
-    """Return scores to so many digits, and no −0; large ones, which have no such digits, stay."""
+    """Return rounded scores, without −0; large ones, which have no decimals, are unchanged."""
     with np.errstate(over="ignore"):
         rounded = np.round(scores, _DIGITS)
     return np.where(np.abs(scores) < 1e200, rounded, scores) + 0.0
@@ -505,18 +509,18 @@ def _continuations(acceptor: Acceptor) -> Floats:
 
 
 # --- Partitions of states -------------------------------------------------------------------------
-# Moore's refinement, in rounds, but only of states that lead to a class which is new. When a class
-# falls apart its largest part keeps the number, so that a state gets a new one at most log₂ Q
-# times: a machine of a hundred thousand states takes no more than seconds.
+# Moore's refinement in rounds, restricted to states that lead to a new class. When a class is
+# split, its largest part keeps the number, so that a state changes its class at most log₂ Q times:
+# a machine of a hundred thousand states takes only seconds.
 
 _FEW = 64
-"""Fewer rows are numbered sooner one by one."""
+"""For fewer rows, a Python loop is faster."""
 
 
 def predecessors(target: Ints) -> Callable[[NDArray[np.integer]], Longs]:
-    """Return the function from states to those that lead to one of them, each once, in order.
+    """Return a function from states to their predecessors, each once, in order.
 
-    `target`, int32 [Q, A], is −1 where there is no step.
+    `target`, int32 [Q, A], is −1 for a missing step.
     """
     start, symbol = np.nonzero(target >= 0)
     ends = target[start, symbol]
@@ -525,7 +529,7 @@ def predecessors(target: Ints) -> Callable[[NDArray[np.integer]], Longs]:
 
 
 def coarsest(target: Ints, classes: Longs) -> Longs:
-    """Return the coarsest partition within classes, int64 [Q], whose classes lead to classes."""
+    """Return the coarsest refinement of classes, int64 [Q], in which classes lead to classes."""
     parts, before = _Parts(classes), None
     splitter = np.arange(len(target))
     while len(splitter) and parts.n < len(target):
@@ -538,7 +542,7 @@ def coarsest(target: Ints, classes: Longs) -> Longs:
 
 
 def numbered(rows: NDArray[np.generic]) -> Longs:
-    """Return a number for each row, from 0 without gaps; rows of equal bytes have equal ones."""
+    """Return a number for each row, from 0 without gaps; equal rows have equal numbers."""
     if len(rows) < _FEW:
         seen: dict[bytes, int] = {}
         return np.asarray([seen.setdefault(row.tobytes(), len(seen)) for row in rows])
@@ -547,7 +551,7 @@ def numbered(rows: NDArray[np.generic]) -> Longs:
 
 
 class _Parts:
-    """Classes of states, int64 [Q], and how many members each has."""
+    """Classes of states, int64 [Q], and the size of each."""
 
     def __init__(self, classes: Longs) -> None:
         self.classes = classes.copy()
@@ -555,10 +559,10 @@ class _Parts:
         self.n = int(classes.max()) + 1
 
     def split(self, asked: Longs, led: Longs) -> Longs:
-        """Split classes into members that lead to the same, and the rest; return what moved.
+        """Split classes into members with equal successors, and the rest; return the moved states.
 
-        All states that lead to a class new in the last round are in `asked`, int64 [K];
-        `led`, int64 [K, A], are the classes that they lead to.
+        `asked`, int64 [K], are all states that lead to a class of the last round; `led`, int64 [K,
+        A], are the classes they lead to.
         """
         old = self.classes[asked]
         rows = numbered(np.column_stack([old, led]))
@@ -566,7 +570,7 @@ class _Parts:
         of_class = old[first]
         classes, n_asked = np.unique(old, return_counts=True)
         rest = self.size[classes] - n_asked
-        # The largest group of each class: the last one in this order.
+        # The largest group of each class is the last one in this order.
         order = np.lexsort((size, of_class))
         largest = order[np.append(np.diff(of_class[order]) > 0, True)]
         wins = size[largest] > rest
@@ -590,7 +594,7 @@ class _Parts:
         return numbers
 
     def _members(self, classes: Longs, asked: Longs) -> Longs:
-        """Return the members of some classes that were not asked."""
+        """Return the members of some classes that are not in `asked`."""
         if not len(classes):
             return np.zeros(0, dtype=np.int64)
         inside = np.zeros(self.n, dtype=bool)

@@ -1,7 +1,7 @@
-"""Grammars as languages over labels: combined, compared, asked for labellings.
+"""Grammars as languages over labels: combined, compared, sampled.
 
-Each works on acceptors, so on grammars that are bound; tapes may be several. A combination that is
-asked for before is a constraint, which does its work when it is bound.
+All functions work on acceptors, and so on bound grammars; tapes may be several. A combination of
+unbound grammars is a constraint, which is computed when it is bound.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ from fstcrf.machines.grammar.acceptor import (
     trim,
 )
 from fstcrf.machines.grammar.constraint import Constraint
-from fstcrf.machines.grammar.contradiction import hardened
 from fstcrf.machines.grammar.labels import LabelSets
 
-languages = LazyModule("fstcrf.machines.languages")  # these stand on this
+languages = LazyModule("fstcrf.machines.languages")  # these modules import this one
 relations = LazyModule("fstcrf.machines.relations")
 
 Labelling: TypeAlias = tuple[str, ...] | dict[str, tuple[str, ...]]
-"""Labels of the only tape, or those of each tape by name."""
+"""Labels of the only tape, or a dict from tape to labels."""
 
 Parts: TypeAlias = tuple[Constraint, ...]
 
@@ -42,25 +41,25 @@ Parts: TypeAlias = tuple[Constraint, ...]
 
 
 def union(first: Parts, second: Parts) -> Constraint:
-    """Return the constraint of what either accepts."""
+    """Return the constraint that accepts the union."""
     return _combined("|", either, first, second)
 
 
 def difference(first: Parts, second: Parts) -> Constraint:
-    """Return the constraint of what the first alone accepts."""
+    """Return the constraint that accepts the first language without the second."""
     return _combined("-", _difference, first, second)
 
 
 def complement(parts: Parts) -> Constraint:
-    """Return the constraint of all that is not accepted."""
+    """Return the constraint that accepts the complement."""
     name = f"~({_shown(parts)})"
     build = partial(_complemented, name, parts)
     return Constraint(name, build, ("~", *parts), language=True)
 
 
 def support(parts: Parts) -> Constraint:
-    """Return the constraint of what is accepted, without scores."""
-    build = partial(_supported, parts)
+    """Return the same constraint without scores."""
+    build = partial(_support, parts)
     return Constraint(f"support({_shown(parts)})", build, ("support", *parts), language=True)
 
 
@@ -106,8 +105,9 @@ def _complemented(name: str, parts: Parts, sets: LabelSets) -> tuple[Acceptor, .
     return (replace(_complement(_hard(parts, sets)), name=name),)
 
 
-def _supported(parts: Parts, sets: LabelSets) -> tuple[Acceptor, ...]:
-    return tuple(hardened(acceptor) for part in parts for acceptor in part.bind(sets))
+def _support(parts: Parts, sets: LabelSets) -> tuple[Acceptor, ...]:
+    bound = (acceptor for part in parts for acceptor in part.bind(sets))
+    return tuple(minimise(trim(acceptor.support())) for acceptor in bound)
 
 
 def _moved(part: Constraint, tape: str, sets: LabelSets) -> tuple[Acceptor, ...]:
@@ -133,7 +133,7 @@ def _hard(parts: Parts, sets: LabelSets) -> Acceptor:
 
 
 def _complement(acceptor: Acceptor) -> Acceptor:
-    # With nothing, each labelling has a state in the result.
+    # The union with the empty language is complete: each labelling has a state.
     nothing = replace(acceptor, final=np.full(acceptor.n_states, -np.inf))
     complete = either(acceptor, nothing)
     final = np.where(complete.final > -np.inf, -np.inf, 0.0)
@@ -148,10 +148,11 @@ def _difference(first: Acceptor, second: Acceptor) -> Acceptor:
 
 
 def witness(first: Acceptor, second: Acceptor) -> Labelling | None:
-    """Return a shortest labelling that they give different scores; None: there is none.
+    """Return a shortest labelling with different scores; `None`: there is none.
 
-    Pairs of states are met in order of length. Two ways to one pair whose differences of scores
-    are not the same have a continuation that tells; so each pair is left twice at most.
+    Pairs of states are visited in order of length. If two paths reach one pair with different score
+    differences, some continuation distinguishes the acceptors; so each pair is expanded at most
+    twice.
     """
     if equivalent(first, second):
         return None
@@ -174,7 +175,7 @@ def witness(first: Acceptor, second: Acceptor) -> Labelling | None:
 
 
 class _Steps:
-    """An acceptor's steps by symbol; state −1 accepts nothing."""
+    """An acceptor's steps by symbol; state −1 accepts no labelling."""
 
     def __init__(self, acceptor: Acceptor) -> None:
         self.target: Ints = acceptor.target.reshape(acceptor.n_states, -1)
@@ -195,7 +196,7 @@ class _Steps:
     def beside(
         self, other: _Steps, p: int, q: int
     ) -> list[tuple[int, tuple[int, float], tuple[int, float]]]:
-        """Return symbols that lead on in either, of those that lead to the same ones the first."""
+        """Return symbols that either side accepts; of symbols with equal steps only the first."""
         ways: dict[tuple[tuple[int, float], tuple[int, float]], int] = {}
         for symbol in range(self.target.shape[1]):
             both = self.step(p, symbol), other.step(q, symbol)
@@ -215,19 +216,19 @@ def _labelling(acceptor: Acceptor, symbols: Sequence[int]) -> Labelling:
 
 
 # --- Their labellings -----------------------------------------------------------------------------
-# An acceptor over several tapes is one over a tape of tuples, which have numbers for names.
+# An acceptor over several tapes is an acceptor over a tape of tuples, which are named by number.
 
 
 def shortest(acceptor: Acceptor) -> Labelling | None:
-    """Return a labelling with the fewest tokens; None where nothing is accepted."""
+    """Return a labelling with the fewest tokens; `None` if no labelling is accepted."""
     string = languages.shortest(relations.over_tuples(acceptor))
     return None if string is None else _labelling(acceptor, list(map(int, string)))
 
 
 def sampled(acceptor: Acceptor, n: int, seed: int) -> list[Labelling]:
-    """Return random labellings: of each state one of its steps, or the end, as likely as another.
+    """Return random labellings: each step, and the end, of a state is equally likely.
 
-    A walk of more than 1,000 tokens goes straight to an end.
+    After 1,000 tokens a walk takes the shortest path to an end.
     """
     strings = languages.sampled(relations.over_tuples(acceptor), n, seed)
     return [_labelling(acceptor, list(map(int, string))) for string in strings]

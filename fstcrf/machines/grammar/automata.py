@@ -1,17 +1,17 @@
 """Automata with alternatives, made deterministic; machines made elsewhere as constraints.
 
-The weighted subset construction, best path by best path: what a regular expression makes has
-several paths for one label sequence, and the score of a sequence is that of its best path. So a
-state of the result is a set of states, each with how much worse its best path is than the best of
-the set. Such sets may be many, or endlessly many where two loops over the same labels differ in
-score: hence a limit. A machine with one path for each labelling may have any number of states.
+The weighted subset construction: what a regular expression makes has several paths for one label
+sequence, and the score of a sequence is that of its best path, or of a log machine their sum. So a
+state of the result is a set of states, each with its weight relative to that of the set. Such sets
+may be many, or endlessly many where two loops over the same labels differ in score: hence a limit.
+A machine with one path for each labelling may have any number of states.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, product
@@ -22,15 +22,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet, real_array
-from fstcrf.arrays import Floats, Ints, Longs, distinct
-from fstcrf.errors import DataError, GrammarError, ShapeError, TooLargeError
-from fstcrf.files import read_file
+from fstcrf.arrays import Array, Floats, Ints, Longs, distinct
+from fstcrf.errors import GrammarError, ShapeError, TooLargeError
+from fstcrf.machines import openfst
+from fstcrf.machines.algebra import made, trimmed
 from fstcrf.machines.grammar.acceptor import Acceptor, minimise, trim
 from fstcrf.machines.grammar.constraint import Constraint
 from fstcrf.machines.grammar.labels import LabelSets, label_sets, nearest, only_tape
-from fstcrf.machines.openfst import ArcType, FstArrays, connect, from_bytes, from_fst
-from fstcrf.machines.openfst import symbols as name_table
-from fstcrf.machines.openfst import to_fst as machine_fst
+from fstcrf.machines.machine import M, Machine
+from fstcrf.machines.ways import together
 
 if TYPE_CHECKING:
     import pynini
@@ -65,12 +65,33 @@ class Automaton:
     them, class k is symbol k alone.
     """
 
-    start: int  # −1: there is no state
+    start: int
     steps: Sequence[Sequence[tuple[int, float, int]]]  # of each state: class, score, target
     silent: Sequence[Sequence[tuple[float, int]]]  # of each state: score, target
     final: Sequence[float]  # −inf where it may not end
     n_symbols: int
     classes: Sequence[Longs] | None = None
+
+    @classmethod
+    def of_arcs(
+        cls, source: Array, symbol: Array, target: Array, score: Floats, final: Floats, size: int
+    ) -> Automaton:
+        """Return the automaton of arcs over `size` symbols, −1: none; it starts in state 0."""
+        steps: list[list[tuple[int, float, int]]] = [[] for _ in final]
+        silent: list[list[tuple[float, int]]] = [[] for _ in final]
+        columns = (x.tolist() for x in (source, symbol, target, score))
+        for here, reads, there, value in zip(*columns, strict=True):
+            if reads < 0:
+                silent[here].append((value, there))
+            else:
+                steps[here].append((reads, value, there))
+        return cls(0, steps, silent, final.tolist(), size)
+
+    @classmethod
+    def of(cls, machine: Machine) -> Automaton:
+        """Return the automaton of what a machine reads."""
+        columns = machine.source, machine.input, machine.target, machine.score
+        return cls.of_arcs(*columns, machine.final, len(machine.input_symbols))
 
 
 def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Floats, Floats]:
@@ -80,7 +101,7 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
     and of ends, float64 [Q], −inf where there is none. A loop that reads no token and has a
     positive score is a GrammarError, more than `limit` states a TooLargeError.
     """
-    steps, final, _ = subsets(automaton, limit)
+    steps, final = subsets(automaton, limit)
     target = np.full((len(steps), automaton.n_symbols), -1, dtype=np.int32)
     score = np.zeros(target.shape)
     for state, several in enumerate(steps):
@@ -90,58 +111,91 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
     return target, score, np.asarray(final, dtype=np.float64)
 
 
+def deterministic(machine: M, limit: int = MAX_STATES) -> M:
+    """Return an acceptor with the same weights, and at most one run for each string.
+
+    Of a log machine, each arc has to read a symbol. Weights of strings are sums or maxima of those
+    of runs, as its semiring says.
+
+    Raises
+    ------
+    GrammarError
+        A loop that reads nothing and gains.
+    TooLargeError
+        More than `limit` states.
+    """
+    steps, final = subsets(Automaton.of(machine), limit, log=machine.semiring == "log")
+    rows = [
+        (state, symbol, target, score)
+        for state, several in enumerate(steps)
+        for symbols, target, score in several
+        for symbol in symbols.tolist()
+    ]
+    columns = np.asarray(rows, dtype=np.float64).reshape(-1, 4).T
+    source, symbol, target = columns[:3].astype(np.int32)
+    part = source, symbol, symbol, target, columns[3]
+    return made(machine, [part], np.asarray(final, dtype=np.float64))
+
+
 Steps: TypeAlias = list[list[tuple[Longs, int, float]]]
 
 
 def subsets(
-    automaton: Automaton, limit: int = MAX_STATES
-) -> tuple[Steps, list[float], list[dict[int, float]]]:
-    """Return the same, of each state its steps: symbols, target and score; ends; sets of states."""
-    sets = _Subsets(automaton, limit)
-    alphabet = _Alphabet(automaton)
+    automaton: Automaton, limit: int = MAX_STATES, *, log: bool = False
+) -> tuple[Steps, list[float]]:
+    """Return the same, of each state its steps, as symbols, target and score, and the ends.
+
+    With `log`, the weights of paths are summed; then each step has to read a symbol.
+    """
+    plus: _Plus = together if log else max
+    sets, alphabet = _Subsets(automaton, limit, plus), _Alphabet(automaton, plus)
     steps: Steps = []
     final: list[float] = []
     for subset in sets.queue:
-        ends = (rest + automaton.final[state] for state, rest in subset.items())
-        final.append(max(ends, default=-np.inf))
+        ends = [rest + automaton.final[state] for state, rest in subset.items()]
+        final.append(plus(ends) if ends else -np.inf)
         steps.append([])
         for symbols, reached in alphabet.read(subset):
             successor = sets.after(reached)
             if successor is not None:  # else nothing is accepted from here
                 steps[-1].append((symbols, *successor))
-    return steps, final, sets.queue
+    return steps, final
+
+
+_Plus: TypeAlias = Callable[[Sequence[float]], float]
 
 
 class _Subsets:
-    """Sets of states by number, each state with how much worse its best path is."""
+    """Sets of states by number, each state with its path's weight relative to the whole set's."""
 
-    def __init__(self, automaton: Automaton, limit: int) -> None:
-        self.automaton, self.limit = automaton, limit
+    def __init__(self, automaton: Automaton, limit: int, plus: _Plus) -> None:
+        self.automaton, self.limit, self.plus = automaton, limit, plus
         # Only the first set keeps the scores as they are: there is nothing before to take them.
-        begin = _closed(automaton, {automaton.start: 0.0} if automaton.start >= 0 else {})
+        begin = _closed(automaton, {automaton.start: 0.0})
         self.queue = [begin]
         self.number: dict[_Subset, int] = {_key(begin): 0}
         self.members = len(begin)
         self.known: dict[_Subset, tuple[int, float] | None] = {}
 
     def after(self, reached: dict[int, float]) -> tuple[int, float] | None:
-        """Return the set of what is reached and its best score; None where nothing is accepted."""
-        best = max(reached.values())
-        rest = {state: value - best for state, value in reached.items()}
+        """Return the set of what is reached and its weight; None where nothing is accepted."""
+        total = self.plus(list(reached.values()))
+        rest = {state: value - total for state, value in reached.items()}
         key = _key(rest)
         if key not in self.known:
             if len(self.known) > _KEPT:
                 self.known.clear()
             self.known[key] = self._new(rest)
         subset = self.known[key]
-        return None if subset is None else (subset[0], best + subset[1])
+        return None if subset is None else (subset[0], total + subset[1])
 
     def _new(self, reached: dict[int, float]) -> tuple[int, float] | None:
-        closed = _closed(self.automaton, reached)
-        if not closed:
+        rest, more = _closed(self.automaton, reached), 0.0
+        if not rest:
             return None
-        best = max(closed.values())
-        rest = {state: value - best for state, value in closed.items()}
+        if self.plus is max:  # what is reached without reading may be better
+            more = max(rest.values())
+            rest = {state: value - more for state, value in rest.items()}
         key = _key(rest)
         if key not in self.number:
             self.number[key] = len(self.queue)
@@ -154,14 +208,14 @@ class _Subsets:
                     f"more than {MAX_MEMBERS:,} alternatives on the way to at most "
                     f"{self.limit} states"
                 )
-        return self.number[key], best
+        return self.number[key], more
 
 
 class _Alphabet:
     """What a set of states reads: symbols that lead to the same are looked at once."""
 
-    def __init__(self, automaton: Automaton) -> None:
-        self.steps = automaton.steps
+    def __init__(self, automaton: Automaton, plus: _Plus) -> None:
+        self.steps, self.plus = automaton.steps, plus
         self.classes: Sequence[Longs] | Longs = np.arange(automaton.n_symbols)[:, None]
         if automaton.classes is not None:
             self.classes = automaton.classes
@@ -174,10 +228,7 @@ class _Alphabet:
         self._count(subset)
         for state, rest in subset.items():
             for number, score, target in self.steps[state]:
-                scores = by_class.setdefault(number, {})
-                value = rest + score
-                if value > scores.get(target, -np.inf):
-                    scores[target] = value
+                self._add(by_class.setdefault(number, {}), target, rest + score)
         key = tuple(sorted(by_class))
         if key not in self.parts:
             self.parts[key] = self._told_apart(key)
@@ -187,9 +238,15 @@ class _Alphabet:
                 reached = dict(reached)
                 for number in others:
                     for target, value in by_class[number].items():
-                        if value > reached.get(target, -np.inf):
-                            reached[target] = value
+                        self._add(reached, target, value)
             yield symbols, reached
+
+    def _add(self, scores: dict[int, float], target: int, value: float) -> None:
+        before = scores.get(target)
+        if before is not None:
+            scores[target] = self.plus((before, value))
+        elif value > -np.inf:
+            scores[target] = value
 
     def _count(self, subset: Iterable[int]) -> None:
         self.taken += sum(len(self.steps[state]) for state in subset)
@@ -221,8 +278,6 @@ def ambiguous(automaton: Automaton) -> list[int] | None:
     All states are useful. Steps without a symbol count, too: a loop of them makes endlessly many
     paths. More than `MAX_PAIRS` pairs of states are a TooLargeError.
     """
-    if automaton.start < 0:
-        return None
     moves = _Moves(automaton)
     first = (automaton.start, automaton.start, False)
     origin: dict[_Pair, tuple[_Pair, int] | None] = {first: None}
@@ -294,7 +349,7 @@ class _Moves:
         return (number,) if classes is None else classes[number].tolist()
 
 
-def check_sums(machine: FstArrays, paths: Automaton, name: str, shown: Sequence[str]) -> None:
+def check_sums(machine: Machine, paths: Automaton, name: str, shown: Sequence[str]) -> None:
     """Refuse a machine that sums over the paths of a sequence, of which some sequence has several.
 
     Here the best path alone counts; where there is one, it is the sum. `shown` names the symbols of
@@ -302,9 +357,8 @@ def check_sums(machine: FstArrays, paths: Automaton, name: str, shown: Sequence[
     """
     if machine.semiring == "tropical":
         return
-    place = machine.source.astype(np.int64) * (len(shown) + 1) + machine.ilabel
-    if machine.is_acceptor and machine.ilabel.all() and len(distinct(place)) == len(place):
-        return  # deterministic
+    if machine.is_acceptor and is_deterministic(machine):
+        return
     try:
         witness = ambiguous(paths)
     except TooLargeError as error:
@@ -319,6 +373,12 @@ def check_sums(machine: FstArrays, paths: Automaton, name: str, shown: Sequence[
         "with pynini.determinize(pynini.rmepsilon(fst)), or use the best path with "
         'pynini.arcmap(fst, map_type="to_standard")'
     )
+
+
+def is_deterministic(machine: Machine) -> bool:
+    """Tell whether each arc reads a symbol, and no state has two arcs that read the same one."""
+    place = machine.source.astype(np.int64) * (len(machine.input_symbols) + 1) + machine.input
+    return bool((machine.input >= 0).all()) and len(distinct(place)) == len(place)
 
 
 def sequence_shown(names: Sequence[str]) -> str:
@@ -362,33 +422,10 @@ def _key(subset: dict[int, float]) -> _Subset:
 # `fstcrf.machines.openfst` reads and writes them: scores here, costs there.
 
 
-def _machine(
-    arcs: np.ndarray[tuple[int, int], np.dtype[np.int32]],
-    score: np.ndarray[tuple[int], np.dtype[np.float64]],
-    final: np.ndarray[tuple[int], np.dtype[np.float64]],
-    symbols: tuple[str, ...] | None = None,
-) -> FstArrays:
-    source, symbol, target = (np.ascontiguousarray(column) for column in arcs.T)
-    return FstArrays(0, source, target, symbol, symbol, score, final, symbols, symbols)
-
-
-def automaton(machine: FstArrays, n_symbols: int) -> Automaton:
-    """Return an acceptor all of whose states are useful; 0 reads nothing, 1 … n_symbols a token."""
-    steps: list[list[tuple[int, float, int]]] = [[] for _ in range(machine.n_states)]
-    quiet: list[list[tuple[float, int]]] = [[] for _ in range(machine.n_states)]
-    columns = (machine.source, machine.ilabel, machine.score, machine.target)
-    for source, label, score, target in zip(*(c.tolist() for c in columns), strict=True):
-        if label:
-            steps[source].append((label - 1, score, target))
-        else:
-            quiet[source].append((score, target))
-    return Automaton(machine.start, steps, quiet, machine.final.tolist(), n_symbols)
-
-
 _SPECIAL, _ESCAPED = re.compile(r"([\s\\])"), r"\\\1"
 
 
-def to_fst(acceptor: Acceptor, arc_type: ArcType = "log64") -> pynini.Fst:
+def to_fst(acceptor: Acceptor, arc_type: openfst.ArcType = "log64") -> pynini.Fst:
     """Return an acceptor as a machine of pynini with a symbol table; label i is symbol i + 1.
 
     Of several tapes, a symbol is ``pos=NN chunk=B-NP``, as `.grm` files have it: a blank or a
@@ -396,8 +433,7 @@ def to_fst(acceptor: Acceptor, arc_type: ArcType = "log64") -> pynini.Fst:
     """
     flat = acceptor.target.reshape(acceptor.n_states, -1)
     states, symbols = np.nonzero(flat >= 0)
-    arcs = np.column_stack([states, symbols + 1, flat[states, symbols]]).astype(np.int32)
-    score = np.zeros(len(arcs))
+    score = np.zeros(len(states))
     if acceptor.score is not None:
         score = acceptor.score.reshape(flat.shape)[states, symbols]
     names: Iterable[str] = acceptor.labels[0]
@@ -409,8 +445,10 @@ def to_fst(acceptor: Acceptor, arc_type: ArcType = "log64") -> pynini.Fst:
             )
             for labels in product(*acceptor.labels)
         )
-    table = name_table(tuple(names))
-    fst: pynini.Fst = machine_fst(_machine(arcs, score, acceptor.final, table), arc_type)
+    table, read = tuple(names), symbols.astype(np.int32)
+    ends = states.astype(np.int32), flat[states, symbols]
+    machine = Machine(ends[0], read, read, ends[1], score, acceptor.final, table, table, tape=None)
+    fst: pynini.Fst = openfst.to_fst(machine, arc_type)
     return fst
 
 
@@ -422,78 +460,59 @@ def constraint_from_machine(
 ) -> Constraint:
     """Return an acceptor over label symbols as a part of a grammar; see `Grammar.from_fst`."""
     called = name or (Path(fst).name if isinstance(fst, str | Path) else "fst")
-    machine = connect(_machine_of(fst))
+    named = openfst.has_symbols(fst)
+    machine = trimmed(openfst.from_fst(fst, openfst.Naming(numbered=True)))
     if not machine.is_acceptor:
         raise GrammarError(f"{called} writes other symbols than it reads; expected an acceptor")
-    largest = int(machine.ilabel.max(initial=0))
-    table = machine.isymbols or tuple(map(str, range(largest + 1)))
-    check_sums(machine, automaton(machine, largest), called, table[1:])
+    check_sums(machine, Automaton.of(machine), called, machine.input_symbols)
     sums = machine.semiring == "log"
-    return Constraint(called, partial(_bound, machine, tape, called), language=True, sums=sums)
-
-
-def _machine_of(fst: pynini.Fst | str | Path) -> FstArrays:
-    """Return a machine of pynini, or of a file in OpenFst's binary format."""
-    if not isinstance(fst, str | Path):
-        return from_fst(fst)
-    try:
-        return from_bytes(read_file(fst))
-    except DataError as error:
-        raise DataError(error.message, path=str(fst)) from None
+    bind = partial(_bound, machine, tape, called, named=named)
+    return Constraint(called, bind, language=True, sums=sums)
 
 
 def _bound(
-    machine: FstArrays, tape: str | None, name: str, sets: LabelSets
+    machine: Machine, tape: str | None, name: str, sets: LabelSets, *, named: bool
 ) -> tuple[Acceptor, ...]:
     chosen = only_tape(sets, tape)
     labels = sets[chosen]
-    numbered = _numbered(machine, labels)
-    deterministic = _deterministic(numbered, len(labels))
-    if deterministic is None:
-        try:
-            deterministic = determinise(automaton(numbered, len(labels)))
-        except TooLargeError as error:
-            raise GrammarError(
-                f"cannot make the machine deterministic: {error}; compose it without that: "
-                "lattice @ Transducer.from_fst(fst, tape=None)"
-            ) from None
-    target, score, final = deterministic
+    machine = _over(machine, labels, named=named)
+    try:
+        if is_deterministic(machine):
+            target, score = _table(machine)
+            final = machine.final
+        else:
+            target, score, final = determinise(Automaton.of(machine))
+    except TooLargeError as error:
+        raise GrammarError(
+            f"cannot make the machine deterministic: {error}; compose it without that: "
+            "lattice @ Transducer.from_fst(fst, tape=None)"
+        ) from None
     return (minimise(trim(Acceptor((chosen,), (labels,), target, score, final, name))),)
 
 
-def _deterministic(machine: FstArrays, n_labels: int) -> tuple[Ints, Floats, Floats] | None:
-    """Return the arrays of a machine, if it has states and one path a labelling at most."""
-    place = machine.source.astype(np.int64) * n_labels + machine.ilabel - 1
-    if machine.start < 0 or not machine.ilabel.all() or len(distinct(place)) < len(place):
-        return None
-    # The start becomes state 0.
-    number = np.arange(machine.n_states, dtype=np.int32)
-    number[[0, machine.start]] = machine.start, 0
-    target = np.full((machine.n_states, n_labels), -1, dtype=np.int32)
-    score = np.zeros(target.shape)
-    target.reshape(-1)[place] = number[machine.target]
-    score.reshape(-1)[place] = machine.score
-    return target[number], score[number], machine.final[number]
+def _table(machine: Machine) -> tuple[Ints, Floats]:
+    """Return the targets and the scores of a deterministic machine by state and symbol."""
+    shape = len(machine.final), len(machine.input_symbols)
+    target, score = np.full(shape, -1, dtype=np.int32), np.zeros(shape)
+    target[machine.source, machine.input] = machine.target
+    score[machine.source, machine.input] = machine.score
+    return target, score
 
 
-def _numbered(machine: FstArrays, labels: tuple[str, ...]) -> FstArrays:
-    """Return the machine with label i as symbol i + 1, whatever its own symbols are."""
-    used = distinct(machine.ilabel).tolist()
-    if machine.isymbols is None:
-        if used and used[-1] > len(labels):
-            raise GrammarError(
-                f"symbol {used[-1]}, but there are {len(labels)} labels; label i is symbol i + 1"
-            )
-        return machine
-    place = {label: i + 1 for i, label in enumerate(labels)}
-    number = np.zeros(len(machine.isymbols), dtype=np.int32)
-    for symbol in used:
-        text = machine.isymbols[symbol]
-        if symbol and text not in place:
-            raise GrammarError(f"symbol {text!r} is no label{nearest(text, labels)}")
-        number[symbol] = place[text] if symbol else 0
-    numbered = number[machine.ilabel]
-    return replace(machine, ilabel=numbered, olabel=numbered, isymbols=None, osymbols=None)
+def _over(machine: Machine, labels: tuple[str, ...], *, named: bool) -> Machine:
+    """Return a machine over labels; the symbols of one without names are numbers of labels."""
+    known = labels if named else tuple(map(str, range(1, len(labels) + 1)))
+    place = {label: i for i, label in enumerate(known)}
+    number = np.asarray([*(place.get(x, -2) for x in machine.input_symbols), -1], dtype=np.int32)
+    read = number[machine.input]
+    if (read < -1).any():
+        symbol = machine.input_symbols[machine.input[read < -1].min()]
+        raise GrammarError(
+            f"symbol {symbol!r} is no label{nearest(symbol, labels)}"
+            if named
+            else f"symbol {symbol}, but there are {len(labels)} labels; label i is symbol i + 1"
+        )
+    return replace(machine, input=read, output=read, input_symbols=labels, output_symbols=labels)
 
 
 def constraint_from_arrays(

@@ -1,4 +1,4 @@
-"""Label sets put into what a ``.grm`` file exports; errors name the place in it."""
+"""Binds the exports of a ``.grm`` file to label sets; errors name the place in the file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from fstcrf.machines.grammar.regular import (
 )
 from fstcrf.machines.grammar.syntax import Place
 
-relations = LazyModule("fstcrf.machines.relations")  # it stands on this
+relations = LazyModule("fstcrf.machines.relations")  # it imports this module
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Export:
         return self.place.error(f"export {self.name}{message}")
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Say of errors without a place that they are of this export."""
+    def errors_named(self) -> Iterator[None]:
+        """Add the place of this export to errors without a place."""
         try:
             yield
         except TooLargeError as error:
@@ -71,10 +71,10 @@ class Export:
 def bound_export(
     export: Export, tapes: tuple[str, ...], short: str, sets: LabelSets
 ) -> tuple[Acceptor, ...]:
-    """Return the acceptors of an export over label sets; all errors with their places."""
+    """Return the acceptors of an export over label sets; every error has a place."""
     binding = Binding(tapes, sets)
     title = f"{short}:{export.place.line}: {export.name}"
-    with export.told():
+    with export.errors_named():
         value = binding.expanded(export.value)
         binding = binding.writing(value)
         value = binding.turned(value)
@@ -83,7 +83,8 @@ def bound_export(
             acceptors = tuple(map(binding.of_labels, acceptors))
     if any(map(is_empty, acceptors)):
         missing = binding.nothing(value)
-        # The empty labelling alone may be meant; what classes without labels leave is not.
+        # An export may accept only the empty labelling on purpose, but not because classes have no
+        # labels.
         if missing or not all(map(only_empty, filter(is_empty, acceptors))):
             raise export.error(f" accepts no sentence{missing}")
     return acceptors
@@ -91,19 +92,20 @@ def bound_export(
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Label sets put into the expressions of a file."""
+    """The label sets of a binding, and how expressions of a file use them."""
 
-    tapes: tuple[str, ...]  # that the file names
+    tapes: tuple[str, ...]  # tapes that the file names
     sets: LabelSets
-    written: tuple[str, ...] = ()  # by relations, and no labels: the only tape may have these, too
+    # output symbols of relations that are not labels: the only tape may have them as well
+    written: tuple[str, ...] = ()
 
     def resolved(self, value: Regular) -> Regular:
-        """Return an expression without sets of symbols, and without relations that are turned."""
+        """Return an expression without sets of symbols and without input, output or invert."""
         value = self.expanded(value)
         return self.writing(value).turned(value)
 
     def expanded(self, value: Regular) -> Regular:
-        """Return an expression in which sets of symbols are put in."""
+        """Return an expression in which sets of symbols are expanded."""
 
         def new(part: Regular) -> Regular | None:
             return part.expand(tuple(self._symbols(part))) if isinstance(part, Ranged) else None
@@ -111,7 +113,7 @@ class Binding:
         return _replaced(value, new, Ranged)
 
     def turned(self, value: Regular) -> Regular:
-        """Return an expression with what relations read, or write, in their place."""
+        """Return an expression in which input and output sides of relations are acceptors."""
 
         def new(part: Regular) -> Regular | None:
             if not isinstance(part, syntax.Turned) or part.side == "invert":
@@ -123,7 +125,7 @@ class Binding:
         return _replaced(value, new, syntax.Turned)
 
     def writing(self, value: Regular) -> Binding:
-        """Return the binding in which all is known that relations of an expression write."""
+        """Return the binding with all output symbols of the relations in an expression."""
         crosses = [part for part in parts(value) if isinstance(part, syntax.Cross)]
         if not crosses:
             return self
@@ -139,7 +141,7 @@ class Binding:
         return replace(self, written=tuple(written))
 
     def of_labels(self, acceptor: Acceptor) -> Acceptor:
-        """Return an acceptor without what is no label."""
+        """Return an acceptor restricted to labels."""
         labels = self.sets[self.read()[0]]
         size = len(labels)
         score = None if acceptor.score is None else acceptor.score[:, :size]
@@ -147,7 +149,7 @@ class Binding:
         return minimise(trim(replace(acceptor, labels=(labels,), target=target, score=score)))
 
     def _symbols(self, ranged: Ranged) -> list[str]:
-        """Return the symbols of a set that labels make, in their order."""
+        """Return the symbols of a set that depends on the labels, in their order."""
         tape = self.read()[0] if ranged.tape is None else only_tape(self.sets, ranged.tape)
         pattern, labels = re.compile(ranged.pattern), self.sets[tape]
         if ranged.kind == "values":
@@ -164,12 +166,12 @@ class Binding:
         return symbols
 
     def symbols(self) -> tuple[str, ...]:
-        """Return all that the only tape may have."""
+        """Return all symbols that the only tape may have."""
         labels = self.sets[self.read()[0]]
         return (*labels, *(x for x in self.written if x not in labels))
 
     def acceptors(self, value: Regular, title: str) -> tuple[Acceptor, ...]:
-        """Return the acceptors of an expression; constraints, all of which hold, have several."""
+        """Return the acceptors of an expression; several constraints have one acceptor each."""
         if all(isinstance(part, Constrained | syntax.Intersection) for part in parts(value)):
             held = (part for part in parts(value) if isinstance(part, Constrained))
             acceptors = tuple(one for part in held for one in self.part(part))
@@ -182,7 +184,7 @@ class Binding:
         return (compiled(value, read, labels, self.flags, self.part, title),)
 
     def read(self) -> tuple[str, ...]:
-        """Return the tapes whose labels the symbols of the file are."""
+        """Return the tapes whose labels the file's symbols are."""
         if len(self.tapes) < 2:
             return (only_tape(self.sets, self.tapes[0] if self.tapes else None),)
         return tuple(only_tape(self.sets, tape) for tape in self.tapes)
@@ -198,7 +200,7 @@ class Binding:
             raise part.place.error(str(error)) from None
 
     def flags(self, symbol: Symbol) -> Bools:
-        """Return the tuples of labels that a symbol stands for: bool [A], last tape fastest."""
+        """Return the tuples of labels that match a symbol: bool [A], last tape fastest."""
         read = self.read()
         chosen = dict(symbol.fields)
         axes = [
@@ -225,7 +227,7 @@ class Binding:
         return np.asarray([own == label for own in labels])
 
     def nothing(self, value: Regular) -> str:
-        """Return which classes of an expression have no labels, for the end of a message."""
+        """Return the classes of an expression that have no labels, for the end of a message."""
         patterns = [
             label.pattern
             for leaf in leaves(value)
@@ -249,11 +251,11 @@ def _replaced(
     new: Callable[[Regular], Regular | None],
     kind: type[Ranged | syntax.Turned[Any]],
 ) -> Regular:
-    """Return an expression with other parts where `new` has any; shared ones stay shared."""
+    """Return an expression with parts replaced by `new`; shared parts remain shared."""
     if not any(isinstance(part, kind) for part in parts(value)):
         return value
     known: dict[int, Regular] = {}
-    kept: list[Regular] = []  # as long as their numbers are used
+    kept: list[Regular] = []  # keeps objects alive while their ids are used
 
     def of(part: Regular) -> Regular:
         if id(part) not in known:
@@ -269,7 +271,7 @@ def _replaced(
 
 
 def together(several: Sequence[Regular], place: Place, *, every: bool) -> Regular:
-    """Return any of several expressions, or all of them at once."""
+    """Return the union of several expressions, or their intersection."""
     if not every:
         return several[0] if len(several) == 1 else syntax.Union(tuple(several), place)
     if any(map(writes, several)):

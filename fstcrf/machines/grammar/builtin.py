@@ -1,4 +1,4 @@
-"""The constraints that ``.grm`` files know by name: what each takes, and what makes it of that."""
+"""The built-in constraints of ``.grm`` files: kinds of their arguments, and factories."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fstcrf.errors import DataError, GrammarError
+from fstcrf.errors import DataError, GrammarError, LabelError
 from fstcrf.files import check_regular
 from fstcrf.machines.grammar import constraint, syntax
 from fstcrf.machines.grammar.acceptor import Acceptor, is_empty, minimise, trim
@@ -33,7 +33,7 @@ _EXAMPLES: dict[_Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A built-in constraint: what it takes, and what makes it of that, `options` among it."""
+    """A built-in constraint: kinds of its arguments, its factory, and its options."""
 
     make: Callable[..., Constraint]
     kinds: tuple[_Kind, ...]
@@ -44,21 +44,19 @@ def _scheme(name: str) -> _Form:
     return _Form(partial(constraint.tagging_scheme, name), (), ("tape", "weight"))
 
 
-def _machine(file: str, *, options: RuleOptions, folder: Path) -> Constraint:
-    path = folder / file
-    if "\0" in file:
-        raise GrammarError(f"{file!r} contains a null character, which no file name can have")
+def _machine(file: str, *, options: RuleOptions, allowed: Callable[[str], Path]) -> Constraint:
+    path = allowed(file)
     try:
         check_regular(path)
         return constraint_from_machine(path, options.tape)
     except OSError as error:
         raise GrammarError(f"{path}: {error.strerror or error}") from None
-    except DataError as error:
+    except (DataError, LabelError) as error:
         raise GrammarError(str(error)) from None
 
 
 def _matches(pattern: Regular, *, options: RuleOptions, tapes: tuple[str, ...]) -> Constraint:
-    """Return what scores each token at which a match of a pattern ends."""
+    """Return the constraint that scores each token at which a match of a pattern ends."""
     weight = options.weight
     if weight is None:
         raise GrammarError("each needs a cost: each[x, <1.5>], or each[x, <?>] to learn it")
@@ -123,9 +121,16 @@ BUILT_IN: dict[str, _Form] = {
 
 
 def constrained(
-    name: str, values: list[Any], options: dict[str, Any], tapes: tuple[str, ...], folder: Path
+    name: str,
+    values: list[Any],
+    options: dict[str, Any],
+    tapes: tuple[str, ...],
+    allowed: Callable[[str], Path],
 ) -> Constraint:
-    """Return a built-in constraint with its arguments."""
+    """Return a built-in constraint with its arguments.
+
+    `allowed` returns the path of a file, or raises a GrammarError.
+    """
     form = BUILT_IN[name]
     fits = len(values) == len(form.kinds) or (name == "contiguous" and not values)
     if not fits or not all(map(_fits, values, form.kinds)):
@@ -137,7 +142,7 @@ def constrained(
     settings = {"tape": tapes[0] if len(tapes) == 1 else None, **options}
     if settings.get("scheme") == "none":
         settings["scheme"] = None
-    more: dict[str, Any] = {"folder": folder} if "file" in form.kinds else {}
+    more: dict[str, Any] = {"allowed": allowed} if "file" in form.kinds else {}
     if "pattern" in form.kinds:
         more = {"tapes": tapes}
     return form.make(*values, options=RuleOptions(**settings), **more)

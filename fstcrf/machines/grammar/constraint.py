@@ -1,9 +1,9 @@
 """Constraints on the labels of a sentence, before and after label sets are known.
 
-Most are a *rule* about *events*. An event is something that is seen at a label and the label
-before it: a span begins, two labels touch that may not. A rule is a machine of a few states that
-reads events and says when it is broken. Multiplied by what must be remembered of the label before,
-it is an acceptor over labels. What the constraints mean is said in `fstcrf.constraints`.
+Most constraints are a *rule* about *events*. An event depends on a label and the previous label: a
+span begins, or two forbidden neighbours meet. A rule is a machine of a few states that reads events
+and marks violations. Multiplied by the information needed about the previous label, it is an
+acceptor over labels. `fstcrf.constraints` documents the constraints themselves.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from fstcrf.machines.grammar.labels import (
 from fstcrf.text.corpus.schemes import Scheme, named_scheme, span_transitions
 
 MAX_COUNT = 10_000
-"""A count is a state, and machines of so many states that are a chain take seconds to bind."""
+"""Largest count: each count is a state, and larger machines take seconds to bind."""
 
 
 Neighbours: TypeAlias = (
@@ -49,33 +49,35 @@ Neighbours: TypeAlias = (
     | Mapping[str | None, Iterable[str | None]]
     | Iterable[tuple[str | None, str | None]]
 )
-"""Which labels may touch: pairs, what may follow a label, or a function; None is an end."""
+"""Legal neighbours: pairs, a mapping from labels to successors, or a function; `None` is an end."""
 
 _Key = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
-    """A constraint that becomes acceptors when the labels are known.
+    """A constraint, which becomes acceptors when the labels are known.
 
-    Two of the same content are equal: what is compiled for the one serves the other. It is pickled
-    by what it is made from; its acceptors are compiled again.
+    Two constraints of equal content are equal, and share their compiled acceptors. It is pickled by
+    its definition; its acceptors are compiled again.
 
     Parameters
     ----------
     name : str
-        What it is, for messages: ``at_most(1, "NP")``.
+        Description, for messages: ``at_most(1, "NP")``.
     build : callable
-        Label sets to acceptors: a function of a module, or a `functools.partial` of one, so that it
-        can be pickled.
+        Function from label sets to acceptors: a function of a module, or a `functools.partial` of
+        one, so that it can be pickled.
     content : tuple, optional
         All that `build` depends on, hashable. Without it, a constraint is equal only to its own
         copies.
     language : bool
-        Labellings were written down, as a machine or an expression: the empty one may be the only
-        one. A rule that leaves only that one forbids every label, which is a mistake.
+        The constraint was given as a machine or an expression, so it may accept only the empty
+        labelling. For other constraints, this means that every label is forbidden, which is an
+        error.
     sums : bool
-        Its weights are of the log semiring: several paths over the same labels are their sum.
+        Its weights are in the log semiring: the scores of several paths with the same labels are
+        summed.
     """
 
     name: str
@@ -86,7 +88,7 @@ class Constraint:
     _bound: dict[_Key, tuple[Acceptor, ...]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if self.content is None:  # a mark that goes with copies, to other processes, too
+        if self.content is None:  # a unique mark that copies keep, even in other processes
             object.__setattr__(self, "content", (os.urandom(16),))
 
     def __eq__(self, other: object) -> bool:
@@ -101,12 +103,12 @@ class Constraint:
         return Constraint, (self.name, self.build, self.content, self.language, self.sums)
 
     def bind(self, sets: LabelSets) -> tuple[Acceptor, ...]:
-        """Return its acceptors over these label sets, made once.
+        """Return its acceptors over these label sets, which are cached.
 
         Raises
         ------
         GrammarError
-            A name that is neither label nor type; a tape that is not there; nothing is accepted.
+            A name that is neither label nor type; a tape that does not exist; nothing is accepted.
         """
         key = tuple(sets.items())
         with making(self, key):
@@ -130,11 +132,12 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """What every constraint may be told beside what it is about."""
+    """Options that all constraints share."""
 
-    tape: str | None = None  # the only one when absent
-    scheme: SchemeName = "conlleval"  # how labels are read as spans; None: not at all
-    weight: float | None = None  # natural-log score of a violation; None: forbidden
+    tape: str | None = None  # the only tape if absent
+    scheme: SchemeName = "conlleval"  # scheme by which labels are read as spans; `None`: no spans
+    # natural-log score of a violation; `None`: violations are forbidden
+    weight: float | None = None
 
     def __post_init__(self) -> None:
         if self.weight is None:
@@ -148,7 +151,7 @@ class RuleOptions:
         object.__setattr__(self, "weight", weight)
 
     def reading(self, sets: LabelSets) -> LabelReading:
-        """Return how the labels of the tape are read."""
+        """Return the reading of the tape's labels."""
         return _reading(sets[only_tape(sets, self.tape)], self.scheme)
 
     def acceptor(
@@ -169,11 +172,11 @@ def _reading(labels: tuple[str, ...], scheme: str | Scheme | None) -> LabelReadi
 
 @dataclass(frozen=True, eq=False)
 class _EventRule:
-    """A machine over n events; event i adds 2 ** i to the code of what is seen together."""
+    """A machine over n events; event i has the bit 2 ** i in the code of a token."""
 
     target: Longs  # [M, 2 ** n]: state after (state, code); 0 starts
-    broken: Longs  # [M, 2 ** n]: how often that step breaks the rule
-    broken_at_end: Longs  # [M] or [M, 2 ** n]: how often ending there does
+    broken: Longs  # [M, 2 ** n]: number of violations in that step
+    broken_at_end: Longs  # [M] or [M, 2 ** n]: number of violations when ending there
 
 
 def _rule(target: ArrayLike, broken: ArrayLike, broken_at_end: ArrayLike) -> _EventRule:
@@ -183,12 +186,12 @@ def _rule(target: ArrayLike, broken: ArrayLike, broken_at_end: ArrayLike) -> _Ev
 
 
 _NEVER = _rule([[0, 0]], [[0, 1]], [[0, 1]])
-"""Not seen, at the end neither."""
+"""The event never occurs, and not at the end either."""
 
 _RULES = {
-    # The first event is not seen once the second was.
+    # The first event does not occur after the second.
     "before": _rule([[0, 0, 1, 1], [1, 1, 1, 1]], [[0] * 4, [0, 1, 0, 1]], [0, 0]),
-    # The second event is seen, before or after, where the first is.
+    # The second event occurs, before or after the first.
     "requires": _rule([[0, 1, 2, 2], [1, 1, 2, 2], [2, 2, 2, 2]], [[0] * 4] * 3, [0, 1, 0]),
     "never": _NEVER,
     "start_with": _rule([[1, 1], [1, 1]], [[1, 0], [0, 0]], [1, 0]),
@@ -196,11 +199,11 @@ _RULES = {
 }
 
 _OF_TOKENS = ("never", "start_with", "end_with")
-"""These look at every token, the others only at where spans begin."""
+"""These rules read every token, the others only the beginnings of spans."""
 
 
 def _count(k: int, *, most: bool = False, least: bool = False) -> _EventRule:
-    """Return the rule that an event is seen at most, at least, or exactly k times."""
+    """Return the rule that an event occurs at most, at least, or exactly k times."""
     now = np.arange(k + 1)
     broken = np.zeros((k + 1, 2))
     broken[k, 1] = most
@@ -215,17 +218,17 @@ def _monitor(
     weight: float | None,
     name: str,
 ) -> Acceptor:
-    """Return the smallest acceptor of what does not break a rule, or that counts how often.
+    """Return the smallest acceptor that forbids violations of a rule, or scores them.
 
-    Event i, bool [L + 1, L] or [L + 1, L + 1], is seen at the second label behind the first.
-    Row L is the start of the sentence, column L its end; without that column, it is not seen
-    there.
+    Event i, bool [L + 1, L] or [L + 1, L + 1], occurs at the second label after the first. Row L is
+    the start of the sentence, column L its end; without this column, the event does not occur at
+    the end.
     """
     size = len(labels)
     codes = np.zeros((size + 1, size + 1), dtype=np.int64)
     for i, event in enumerate(events):
         codes[:, : event.shape[1]] += event.astype(np.int64) << i
-    # Labels behind which the same is seen need not be told apart. The start comes first.
+    # Labels with equal rows of events share a context. The start is the first one.
     contexts, context = distinct_rows(codes)
     order = np.argsort(np.arange(len(contexts)) != context[size], kind="stable")
     contexts, context = contexts[order], np.argsort(order)[context]
@@ -260,7 +263,7 @@ def _monitor(
 def counted(
     kind: Literal["at_most", "at_least", "exactly"], k: int, names: Names, *, options: RuleOptions
 ) -> Constraint:
-    """Return the constraint of how often names occur."""
+    """Return the constraint on the number of occurrences of names."""
     try:
         count = operator.index(k)
     except TypeError:
@@ -286,7 +289,7 @@ def about(
     *names: Names,
     options: RuleOptions,
 ) -> Constraint:
-    """Return the constraint of a rule about where names occur."""
+    """Return the constraint of a rule about occurrences of names."""
     chosen = [frozen(name) for name in names]
     title = f"{kind}({', '.join(map(shown, chosen))})"
     build = partial(_about, title, kind, chosen, options)
@@ -321,7 +324,7 @@ def _contiguous(chosen: Names, options: RuleOptions, sets: LabelSets) -> tuple[A
 
 
 def if_present(name: Names, *then: Names | Constraint, options: RuleOptions) -> Constraint:
-    """Return the constraint that some hold, or some names occur, where a name occurs."""
+    """Return the constraint that all of `then` hold, or occur, if a name occurs."""
     chosen, hard = frozen(name), replace(options, weight=None)
     parts = [
         x if isinstance(x, Constraint) else counted("at_least", 1, x, options=hard) for x in then
@@ -343,7 +346,7 @@ def _if_present(
     soft = next((acceptor.name for acceptor in bound if acceptor.weighted), None)
     if soft is not None:
         raise GrammarError(f"{soft} is soft; expected a hard grammar")
-    # Not by way of bind, which takes a constraint that forbids every label for an error.
+    # Does not use bind, which raises an error for a constraint that forbids every label.
     (without,) = absent.build(sets)
     return tuple(_softened(either(without, part), weight, title) for part in bound)
 
@@ -366,10 +369,10 @@ def tagging_scheme(scheme: str | Scheme, *, options: RuleOptions) -> Constraint:
 
 
 def neighbours(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
-    """Return the constraint of the neighbours that are allowed."""
+    """Return the constraint on legal neighbours."""
     title = "neighbours(…)"
     if callable(allowed):
-        return _touching(title, _Asked(allowed, {}), options, None)
+        return _touching(title, _NeighbourTable(allowed, {}), options, None)
     keys = frozenset(allowed) if isinstance(allowed, Mapping) else None
     if isinstance(allowed, Mapping):
         some = [(a, b) for a, following in allowed.items() for b in following]
@@ -379,10 +382,10 @@ def neighbours(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     return _touching(title, partial(_legal, some, keys), options, content)
 
 
-class _Asked:
-    """What a function says of neighbours, asked once for each label set.
+class _NeighbourTable:
+    """The neighbours that a function allows, evaluated once for each label set.
 
-    Where pickle cannot name the function, its answers so far are pickled instead of it.
+    If pickle cannot name the function, its results so far are pickled instead.
     """
 
     def __init__(
@@ -406,10 +409,10 @@ class _Asked:
             self.answers[labels] = np.asarray(asked)
         return self.answers[labels]
 
-    def __copy__(self) -> _Asked:
+    def __copy__(self) -> _NeighbourTable:
         return self
 
-    def __deepcopy__(self, memo: object) -> _Asked:
+    def __deepcopy__(self, memo: object) -> _NeighbourTable:
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -417,8 +420,8 @@ class _Asked:
             pickle.dumps(self.allowed)
         except Exception:  # noqa: BLE001 (whatever a callable raises)
             if self.answers:  # else cloudpickle may take the function
-                return _Asked, (None, dict(self.answers))
-        return _Asked, (self.allowed, {} if self.allowed else dict(self.answers))
+                return _NeighbourTable, (None, dict(self.answers))
+        return _NeighbourTable, (self.allowed, {} if self.allowed else dict(self.answers))
 
 
 def _legal(
@@ -426,9 +429,9 @@ def _legal(
     keys: frozenset[str | None] | None,
     labels: tuple[str, ...],
 ) -> Bools:
-    """Return which labels may follow which: bool [L + 1, L + 1], last row start, column end.
+    """Return the legal successions: bool [L + 1, L + 1], last row start, last column end.
 
-    Without keys, the start and the end are free where no pair names them.
+    Without keys, starts and ends are unrestricted if no pair names them.
     """
     ends = (*labels, None)
     legal = _meeting((ends, ends), pairs, keys)
@@ -467,7 +470,7 @@ def pairs(
     *,
     weight: float | None,
 ) -> Constraint:
-    """Return the constraint of the labels of several tapes that may meet at a token."""
+    """Return the constraint on the labels that several tapes may have at one token."""
     mapping = isinstance(allowed, Mapping)
     if isinstance(tapes, str) or len(tapes) < 2 or (mapping and len(tapes) > 2):
         raise OptionError(f"pairs: tapes are {tapes!r}, expected the names of two tapes or more")
@@ -515,7 +518,7 @@ def _meeting(
     chosen: Sequence[tuple[str | None, ...]],
     keys: frozenset[str | None] | frozenset[str] | None,
 ) -> Bools:
-    """Return which labels may meet, bool [size of each axis]; with keys, also all that are none."""
+    """Return the legal combinations, bool [size of each axis]; labels outside `keys` are free."""
     index = [{label: i for i, label in enumerate(number)} for number in labels]
     for names in [*((key,) for key in keys or ()), *chosen]:
         for name, number in zip(names, index, strict=False):

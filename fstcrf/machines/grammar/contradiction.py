@@ -1,16 +1,15 @@
-"""Which constraints contradict each other: a set that cannot be smaller.
+"""Finds a smallest set of constraints that contradict each other.
 
-All constraints are never multiplied out. A set of them grows by counter-examples: a labelling that
-satisfies the set breaks some other constraint, which joins it; when nothing satisfies the set,
-those that it can do without are dropped. What that costs grows with the set and not with the
-grammar.
+It never computes the product of all constraints. A set of constraints grows by counter-examples: a
+labelling that satisfies the set breaks some other constraint, which is added. When no labelling
+satisfies the set, constraints that are not needed are dropped. The cost grows with the set, not
+with the grammar.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
@@ -25,7 +24,7 @@ Word: TypeAlias = Mapping[str, Sequence[str]]
 
 TOGETHER = "together they accept nothing"
 ANY_ONE = "leave out any one of them, and the rest can be satisfied"
-"""What is so of constraints that contradict each other and are as few as can be."""
+"""Statement of the result: these constraints contradict each other, and no smaller subset does."""
 
 MAX_STATES = 4096
 _MAX_ENTRIES = 20_000_000
@@ -36,21 +35,22 @@ def irreducible(
     witness: Callable[[Sequence[Acceptor]], Word | None],
     first: Sequence[Acceptor] = (),
 ) -> tuple[Acceptor, ...] | None:
-    """Return constraints that nothing satisfies together, any one fewer of which something does.
+    """Return a minimal set of constraints that no labelling satisfies together.
 
     Parameters
     ----------
     constraints : sequence of Acceptor
     witness : callable
-        Returns a labelling that satisfies the constraints that it is given, None where there is
-        none. It says all tapes that constraints read.
+        Returns a labelling that satisfies given constraints, or `None`. The labelling has all tapes
+        that constraints read.
     first : sequence of Acceptor
-        Some of the constraints, to begin with.
+        Initial set of constraints.
 
     Returns
     -------
     tuple of Acceptor or None
-        None where something satisfies all of them; () where nothing satisfies no constraint.
+        `None` if some labelling satisfies all of them; () if no labelling exists even without
+        constraints.
     """
     chosen = list(first)
     times: Counter[Acceptor] = Counter()
@@ -59,7 +59,8 @@ def irreducible(
         if not broken:
             return None
         times.update(broken)
-        # What is broken time and again is to blame; of several such, the smallest costs least.
+        # A constraint that is broken repeatedly is probably to blame; of several such constraints,
+        # the smallest is cheapest.
         chosen.append(min(broken, key=lambda acceptor: (-times[acceptor], acceptor.n_states)))
     for one in tuple(chosen):
         fewer = [a for a in chosen if a is not one]
@@ -71,32 +72,32 @@ def irreducible(
 def contradictory(
     constraints: Sequence[Acceptor], given: Sequence[Acceptor] = ()
 ) -> tuple[Acceptor, ...] | None:
-    """Return constraints that no sentence of any length satisfies together, as few as can be.
+    """Return a minimal set of constraints that no sentence of any length satisfies together.
 
     Parameters
     ----------
     constraints : sequence of Acceptor
     given : sequence of Acceptor
-        What holds anyway: they are in no answer.
+        Further constraints that always hold; they are never part of the result.
 
     Returns
     -------
     tuple of Acceptor or None
-        None where a sentence of a token or more satisfies all of them.
+        `None` if a sentence of at least one token satisfies all of them.
 
     Raises
     ------
     TooLargeError
-        That cannot be told: those that were looked at have too many states together.
+        The answer is unknown, because the constraints have too many states together.
     """
     sets: dict[str, tuple[str, ...]] = {}
     for acceptor in (*constraints, *given):
         sets.update(zip(acceptor.tapes, acceptor.labels, strict=True))
-    always = [hardened(acceptor) for acceptor in given]
-    hard = {acceptor: hardened(acceptor) for acceptor in constraints}
+    always = [minimise(trim(acceptor.support())) for acceptor in given]
+    hard = {acceptor: minimise(trim(acceptor.support())) for acceptor in constraints}
 
     def witness(chosen: Sequence[Acceptor]) -> Word | None:
-        # What is given comes in when it is needed, too: it may be about other tapes.
+        # Given constraints are also added on demand: they may be about other tapes.
         used = [hard[acceptor] for acceptor in chosen]
         while True:
             word = _common(used, sets)
@@ -109,9 +110,9 @@ def contradictory(
 
 
 def contradiction_error(constraints: Sequence[Acceptor]) -> ContradictionError:
-    """Return the error that says which of some constraints contradict each other.
+    """Return the error that names contradictory constraints.
 
-    Where that would take too many states to tell, it names none.
+    If finding them takes too many states, the error names no constraint.
     """
     try:
         names = tuple(acceptor.name for acceptor in contradictory(constraints) or ())
@@ -131,16 +132,10 @@ def listed_names(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
-def hardened(acceptor: Acceptor) -> Acceptor:
-    """Return the smallest acceptor of the same labellings, without scores."""
-    final = np.where(acceptor.final > -np.inf, 0.0, -np.inf)
-    return minimise(trim(replace(acceptor, score=None, final=final)))
-
-
 def shortest(acceptor: Acceptor) -> dict[str, list[str]] | None:
-    """Return the shortest labelling of a token or more that an acceptor accepts, None without one.
+    """Return the shortest accepted labelling of at least one token, or `None`.
 
-    Of several, the first in the order of labels.
+    Ties: the first in the order of labels.
 
     Examples
     --------
@@ -151,7 +146,7 @@ def shortest(acceptor: Acceptor) -> dict[str, list[str]] | None:
     """
     flat = acceptor.target.reshape(acceptor.n_states, -1)
     ends = acceptor.final > -np.inf
-    # From where each state was met first, and by which tuple of labels.
+    # The state and the tuple of labels from which each state was first reached.
     origin = np.full((acceptor.n_states, 2), -1, dtype=np.int64)
     met = np.zeros(acceptor.n_states, dtype=bool)
     layer = np.zeros(1, dtype=np.int64)
@@ -187,7 +182,7 @@ def _traced(
 
 
 def _common(acceptors: Sequence[Acceptor], sets: Mapping[str, tuple[str, ...]]) -> Word | None:
-    """Return the shortest labelling that all accept; a tape that none reads has its first label."""
+    """Return the shortest labelling that all accept; an unread tape has its first label."""
     if not acceptors:
         return {tape: [labels[0]] for tape, labels in sets.items()}
     tapes = {tape for acceptor in acceptors for tape in acceptor.tapes}
@@ -209,45 +204,45 @@ def _breaks(word: Word, acceptor: Acceptor) -> bool:
 
 
 # --- Proofs by counting ---------------------------------------------------------------------------
-# Twelve labels that must each occur do not fit eleven tokens. The product of twelve constraints
-# shows that, too, but it has 4096 states. Counting needs each constraint alone: how many tokens it
-# still wants, how many it still allows, and which labels change that. Weights of the constraints
-# for which the sum comes to too much, whatever the labels, are a proof; the best ones solve a
-# linear program.
+# Twelve labels that must each occur do not fit into eleven tokens. The product of twelve
+# constraints shows this as well, but has 4096 states. Counting uses each constraint separately: the
+# number of tokens it still needs, the number it still allows, and the labels that change these
+# numbers. If weights of the constraints exist for which the sum exceeds the possible change,
+# whatever the labels, they are a proof; a linear program finds the best weights.
 
 _MAX_COUNTED = 2_000
 """Larger acceptors are not counted."""
 
 _REJECTED = -10_000
-"""Change by a label that no state takes: less than all others together can make up for."""
+"""Change for a label that no state accepts: lower than all other changes together can offset."""
 
 _MARGIN = 1e-6
 
 
 class _Account(NamedTuple):
-    """A quantity of an acceptor that labels change."""
+    """A quantity of an acceptor that changes with labels."""
 
     owner: int
-    due: float  # least fall from the start to an end; negative: how much it may rise
-    change: Floats  # [L]: how much a token of each label lets it fall at most
+    due: float  # least decrease from the start to an end; negative: possible increase
+    change: Floats  # [L]: largest decrease that a token with each label allows
 
 
 def overfull(
     acceptors: Sequence[Acceptor], allowed: Mapping[str, Bools]
 ) -> tuple[Acceptor, ...] | None:
-    """Return acceptors that a sentence cannot satisfy together, None where counting shows nothing.
+    """Return acceptors that a sentence cannot satisfy together, `None` if counting finds no proof.
 
     Parameters
     ----------
     acceptors : sequence of Acceptor
-        Trim and minimal; those of several tapes are not looked at.
+        Trim and minimal; acceptors of several tapes are ignored.
     allowed : mapping of str to bool [T, L]
-        For each tape, the labels that each token may have.
+        For each tape, the allowed labels of each token.
 
     Returns
     -------
     tuple of Acceptor or None
-        In their order; not always as few as can be.
+        In their order; the set may not be minimal.
     """
     for tape, mask in allowed.items():
         of_tape = [a for a in acceptors if a.tapes == (tape,) and a.n_states <= _MAX_COUNTED]
@@ -260,12 +255,12 @@ def overfull(
 
 
 def wanted(acceptor: Acceptor) -> Ints:
-    """Return the fewest tokens from each state to an end, int32 [Q]; −1 where there is none."""
+    """Return the fewest tokens from each state to an end, int32 [Q]; −1: no path."""
     flat = acceptor.target.reshape(acceptor.n_states, -1)
     fewest = np.where(acceptor.final > -np.inf, 0, -1).astype(np.int32)
     tokens = 0
     while True:
-        there = np.append(fewest >= 0, False)  # the last one is that of −1
+        there = np.append(fewest >= 0, False)  # the last one is for −1
         new = there[flat].any(axis=1) & (fewest < 0)
         if not new.any():
             return fewest
@@ -287,8 +282,8 @@ def _accounts(owner: int, acceptor: Acceptor) -> list[_Account]:
 
 
 def _allowed(acceptor: Acceptor) -> Ints:
-    """Return from each state how many tokens may have a label that leads on for good, int32 [Q]."""
-    # Imported here: slow to import, and only errors need it.
+    """Return the number of later tokens that can have a label that progresses, int32 [Q]."""
+    # Imported here: a slow import, needed only for errors.
     from scipy.sparse import coo_array  # noqa: PLC0415
     from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
 
@@ -300,7 +295,8 @@ def _allowed(acceptor: Acceptor) -> Ints:
     onward = component[source] != component[target]
     consumed = np.ones(flat.shape[1], dtype=bool)
     consumed[symbol[~onward]] = False
-    # No loop has such a label: the longest ways are found in as many rounds as there are states.
+    # No loop has such a label: the longest paths are found in at most as many rounds as there are
+    # states.
     longest = np.zeros(states, dtype=np.int32)
     for _ in range(states):
         nearer = longest.copy()
@@ -312,13 +308,13 @@ def _allowed(acceptor: Acceptor) -> Ints:
 
 
 def _proof(accounts: Sequence[_Account], mask: Bools) -> list[int] | None:
-    """Return the accounts of a proof: weighted, they must fall by more than the tokens let them."""
+    """Return the accounts of a proof: weighted, they must decrease by more than tokens allow."""
     from scipy.optimize import linprog  # noqa: PLC0415 (slow to import)
 
     due = np.asarray([account.due for account in accounts])
     change = np.column_stack([account.change for account in accounts])
     kinds, times = np.unique(mask, axis=0, return_counts=True)
-    # Variables: a weight of each account, and the most that a token of each kind changes.
+    # Variables: a weight of each account, and the largest change of a token of each kind.
     rows: list[Floats] = []
     for k, kind in enumerate(kinds):
         most = np.unique(change[kind], axis=0)
@@ -342,6 +338,6 @@ def _proof(accounts: Sequence[_Account], mask: Bools) -> list[int] | None:
 
 
 def _most(weight: Floats, change: Floats, kinds: Bools, times: Longs) -> float:
-    """Return by how much the accounts can fall in a sentence; checks what the solver says."""
+    """Return the possible weighted decrease in a sentence; verifies the solver's result."""
     value = change @ weight
     return float(sum(n * value[kind].max() for kind, n in zip(kinds, times.tolist(), strict=True)))

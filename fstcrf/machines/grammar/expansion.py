@@ -1,7 +1,7 @@
-"""Names, functions, sets, imports and constraints of a ``.grm`` file resolved: its exports.
+"""Resolves names, functions, sets, imports and constraints of a ``.grm`` file to its exports.
 
-A definition is used behind the place where it stands, and not in itself: then every expression is
-regular. Costs become scores here.
+A definition can be used only after it, and not in itself: then every expression is regular. Costs
+become scores here.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fstcrf.arguments import LARGEST_SCORE, real_number
+from fstcrf.arguments import LARGEST_SCORE, closest
 from fstcrf.errors import DataError, GrammarError, OptionError
 from fstcrf.files import check_regular, resolved
 from fstcrf.machines.grammar import syntax
@@ -23,19 +22,10 @@ from fstcrf.machines.grammar.builtin import BUILT_IN, constrained
 from fstcrf.machines.grammar.constraint import Constraint
 from fstcrf.machines.grammar.labels import ANY, Matching, Names, Spans, listed, nearest
 from fstcrf.machines.grammar.regular import Constrained, Ranged, Regular, Symbol, has_scores, writes
-from fstcrf.machines.grammar.syntax import Place, cut, fields, filled, plain
-from fstcrf.text.lines import read_text as text_of
+from fstcrf.machines.grammar.syntax import Place, cut, fields, filled, plain, read_text
 
 MAX_EXPANDED = 50_000
-"""Expressions that the functions of a file may stand for, all calls together."""
-
-
-def read_text(path: str | Path) -> str:
-    """Read the text of a ``.grm`` file."""
-    try:
-        return text_of(path)
-    except DataError as error:
-        raise GrammarError(error.message, path=str(path), line=error.line) from None
+"""Largest number of expressions from function calls of a file."""
 
 
 # --- What names stand for -------------------------------------------------------------------------
@@ -59,25 +49,25 @@ _ELSEWHERE = {
 
 @dataclass(eq=False, slots=True)
 class _Value:
-    """An expression and the names that it sees; its meaning is found when it is asked for."""
+    """An expression and its scope; its value is computed on demand."""
 
     expression: syntax.Expression
     scope: _Scope
     parameter: bool = False
     meaning: Regular | None = None
-    names: Names | None = None  # that it stands for, where it has been asked for
+    names: Names | None = None  # names it denotes, if already computed
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Given:
-    """What a name stands for is a symbol, or a number."""
+    """The argument of a parameter: a symbol, or a number."""
 
     value: str | int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Function:
-    """A function and the names that its body sees."""
+    """A function and its scope."""
 
     function: syntax.FunctionDefinition
     scope: _Scope
@@ -85,7 +75,7 @@ class _Function:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Imported:
-    """Another file: what it exports, and its functions."""
+    """Another file: its exports and functions."""
 
     meanings: Mapping[str, _Meaning]
 
@@ -101,8 +91,8 @@ _Meaning: TypeAlias = _Value | _Given | _Function | _Imported
 class _Scope:
     """The names that can be used at one place.
 
-    Places of one file share `names`, which grows: from each, those can be seen that were there
-    when it was made. A function's body has names of its own before those around the function.
+    Places of one file share `names`, which grows: each place sees the names that existed when its
+    scope was made. A function's body has local names before the surrounding ones.
     """
 
     names: dict[str, tuple[int, _Meaning]] = field(default_factory=dict)
@@ -120,11 +110,11 @@ class _Scope:
         return None if self.around is None else self.around.get(name)
 
     def with_name(self, name: str, meaning: _Meaning) -> _Scope:
-        """Return the scope behind a definition; only the latest scope of a file has one."""
+        """Return the scope after a definition; only the latest scope of a file is extended."""
         self.names[name] = self.size, meaning
         return _Scope(self.names, self.size + 1, self.around)
 
-    def within(self) -> _Scope:
+    def child(self) -> _Scope:
         """Return the scope of a function's body."""
         return _Scope(around=self)
 
@@ -139,21 +129,23 @@ class _Scope:
 
 @dataclass(eq=False)
 class Expansion:
-    """The exports of a file."""
+    """Computes the exports of a file."""
 
     file: syntax.File
-    weights: Mapping[str, float] = field(default_factory=dict)  # of ``<?name>``; 0 of others
+    weights: Mapping[str, float] = field(default_factory=dict)  # of ``<?name>``; 0 for other names
     open_costs: bool = False  # costs may be ``<?>``
-    importing: tuple[Path, ...] = ()  # the files that import it, each one the next
+    importing: tuple[Path, ...] = ()  # the chain of importing files
     folder: Path | None = None  # of the first file
-    imports: dict[Path, tuple[syntax.File, _Imported]] = field(default_factory=dict)  # all of them
+    folders: tuple[Path, ...] = ()  # other folders that imports may name
+    # all imported files
+    imports: dict[Path, tuple[syntax.File, _Imported]] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     open_costs_met: dict[tuple[int, int], Place] = field(default_factory=dict)
     named_costs: dict[str, Place] = field(default_factory=dict)
-    expanded: int = 0  # expressions in bodies of functions, once for each call
+    expanded: int = 0  # expressions in bodies of functions, counted per call
 
     def exports(self) -> tuple[Export, ...]:
-        """Return what the file exports."""
+        """Return the exports of the file."""
         exports = [
             Export(name, self._value(value), self.places[name])
             for name, value, export in self._defined()
@@ -165,13 +157,13 @@ class Expansion:
         return tuple(exports)
 
     def imported(self) -> _Imported:
-        """Return what other files see of this one."""
+        """Return the definitions that other files can use."""
         return _Imported({name: meaning for name, meaning, export in self._defined() if export})
 
     def check_weights(self) -> None:
-        """Refuse costs of names that are not there."""
+        """Refuse costs for names that do not exist."""
         for name, cost in self.weights.items():
-            if not abs(real_number(cost, f"the cost <?{name}>")) <= LARGEST_SCORE:
+            if not abs(cost) <= LARGEST_SCORE:
                 raise OptionError(
                     f"the cost <?{name}> is {cost}, expected a finite number of at most "
                     f"{LARGEST_SCORE:g} in size"
@@ -183,7 +175,7 @@ class Expansion:
                 )
 
     def _defined(self) -> list[tuple[str, _Meaning, bool]]:
-        """Return each name, its meaning, and whether others see it; all is checked."""
+        """Return each name, its meaning, and whether it is exported; checks everything."""
         for statement in self.file.statements:
             self._check_new(statement.name, self.places, statement.place)
             self.places[statement.name] = statement.place
@@ -213,25 +205,16 @@ class Expansion:
             raise place.error(syntax.DEEP) from None
 
     def _other(self, statement: syntax.Import) -> _Imported:
-        """Return what another file offers."""
         place = statement.place
-        own = Path(self.file.path or "")
-        path = own.parent / statement.file
-        chain = (*self.importing, own.resolve())
-        if "\0" in statement.file:
-            raise place.error(
-                f"{statement.file!r} contains a null character, which no file name can have"
-            )
-        whole = resolved(path)
+        try:
+            chain = (*self.importing, resolved(self.file.path or ""))
+            path = self._allowed(statement.file)
+            whole = resolved(path)
+        except (GrammarError, OSError) as error:
+            raise place.error(str(error)) from None
         if whole in chain:
             files = " → ".join(one.name for one in (*chain, path))
             raise place.error(f"files import each other: {files}")
-        self.folder = self.folder or resolved(own.parent)
-        if not whole.is_relative_to(self.folder):
-            raise place.error(
-                f"{statement.file!r} is outside of {self.folder}, the folder of the file that is "
-                "read first: expected a file in that folder or below it"
-            )
         if whole not in self.imports:
             self.imports[whole] = self._read(path, chain, place)
         file, other = self.imports[whole]
@@ -239,10 +222,27 @@ class Expansion:
             raise place.error(f"{path} reads the tapes {listed(file.tapes)}, this file does not")
         return other
 
+    def _allowed(self, name: str) -> Path:
+        """Return the path of a file that this one names; GrammarError where it may not be read."""
+        if "\0" in name:
+            raise GrammarError(f"{name!r} contains a null character, which no file name can have")
+        own = Path(self.file.path or "").parent
+        try:
+            self.folder = self.folder or resolved(own)
+            whole = resolved(own / name)
+        except OSError as error:
+            raise GrammarError(f"{own / name}: {error.strerror or error}") from None
+        if not any(whole.is_relative_to(folder) for folder in (self.folder, *self.folders)):
+            raise GrammarError(
+                f"{name!r} is outside of {self.folder}, the folder of the file that is read first: "
+                "expected a file in that folder or below it; folders= allows others"
+            )
+        return own / name
+
     def _read(
         self, path: Path, chain: tuple[Path, ...], place: Place
     ) -> tuple[syntax.File, _Imported]:
-        """Return a file that is imported for the first time, and what it offers."""
+        """Read and expand a file at its first import."""
         try:
             check_regular(path)
             text = read_text(path)
@@ -254,12 +254,13 @@ class Expansion:
             raise place.error(f"{path}: {error.strerror or error}") from None
         file = syntax.parse(text, str(path))
         if file.tapes and file.tapes != self.file.tapes:
-            return file, _Imported({})  # it is refused
+            return file, _Imported({})  # it will be refused
         other = Expansion(
             syntax.File(file.path, self.file.tapes, file.statements),
             self.weights,
             importing=chain,
             folder=self.folder,
+            folders=self.folders,
             imports=self.imports,
             named_costs=self.named_costs,
         )
@@ -315,7 +316,7 @@ class Expansion:
                 return self._joined(expression, left, self._regular(expression.right, scope))
 
     def _changed(self, expression: _OfOne, part: Regular, scope: _Scope) -> Regular:
-        """Return what repetition, a cost or a side makes of an expression."""
+        """Return the result of repetition, a cost or a side on an expression."""
         place = expression.place
         match expression:
             case syntax.Repetition(_, low, high):
@@ -332,7 +333,6 @@ class Expansion:
                 return self._turned(part, expression.side, place)
 
     def _joined(self, expression: _OfTwo, left: Regular, right: Regular) -> Regular:
-        """Return what an operator between two expressions makes."""
         place = expression.place
         match expression:
             case syntax.Composition() if writes(left) or writes(right):
@@ -371,7 +371,7 @@ class Expansion:
         return syntax.Turned(part, side, place) if writes(part) else part
 
     def _times(self, number: int | str, scope: _Scope, place: Place) -> int:
-        """Return a number of repetitions, which may be that of a parameter."""
+        """Return a number of repetitions, which may be a parameter's value."""
         if isinstance(number, int):
             return number
         meaning = self._find(number, scope, place)
@@ -380,11 +380,11 @@ class Expansion:
         raise place.error(f"{number!r} is no number")
 
     def _quantified(self, expression: syntax.Quantified, scope: _Scope) -> Regular:
-        """Return an expression for each symbol of a set."""
+        """Return the expressions of a quantifier, one for each symbol of a set."""
         place = expression.place
 
         def body(symbol: str) -> Regular:
-            inner = scope.within().with_name(expression.name, _Given(symbol))
+            inner = scope.child().with_name(expression.name, _Given(symbol))
             return self._regular(expression.body, inner)
 
         if isinstance(expression.symbols, tuple):
@@ -393,14 +393,14 @@ class Expansion:
             return together(bodies, place, every=expression.every)
         pattern, tape = self._set_of(expression.symbols, scope)
         kind = expression.symbols.name
-        one = body("_")  # its mistakes are told before there are labels
+        one = body("_")  # so that errors are found before labels are known
         expand = partial(self._bodies, expression, scope)
         return Ranged(kind, pattern, tape, expand, one, place)
 
     def _bodies(
         self, expression: syntax.Quantified, scope: _Scope, symbols: tuple[str, ...]
     ) -> Regular:
-        """Return an expression for each symbol of a set that is known now."""
+        """Return the expressions of a quantifier over known symbols."""
         listed_ = tuple(syntax.Text(_escaped(x), expression.place) for x in symbols)
         known = syntax.Quantified(
             expression.name, listed_, expression.body, expression.every, expression.place
@@ -412,7 +412,7 @@ class Expansion:
             self.expanded = before
 
     def _set_of(self, call: syntax.Call, scope: _Scope) -> tuple[str, str | None]:
-        """Return the pattern of a set of symbols, and the tape whose labels it is about."""
+        """Return the pattern of a set of symbols, and the tape of the labels."""
         texts = [x.raw for x in call.arguments if isinstance(x, syntax.Text)]
         fits = len(texts) == len(call.arguments) == (2 if call.name == "values" else 1)
         if call.name not in _SETS or not fits:
@@ -433,7 +433,6 @@ class Expansion:
         return pattern, tape
 
     def _count(self, place: Place, scope: _Scope) -> None:
-        """Count an expression that belongs to the body of a function."""
         self.expanded += scope.around is not None
         if self.expanded > MAX_EXPANDED:
             raise place.error(f"the functions expand to more than {MAX_EXPANDED:,} expressions")
@@ -450,7 +449,7 @@ class Expansion:
     def _filled(
         self, raw: str, scope: _Scope, place: Place, escaped: Callable[[str], str] | None = None
     ) -> str:
-        """Return text with the symbols of parameters, and of sets, put in for their names."""
+        """Return text with names in braces replaced by symbols of parameters and sets."""
         escape = escaped or _escaped
 
         def symbol(name: str) -> str | None:
@@ -507,13 +506,12 @@ class Expansion:
         return self._applied(meaning, call, scope)
 
     def _applied(self, function: _Function, call: syntax.Call, scope: _Scope) -> Regular:
-        """Return the value of a function of the file."""
         place, own = call.place, function.function
         if len(call.arguments) != len(own.parameters):
             raise place.error(
                 f"{call.name} takes {len(own.parameters)} arguments, not {len(call.arguments)}"
             )
-        inner = function.scope.within()
+        inner = function.scope.child()
         for name, argument in zip(own.parameters, call.arguments, strict=True):
             inner = inner.with_name(name, self._passed(argument, scope))
         for definition in own.body:
@@ -521,7 +519,7 @@ class Expansion:
         return self._regular(own.value, inner)
 
     def _passed(self, argument: syntax.Argument, scope: _Scope) -> _Meaning:
-        """Return what a parameter stands for: a symbol or number may be passed on."""
+        """Return the value of a parameter: a symbol or number may be passed on."""
         match argument:
             case syntax.Number(value):
                 return _Given(value)
@@ -570,14 +568,13 @@ class Expansion:
         if isinstance(other := scope.get(file), _Imported):
             raise place.error(f"{file} exports no {inner!r}{nearest(inner, other.meanings)}")
         names = [*scope.all_names(), *_CLASSES, *_TURNED, *BUILT_IN]
-        close = get_close_matches(name, names, n=3)
+        close = closest(name, names, 3)
         hint = f"; the nearest are {', '.join(close)}" if close else ""
         raise place.error(f"{name!r} is not defined{hint}")
 
     # --- Constraints and their arguments ---------------------------------------------------------
 
     def _constraint(self, call: syntax.Call, scope: _Scope) -> Constrained:
-        folder = Path(self.file.path).parent if self.file.path else Path()
         values: list[Any] = []
         options: dict[str, Any] = {}
         learned: tuple[int, int] | None = None
@@ -598,7 +595,7 @@ class Expansion:
                 case _:
                     values.append(self._argument(argument, scope))
         try:
-            made = constrained(call.name, values, options, self.file.tapes, folder)
+            made = constrained(call.name, values, options, self.file.tapes, self._allowed)
             return Constrained(made, call.place, learned)
         except (GrammarError, OptionError) as error:
             raise call.place.error(str(error)) from None
@@ -627,7 +624,7 @@ class Expansion:
     def _names(  # noqa: PLR0911 (as above)
         self, expression: syntax.Expression, scope: _Scope
     ) -> Names | None:
-        """Return the names that an expression stands for, None where it is something else."""
+        """Return the names that an expression denotes; `None` for other expressions."""
         match expression:
             case syntax.Text(raw, place):
                 return self._symbol_in(raw, scope, place)
@@ -653,7 +650,7 @@ class Expansion:
                 return None
 
     def _symbol_in(self, raw: str, scope: _Scope, place: Place) -> str:
-        """Return the label or type that a text is."""
+        """Return the label or type of a text."""
         text = self._filled(raw, scope, place)
         if not text.startswith("["):
             return plain(text)
@@ -670,7 +667,7 @@ _SPECIAL = re.compile(r'([\\\]\[\s="{}])')
 
 
 def _class(pattern: str, place: Place, *, optional: bool = False) -> Matching:
-    """Return the class of a pattern; errors say where it stands."""
+    """Return the class of a pattern; errors have a place."""
     try:
         return Matching(pattern, optional)
     except GrammarError as error:
@@ -678,7 +675,6 @@ def _class(pattern: str, place: Place, *, optional: bool = False) -> Matching:
 
 
 def _escaped(symbol: str) -> str:
-    """Return a symbol as it is written between brackets."""
     return _SPECIAL.sub(r"\\\1", symbol)
 
 
@@ -692,7 +688,7 @@ def _together(several: list[Names | None]) -> Names | None:
 
 
 def _only_names(expression: syntax.Expression) -> bool:
-    """Tell whether an expression is a name for constraints, or several: "NP" | "VP"."""
+    """Return whether an expression is a name for constraints, or several: "NP" | "VP"."""
     match expression:
         case syntax.Text(raw):
             return not raw.startswith("[")

@@ -1,7 +1,7 @@
 """Grammars: constraints that the labels of a sentence must all satisfy.
 
 A grammar knows names of labels, not label sets: the same one serves every tagger that has these
-labels. It is *bound* to label sets to be used; bindings are kept.
+labels. It must be *bound* to label sets before use; bindings are cached.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import algebra, automata, language
     from fstcrf.machines.grammar.algebra import Labelling
     from fstcrf.machines.openfst import ArcType
-else:  # a tagger that is loaded has its grammar compiled
+else:  # loading a tagger does not need the compiler of grammars
     algebra = LazyModule("fstcrf.machines.grammar.algebra")
     automata = LazyModule("fstcrf.machines.grammar.automata")
     files = LazyModule("fstcrf.files")
@@ -43,9 +43,9 @@ pictures = LazyModule("fstcrf.ext.pictures.grammars")
 class Grammar:
     """A conjunction of constraints on the labels of one tape or several.
 
-    Made by the functions of `fstcrf.constraints`, from the text of a ``.grm`` file, or from a
-    pynini machine; ``g1 & g2`` is what both allow, ``g1 | g2`` what either allows, ``g1 - g2`` what
-    the first alone allows, and ``~g`` what is not allowed. ``g1 == g2`` compares what they say.
+    Created by the functions of `fstcrf.constraints`, from the text of a ``.grm`` file, or from a
+    pynini machine. ``g1 & g2`` is the intersection, ``g1 | g2`` the union, ``g1 - g2`` the
+    difference, and ``~g`` the complement. ``g1 == g2`` compares their languages and scores.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Grammar:
     Raises
     ------
     GrammarError
-        A name that is neither label nor type; a constraint that accepts nothing.
+        A name that is neither label nor type; a constraint that accepts no labelling.
 
     Examples
     --------
@@ -82,6 +82,7 @@ class Grammar:
         labels: Labels | None = None,
         *,
         weights: Mapping[str, float] | None = None,
+        folders: Sequence[str | Path] = (),
     ) -> Grammar:
         """Read a ``.grm`` file; its exports must all be satisfied.
 
@@ -92,16 +93,20 @@ class Grammar:
         labels : sequence of str, or mapping of str to sequence of str, optional
             Label sets to bind it to at once.
         weights : mapping of str to float, optional
-            The costs of names, ``<?name>``; 0 when absent.
+            Costs of ``<?name>``; 0 if absent.
+        folders : sequence of path
+            Other folders from which ``import`` and ``fst[...]`` may read files, subfolders
+            included. The folder of the first file is always allowed (the working folder for a
+            text). Symbolic links are resolved first.
 
         Raises
         ------
         GrammarError
-            What cannot be read or bound, with file, line and column.
+            A file that cannot be read or bound; names file, line and column.
         OSError
             A file that cannot be read.
         """
-        return cls(language.read_grammar(path, weights), labels)
+        return cls(language.read_grammar(path, weights, folders), labels)
 
     @classmethod
     def from_text(
@@ -110,15 +115,16 @@ class Grammar:
         labels: Labels | None = None,
         *,
         weights: Mapping[str, float] | None = None,
+        folders: Sequence[str | Path] = (),
     ) -> Grammar:
-        """Return the grammar that a text in the syntax of ``.grm`` files describes.
+        """Return the grammar of a text in the syntax of ``.grm`` files.
 
-        Parameters are those of `from_file`, the text for the path.
+        Parameters are the same as for `from_file`, with the text in place of the path.
 
         Raises
         ------
         GrammarError
-            What cannot be read or bound, with line and column.
+            A text that cannot be read or bound; names line and column.
 
         Examples
         --------
@@ -126,16 +132,16 @@ class Grammar:
         >>> Grammar.from_text(text, ["O", "B-NP", "I-NP"]).accepts(["O", "I-NP"])
         False
         """
-        return cls(language.parse_grammar(text, weights=weights), labels)
+        return cls(language.parse_grammar(text, None, weights, folders), labels)
 
     @classmethod
     def shipped(cls, name: str, labels: Labels | None = None) -> Grammar:
-        """Read one of the grammars that come with fstcrf, such as ``"bio"``.
+        """Read a grammar that is part of fstcrf, such as ``"bio"``.
 
         Raises
         ------
         GrammarError
-            There is none of that name.
+            No grammar has this name.
         """
         return cls.from_file(language.shipped_grammar(name), labels)
 
@@ -148,22 +154,22 @@ class Grammar:
         Parameters
         ----------
         fst : pynini.Fst, or str or Path
-            An acceptor, or a file of one: OpenFst's bytes, which need no pynini. Its symbols are
-            those of its input symbol table, or, without one, label i of the tagger is i + 1.
+            An acceptor, or a file of one: OpenFst's bytes, which need no pynini. Labels are the
+            names in its input symbol table; without a table, label i of the tagger is symbol i + 1.
             Weights are costs: a labelling scores minus its cheapest path. A machine of the log
             semiring (arcs of type log or log64) has one path for each labelling.
         tape : str, optional
-            The tape it reads, where there are several.
+            The tape it reads; needed if there are several tapes.
         name : str
-            What it is called in messages; the name of the file, or ``fst``, when empty.
+            Name in messages; the name of the file, or ``fst``, if empty.
 
         Raises
         ------
         GrammarError
-            No acceptor; a machine of the log semiring with several paths for a labelling, whose
-            sum is no path's score; when bound: a symbol that is no label.
+            The machine is not an acceptor; it is of the log semiring and has several paths for a
+            labelling; when bound: a symbol is not a label.
         DataError
-            A file of something else.
+            A file of another kind.
         OSError
             A file that cannot be read.
         """
@@ -180,32 +186,32 @@ class Grammar:
         tape: str | None = None,
         name: str = "acceptor",
     ) -> Grammar:
-        """Return the grammar of a deterministic acceptor of one's own.
+        """Return the grammar of a deterministic acceptor, given as arrays.
 
         Parameters
         ----------
         labels : sequence of L str
-            Labels of the tagger, in any order; it rejects others.
+            Labels of the tagger, in any order; other labels are rejected.
         target : int [Q, L]
-            State after (state, label), −1 where the label is rejected. State 0 is the start.
+            State after (state, label), −1: rejected. State 0 is the start.
         score : float64 [Q, L], optional
-            Natural-log scores of the steps; zeros when absent.
+            Natural-log scores of the steps; zeros if absent.
         final : float64 [Q], optional
-            Natural-log scores of ending in each state, −inf where a sentence may not end; zeros
-            when absent.
+            Natural-log scores of ending in each state, −inf if a sentence may not end there; zeros
+            if absent.
         tape : str, optional
-            The tape it reads, where there are several.
+            The tape it reads; needed if there are several tapes.
         name : str
-            What it is called in messages.
+            Name in messages.
 
         Raises
         ------
         ShapeError
-            Arrays that disagree, or numbers that are no states.
+            Arrays that disagree, or targets that are not states.
         NumericError
-            A score that is no number, +inf, or −inf on a step.
+            A score that is NaN, +inf, or −inf on a step.
         GrammarError
-            Labels that are there twice; when bound: a label that the tagger does not have.
+            Duplicate labels; when bound: a label that the tagger does not have.
 
         Examples
         --------
@@ -217,7 +223,7 @@ class Grammar:
 
     @classmethod
     def from_acceptor(cls, acceptor: Acceptor) -> Grammar:
-        """Return the grammar of an acceptor of one's own; it binds to its own label sets only."""
+        """Return the grammar of one acceptor; it binds to the acceptor's label sets only."""
         name = acceptor.name or "acceptor"
         return cls((Constraint(name, partial(_itself, acceptor), language=True),))
 
@@ -227,23 +233,22 @@ class Grammar:
         return self._with(other, self.constraints + other.constraints)
 
     def __or__(self, other: Grammar) -> Grammar:
-        """Return what either accepts; neither has scores."""
+        """Return the union of two grammars without scores."""
         if not isinstance(other, Grammar):
             return NotImplemented
         return self._with(other, (algebra.union(self.constraints, other.constraints),))
 
     def __sub__(self, other: Grammar) -> Grammar:
-        """Return what this one accepts and the other one does not; neither has scores."""
+        """Return the difference of two grammars without scores."""
         if not isinstance(other, Grammar):
             return NotImplemented
         return self._with(other, (algebra.difference(self.constraints, other.constraints),))
 
     def __invert__(self) -> Grammar:
-        """Return what this one, which has no scores, does not accept."""
+        """Return the complement of a grammar without scores."""
         return Grammar((algebra.complement(self.constraints),), self.labels)
 
     def _with(self, other: Grammar, constraints: tuple[Constraint, ...]) -> Grammar:
-        """Return the grammar of both, bound to the labels that either is bound to."""
         labels = self.labels if other.labels is None else other.labels
         if self.labels is not None and other.labels is not None:
             labels = {**self.labels, **other.labels}
@@ -252,10 +257,10 @@ class Grammar:
         return Grammar(constraints, labels)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether two grammars that are bound give each labelling the same score.
+        """Return whether two bound grammars give each labelling the same score.
 
-        Of those that are not, only the same constraints are known to be equal: for others it
-        depends on the labels, and a GrammarError says so.
+        Unbound grammars are equal if their constraints are; otherwise equality depends on the
+        labels, and a GrammarError is raised.
         """
         if not isinstance(other, Grammar):
             return NotImplemented
@@ -278,15 +283,15 @@ class Grammar:
         return hash(_unordered(self.labels))
 
     def on(self, tape: str) -> Grammar:
-        """Return the same grammar on one tape of several: on what a transducer writes, too."""
+        """Return the same grammar on one of several tapes, or on the output of a transducer."""
         return Grammar([algebra.moved(part, tape) for part in self.constraints])
 
     def support(self) -> Grammar:
-        """Return it without scores: what it accepts."""
+        """Return the same grammar without scores."""
         return Grammar((algebra.support(self.constraints),), self.labels)
 
     def witness(self, other: Grammar) -> Labelling | None:
-        """Return a shortest labelling that two bound grammars score differently; None: none.
+        """Return a shortest labelling that two bound grammars score differently, or `None`.
 
         Returns
         -------
@@ -296,9 +301,9 @@ class Grammar:
         Raises
         ------
         GrammarError
-            A grammar that is not bound; other labels.
+            A grammar that is not bound, or is bound to other labels.
         TooLargeError
-            The constraints of one have more than 10,000 states together.
+            The constraints of one grammar have more than 10,000 states together.
 
         Examples
         --------
@@ -317,16 +322,16 @@ class Grammar:
         )
 
     def shortest(self) -> Labelling | None:
-        """Return a labelling with the fewest tokens that a bound grammar accepts; None: none."""
+        """Return a labelling with the fewest tokens that a bound grammar accepts, or `None`."""
         return algebra.shortest(algebra.whole(self.constraints, self._bound_sets()))
 
     def sample(self, n: int, *, seed: int = 0) -> list[Labelling]:
-        """Return random labellings; of each state all ways are as likely, so labellings are not.
+        """Return random labellings; the steps of a state are equally likely, labellings are not.
 
         Raises
         ------
         NoPathError
-            It accepts nothing.
+            The grammar accepts no labelling.
         GrammarError
             It is not bound.
         """
@@ -336,15 +341,15 @@ class Grammar:
     def to_fst(self, arc_type: ArcType = "standard") -> pynini.Fst:
         """Return a bound grammar as a machine of pynini, with costs for weights.
 
-        Label i is symbol i + 1. Of several tapes a symbol is ``pos=NN chunk=B-NP``, the last tape's
-        label the fastest.
+        Label i is symbol i + 1. With several tapes a symbol is ``pos=NN chunk=B-NP``; the last
+        tape's label varies fastest.
 
         Raises
         ------
         GrammarError
             It is not bound.
         MissingDependencyError
-            There is no pynini.
+            pynini is not installed.
         """
         acceptor = algebra.whole(self.constraints, self._bound_sets())
         return automata.to_fst(acceptor, arc_type)
@@ -356,7 +361,8 @@ class Grammar:
 
     def __rmatmul__(self, other: Never) -> Never:
         raise OptionError(
-            f"a grammar cannot be composed with @: constrain the lattice, lattice & {self}"
+            "a grammar cannot be composed with @: use lattice & grammar to constrain a "
+            f"lattice with {self}"
         )
 
     def __repr__(self) -> str:
@@ -373,38 +379,38 @@ class Grammar:
         Raises
         ------
         GrammarError
-            A name that is neither label nor type; a tape that is not there or not named where
-            there are several; a constraint that accepts nothing.
+            A name that is neither label nor type; a tape that does not exist, or is not named if
+            there are several; a constraint that accepts no labelling.
         """
         sets = label_sets(labels)
         return tuple(acceptor for part in self.constraints for acceptor in part.bind(sets))
 
     def bound(self, labels: Labels) -> Grammar:
-        """Return the grammar bound to label sets: it can tell what it accepts."""
+        """Return the grammar bound to label sets, as `accepts` and `score` need it."""
         return Grammar(self.constraints, labels)
 
     def draw(
         self, path: str | os.PathLike[str] | None = None, *, labels: Labels | None = None
     ) -> str:
-        """Return a picture of its automata as SVG, one below the other.
+        """Return a picture of its automata as SVG, one above the other.
 
-        By graphviz where it is installed, else by fstcrf itself. From left to right; the start is
-        dark, two rings are where a sentence may end. Labels that lead between the same states are
-        written as one: the most of them as what they are not.
+        It is made by graphviz if installed, else by fstcrf. States run from left to right; the
+        start is dark; two rings mark states in which a sentence may end. Labels between the same
+        two states share an arc; if these are most labels, the arc names the missing ones.
 
         Parameters
         ----------
         path : str or Path, optional
-            A file ``*.svg`` to write it to, too.
+            A file ``*.svg`` to which the picture is also written.
         labels : sequence of str, or mapping of str to sequence of str, optional
-            Label sets to bind it to; those that it is bound to when absent.
+            Label sets to bind it to; its own ones if absent.
 
         Raises
         ------
         GrammarError
-            Neither bound nor told labels; errors as for `bind`.
+            The grammar is not bound and no labels are given; errors as for `bind`.
         TooLargeError
-            An automaton with more arcs than anyone can look at.
+            An automaton with too many arcs for a picture.
         OptionError
             A file of another kind.
         OSError
@@ -416,20 +422,21 @@ class Grammar:
         return files.write_picture(pictures.acceptors_picture(self.bind(sets), str(self)), path)
 
     def accepts(self, labels: Labels) -> bool:
-        """Tell whether a bound grammar accepts a labelling; errors as for `score`."""
+        """Return whether a bound grammar accepts a labelling; errors as for `score`."""
         return self.score(labels) > -np.inf
 
     def score(self, labels: Labels) -> float:
-        """Return the natural-log score of a labelling: of the only tape, or of each by name.
+        """Return the natural-log score of a labelling: a sequence, or a dict from tape to sequence.
 
         It is 0 under hard grammars, −inf if they reject it.
 
         Raises
         ------
         GrammarError
-            A grammar that is not bound; tapes that it does not have.
+            A grammar that is not bound; tapes that it does not read.
         LabelError
-            A label that is not in its set; no list of labels, such as a string.
+            A label that is not in its set; or an argument that is not a list of labels, such as a
+            string.
         """
         sets = self._bound_sets()
         by_tape: Mapping[Any, Any] = labels if isinstance(labels, Mapping) else {"": labels}
@@ -455,7 +462,7 @@ def _unordered(sets: LabelSets) -> frozenset[tuple[str, frozenset[str]]]:
 
 
 def _itself(acceptor: Acceptor, sets: LabelSets) -> tuple[Acceptor, ...]:
-    """Return an acceptor as it is; GrammarError where the label sets are not its own."""
+    """Return an acceptor unchanged; raise GrammarError for label sets other than its own."""
     if acceptor.tapes == ("",) and len(sets) == 1:
         tape, labels = next(iter(sets.items()))
         if labels != acceptor.labels[0]:

@@ -1,6 +1,6 @@
-"""The label sets that a grammar is bound to, and what names in constraints mean in them.
+"""The label sets that a grammar is bound to, and the meaning of names in constraints.
 
-A name is that of a label, which tokens have, or of a type, whose spans begin.
+A name is a label, which tokens have, or a type, whose spans begin.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import SequenceMatcher, get_close_matches
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from fstcrf.arguments import LabelSet, is_by_tape, label_tuple
+from fstcrf.arguments import LabelSet, closest, is_by_tape, label_tuple
 from fstcrf.arrays import Bools
 from fstcrf.errors import GrammarError, OptionError, printable
 from fstcrf.lazy import made_once
@@ -26,7 +25,7 @@ LabelSets: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
-    """Return the label set of each tape; a single set is that of the tape ``""``."""
+    """Return the label set of each tape; a single set belongs to the tape ``""``."""
     several: Any = labels if is_by_tape(labels) else {"": labels}
     sets: dict[str, tuple[str, ...]] = {}
     if not several:
@@ -40,7 +39,7 @@ def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
 
 
 def only_tape(sets: LabelSets, tape: str | None) -> str:
-    """Return the tape that a constraint reads: the one it names, or the only one there is."""
+    """Return the tape that a constraint reads: the named one, or the only one."""
     if len(sets) == 1 and (tape is None or "" in sets):
         return next(iter(sets))
     if tape is None:
@@ -53,19 +52,11 @@ def only_tape(sets: LabelSets, tape: str | None) -> str:
     return tape
 
 
-_COMPARED = 200  # characters of names that are compared: that takes the square of them
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name: the known names that look like it."""
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: known names that look similar."""
     candidates = list(dict.fromkeys(known))
-    short = [x for x in (name, *candidates) if len(x) <= _COMPARED]
-    folded = {x.lower(): x for x in short[1:]} if name in short[:1] else {}
-    close = get_close_matches(name.lower(), folded, n=3, cutoff=0.5)
-    # Letters in another order are nearer than other letters.
-    close.sort(key=lambda each: -SequenceMatcher(None, name.lower(), each).quick_ratio())
-    if close:
-        return f"; the nearest are {listed(folded[c] for c in close)}"
+    if close := closest(name, candidates, 3):
+        return f"; the nearest are {listed(close)}"
     more = ", …" if len(candidates) > 8 else ""
     return f"; there are {listed(candidates[:8])}{more}"
 
@@ -77,16 +68,16 @@ def listed(names: Iterable[str]) -> str:
 
 # --- What a name means ----------------------------------------------------------------------------
 # A label set is read under a tagging scheme. Its *span labels* are a letter of the scheme, a hyphen
-# and a type: ``B-NP``, ``I-NP``. (The letter alone, ``B``, is one with the type ``""`` where every
-# label of the set belongs to the scheme.) All others, ``O`` among them, are *plain*: they belong to
-# no span and end the span before them.
+# and a type: ``B-NP``, ``I-NP``. (A single letter such as ``B`` is a span label with the type
+# ``""`` if every label of the set belongs to the scheme.) All others, including ``O``, are *plain*:
+# they belong to no span and end the previous span.
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """The labels that a regular expression matches as a whole; those of the set when bound.
+    """The labels that a regular expression matches as a whole, within the label set.
 
-    In a constraint there must be one, unless the class is optional.
+    A constraint requires at least one such label, unless the class is optional.
     """
 
     pattern: str
@@ -102,13 +93,13 @@ class Matching:
         return f'{"optional" if self.optional else "label"}("{self.pattern}")'
 
     def matches(self, label: str) -> bool:
-        """Tell whether a label is in the class."""
+        """Return whether a label is in the class."""
         return re.fullmatch(self.pattern, label) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The spans of a type, also where a label is called like the type."""
+    """The spans of a type, even if a label has the same name."""
 
     type: str
 
@@ -120,39 +111,39 @@ ANY = Matching("(?s:.*)")
 """Every label."""
 
 Names: TypeAlias = str | Matching | Spans | Iterable["str | Matching | Spans"]
-"""A label or type, a class of labels, the spans of a type, or several of them: any of these."""
+"""A label or type, a class of labels, the spans of a type, or a list of these."""
 
 
 SchemeName: TypeAlias = str | Scheme | None
 
 
 def label(pattern: str, *, optional: bool = False) -> Matching:
-    """Return the class of the labels that a regular expression matches as a whole.
+    """Return the class of labels that a regular expression matches as a whole.
 
     Parameters
     ----------
     pattern : str
     optional : bool
-        Label sets without such a label are fine.
+        Allow label sets without such a label.
 
     Raises
     ------
     GrammarError
-        No regular expression.
+        The pattern is not a regular expression.
     """
     return Matching(pattern, optional)
 
 
 def span(kind: str) -> Spans:
-    """Return the spans of a type, also where a label is called like the type."""
+    """Return the spans of a type, even if a label has the same name."""
     return Spans(kind)
 
 
 def frozen(names: Names) -> str | Matching | Spans | tuple[str | Matching | Spans, ...]:
-    """Return names that can be read more than once."""
+    """Return names in a form that can be iterated repeatedly."""
     if isinstance(names, str | Matching | Spans):
         return names
-    whole: object = names  # whatever the caller passed
+    whole: object = names  # the caller may pass another type
     alone = isinstance(whole, bytes | bytearray) or not isinstance(whole, Iterable)
     several: tuple[object, ...] = (whole,) if alone else tuple(cast("Iterable[object]", whole))
     for name in several:
@@ -164,7 +155,7 @@ def frozen(names: Names) -> str | Matching | Spans | tuple[str | Matching | Span
 
 
 def shown(names: Names) -> str:
-    """Return names as they are written in Python."""
+    """Return names in Python syntax."""
     if names == ANY:
         return "any"
     if isinstance(names, str):
@@ -180,16 +171,16 @@ class LabelReading:
     """A label set under a scheme."""
 
     labels: tuple[str, ...]
-    scheme: Scheme | None  # None: every label is plain
+    scheme: Scheme | None  # `None`: every label is plain
 
     @classmethod
     def of(cls, labels: tuple[str, ...], scheme: str | Scheme | None) -> LabelReading:
-        """Return the reading of labels under a scheme of that name."""
+        """Return the reading of labels under a scheme of this name."""
         return cls(labels, None if scheme is None else named_scheme(scheme))
 
     @made_once
     def parts(self) -> list[tuple[str, str] | None]:
-        """Letter and type of each label; None for plain ones."""
+        """Letter and type of each label; `None` for plain ones."""
         if self.scheme is None:
             return [None] * len(self.labels)
         split = [split_label(label, self.scheme) for label in self.labels]
@@ -201,12 +192,12 @@ class LabelReading:
 
     @property
     def types(self) -> list[str]:
-        """The types of spans, as they are met."""
+        """The types of spans, in order of appearance."""
         return list(dict.fromkeys(part[1] for part in self.parts if part is not None))
 
     @made_once
     def starts(self) -> Bools:
-        """Where a span begins: a label (column) behind another (row; the last: the start)."""
+        """Whether a span begins: a label (column) after another one (row; last row: the start)."""
         size = len(self.labels)
         if self.scheme is None:
             return np.zeros((size + 1, size), dtype=bool)
@@ -217,7 +208,7 @@ class LabelReading:
         return starts
 
     def units(self, names: Names) -> list[str | Spans]:
-        """Return the plain labels and the types of spans that names stand for; never ``O``."""
+        """Return the plain labels and span types that names denote; never ``O``."""
         units: dict[str | Spans, None] = {}
         for name in _each(names):
             if isinstance(name, Spans):
@@ -233,7 +224,7 @@ class LabelReading:
         return list(units)
 
     def runs(self, unit: str | Spans) -> Bools:
-        """Return where a run of a label, or a span of a type, begins: bool [L + 1, L]."""
+        """Return the beginnings of runs of a label, or of spans of a type: bool [L + 1, L]."""
         if isinstance(unit, Spans):
             return self.starts & self._of_type(unit.type)
         runs = np.zeros_like(self.starts)
@@ -243,7 +234,7 @@ class LabelReading:
         return runs
 
     def members(self, names: Names) -> Bools:
-        """Return which labels names stand for, a type for all of its labels: bool [L]."""
+        """Return the labels that names denote, for a type all of its labels: bool [L]."""
         members = np.zeros(len(self.labels), dtype=bool)
         for name in _each(names):
             if isinstance(name, Matching):
@@ -255,9 +246,9 @@ class LabelReading:
         return members
 
     def occurrences(self, names: Names) -> Bools:
-        """Return where one of these occurs: a token of a label, the first token of a span.
+        """Return the occurrences of names: a token of a label, or the first token of a span.
 
-        It occurs at the second label, behind the first or at the start: bool [L + 1, L].
+        An occurrence is at the second label, after the first one or at the start: bool [L + 1, L].
         """
         pairs = np.zeros_like(self.starts)
         for name in _each(names):

@@ -1,10 +1,10 @@
-"""Regular expressions over labels → the smallest deterministic acceptor.
+"""From regular expressions over labels to the smallest deterministic acceptor.
 
 Thompson's construction ("Regular expression search algorithm", CACM 11(6), 1968), with fewer silent
-steps: a part of an expression is a machine with one state in which it starts, to which nothing
-leads, and one in which it ends, which nothing leaves. So parts are joined by making two states one.
-What is read is a class of labels that the expression does not tell apart from each other, however
-many labels there are. Only the right side of a minus is made deterministic on the way.
+steps. A part of an expression is a machine with one start state, which no arc enters, and one end
+state, which no arc leaves. So parts are joined by merging two states. Arcs read classes of labels
+that the expression does not distinguish, for any number of labels. Only the right side of a minus
+is determinised during the construction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import GrammarError, TooLargeError
-from fstcrf.kernel.acyclic import connected
 from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, on_tapes, trim
 from fstcrf.machines.grammar.automata import Automaton, ambiguous, determinise, sequence_shown
 from fstcrf.machines.grammar.constraint import Constraint
@@ -39,16 +38,16 @@ from fstcrf.machines.grammar.syntax import (
     Union,
     Weighted,
 )
-from fstcrf.ragged import Ragged
+from fstcrf.machines.ways import on_paths
 
 MAX_STATES = 100_000
-"""States of a part, before it is made deterministic."""
+"""Largest number of states of a part before determinisation."""
 
 MAX_ARCS = 2_000_000
-"""Its arcs."""
+"""Largest number of its arcs."""
 
 MAX_PAIRS = 1_000_000
-"""Pairs of states of the two sides of a minus that are met."""
+"""Largest number of pairs of states of the two sides of a minus."""
 
 
 # --- Expressions ----------------------------------------------------------------------------------
@@ -56,25 +55,25 @@ MAX_PAIRS = 1_000_000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Symbol:
-    """One token: the label or class of each tape that matters; tape None is the only one."""
+    """One token: a label or class for each relevant tape; tape `None` is the only tape."""
 
     fields: tuple[tuple[str | None, str | Matching], ...]
     place: Place
-    filled: bool = False  # its text has symbols of parameters or sets
+    filled: bool = False  # its text contains symbols of parameters or sets
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Constrained:
-    """What a constraint accepts."""
+    """The language of a constraint."""
 
     constraint: Constraint
     place: Place
-    learned: tuple[int, int] | None = None  # where its cost stands in the text, if that is open
+    learned: tuple[int, int] | None = None  # start and end of its cost in the text, if that is open
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Bound:
-    """What an acceptor accepts."""
+    """The language of an acceptor."""
 
     acceptor: Acceptor
     place: Place
@@ -82,13 +81,13 @@ class Bound:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ranged:
-    """An expression for each symbol of a set that the labels make: ``parts["B-(.*)"]``."""
+    """An expression for each symbol of a set that depends on the labels: ``parts["B-(.*)"]``."""
 
     kind: str  # label, parts or values
     pattern: str
     tape: str | None
     expand: Callable[[tuple[str, ...]], Regular]
-    one: Regular  # what it is for one symbol
+    one: Regular  # the expression for one placeholder symbol
     place: Place
 
 
@@ -96,19 +95,19 @@ Regular: TypeAlias = Tree[Symbol | Constrained | Bound | Ranged]
 
 
 def leaves(expression: Regular) -> Iterator[Symbol | Constrained]:
-    """Yield each symbol and constraint of an expression once, however often it is used."""
+    """Yield each distinct symbol and constraint of an expression once."""
     for part in parts(expression):
         if isinstance(part, Symbol | Constrained):
             yield part
 
 
 def has_scores(expression: Regular) -> bool:
-    """Tell whether an expression scores some of its sequences itself, not by a constraint."""
+    """Return whether an expression has weights itself, not only in its constraints."""
     return any(isinstance(part, Weighted) for part in parts(expression))
 
 
 def writes(expression: Regular) -> bool:
-    """Tell whether an expression is a relation: it writes something else than it reads."""
+    """Return whether an expression is a relation: its output differs from its input."""
     stack = [expression]
     seen: set[int] = set()
     while stack:
@@ -122,7 +121,7 @@ def writes(expression: Regular) -> bool:
 
 
 def parts(expression: Regular) -> Iterator[Regular]:
-    """Yield each part of an expression once, itself among them."""
+    """Yield each part of an expression once, including the expression."""
     seen: set[int] = set()
     stack = [expression]
     while stack:
@@ -148,7 +147,7 @@ def _children(expression: Regular) -> tuple[Regular, ...]:
 
 
 def rebuilt(expression: Regular, new: Callable[[Regular], Regular]) -> Regular:
-    """Return an expression of new parts."""
+    """Return an expression with its parts replaced."""
     match expression:
         case Concatenation(several) | Union(several):
             return type(expression)(tuple(map(new, several)), expression.place)
@@ -172,10 +171,10 @@ def compiled(
     bind: Callable[[Constrained], tuple[Acceptor, ...]],
     name: str,
 ) -> Acceptor:
-    """Return the smallest acceptor of a regular expression over tuples of labels, A in all.
+    """Return the smallest acceptor of a regular expression over A tuples of labels.
 
-    `flags` says of a symbol which tuples it stands for, bool [A], the last tape fastest;
-    `bind` binds a constraint.
+    `flags` returns the tuples that match a symbol, bool [A], the last tape fastest; `bind` binds a
+    constraint.
     """
     whole, classes, _, place = _whole(expression, tapes, labels, flags, bind)
     small = _smallest(whole, classes, name)
@@ -199,9 +198,9 @@ def nondeterministic(
     bind: Callable[[Constrained], tuple[Acceptor, ...]],
     tape: str,
 ) -> tuple[list[tuple[int, int, int, float]], int]:
-    """Return the arcs of an expression over one tape as it is built, and its last state.
+    """Return the arcs of an expression over one tape before determinisation, and its last state.
 
-    An arc is a source, a label or −1, a target and a score; every path begins in 0.
+    An arc is a source, a label or −1, a target and a score; every path begins in state 0.
     """
     whole, classes, first, place = _whole(expression, (tape,), (labels,), flags, bind)
     of_kind = [np.flatnonzero(place == kind).tolist() for kind in range(len(first))]
@@ -223,7 +222,7 @@ def _whole(
     flags: Callable[[Symbol], Bools],
     bind: Callable[[Constrained], tuple[Acceptor, ...]],
 ) -> tuple[_Part, _Classes, Longs, Longs]:
-    """Return the machine of an expression, over kinds of tuples: one of each, each one's kind."""
+    """Return the machine of an expression over kinds of tuples; a tuple of each kind; all kinds."""
     symbols: dict[int, Bools] = {}
     machines: dict[int, Acceptor] = {}
     for leaf in parts(expression):
@@ -251,7 +250,7 @@ def _whole(
 
 
 def _sums(leaf: Symbol | Constrained, machines: dict[int, Acceptor]) -> bool:
-    """Tell whether a part has weights of the log semiring."""
+    """Return whether a part has weights of the log semiring."""
     return isinstance(leaf, Constrained) and leaf.constraint.sums and machines[id(leaf)].weighted
 
 
@@ -261,7 +260,7 @@ def _tuple_shown(labels: tuple[tuple[str, ...], ...], number: int) -> str:
 
 
 def _check_one_path(part: Symbol | Constrained, automaton: Automaton, names: Sequence[str]) -> None:
-    """Refuse an expression that has several paths for a sequence, whose scores a part would sum."""
+    """Refuse several paths for a sequence if a part would sum their scores."""
     witness = ambiguous(automaton)
     if witness is None or not isinstance(part, Constrained):
         return
@@ -278,7 +277,7 @@ def _check_one_path(part: Symbol | Constrained, automaton: Automaton, names: Seq
 def _kinds(
     symbols: list[Bools], machines: list[Acceptor], labels: tuple[tuple[str, ...], ...]
 ) -> tuple[Longs, Longs]:
-    """Sort A tuples of labels into K kinds told apart: a tuple of each [K], each one's kind [A]."""
+    """Sort A tuples of labels into K kinds: a tuple of each [K], and the kind of each tuple [A]."""
     size = int(np.prod([len(own) for own in labels]))
     rows: list[NDArray[np.uint8]] = [np.packbits([np.zeros(size, dtype=bool), *symbols], axis=0)]
     for machine in machines:
@@ -297,7 +296,6 @@ def _bytes(table: NDArray[np.generic]) -> NDArray[np.uint8]:
 
 
 def _narrowed(machine: Acceptor, first: Longs) -> Acceptor:
-    """Return a machine over kinds."""
     flat = (machine.n_states, -1)
     score = None if machine.score is None else machine.score.reshape(flat)[:, first]
     return _over_kinds(
@@ -322,7 +320,7 @@ _SILENT = -1
 
 
 class _Classes:
-    """Sets of kinds by number."""
+    """Distinct sets of kinds, with numbers."""
 
     def __init__(self, n_kinds: int) -> None:
         self.n_kinds = n_kinds
@@ -330,7 +328,7 @@ class _Classes:
         self._number: dict[bytes, int] = {}
 
     def number(self, kinds: NDArray[np.integer]) -> int:
-        """Return the number of a set of kinds, in order."""
+        """Return the number of a set of kinds, which are in order."""
         key = kinds.astype(np.int64)
         number = self._number.setdefault(key.tobytes(), len(self.members))
         if number == len(self.members):
@@ -339,29 +337,28 @@ class _Classes:
 
 
 _Arc: TypeAlias = tuple[int, int, int, float]
-"""Source, what is read, target, score."""
+"""Source, class read, target, score."""
 _Place: TypeAlias = tuple[int, int, int]
-"""Where a part is in another one: its first state, by how much those between move, its last."""
+"""Position of a part in another one: its first state, the shift of inner states, its last state."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Part:
     """A machine from state 0, to which no arc leads, to its last state, which no arc leaves.
 
-    They are one state where only the empty sequence is accepted. An arc reads a class, or nothing
-    (`_SILENT`), and adds a natural-log score. The arcs of inner parts come before its own, and stay
-    with them until `_flat`: if each part held a copy of those in it, deep nesting would cost a
-    square.
+    They are one state if only the empty sequence is accepted. An arc reads a class, or is silent
+    (`_SILENT`), and adds a natural-log score. The arcs of inner parts precede its own, and are
+    stored in these parts until `_flat`: copies in each part would make deep nesting quadratic.
     """
 
     n_states: int
-    n_arcs: int  # with those of inner parts
+    n_arcs: int  # including inner parts
     arcs: Sequence[_Arc]
     inner: Sequence[tuple[_Part, _Place]] = ()
 
 
 def _part(n_states: int, arcs: Sequence[_Arc], inner: Iterable[tuple[_Part, _Place]] = ()) -> _Part:
-    """Return a part; where it is one of those in it, that one."""
+    """Return a part; if it equals its only inner part, return that one."""
     reading = [(part, place) for part, place in inner if part.n_arcs]
     if len(reading) == 1 and not arcs:
         ((part, place),) = reading
@@ -373,7 +370,7 @@ def _part(n_states: int, arcs: Sequence[_Arc], inner: Iterable[tuple[_Part, _Pla
 
 
 def _flat(part: _Part) -> list[_Arc]:
-    """Return the arcs of a part and of all in it."""
+    """Return the arcs of a part and of all inner parts."""
     arcs: list[_Arc] = []
     stack = [(part, (0, 0, part.n_states - 1))]
     while stack:  # last to first
@@ -391,7 +388,7 @@ def _flat(part: _Part) -> list[_Arc]:
 
 
 def _moved(end: int, place: _Place, state: int) -> int:
-    """Return the number of a state of a part in another part; `end` is the part's last state."""
+    """Return the number of a part's state in another part; `end` is the part's last state."""
     first, shift, last = place
     return first if state == 0 else last if state == end else state + shift
 
@@ -407,7 +404,7 @@ _EMPTY = _part(1, ())
 
 
 def _concatenated(parts: Sequence[_Part], skips: Iterable[int] = ()) -> _Part:
-    """Return parts one after the other; before those in `skips` it may end."""
+    """Return the concatenation of parts; it may end before the parts in `skips`."""
     begins = list(itertools.accumulate((part.n_states - 1 for part in parts), initial=0))
     last = begins[-1]
     placed = [
@@ -431,12 +428,12 @@ def _either(parts: Sequence[_Part]) -> _Part:
 
 
 def _repeated(part: _Part, low: int, high: int | None) -> _Part:
-    """Return a part from `low` to `high` times; None: any number of times."""
+    """Return a part repeated `low` to `high` times; `None`: any number."""
     times = max(low, high or 0)
     _check_size(part.n_states * times, part.n_arcs * times)
     if high is not None:
         return _concatenated([part] * high, range(low, high))
-    # Round and round through state 1, which is both its first and its last.
+    # A loop through state 1, which is both its first and its last state.
     last = max(part.n_states, 2)
     links = [(0, _SILENT, 1, 0.0), (1, _SILENT, last, 0.0)]
     any_number = _part(last + 1, links, [(part, (1, 1, 1))])
@@ -444,18 +441,17 @@ def _repeated(part: _Part, low: int, high: int | None) -> _Part:
 
 
 def _trimmed(part: _Part) -> _Part:
-    """Leave out what is on no way from the first state to the last; arcs in order of sources."""
+    """Keep arcs on paths from the first state to the last, in the order of sources."""
     arcs = sorted(_flat(part), key=operator.itemgetter(0))
     source, target = (np.asarray([arc[k] for arc in arcs], dtype=np.int32) for k in (0, 2))
-    row = Ragged.from_rows(source, part.n_states).offsets
     ends = np.zeros(part.n_states, dtype=bool)
     ends[-1] = True
-    useful = connected(row, target, 0, ends)
+    kept, useful = on_paths(source, target, ends)
     if not useful[0]:
         return _NOTHING
-    kept = itertools.compress(arcs, (useful[source] & useful[target]).tolist())
     number = (np.cumsum(useful) - 1).tolist()
-    return _part(int(useful.sum()), [(number[s], reads, number[t], w) for s, reads, t, w in kept])
+    left = (arcs[k] for k in kept.tolist())
+    return _part(int(useful.sum()), [(number[s], reads, number[t], w) for s, reads, t, w in left])
 
 
 def _automaton(part: _Part, classes: _Classes) -> Automaton:
@@ -473,7 +469,7 @@ def _automaton(part: _Part, classes: _Classes) -> Automaton:
 
 @dataclass(eq=False)
 class _Building:
-    """Makes the machine of each part of an expression once."""
+    """Builds the machine of each part of an expression once."""
 
     classes: _Classes
     symbols: dict[int, Longs]
@@ -481,7 +477,7 @@ class _Building:
     _made: dict[int, _Part] = field(default_factory=dict)
 
     def part(self, expression: Regular) -> _Part:
-        """Return the machine of an expression, however deeply it is nested."""
+        """Return the machine of an expression; nesting may be arbitrarily deep."""
         stack = [expression]
         while stack:
             waiting = [x for x in _children(stack[-1]) if id(x) not in self._made]
@@ -521,7 +517,7 @@ class _Building:
         return _part(2, [(0, self.classes.number(kinds), 1, 0.0)]) if len(kinds) else _NOTHING
 
     def _machine(self, machine: Acceptor) -> _Part:
-        """Return a machine between a first state, which leads to its own, and a last."""
+        """Return the machine of an acceptor, between a new first and a new last state."""
         last = machine.n_states + 1
         arcs: list[tuple[int, int, int, float]] = [(0, _SILENT, 1, 0.0)]
         for state, targets in enumerate(machine.target):
@@ -553,7 +549,7 @@ class _Building:
         return self._paired(left, walk, [*taken.final.tolist(), -np.inf], "the two sides of &")
 
     def _paired(self, left: _Part, walk: _Walk, ends: list[float], what: str) -> _Part:
-        """Return the left side beside a walk through another one, which ends with these scores."""
+        """Return the product of the left side and a walk through another one, with its scores."""
         left = _trimmed(left)
         leaving: list[list[tuple[int, int, float]]] = [[] for _ in range(left.n_states)]
         for source, reads, target, score in left.arcs:
@@ -577,7 +573,7 @@ class _Building:
 
 
 class _Walk:
-    """Steps of an acceptor by classes; its last state, added, is that of all it rejects."""
+    """Steps of an acceptor by classes; an extra last state collects all rejected labels."""
 
     def __init__(self, acceptor: Acceptor, classes: _Classes) -> None:
         dead = acceptor.n_states
@@ -590,7 +586,7 @@ class _Walk:
         self._known: dict[tuple[int, int], list[tuple[int, int, float]]] = {}
 
     def ahead(self, reads: int, state: int) -> list[tuple[int, int, float]]:
-        """Return where a class leads: classes within it, the state and the score of each."""
+        """Return the steps of a class: classes within it, the target and the score of each."""
         if reads == _SILENT:
             return [(_SILENT, state, 0.0)]
         key = reads, state

@@ -1,7 +1,7 @@
-"""Acceptors and the structure of a chain: what says no more than which label may follow which.
+"""Grammars and chains: which acceptors are tables of neighbours, and which states they need.
 
-Such acceptors fold into transitions; others need not remember what transitions already forbid; and
-a topology may be multiplied by a grammar before training.
+Tables of neighbours are folded into transitions; other acceptors need not remember labels that
+transitions already forbid; and a topology may be multiplied by a grammar before training.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import GrammarError, ShapeError
 from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, trim
 from fstcrf.machines.topology import Topology
+from fstcrf.machines.ways import on_paths
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +39,15 @@ class TwoLocal:
 
 
 def two_local(acceptor: Acceptor) -> TwoLocal | None:
-    """Return the scores of neighbours that say the same as an acceptor.
+    """Return an acceptor as scores of neighbouring labels, if that is possible.
 
-    That is so where each label leads to one state of the smallest acceptor, from wherever it is
-    read. The empty sentence, which has no neighbours, is not looked at.
+    It is possible if each label leads to the same state of the smallest acceptor from everywhere.
+    The empty sentence, which has no neighbours, is ignored.
 
     Returns
     -------
     TwoLocal or None
-        None when there are no such scores, and for acceptors of several tapes.
+        `None` if there are no such scores, and for acceptors of several tapes.
     """
     if len(acceptor.tapes) != 1:
         return None
@@ -66,12 +67,12 @@ def two_local(acceptor: Acceptor) -> TwoLocal | None:
 
 
 # --- What is forbidden anyway ---------------------------------------------------------------------
-# Under a tagging scheme, an acceptor need not remember what the scheme already forbids: behind
-# ``O`` no ``I-NP`` comes, whatever the acceptor would say of it. Two states are merged where they
-# never disagree about a label that may come, and neither do the states that they lead to.
+# Under a tagging scheme, an acceptor need not distinguish sequences that the scheme forbids:
+# ``I-NP`` never follows ``O``, so an acceptor's state after it is irrelevant. Two states are merged
+# if they, and the states they lead to, agree about every label that can follow.
 
 MAX_STATES = 64
-"""Larger acceptors are left as they are: merging compares all pairs of states."""
+"""Larger acceptors are unchanged, because merging compares all pairs of states."""
 
 _DEAD = -1
 
@@ -82,10 +83,10 @@ def simplified(acceptor: Acceptor, legal: Bools) -> Acceptor:
     Parameters
     ----------
     acceptor : Acceptor
-        Of one tape; others come back as they are.
+        Of one tape; others are returned unchanged.
     legal : bool [L + 1, L + 1]
         Which label may follow which; the last row is the start of a sentence, the last column its
-        end. Something else must see to it: of illegal sequences the result may say anything.
+        end. Illegal sequences must be excluded elsewhere: the result gives them arbitrary scores.
 
     Raises
     ------
@@ -101,7 +102,8 @@ def simplified(acceptor: Acceptor, legal: Bools) -> Acceptor:
     if small.n_states > MAX_STATES:
         return small
     merging = _Merging.of(small, legal)
-    # Most pairs are told apart at once; the others may still be, by what they are merged with.
+    # Most pairs are distinguished at once; other pairs may still be, by states they are merged
+    # with.
     for first, second in np.argwhere(np.triu(~merging.apart(), 1)).tolist():
         merging = merging.merged(first, second) or merging
     return minimise(trim(merging.acceptor(small)))
@@ -109,11 +111,11 @@ def simplified(acceptor: Acceptor, legal: Bools) -> Acceptor:
 
 @dataclass(frozen=True, eq=False)
 class _Merging:
-    """A partition of states and what its blocks say, each about the labels that may come."""
+    """A partition of states, and the behaviour of its blocks for the labels that can follow."""
 
     block: Longs  # [Q]: block of each state, its smallest member
-    asked: Bools  # [Q, L + 1]: labels that may come in a block; the last is the end
-    target: Ints  # [Q, L]: a state in the block that each leads to, −1 where it is rejected
+    asked: Bools  # [Q, L + 1]: labels that can follow in a block; the last column is the end
+    target: Ints  # [Q, L]: a state in the target block of each label, −1: rejected
     score: Floats  # [Q, L + 1]: score of the step, and of the end
 
     @classmethod
@@ -131,7 +133,7 @@ class _Merging:
         )
 
     def apart(self) -> Bools:
-        """Return which pairs of states disagree, or lead to such pairs: bool [Q, Q]."""
+        """Return the pairs of states that disagree, or lead to such pairs: bool [Q, Q]."""
         label = range(self.asked.shape[1])
         both = [self.asked[:, a, None] & self.asked[None, :, a] for a in label]
         score = self.score.T
@@ -148,7 +150,7 @@ class _Merging:
             apart = wider
 
     def merged(self, first: int, second: int) -> _Merging | None:
-        """Return the partition with two states in one block, None where they disagree."""
+        """Return the partition with two states in one block, `None` if they disagree."""
         block, asked = self.block.copy(), self.asked.copy()
         target, score = self.target.copy(), self.score.copy()
         queue = [(first, second)]
@@ -169,7 +171,7 @@ class _Merging:
         return _Merging(block, asked, target, score)
 
     def acceptor(self, original: Acceptor) -> Acceptor:
-        """Return the acceptor of the blocks; what cannot come is rejected."""
+        """Return the acceptor of the blocks; labels that cannot follow are rejected."""
         kept = distinct(self.block)
         number = np.searchsorted(kept, self.block)
         asked = self.asked[kept]
@@ -187,15 +189,15 @@ class _Merging:
 def _met(target: Ints, final: Floats, legal: Bools) -> tuple[Bools, Bools]:
     """Follow legal sequences; both results are bool [Q, L + 1].
 
-    The state is met behind that label (last column: at the start), with a way to an end; and
-    from the state behind that label, there is a way to an end.
+    The first marks states reached with that previous label (last column: at the start) from which
+    an end is reachable. The second marks states from which an end is reachable after that label.
     """
     n_states, size = target.shape
     labels = np.arange(size)
     step = target >= 0
     live = (final[:, None] > -np.inf) & legal[None, :, size]
     while True:
-        # A label may come next where it is legal and leads to where there is a way.
+        # A label can follow if it is legal and leads to a state from which an end is reachable.
         ahead = step & live[target, labels]
         wider = live | (ahead @ legal[:, :size].T)
         if np.array_equal(wider, live):
@@ -214,25 +216,26 @@ def _met(target: Ints, final: Floats, legal: Bools) -> tuple[Bools, Bools]:
 
 
 # --- Topology ∘ acceptor --------------------------------------------------------------------------
-# A tagger trained so normalises over what the grammar allows, and gives nothing else a probability.
+# A tagger trained with such a topology normalises over the legal sequences, and gives all others
+# the probability 0.
 
 
 def constrained_topology(topology: Topology, conjuncts: Sequence[Acceptor]) -> Topology:
     """Return the topology of the label sequences that a hard grammar accepts.
 
-    States are pairs of a state and what the grammar remembers; all pairs of a state share its
-    slots, all arcs between the same two states theirs.
+    States are pairs of a topology state and a grammar state; all pairs of a topology state share
+    its slots, and all arcs between the same two topology states share theirs.
 
     Parameters
     ----------
     topology : Topology
     conjuncts : sequence of Acceptor
-        At least one, each over the topology's labels alone.
+        At least one, each over the topology's labels only.
 
     Raises
     ------
     GrammarError
-        A grammar with scores, or one that leaves nothing.
+        A grammar with scores, or one that leaves no label sequence.
     """
     soft = [a.name for a in conjuncts if a.weighted]
     if soft:
@@ -242,7 +245,7 @@ def constrained_topology(topology: Topology, conjuncts: Sequence[Acceptor]) -> T
     label = topology.state_label
     begins = np.flatnonzero(topology.initial)
     after = step[0, label[begins]]
-    # A pair (s, q) is s * n + q: in state s, its label read, the grammar in q.
+    # A pair (s, q) has the number s * n + q: in state s, after its label is read, the grammar in q.
     start = begins[after >= 0] * n + after[after >= 0]
     q = np.arange(n)
     onward = step[:, label[topology.target]].T  # [A, Q]
@@ -250,25 +253,11 @@ def constrained_topology(topology: Topology, conjuncts: Sequence[Acceptor]) -> T
     source = topology.source[arc].astype(np.int64) * n + q[before]
     target = topology.target[arc].astype(np.int64) * n + onward[arc, before]
     ends = (topology.final[:, None] & (whole.final > -np.inf)[None, :]).reshape(-1)
-    useful = _useful(start, source, target, ends)
+    kept, useful = on_paths(source, target, ends, starts=start)
     if not useful.any():
         raise GrammarError(f"{whole.name} leaves no label sequence that the tagger could give")
-    kept = useful[source] & useful[target]
     made = _renumbered(topology, n, useful, start, source[kept], target[kept], arc[kept], ends)
     return replace(made, empty=topology.empty and bool(whole.final[0] > -np.inf))
-
-
-def _useful(start: Longs, source: Longs, target: Longs, ends: Bools) -> Bools:
-    """Return which pairs lie on a way from the start to an end."""
-    reached, alive = np.zeros(len(ends), dtype=bool), ends.copy()
-    reached[start] = True
-    for states, here, there in ((reached, source, target), (alive, target, source)):
-        count = -1
-        while count != states.sum():
-            count = states.sum()
-            states[there[states[here]]] = True
-    useful: Bools = reached & alive
-    return useful
 
 
 def _renumbered(

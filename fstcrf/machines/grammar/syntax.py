@@ -1,4 +1,4 @@
-"""The text of a ``.grm`` file → its statements and expressions, with places; syntax errors."""
+"""From the text of a ``.grm`` file to statements and expressions with places; syntax errors."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from fstcrf.arguments import LARGEST_SCORE
-from fstcrf.errors import GrammarError
+from fstcrf.errors import DataError, GrammarError
 from fstcrf.machines.grammar.labels import listed
-from fstcrf.text.lines import unix_lines
+from fstcrf.text import lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from lark import Lark, Token, UnexpectedInput
 
 
 class Place(NamedTuple):
-    """Where something stands: a file, None for text, a line and a column, both from 1."""
+    """A place in a grammar: a file, `None` for text, a line and a column, both from 1."""
 
     path: str | None
     line: int
     column: int
 
     def error(self, message: str) -> GrammarError:
-        """Return the error of what stands here."""
+        """Return an error for this place."""
         return GrammarError(message, path=self.path, line=self.line, column=self.column)
 
 
@@ -35,7 +36,7 @@ class Place(NamedTuple):
 class Text:
     """Text in quotes: a sequence of labels in brackets, or a name of a constraint's argument."""
 
-    raw: str  # between the quotes, backslashes included
+    raw: str  # between the quotes, with backslashes
     place: Place
 
 
@@ -57,11 +58,11 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A cost as an argument: that of each violation, or match; None where it is to be learned."""
+    """A cost as an argument, for each violation or match; `None` if it is learned."""
 
     cost: float | None
     place: Place
-    span: tuple[int, int]  # from where to where it stands in the text
+    span: tuple[int, int]  # its start and end in the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +85,16 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Quantified:
-    """An expression for each symbol of a set: any of them, or all of them at once."""
+    """The union, or intersection, of an expression for each symbol of a set."""
 
-    name: str  # what stands for the symbol
+    name: str  # name of the symbol in the body
     symbols: tuple[Text, ...] | Call
     body: Expression
     every: bool
     place: Place
 
 
-# What expressions are made of, over leaves as they are written or as they are resolved.
+# Nodes of expressions, over leaves before or after names are resolved.
 
 _Leaf = TypeVar("_Leaf")
 
@@ -105,7 +106,7 @@ class _OfSeveral(Generic[_Leaf]):
 
 
 class Concatenation(_OfSeveral[_Leaf]):
-    """One after the other; without parts, the empty sequence."""
+    """Parts in sequence; without parts, the empty sequence."""
 
 
 class Union(_OfSeveral[_Leaf]):
@@ -120,16 +121,16 @@ class _OfTwo(Generic[_Leaf]):
 
 
 class Intersection(_OfTwo[_Leaf]):
-    """What both are; scores add."""
+    """The intersection of both; scores add."""
 
 
 class Difference(_OfTwo[_Leaf]):
-    """The left one where the right one is not."""
+    """The left language without the right one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition(Generic[_Leaf]):
-    """From `low` to `high` times; None for any number; a name is that of a parameter."""
+    """`low` to `high` repetitions; `None`: any number; a name is a parameter."""
 
     part: Tree[_Leaf]
     low: int | str
@@ -147,11 +148,11 @@ class Weighted(Generic[_Leaf]):
 
 
 class Cross(_OfTwo[_Leaf]):
-    """A relation: reads the left one and writes the right one."""
+    """A relation: reads the left language and writes the right one."""
 
 
 class Composition(_OfTwo[_Leaf]):
-    """A relation: what the left one writes, the right one reads."""
+    """A relation: the right one reads the output of the left one."""
 
 
 Side: TypeAlias = Literal["input", "output", "invert"]
@@ -159,7 +160,7 @@ Side: TypeAlias = Literal["input", "output", "invert"]
 
 @dataclass(frozen=True, slots=True)
 class Turned(Generic[_Leaf]):
-    """What a relation reads, what it writes, or the relation the other way round."""
+    """The input side or the output side of a relation, or the inverted relation."""
 
     part: Tree[_Leaf]
     side: Side
@@ -194,7 +195,7 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A name and what it stands for."""
+    """A name and its value."""
 
     name: str
     value: Expression
@@ -204,7 +205,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class FunctionDefinition:
-    """A function: its parameters, definitions of its own, and its value."""
+    """A function: its parameters, local definitions, and its value."""
 
     name: str
     parameters: tuple[str, ...]
@@ -218,7 +219,10 @@ Statement: TypeAlias = Import | Definition | FunctionDefinition
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file: the tapes it reads and its statements in order. `path` is None for text."""
+    """A file: the tapes it reads and its statements in order.
+
+    `path` is `None` for text.
+    """
 
     path: str | None
     tapes: tuple[str, ...]
@@ -226,9 +230,8 @@ class File:
 
 
 # --- Labels in strings ----------------------------------------------------------------------------
-# ``"[B-NP][I-NP]"``, ``"[pos=NN chunk=B-NP]"``. A backslash takes the next character as it is:
-# ``\]`` and ``\"`` in labels that hold them, and a blank or an equals sign where several tapes are
-# read.
+# ``"[B-NP][I-NP]"``, ``"[pos=NN chunk=B-NP]"``. A backslash quotes the next character: ``\]`` and
+# ``\"`` in labels with these characters, and a blank or an equals sign if there are several tapes.
 
 _SYMBOL = re.compile(r"\s*\[((?:[^\]\\]|\\.)*)\]", re.DOTALL)
 _FIELD = re.compile(r"(?:[^\s\\]|\\.)+", re.DOTALL)
@@ -236,12 +239,12 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def plain(raw: str) -> str:
-    """Return text without its backslashes."""
+    """Return text without backslashes."""
     return _ESCAPE.sub(r"\1", raw)
 
 
 def cut(raw: str) -> list[str]:
-    """Return what stands between the brackets of a string, backslashes kept."""
+    """Return the text of each pair of brackets in a string, with backslashes."""
     symbols: list[str] = []
     at = 0
     end = len(raw.rstrip())
@@ -257,9 +260,10 @@ def cut(raw: str) -> list[str]:
 def fields(
     raw: str, tapes: tuple[str, ...], *, unescape: bool = True
 ) -> tuple[tuple[str | None, str], ...]:
-    """Return the label of each tape in what stands between two brackets.
+    """Return the label of each tape in the text between two brackets.
 
-    That is a label; where the file names several tapes, ``tape=label`` for each that matters.
+    The text is a label; if the file names several tapes, it is ``tape=label`` for each relevant
+    tape.
     """
     clean = plain if unescape else str
     if len(tapes) < 2:
@@ -281,7 +285,7 @@ _BRACES = re.compile(r"\\.|\{([A-Za-z_][A-Za-z0-9_]*)\}", re.DOTALL)
 
 
 def filled(raw: str, symbol: Callable[[str], str | None]) -> str:
-    """Return text with the symbol of each name in braces; braces without one stay as they are."""
+    """Return text with names in braces replaced by symbols; unknown names remain in braces."""
 
     def put(found: re.Match[str]) -> str:
         name = found[1]
@@ -294,11 +298,11 @@ def filled(raw: str, symbol: Callable[[str], str | None]) -> str:
 # --- Parsing --------------------------------------------------------------------------------------
 
 MAX_REPEATS = 1_000
-_DIGITS = 20  # of a whole number
+_DIGITS = 20  # digits of an integer
 
 _SHOWN = {
     "NAME": "a name",
-    "QUALIFIED": "",  # is a name, too
+    "QUALIFIED": "",  # also a name
     "EACH": "",
     "STRING": 'labels in quotes: "[LABEL]"',
     "WEIGHT": "a weight: <2.5>",
@@ -338,12 +342,20 @@ _INSTEAD = {
 }
 
 
+def read_text(path: str | Path) -> str:
+    """Read the text of a ``.grm`` file."""
+    try:
+        return lines.read_text(path)
+    except DataError as error:
+        raise GrammarError(error.message, path=str(path), line=error.line) from None
+
+
 def parse(text: str, path: str | None = None) -> File:
-    """Return the parts of a grammar file; `path` is for messages."""
+    """Return the parsed grammar file; `path` is for messages."""
     from lark import UnexpectedInput  # noqa: PLC0415 - slow to import, only such text needs it
 
     try:
-        tree = _parser().parse(unix_lines(text.removeprefix("\ufeff")))
+        tree = _parser().parse(lines.unix_lines(text.removeprefix("\ufeff")))
     except UnexpectedInput as error:
         _fail(error, text, path)
     try:
@@ -410,7 +422,7 @@ def _fail(error: UnexpectedInput, text: str, path: str | None) -> NoReturn:
 
 _REPEATED: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
-# What becomes of the rules of ``grm.lark``: children, place → what it is.
+# Builders for the rules of ``grm.lark``: (children, place) → node.
 _BUILT: dict[str, Callable[[list[Any], Place], Any]] = {
     "import_": lambda c, at: Import(plain(str(c[1])[1:-1]), str(c[2]), at),
     "tape": lambda names, at: (tuple(map(str, names)), at),
@@ -443,7 +455,7 @@ def _complement(part: Expression, at: Place) -> Expression:
 
 
 def _restriction(parts: Sequence[Expression | None], at: Place) -> Expression:
-    """Return where each match of the first is behind one of the second and before one of the third.
+    """Return the sequences whose matches of the first all follow the second and precede the third.
 
     That is ``~(~(any* l) a any* | any* a ~(r any*))``.
     """
@@ -462,7 +474,7 @@ def _restriction(parts: Sequence[Expression | None], at: Place) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    """Turns the parse tree into the classes above: a method for each rule that needs a check."""
+    """Turns the parse tree into the classes above; rules with checks have methods."""
 
     path: str | None
 

@@ -1,8 +1,8 @@
-"""Machines of OpenFst as flat arrays: bytes, pynini, AT&T text, drawings.
+"""Machines of OpenFst: bytes, pynini, AT&T text.
 
-`FstArrays` have scores, natural logs where more is better; the weights of OpenFst are costs,
-−score. They are converted in this package and nowhere else. Symbol 0 is epsilon; label k is symbol
-k + 1.
+Machines here have scores, natural logs where more is better; the weights of OpenFst are costs,
+−score. They are converted in this package and nowhere else. OpenFst's symbol 0 is epsilon; symbol k
+of a machine is symbol k + 1 there.
 """
 
 from fstcrf.machines.openfst.binary import (
@@ -10,43 +10,26 @@ from fstcrf.machines.openfst.binary import (
     FstType,
     from_bytes,
     from_fst,
+    has_symbols,
     pynini_module,
     to_bytes,
     to_fst,
 )
-from fstcrf.machines.openfst.machine import (
-    EPSILON,
-    FstArrays,
-    by_graphviz,
-    connect,
-    dot_text,
-    quoted,
-    sausage_machine,
-    svg,
-    symbols,
-    without_gaps,
-)
-from fstcrf.machines.openfst.text import att_text, from_att, from_names
+from fstcrf.machines.openfst.machine import EPSILON, Naming, symbols
+from fstcrf.machines.openfst.text import att_text, from_att
 
 __all__ = [
     "EPSILON",
     "ArcType",
-    "FstArrays",
     "FstType",
+    "Naming",
     "att_text",
-    "by_graphviz",
-    "connect",
-    "dot_text",
     "from_att",
     "from_bytes",
     "from_fst",
-    "from_names",
+    "has_symbols",
     "pynini_module",
-    "quoted",
-    "sausage_machine",
-    "svg",
     "symbols",
     "to_bytes",
     "to_fst",
-    "without_gaps",
 ]

@@ -9,17 +9,24 @@ Const
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import one_of
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
+from fstcrf.files import read_file
 from fstcrf.lazy import optional
-from fstcrf.machines.openfst.machine import FstArrays, connect
+from fstcrf.machines.machine import Machine, Semiring
+from fstcrf.machines.openfst.machine import AS_WRITTEN, Arcs, Naming, Table, arcs_by_source, symbols
 from fstcrf.ragged import Ragged
+
+T = TypeVar("T")
 
 # --- Property bits --------------------------------------------------------------------------------
 # OpenFst believes what a file says of its machine, so only what can be told from the arrays in a
@@ -44,18 +51,20 @@ _INITIAL_ACYCLIC = 1 << 37
 _UNWEIGHTED_CYCLES = 1 << 47
 
 
-def _properties(machine: FstArrays) -> int:
+def _properties(arcs: Arcs, final: Floats) -> int:
     """Return the property bits that are known of a machine."""
-    free_in, free_out = machine.ilabel == 0, machine.olabel == 0
-    same_state = machine.source[1:] == machine.source[:-1]
-    bits = _either(_ACCEPTOR, yes=machine.is_acceptor)
+    source, ilabel, olabel, target, score = arcs
+    free_in, free_out = ilabel == 0, olabel == 0
+    same_state = source[1:] == source[:-1]
+    bits = _either(_ACCEPTOR, yes=bool(np.array_equal(ilabel, olabel)))
     bits |= _either(_EPSILONS, yes=bool((free_in & free_out).any()))
     bits |= _either(_I_EPSILONS, yes=bool(free_in.any()))
     bits |= _either(_O_EPSILONS, yes=bool(free_out.any()))
-    bits |= _sorted(machine.ilabel, same_state, _I_LABEL_SORTED, _I_DETERMINISTIC)
-    bits |= _sorted(machine.olabel, same_state, _O_LABEL_SORTED, _O_DETERMINISTIC)
-    bits |= _either(_WEIGHTED, yes=_weighted(machine))
-    upwards = bool((machine.target > machine.source).all())
+    bits |= _sorted(ilabel, same_state, _I_LABEL_SORTED, _I_DETERMINISTIC)
+    bits |= _sorted(olabel, same_state, _O_LABEL_SORTED, _O_DETERMINISTIC)
+    weights = np.append(score, final)  # what is forbidden does not count
+    bits |= _either(_WEIGHTED, yes=bool(((weights != 0.0) & (weights > -np.inf)).any()))
+    upwards = bool((target > source).all())
     bits |= _either(_TOP_SORTED, yes=upwards)
     return bits | (_ACYCLIC | _INITIAL_ACYCLIC | _UNWEIGHTED_CYCLES if upwards else 0)
 
@@ -71,12 +80,6 @@ def _sorted(label: Ints, same_state: Bools, in_order: int, deterministic: int) -
         return _either(in_order, yes=False)
     repeats = bool((same_state & (after == before)).any())
     return _either(in_order, yes=True) | _either(deterministic, yes=not repeats)
-
-
-def _weighted(machine: FstArrays) -> bool:
-    """Tell whether an arc or an end costs something; what is forbidden does not count."""
-    weights = (machine.score, machine.final)
-    return any(bool(((x != 0.0) & (x > -np.inf)).any()) for x in weights)
 
 
 # --- Header and symbol tables ---------------------------------------------------------------------
@@ -104,24 +107,20 @@ class _Header(NamedTuple):
     n_arcs: int
 
 
-def _header_bytes(
-    header: _Header, isymbols: tuple[str, ...] | None, osymbols: tuple[str, ...] | None
-) -> bytes:
-    """Return a header and the symbol tables behind it, which it announces."""
-    flags = header.flags
-    flags |= (_I_TABLE if isymbols is not None else 0) | (_O_TABLE if osymbols is not None else 0)
+def _header_bytes(header: _Header, *tables: tuple[str, ...]) -> bytes:
+    """Return a header and the symbol tables of both sides behind it, which it announces."""
+    flags = header.flags | _I_TABLE | _O_TABLE
     parts = [struct.pack("<i", _MAGIC), _text(header.fst_type), _text(header.arc_type)]
     parts.append(struct.pack("<iiQqqq", header.version, flags, *header[4:]))
-    parts += [_table_bytes(table) for table in (isymbols, osymbols) if table is not None]
+    parts += map(_table_bytes, tables)
     return b"".join(parts)
 
 
 def _table_bytes(symbols: tuple[str, ...]) -> bytes:
-    """Return a symbol table in which symbol k has the id k; an empty one is not there."""
-    there = [(symbol, number) for number, symbol in enumerate(symbols) if symbol]
-    head = struct.pack("<qq", len(symbols), len(there))
+    """Return a symbol table in which symbol k has the id k."""
+    head = struct.pack("<qq", len(symbols), len(symbols))
     parts = [struct.pack("<i", _TABLE_MAGIC), _text(_NAME), head]
-    parts += [_text(symbol) + struct.pack("<q", number) for symbol, number in there]
+    parts += [_text(symbol) + struct.pack("<q", number) for number, symbol in enumerate(symbols)]
     return b"".join(parts)
 
 
@@ -160,7 +159,7 @@ class _Reader:
         except UnicodeDecodeError:
             raise DataError(f"OpenFst bytes: {what} is not UTF-8") from None
 
-    def header(self) -> tuple[_Header, tuple[str, ...] | None, tuple[str, ...] | None]:
+    def header(self) -> tuple[_Header, tuple[Table, Table]]:
         """Return the header and the symbols of both sides."""
         if self.numbers("i", "the header") != (_MAGIC,):
             raise DataError("not an OpenFst machine: it begins with other bytes")
@@ -170,7 +169,7 @@ class _Reader:
         isymbols, osymbols = (
             self._table() if header.flags & bit else None for bit in (_I_TABLE, _O_TABLE)
         )
-        return header, isymbols, osymbols
+        return header, (isymbols, osymbols)
 
     def _table(self) -> tuple[str, ...]:
         """Symbols of a table; ids that it does not have get an empty one."""
@@ -213,8 +212,7 @@ _WORD = np.dtype("<i4")
 
 def _arc_kind(arc_type: str) -> np.dtype[np.floating]:
     """Return the dtype of a weight."""
-    if arc_type not in _WEIGHT:
-        raise OptionError(f"arc type is {arc_type!r}, expected one of {', '.join(_WEIGHT)}")
+    one_of("arc type", arc_type, ArcType)
     return _WEIGHT[arc_type]
 
 
@@ -233,13 +231,13 @@ def _const_arc(weight: np.dtype[np.floating]) -> np.dtype[np.void]:
 
 
 def to_bytes(
-    machine: FstArrays, arc_type: ArcType = "log64", *, fst_type: FstType = "vector"
+    machine: Machine, arc_type: ArcType = "log64", *, fst_type: FstType = "vector"
 ) -> bytes:
-    """Return a machine in OpenFst's binary format, with its symbol tables.
+    """Return a machine in OpenFst's binary format; symbol k has the id k + 1 in its tables.
 
     Parameters
     ----------
-    machine : FstArrays
+    machine : Machine or Transducer
     arc_type : {"standard", "log", "log64"}
         Weights of the first two are float32; those of log64 are exact.
     fst_type : {"vector", "const"}
@@ -250,24 +248,26 @@ def to_bytes(
         Another type.
     NumericError
         A score that is too large for float32.
+    LabelError
+        An empty symbol.
     """
     weight = _arc_kind(arc_type)
     if fst_type not in ("vector", "const"):
         raise OptionError(f"fst type is {fst_type!r}, expected vector or const")
-    final, cost = (_costs(scores, weight) for scores in (machine.final, machine.score))
-    const = fst_type == "const"
+    const, arcs = fst_type == "const", arcs_by_source(machine)
+    final, cost = (_costs(scores, weight) for scores in (machine.final, arcs[-1]))
     header = _Header(
         fst_type=fst_type,
         arc_type=arc_type,
         version=1 if const else 2,
         flags=_ALIGNED if const else 0,
-        properties=_properties(machine) | _EXPANDED | (0 if const else _MUTABLE),
-        start=machine.start,
-        n_states=machine.n_states,
-        n_arcs=machine.n_arcs,
+        properties=_properties(arcs, machine.final) | _EXPANDED | (0 if const else _MUTABLE),
+        start=0,
+        n_states=len(final),
+        n_arcs=len(cost),
     )
-    head = _header_bytes(header, machine.isymbols, machine.osymbols)
-    return (_const_bytes if const else _vector_bytes)(head, machine, final, cost)
+    head = _header_bytes(header, symbols(machine.input_symbols), symbols(machine.output_symbols))
+    return (_const_bytes if const else _vector_bytes)(head, arcs, final, cost)
 
 
 def _costs(scores: Floats, weight: np.dtype[np.floating]) -> NDArray[np.floating]:
@@ -280,41 +280,42 @@ def _costs(scores: Floats, weight: np.dtype[np.floating]) -> NDArray[np.floating
 
 
 def _const_bytes(
-    head: bytes, machine: FstArrays, final: NDArray[np.floating], cost: NDArray[np.floating]
+    head: bytes, columns: Arcs, final: NDArray[np.floating], cost: NDArray[np.floating]
 ) -> bytes:
-    row = machine.row
-    states = np.empty(machine.n_states, _const_state(final.dtype))
+    source, ilabel, olabel, target, _ = columns
+    row = Ragged.from_rows(source, len(final)).offsets
+    states = np.empty(len(final), _const_state(final.dtype))
     states["final"], states["first"], states["arcs"] = final, row[:-1], np.diff(row)
-    for name, label in (("iepsilons", machine.ilabel), ("oepsilons", machine.olabel)):
-        free = machine.source[label == 0]
-        states[name] = np.bincount(free, minlength=machine.n_states) if len(free) else 0
-    arcs = np.zeros(machine.n_arcs, _const_arc(cost.dtype))
-    arcs["ilabel"], arcs["olabel"], arcs["weight"] = machine.ilabel, machine.olabel, cost
-    arcs["target"] = machine.target
+    for name, label in (("iepsilons", ilabel), ("oepsilons", olabel)):
+        free = source[label == 0]
+        states[name] = np.bincount(free, minlength=len(final)) if len(free) else 0
+    arcs = np.zeros(len(cost), _const_arc(cost.dtype))
+    arcs["ilabel"], arcs["olabel"], arcs["weight"], arcs["target"] = ilabel, olabel, cost, target
     place = len(head) + -len(head) % _ALIGNMENT + states.nbytes
     padding = [bytes(-n % _ALIGNMENT) for n in (len(head), place)]
     return b"".join([head, padding[0], states.data, padding[1], arcs.data])
 
 
 def _vector_bytes(
-    head: bytes, machine: FstArrays, final: NDArray[np.floating], cost: NDArray[np.floating]
+    head: bytes, columns: Arcs, final: NDArray[np.floating], cost: NDArray[np.floating]
 ) -> bytes:
     """Everything is a multiple of four bytes, so that the body is an array of words."""
     wide = final.itemsize // 4  # words of a weight
-    row = machine.row
+    source, ilabel, olabel, target, _ = columns
+    row = Ragged.from_rows(source, len(final)).offsets
     before, size = 2 + wide, 3 + wide  # words of a state without its arcs, words of an arc
-    words = np.empty(machine.n_states * before + machine.n_arcs * size, _WORD)
-    place = np.arange(machine.n_states) * before + row[:-1] * size
+    words = np.empty(len(final) * before + len(cost) * size, _WORD)
+    place = np.arange(len(final)) * before + row[:-1] * size
     words[place[:, None] + np.arange(wide)] = _words(final)
     words[place[:, None] + np.arange(wide, before)] = _words(np.diff(row))
-    place = (machine.source + np.int64(1)) * before + np.arange(machine.n_arcs) * size
-    for label in (machine.ilabel, machine.olabel):
+    place = (source + np.int64(1)) * before + np.arange(len(cost)) * size
+    for label in (ilabel, olabel):
         words[place] = label
         place += 1
     for column in _words(cost).T:
         words[place] = column
         place += 1
-    words[place] = machine.target
+    words[place] = target
     return b"".join([head, words.data])
 
 
@@ -326,16 +327,29 @@ def _words(array: NDArray[np.generic]) -> Ints:
 # --- Reading -----------------------------------------------------------------------------------
 
 
-def from_bytes(data: bytes) -> FstArrays:
+def from_bytes(data: bytes, naming: Naming = AS_WRITTEN) -> Machine:
     """Read a machine in OpenFst's binary format: vector or const; standard, log or log64 arcs.
+
+    Its start becomes state 0, in whose place the former state 0 comes.
+
+    Parameters
+    ----------
+    data : bytes
+    naming : Naming, optional
+        Names of symbols, the semiring, and the tape. When absent, symbols have the names of its
+        tables, and the semiring is that of its arcs: tropical for ``standard`` arcs.
 
     Raises
     ------
     DataError
         Bytes of something else, that end too early, or that name states which are not there.
+    LabelError
+        Symbols without a name, or one with two ids.
+    OptionError
+        An acceptor is expected, and an arc writes something else than it reads.
     """
     reader = _Reader(data)
-    header, isymbols, osymbols = reader.header()
+    header, tables = reader.header()
     if header.arc_type not in _WEIGHT:
         raise DataError(f"arcs of type {header.arc_type!r}, expected one of {', '.join(_WEIGHT)}")
     if header.fst_type not in _VERSIONS:
@@ -349,29 +363,24 @@ def from_bytes(data: bytes) -> FstArrays:
     states = len(final)
     if not -1 <= header.start < states:
         raise DataError(f"OpenFst bytes: start is state {header.start} of {states}")
-    targets = arcs["target"]
+    targets = np.ascontiguousarray(arcs["target"], dtype=np.int32)
     if len(targets) and not 0 <= int(targets.min()) <= int(targets.max()) < states:
         raise DataError(
             f"OpenFst bytes: an arc leads to an unknown state, expected 0 to {states - 1}"
         )
-    labels = [np.ascontiguousarray(arcs[name], dtype=np.int32) for name in ("ilabel", "olabel")]
-    for label, table in zip(labels, (isymbols, osymbols), strict=True):
+    ilabel, olabel = (
+        np.ascontiguousarray(arcs[name], dtype=np.int32) for name in ("ilabel", "olabel")
+    )
+    for label, table in zip((ilabel, olabel), tables, strict=True):
         if len(label) and (
             int(label.min()) < 0 or (table is not None and int(label.max()) >= len(table))
         ):
             raise DataError("OpenFst bytes: a label is negative or not in the symbol table")
-    return FstArrays(
-        start=header.start,
-        source=np.repeat(np.arange(states, dtype=np.int32), degree),
-        target=np.ascontiguousarray(targets, dtype=np.int32),
-        ilabel=labels[0],
-        olabel=labels[1],
-        score=_scores(arcs["weight"], "arc"),
-        final=_scores(final, "final state"),
-        isymbols=isymbols,
-        osymbols=osymbols,
-        semiring="tropical" if header.arc_type == "standard" else "log",
-    )
+    source = np.repeat(np.arange(states, dtype=np.int32), degree)
+    score, ends = _scores(arcs["weight"], "arc"), _scores(final, "final state")
+    columns = source, ilabel, olabel, targets, score
+    semiring: Semiring = "tropical" if header.arc_type == "standard" else "log"
+    return naming.machine(header.start, columns, ends, tables, semiring)
 
 
 def _scores(costs: NDArray[np.floating], what: str) -> Floats:
@@ -461,12 +470,12 @@ def pynini_module() -> ModuleType:
     )
 
 
-def to_fst(machine: FstArrays, arc_type: ArcType = "log64") -> Any:
+def to_fst(machine: Machine, arc_type: ArcType = "log64") -> Any:
     """Return a machine as a ``pynini.Fst``, with its symbol tables.
 
     Parameters
     ----------
-    machine : FstArrays
+    machine : Machine or Transducer
     arc_type : {"standard", "log", "log64"}
         ``"standard"`` (tropical) for best paths, ``"log64"`` for sums; weights are −score, in
         float32 but for log64.
@@ -475,27 +484,14 @@ def to_fst(machine: FstArrays, arc_type: ArcType = "log64") -> Any:
     ------
     MissingDependencyError
         pynini is not installed.
-    OptionError, NumericError
+    OptionError, NumericError, LabelError
         As `to_bytes`.
     """
-    if machine.start < 0:  # OpenFst may crash on states without a start
-        machine = connect(machine)
     # Of const bytes pynini makes a vector machine sooner than of vector bytes.
     return pynini_module().Fst.read_from_string(to_bytes(machine, arc_type, fst_type="const"))
 
 
-def from_fst(fst: Any) -> FstArrays:
-    """Read a ``pynini.Fst`` (or pywrapfst's), whatever its arcs, with its symbol tables.
-
-    Raises
-    ------
-    MissingDependencyError
-        pynini is not installed.
-    OptionError
-        It is no such machine.
-    DataError
-        It is in a state of error, or has weights that are no costs.
-    """
+def _bytes_of(fst: Any) -> bytes:
     pynini_module()
     import pywrapfst  # noqa: PLC0415 (comes with pynini)
 
@@ -503,4 +499,43 @@ def from_fst(fst: Any) -> FstArrays:
         raise OptionError(f"expected a pynini.Fst, not {type(fst).__name__}")
     if fst.properties(pywrapfst.ERROR, test=False):
         raise DataError("the Fst has its error flag set: the operation that built it failed")
-    return from_bytes(pywrapfst.convert(fst, "const").write_to_string())
+    data: bytes = pywrapfst.convert(fst, "const").write_to_string()
+    return data
+
+
+def has_symbols(fst: Any) -> bool:
+    """Tell whether a machine of pynini, or of a file, has a table of its input symbols.
+
+    Errors are those of `from_fst`.
+    """
+    return _of_file(fst, lambda data: _Reader(data).header()[1][0]) is not None
+
+
+def from_fst(fst: Any, naming: Naming = AS_WRITTEN) -> Machine:
+    """Read a ``pynini.Fst`` (or pywrapfst's), or the file of one; files need no pynini.
+
+    `naming` is as for `from_bytes`.
+
+    Raises
+    ------
+    MissingDependencyError
+        pynini is not installed, and it is no file.
+    OptionError
+        It is no such machine.
+    DataError
+        It is in a state of error.
+    OSError
+        A file that cannot be read.
+    DataError, LabelError, OptionError
+        As `from_bytes`.
+    """
+    return _of_file(fst, lambda data: from_bytes(data, naming))
+
+
+def _of_file(fst: Any, read: Callable[[bytes], T]) -> T:
+    if not isinstance(fst, str | Path):
+        return read(_bytes_of(fst))
+    try:
+        return read(read_file(fst))
+    except DataError as error:
+        raise DataError(error.message, path=str(fst)) from None

@@ -4,54 +4,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 from warnings import warn
 
 import numpy as np
 
-from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Ints, distinct
 from fstcrf.errors import DataError, LabelError, LabelWarning, OptionError
-from fstcrf.machines.openfst.machine import EPSILON, FstArrays, symbols
+from fstcrf.machines.machine import Machine
+from fstcrf.machines.openfst.machine import (
+    AS_WRITTEN,
+    EPSILON,
+    Naming,
+    arcs_by_source,
+    symbols,
+)
+from fstcrf.ragged import Ragged
 from fstcrf.text.lines import text_fields, text_lines
 
 # --- Writing -----------------------------------------------------------------------------------
 
 
-def att_text(machine: FstArrays, *, numeric: bool = False, acceptor: bool = False) -> str:
+def att_text(machine: Machine, *, numeric: bool = False) -> str:
     """Return a machine as text; costs have all their digits.
+
+    An acceptor, a machine whose tape is None, has one column for both symbols, as
+    ``fstprint --acceptor`` writes.
 
     Parameters
     ----------
-    machine : FstArrays
+    machine : Machine or Transducer
     numeric : bool
-        Label ids, even where there are symbols.
-    acceptor : bool
-        One column for both labels, as ``fstprint --acceptor`` writes.
+        Ids of symbols, k + 1 for symbol k, instead of their names.
 
     Raises
     ------
     LabelError
-        A symbol that holds white space, or none at all.
-    DataError
-        `acceptor`, but an arc writes something else than it reads.
+        A symbol that holds white space, or that is empty.
     """
-    if acceptor and not machine.is_acceptor:
-        raise DataError(
-            "the machine is not an acceptor: an arc writes another symbol than it reads"
-        )
-    sides = [(machine.ilabel, machine.isymbols), (machine.olabel, machine.osymbols)]
+    source, ilabel, olabel, target, score = arcs_by_source(machine)
+    sides = [(ilabel, machine.input_symbols), (olabel, machine.output_symbols)]
     columns = [
-        _names(label, None if numeric else table) for label, table in sides[: 1 if acceptor else 2]
+        label.tolist() if numeric else _names(label, symbols(names))
+        for label, names in (sides if machine.tape is not None else sides[:1])
     ]
-    row = machine.row.tolist()
-    ends = machine.target.tolist(), *columns, machine.score.tolist()
-    arcs = list(zip(machine.source.tolist(), *ends, strict=True))
-    order = [machine.start, *(s for s in range(machine.n_states) if s != machine.start)]
+    row = Ragged.from_rows(source, len(machine.final)).offsets.tolist()
+    arcs = list(zip(source.tolist(), target.tolist(), *columns, score.tolist(), strict=True))
     lines: list[str] = []
-    for state in order if machine.start >= 0 else ():
-        for *fields, score in arcs[row[state] : row[state + 1]]:
-            lines.append("\t".join([*map(str, fields), _cost(score)]))
-        final = float(machine.final[state])
+    for state, final in enumerate(machine.final.tolist()):
+        for *fields, cost in arcs[row[state] : row[state + 1]]:
+            lines.append("\t".join([*map(str, fields), _cost(cost)]))
         # A start without a line of its own would leave that to another state.
         if final > -np.inf or not lines:
             lines.append(f"{state}\t{_cost(final)}")
@@ -62,58 +64,56 @@ def _cost(score: float) -> str:
     return "Infinity" if score == -np.inf else repr(0.0 - score)
 
 
-def _names(label: Ints, table: tuple[str, ...] | None) -> Sequence[object]:
-    numbers: list[int] = label.tolist()
-    if table is None:
-        return numbers
+def _names(label: Ints, table: tuple[str, ...]) -> list[str]:
     for number in distinct(label).tolist():
         if set(table[number]) & set(" \t\r\n"):
             raise LabelError(
                 f"symbol {table[number]!r} has a character that separates columns or lines: "
                 "write numbers, with numeric=True"
             )
-    return [table[number] for number in numbers]
+    return [table[number] for number in label.tolist()]
 
 
 # --- Reading -----------------------------------------------------------------------------------
 
 
 def from_att(
-    text: str,
-    *,
-    isymbols: Sequence[str] | None = None,
-    osymbols: Sequence[str] | None = None,
-    acceptor: bool = False,
-    numeric: bool | None = None,
-    epsilon: str = EPSILON,
-) -> FstArrays:
-    """Read a machine from text.
+    text: str, naming: Naming = AS_WRITTEN, *, numeric: bool = False, epsilon: str | None = None
+) -> Machine:
+    """Read a machine from text; see `Transducer.from_text`.
 
     Parameters
     ----------
     text : str
-    isymbols, osymbols : sequence of str, optional
-        Symbol of label id k at k. Labels are numbered as they come, after epsilon, when absent.
-    acceptor : bool
-        There is one column for both labels; `osymbols` is not needed.
-    numeric : bool, optional
-        Labels are label ids. When absent, they are where there are no symbols and all of them
-        are numbers.
-    epsilon : str
-        Another name of epsilon, beside ``<eps>``.
+    naming : Naming, optional
+        Names of symbols, the semiring, and the tape. Of an acceptor, whose tape is None, there is
+        one column for both symbols. When absent, the symbols are those of the text, as they come.
+    numeric : bool
+        Symbols are ids: i + 1 is symbol i of those given, 0 is none.
+    epsilon : str, optional
+        Another name of epsilon, beside ``<eps>``. When absent, there is a warning of symbols that
+        other programs write for it.
 
     Returns
     -------
-    FstArrays
-        States keep their order; their numbers, too, where none is left out.
+    Machine
+        States keep their order, but that the first line's state and the first one change places.
 
     Raises
     ------
     DataError
-        A line with other columns, or that is no machine; names the line.
+        A line with other columns, or that is no machine; names the line. A text without a state.
     LabelError
         A label that is none of the symbols.
+    OptionError
+        Ids without symbols.
     """
+    if not isinstance(epsilon, str | None):
+        raise OptionError(f"epsilon is {epsilon!r}, expected a str, or None")
+    acceptor = naming.tape is None
+    given = naming.symbols[:1] if acceptor else naming.symbols
+    if numeric and any(symbols is None for symbols in given):
+        raise OptionError("numeric=True needs input_symbols= and output_symbols=")
     arcs: list[tuple[int, int, float]] = []
     ends: list[tuple[int, float]] = []
     read: list[tuple[str, ...]] = []
@@ -129,39 +129,16 @@ def from_att(
             raise DataError(f"{len(fields)} columns, expected 1 or 2 or {wanted}", line=number)
         arcs.append((_state(fields[0], number), _state(fields[1], number), _score(costs, number)))
         read.append(tuple(labels))
-    tables = [isymbols] if acceptor else [isymbols, osymbols]
+    if first < 0:
+        raise DataError("the text has no start state, so it accepts no string")
     sides = []
-    for table, column in zip(tables, zip(*read, strict=True) if read else [(), ()], strict=False):
+    for labels_, column in zip(given, zip(*read, strict=True) if read else [()] * 2, strict=False):
         there = [EPSILON if label == epsilon else label for label in column]
-        numbers = table is None and all(map(_is_number, there)) if numeric is None else numeric
-        sides.append(_ids(there, table) if numbers else _numbered(there, table))
-    inputs, outputs = sides[0], sides[-1]
-    return _assembled(first, arcs, ends, inputs, outputs)
-
-
-def from_names(
-    text: str,
-    symbols_: tuple[LabelSet | None, LabelSet | None],
-    epsilon: str | None,
-    *,
-    acceptor: bool,
-    numeric: bool,
-) -> FstArrays:
-    """Read a machine whose symbols have names; see `Transducer.from_text`."""
-    if numeric and None in symbols_:
-        raise OptionError("numeric=True needs input_symbols= and output_symbols=")
-    isymbols, osymbols = (None if one is None else symbols(one) for one in symbols_)
-    machine = from_att(
-        text,
-        isymbols=isymbols,
-        osymbols=osymbols,
-        acceptor=acceptor,
-        numeric=numeric,
-        epsilon=EPSILON if epsilon is None else epsilon,
-    )
+        table = None if labels_ is None else symbols(labels_)
+        sides.append(_ids(there, table) if numeric and table else _numbered(there, table))
     if epsilon is None and not numeric:
-        _warn_of_epsilon({*(machine.isymbols or ()), *(machine.osymbols or ())})
-    return machine
+        _warn_of_epsilon({name for _, table in sides for name in table})
+    return _assembled(naming, first, arcs, ends, (sides[0], sides[-1]))
 
 
 _EPSILONS = ("@0@", "@_EPSILON_SYMBOL_@", "<epsilon>")
@@ -209,27 +186,24 @@ def _score(costs: list[str], line: int) -> float:
     return 0.0 - cost
 
 
-_Side = tuple[list[int], tuple[str, ...] | None]
+_Side: TypeAlias = tuple[list[int], tuple[str, ...]]
 
 
-def _is_number(label: str) -> bool:
-    return label.isascii() and label.isdigit()
-
-
-def _ids(labels: list[str], table: Sequence[str] | None) -> _Side:
-    """Return labels that are label ids."""
-    limit, what = (2**31, "2^31") if table is None else (len(table), str(len(table)))
+def _ids(labels: Sequence[str], table: tuple[str, ...]) -> _Side:
+    """Return labels that are ids of symbols."""
     for label in labels:
-        if not _is_number(label):
+        if not label.isascii() or not label.isdigit():
             raise DataError(f"label {label[:40]!r} is not a whole number")
-        if len(label) > _LONGEST or int(label) >= limit:
-            raise DataError(f"label {label[:40]} is too large, expected a number below {what}")
-    return [int(label) for label in labels], None if table is None else tuple(table)
+        if len(label) > _LONGEST or int(label) >= len(table):
+            raise DataError(
+                f"label {label[:40]} is too large, expected a number below {len(table)}"
+            )
+    return [int(label) for label in labels], table
 
 
-def _numbered(labels: list[str], table: Sequence[str] | None) -> _Side:
-    names = tuple(table) if table is not None else tuple(dict.fromkeys([EPSILON, *labels]))
-    ids = {name: number for number, name in reversed(list(enumerate(names)))}
+def _numbered(labels: Sequence[str], table: tuple[str, ...] | None) -> _Side:
+    names = tuple(dict.fromkeys([EPSILON, *labels])) if table is None else table
+    ids = {name: number for number, name in enumerate(names)}
     try:
         return [ids[label] for label in labels], names
     except KeyError as error:
@@ -239,31 +213,23 @@ def _numbered(labels: list[str], table: Sequence[str] | None) -> _Side:
 
 
 def _assembled(
+    naming: Naming,
     start: int,
     arcs: list[tuple[int, int, float]],
     ends: list[tuple[int, float]],
-    inputs: _Side,
-    outputs: _Side,
-) -> FstArrays:
-    named = {start, *(s for s, *_ in arcs), *(t for _, t, _ in arcs), *(s for s, _ in ends)} - {-1}
-    state = {name: number for number, name in enumerate(sorted(named))}
+    sides: tuple[_Side, _Side],
+) -> Machine:
+    known = sorted({start, *(s for s, *_ in arcs), *(t for _, t, _ in arcs), *(s for s, _ in ends)})
+    state = {name: number for number, name in enumerate(known)}
     final = np.full(len(state), -np.inf)
     for name, score in ends:
         final[state[name]] = score
     source = np.asarray([state[s] for s, _, _ in arcs], dtype=np.int32)
     order = np.argsort(source, kind="stable")
-
-    def column(values: list[int]) -> Ints:
-        return np.asarray(values, dtype=np.int32)[order]
-
-    return FstArrays(
-        start=state.get(start, -1),
-        source=source[order],
-        target=column([state[t] for _, t, _ in arcs]),
-        ilabel=column(inputs[0]),
-        olabel=column(outputs[0]),
-        score=np.asarray([score for *_, score in arcs], dtype=np.float64)[order],
-        final=final,
-        isymbols=inputs[1],
-        osymbols=outputs[1],
+    target = [state[t] for _, t, _ in arcs]
+    read, written, target_ = (
+        np.asarray(column, dtype=np.int32)[order] for column in (sides[0][0], sides[1][0], target)
     )
+    scores = np.asarray([score for *_, score in arcs], dtype=np.float64)[order]
+    columns = source[order], read, written, target_, scores
+    return naming.machine(state[start], columns, final, (sides[0][1], sides[1][1]))

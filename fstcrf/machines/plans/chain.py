@@ -1,4 +1,4 @@
-"""What a composition is made of: the chains of its tapes and what couples them.
+"""The parts of a composition: the chains of its tapes and the couplings between them.
 
 ========  ====================================================================
 Chain     one tape: a topology with the potentials that all sentences share
@@ -33,20 +33,19 @@ class Chain:
     Parameters
     ----------
     name : str
-        Of the tape.
+        Name of the tape.
     topology : Topology
     initial, final : float64 [S]
         Potentials of beginning and ending in a state; −inf forbids.
     arc : float64 [L of the arc context, ..., kernel arcs], optional
-        Potentials of the arcs, as the topology numbers them for the kernel; None: every sentence
-        brings its own.
+        Potentials of the arcs, in the kernel's order; `None`: every sentence brings its own.
     arc_context : tuple of str
-        Tapes whose labels at the same token choose among tables of arc potentials.
+        Tapes whose labels at the same token select a table of arc potentials.
     node_contexts : tuple of tuple of str
         For each array of node potentials that a sentence brings, the tapes whose labels it depends
-        on; the first is (), its own.
+        on; the first is ().
     tables : tuple of (tuple of str, float64 [L, ..., S])
-        Node potentials that all tokens share, and the tapes they depend on.
+        Node potentials that all tokens share, with the tapes they depend on.
     """
 
     name: str
@@ -71,19 +70,19 @@ class Chain:
 
     @property
     def n_kernel_arcs(self) -> int:
-        """Arcs as the kernel numbers them."""
+        """Number of arcs in the kernel's order."""
         return self.topology.n_states**2 if self.topology.dense else len(self.topology.source)
 
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    """Potentials of the labels that tapes have at one token.
+    """Potentials of combinations of labels that tapes have at one token.
 
     Parameters
     ----------
     tapes : tuple of str
     value : float64 [L of each tape], optional
-        None: every sentence brings its own.
+        `None`: every sentence brings its own.
     """
 
     tapes: tuple[str, ...]
@@ -100,7 +99,7 @@ class Input:
         node: [T, L of the context, ..., S]; arc: [T, L of the context, ..., kernel arcs], row t for
         the arcs into token t; coupling: [T, L of each tape].
     tape : str
-        Whose potentials they are; the first tape of a coupling.
+        Tape of the potentials; the first tape of a coupling.
     context : tuple of str
         Tapes whose labels they depend on; the other tapes of a coupling.
     """
@@ -114,9 +113,9 @@ class Input:
 
 
 def scaled(potentials: Floats, factor: float) -> Floats:
-    """Return potentials times a factor; what is forbidden stays forbidden."""
+    """Return potentials times a factor; −inf remains −inf."""
     never = np.isneginf(potentials)
-    with np.errstate(over="ignore"):  # whoever takes them says that they are too large
+    with np.errstate(over="ignore"):  # the kernel reports overflow
         return np.where(never, -np.inf, factor * np.where(never, 0.0, potentials))
 
 
@@ -137,11 +136,6 @@ def scaled_coupling(coupling: Coupling, factor: float) -> Coupling:
     return replace(coupling, value=None if value is None else scaled(value, factor))
 
 
-def silent_acceptor(acceptor: Acceptor) -> Acceptor:
-    """Return an acceptor without its scores: only what it forbids."""
-    return replace(acceptor, score=None, final=np.where(acceptor.final > -np.inf, 0.0, -np.inf))
-
-
 def scaled_acceptor(acceptor: Acceptor, factor: float) -> Acceptor:
     """Return an acceptor with its scores times a factor."""
     score = None if acceptor.score is None else scaled(acceptor.score, factor)
@@ -152,17 +146,17 @@ def scaled_acceptor(acceptor: Acceptor, factor: float) -> Acceptor:
 
 
 def reading_order(reads: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """Return tapes in their order, but each after those it reads.
+    """Return tapes in their order, but each after the tapes it reads.
 
     Parameters
     ----------
     reads : mapping of str to names
-        What each tape reads.
+        The tapes that each tape reads.
 
     Raises
     ------
     OptionError
-        Tapes that read each other in a circle, or what is not there.
+        Tapes that read each other in a circle, or a tape that does not exist.
     """
     order: list[str] = []
     while len(order) < len(reads):
@@ -175,17 +169,17 @@ def reading_order(reads: Mapping[str, Collection[str]]) -> tuple[str, ...]:
 
 
 class Axes:
-    """The tapes of a composition, in the order in which a machine has them.
+    """The tapes of a composition, in the order of the machine's axes.
 
     Parameters
     ----------
     chain : mapping of str to Chain
-        By tape; every tape comes after those it reads, else the order is that of the mapping.
+        By tape; each tape follows the tapes it reads, otherwise in the order of the mapping.
 
     Raises
     ------
     OptionError
-        A tape that is read but not there; tapes that read each other in a circle.
+        A tape that is read but does not exist; tapes that read each other in a circle.
     """
 
     def __init__(self, chain: Mapping[str, Chain]) -> None:
@@ -210,11 +204,11 @@ class Axes:
         return self.chain[self.order[-1]]
 
     def owner(self, tapes: Sequence[str]) -> str:
-        """Return the tape that comes last among the axes."""
+        """Return the tape with the last axis."""
         return max(tapes, key=self.order.index)
 
     def sizes(self, context: Sequence[str]) -> tuple[int, ...]:
-        """Return how many labels tapes have."""
+        """Return the number of labels of each tape."""
         return tuple(len(self.chain[tape].labels) for tape in context)
 
     def states_before(self, k: int) -> list[Longs]:
@@ -239,7 +233,7 @@ class Axes:
         }
 
     def label_place(self, context: Sequence[str], k: int) -> Ints | None:
-        """Return which combination of labels an outer index of axis k has; None without any."""
+        """Return the combination of labels at each outer index of axis k; `None`: no context."""
         if not context:
             return None
         states = dict(zip(self.order, self.states_before(k), strict=False))

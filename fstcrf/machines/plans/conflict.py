@@ -1,19 +1,18 @@
-"""Labellings of a sentence that satisfy some constraints: found, or proven not to be there.
+"""Finds labellings of a sentence that satisfy constraints, or proves that none exist.
 
 ========  ==================================================================
-Sentence  what a sentence allows before any constraint, and under some
+Sentence the labels a sentence allows before any constraint, and under some
 ========  ==================================================================
 
-First by counting, then by a short search beside the constraints, last in their product. The work
-that goes into all questions about a sentence is limited, in states, not by the clock.
+It counts first, then makes a short search, and last computes the product. The work for all
+questions about a sentence is limited in states, not in time.
 
-Contradictions. Which constraints leave no path is found without multiplying all of them: a
-labelling that satisfies a set of them breaks some other one, which joins the set, until nothing
-satisfies it; then those that it can do without are dropped (`machines/grammar/contradiction.py`).
-For a sentence the labellings come from the kernel, without scores, and each constraint keeps only
-the states that a labelling of so many tokens can meet (`machines/plans/conflict.py`). The
-constraint that was broken most often joins first: under 29 constraints of which one is to blame,
-that one.
+Contradictions. It finds the constraints that leave no path without the product of all: a labelling
+that satisfies a set of them breaks some other one, which is added, until no labelling satisfies the
+set; then constraints that are not needed are dropped (`machines/grammar/contradiction.py`). For a
+sentence the labellings come from the kernel, without scores. Each constraint keeps only the states
+that a labelling of this length can reach. The constraint that was broken most often is added first:
+if one of 29 constraints is to blame, it is found at once.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from fstcrf.machines.grammar import (
     Acceptor,
     Word,
     contradictory,
-    hardened,
     intersect,
     irreducible,
     is_empty,
@@ -53,26 +51,26 @@ from fstcrf.machines.plans.program import Program
 from fstcrf.ragged import Ragged
 
 MAX_STATES = 4_096
-"""States of a product of constraints that is looked at."""
+"""Largest number of states of a product of constraints."""
 
 MAX_SEARCHED = 100_000
-"""States that all searches about a sentence may take from their queues."""
+"""States that all searches about a sentence may take from their queues together."""
 
 _SEARCHED = 5_000
-"""The same of one search."""
+"""The same for one search."""
 
 _NEVER = 1 << 20
 
 
 class AllowedLabels:
-    """What a sentence allows.
+    """The labels that a sentence allows.
 
     Parameters
     ----------
     program : Program
-        Without a grammar and without scores: what is possible has 0, the rest −inf.
+        Without a grammar and without scores: allowed potentials are 0, others −inf.
     values : sequence of float64 arrays
-        What the sentence brings, one array for each of ``program.inputs``; 0 or −inf.
+        Potentials of the sentence, one array for each of ``program.inputs``; 0 or −inf.
     """
 
     def __init__(self, program: Program, values: Sequence[Floats]) -> None:
@@ -83,32 +81,32 @@ class AllowedLabels:
             tape: program.chain[tape].topology.label_max(score) > -np.inf
             for tape, score in zip(program.order, best, strict=True)
         }
-        self._within: dict[Acceptor, Acceptor | None] = {}
+        self._restricted: dict[Acceptor, Acceptor | None] = {}
         self._left = MAX_SEARCHED
 
     def too_many(self, constraints: Sequence[Acceptor]) -> tuple[Acceptor, ...] | None:
-        """Return constraints that a sentence has no room for, None where counting shows none.
+        """Return constraints that do not fit into the sentence, `None` if counting finds no proof.
 
-        One that rejects everything alone is an answer, too. They need not be as few as can be.
+        A single constraint that rejects everything is also returned. The set may not be minimal.
         """
-        small = {self.within(acceptor): acceptor for acceptor in constraints}
-        rejecting = [acceptor for acceptor in constraints if self.within(acceptor) is None]
+        small = {self.restricted_to(acceptor): acceptor for acceptor in constraints}
+        rejecting = [acceptor for acceptor in constraints if self.restricted_to(acceptor) is None]
         if rejecting:
             return (min(rejecting, key=lambda acceptor: acceptor.n_states),)
         conflicting = overfull([a for a in small if a is not None], self.allowed)
         return None if conflicting is None else tuple(small[acceptor] for acceptor in conflicting)
 
     def witness(self, constraints: Sequence[Acceptor]) -> Word | None:
-        """Return a labelling that satisfies constraints, None where there is none.
+        """Return a labelling that satisfies constraints, or `None`.
 
         Raises
         ------
         TooLargeError
-            That cannot be told with the work that is allowed for.
+            The answer needs more than the allowed work.
         """
         if self.too_many(constraints) is not None:
             return None
-        small = [a for a in map(self.within, constraints) if a is not None]
+        small = [a for a in map(self.restricted_to, constraints) if a is not None]
         values = self._guided(small)
         if not small:
             path, score = kernel.best_paths(self._bound(self.program, values))
@@ -126,7 +124,7 @@ class AllowedLabels:
         program = Program(free.chains, free.couplings, [whole], search="expanded")
         try:
             path, score = kernel.best_paths(self._bound(program, values))
-        except ContradictionError:  # beside the structure
+        except ContradictionError:  # together with the structure
             return None
         return None if score[0] == -np.inf else self._word(path)
 
@@ -141,18 +139,19 @@ class AllowedLabels:
         self._left -= int(searched.popped[0])
         return searched
 
-    def within(self, acceptor: Acceptor) -> Acceptor | None:
-        """Return what an acceptor can say of this sentence, None where it rejects all of it.
+    def restricted_to(self, acceptor: Acceptor) -> Acceptor | None:
+        """Return an acceptor restricted to this sentence, `None` if it rejects every labelling.
 
-        A large one may be small here: only states count that a labelling of so many tokens meets.
+        A large acceptor may become small: only states that a labelling of this length reaches
+        count.
         """
-        if acceptor not in self._within:
+        if acceptor not in self._restricted:
             allowed = [self.allowed[tape] for tape in acceptor.tapes]
-            self._within[acceptor] = _within(acceptor, allowed)
-        return self._within[acceptor]
+            self._restricted[acceptor] = _restricted(acceptor, allowed)
+        return self._restricted[acceptor]
 
     def _guided(self, constraints: Sequence[Acceptor]) -> tuple[Floats, ...]:
-        """Return values that prefer labels which bring constraints forward, token by token."""
+        """Bias the search towards labels that satisfy open constraints."""
         changed = list(self.values)
         for k, what in enumerate(self.program.inputs):
             if what.kind != "node" or what.context:
@@ -178,7 +177,6 @@ class AllowedLabels:
 
     @made_once
     def _labels(self) -> dict[str, Longs]:
-        """Label of each tape in each joint state."""
         return self.program.axes.joint_labels()
 
     def _bound(self, program: Program, values: Sequence[Floats]) -> kernel.Bound:
@@ -191,14 +189,14 @@ def _product(a: Acceptor, b: Acceptor) -> Acceptor:
 
 
 def _guide(acceptors: Sequence[Acceptor], allowed: Bools) -> Longs:
-    """Return a label for each token, int64 [T]: one of those after which the least is wanted.
+    """Return a label for each token, int64 [T], after which the least is still required.
 
     Parameters
     ----------
     acceptors : sequence of Acceptor
         Of one tape.
     allowed : bool [T, L]
-        The labels that each token may have.
+        The allowed labels of each token.
     """
     *first, dead = Ragged.from_lengths(a.n_states for a in acceptors).offsets.tolist()
     target = [
@@ -210,20 +208,20 @@ def _guide(acceptors: Sequence[Acceptor], allowed: Bools) -> Longs:
     for t, mask in enumerate(allowed):
         reached = table[state]
         cost = 2 * need[reached].sum(axis=0) + np.where(mask, 1, _NEVER * (len(acceptors) + 1))
-        cost[guide[t - 1]] -= 1  # the label before goes on, where nothing is better
+        cost[guide[t - 1]] -= 1  # ties: continue the previous label
         guide[t] = cost.argmin()
         state = reached[:, guide[t]]
     return guide
 
 
-def _within(acceptor: Acceptor, allowed: Sequence[Bools]) -> Acceptor | None:
-    """Return an acceptor of its states on labellings whose tokens have allowed labels.
+def _restricted(acceptor: Acceptor, allowed: Sequence[Bools]) -> Acceptor | None:
+    """Return an acceptor restricted to states on labellings with allowed labels.
 
     Parameters
     ----------
     acceptor : Acceptor
     allowed : sequence of bool [T, L], one a tape
-        The labels that each token may have.
+        The allowed labels of each token.
     """
     flat = acceptor.target.reshape(acceptor.n_states, -1)
     tokens = len(allowed[0])
@@ -242,7 +240,8 @@ def _within(acceptor: Acceptor, allowed: Sequence[Bools]) -> Acceptor | None:
         return None
     used = np.logical_or.reduce(ahead)
     target = np.where((flat >= 0) & used[flat] & used[:, None], flat, -1)
-    return hardened(replace(acceptor, target=target.reshape(acceptor.target.shape)))
+    made = replace(acceptor, target=target.reshape(acceptor.target.shape))
+    return minimise(trim(made.support()))
 
 
 def _tuples(allowed: Sequence[Bools]) -> NDArray[np.intp]:
@@ -258,24 +257,24 @@ UNSETTLED = (
 
 
 def conflict(program: Program, values: Sequence[Floats]) -> tuple[str, ...] | None:
-    """Return the names of constraints that have no path together, any one fewer of which has one.
+    """Return the names of a minimal set of constraints that have no path together.
 
     Parameters
     ----------
     program : Program
-        Its grammar need not be small enough to be expanded.
+        Its grammar may be too large to be expanded.
     values : sequence of float64 arrays
-        What a sentence brings, one array for each of ``program.inputs``.
+        Potentials of a sentence, one array for each of ``program.inputs``.
 
     Returns
     -------
     tuple of str or None
-        (): there is no path without any constraint either. None: that cannot be told, because
-        the constraints that were looked at have too many states together; or there is a path.
+        (): even without constraints there is no path. `None`: the answer is unknown, because the
+        constraints have too many states together; or there is a path.
     """
     if not len(values[0]):
         return next(((a.name,) for a in program.conjuncts if a.final[0] == -np.inf), ())
-    # Without scores, ties are broken towards few different labels: that breaks few constraints.
+    # Without scores, ties prefer few different labels, which break few constraints.
     free = Program(program.chains, program.couplings, search="expanded").scaled(0.0, grammar=False)
     try:
         sentence = AllowedLabels(free, [scaled(v, 0.0) for v in values])
@@ -296,7 +295,7 @@ def no_path_error(
     sentence: int | None = None,
     given_up: int | None = None,
 ) -> NoPathError:
-    """Return the error that says why a sentence has no path, or why none was found.
+    """Return the error that explains why a sentence has no path, or why no path was found.
 
     Parameters
     ----------
@@ -307,7 +306,7 @@ def no_path_error(
     sentence : int, optional
         Its index in a batch.
     given_up : int, optional
-        States after which a search has given up: it is not known then that there is no path.
+        States after which a search gave up: then a path may exist.
     """
     names = conflict(program, values)
     if names is None and given_up is not None:
@@ -332,14 +331,14 @@ def no_path_error(
 
 
 def check_consistent(program: Program) -> None:
-    """Raise where no sentence of any length can have a path, whatever its potentials.
+    """Raise an error if no sentence of any length can have a path, whatever its potentials.
 
-    Nothing is raised where that would take too many states to tell.
+    No error is raised if the proof would take too many states.
 
     Raises
     ------
     ContradictionError
-        With an irreducible set of constraints: empty where the taggers alone have no path.
+        With an irreducible set of constraints: empty if the taggers without a grammar have no path.
     """
     others = [_structure(chain) for chain in program.chains]
     others += [_table(c, program) for c in program.couplings if c.value is not None]
@@ -363,7 +362,7 @@ def check_consistent(program: Program) -> None:
 
 
 def _structure(chain: Chain) -> Acceptor:
-    """Return the label sequences of a chain; its states follow the start, which is state 0."""
+    """Return the label sequences of a chain as an acceptor; state 0 is the start."""
     topology = chain.topology
     there = np.zeros(chain.n_kernel_arcs, dtype=bool)
     there[topology.kernel_arcs()] = True

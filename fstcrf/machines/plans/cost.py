@@ -1,28 +1,28 @@
-"""What best paths cost over a product and beside it, counted before anything is run.
+"""Costs of best paths, by a product and by a search, estimated before either is run.
 
-An operation is what a core does in a nanosecond, roughly. The constants were fitted once to the
-time of 312 products over one to three tapes of 5 to 2,500 joint states and automata of 2 to 3,000
-states: eight of ten are counted as 0.78 to 1.14 times what they take. Searches count the same
-operations as they go (`csrc/lazy.h`). So which way is taken depends on what is asked, never on the
-machine, its load, the threads or the other sentences of a batch.
+An operation takes a core about a nanosecond. The constants were fitted once to the times of 312
+products over one to three tapes of 5 to 2,500 joint states and automata of 2 to 3,000 states: eight
+of ten estimates are 0.78 to 1.14 times the real time. Searches count the same operations as they
+run (`csrc/lazy.h`). So the choice depends only on the question, never on the processor, its load,
+the threads or the other sentences of a batch.
 
-Which of the two is decided by counting (`machines/plans/cost.py`). What a product takes a token
-follows from its sizes, by constants that were fitted once; what a search does, it counts as it
-goes: rows of successors and comparisons in the queue, since states differ by a factor of 50 in
-what stands behind them. A product that costs at most 1.8 times what the least search costs is run
-at once. Else the best path of the tagger is walked down, without a queue, as far as the grammar
-allows it. Where that is not to the end, the walk goes on past what is refused, and counts the
-*breaches*: runs of tokens that are refused, or lose a score. They tell searches that are in vain
-before they begin: of 385 drawn sentences whose best labels were not legal, 174 had seven breaches
-or more, and no search of these took less than four times as long as the product; of 43 with one
-breach, half of the searches took less than half of it. With fewer than seven the sentence is
-searched until that has cost, with the backward pass, 0.15 of the product, or 0.12 behind that
-pass. From then on it may do 0.9 of the product for the share that its bound has fallen by, of the
-way to the score of a legal path that is found at once, and at most half of it. What a search has
-come to by its bound says more than how far its longest path has come, which is near the end after
-a tenth of the product, whether the search ends or not. No rule of this kind can keep below twice
-the better of both on every input: whatever a search may do in vain, one that would have ended a
-little later is lost. Of several paths, those found are what a search has come to.
+The choice between the two follows from these counts. The cost of a product per token follows from
+its sizes, by constants that were fitted once. A search counts rows of successors and comparisons in
+its queue as it runs, since states differ by a factor of 50 in cost. A product that costs at most
+1.8 times the cheapest possible search is run at once. Otherwise the best path of the tagger is
+followed, without a queue, as long as the grammar allows it. If it does not reach the end, the walk
+continues past rejected labels, and counts the *breaches*: runs of tokens that are rejected, or lose
+score. Breaches identify hopeless searches before they begin. Of 385 random sentences whose best
+labels were not legal, 174 had at least seven breaches, and each of their searches took at least
+four times as long as the product. Of 43 with one breach, half of the searches took less than half
+of it. With fewer than seven breaches, the sentence is searched until the cost, with the backward
+pass, is 0.15 of the product, or 0.12 without that pass. From then on the search may cost up to 0.9
+of the product times its progress, but at most half of the product. Progress is the fall of its
+bound, relative to the score of a legal path that is found greedily. The bound is a better measure
+of progress than the longest path, which is near the end after a tenth of the product in any case.
+No such rule can always stay below twice the better of the two: whatever a failing search may spend,
+another search would have ended a little later. For several paths, progress is the number of paths
+found.
 """
 
 from __future__ import annotations
@@ -40,20 +40,21 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Acceptor
 
 _LANES = 8
-"""Cells of the last axis go together by so many."""
+"""Cells of the last axis that are processed together."""
 
 _WALKED = 0.5
-"""Operations of a joint state of the tapes, in a row that is looked at again."""
+"""Operations of a joint state of the tapes, in a row that is read again."""
 
 
 class _Rates(NamedTuple):
-    """Operations of a machine's best paths, fitted to what they take."""
+    """Operations of a machine's best paths, fitted to measured times."""
 
     token: float
-    axis: float  # a token, of each where there are several
-    plane: float  # of a joint state of the tapes: its potentials, and the row on the way back
+    axis: float  # per token, for each axis if there are several
+    plane: float  # per joint state of the tapes: its potentials, and its row in the forward walk
     arc: float  # between joint states, of dense axes
-    far_arc: float  # in a table beyond the first cache, for every four rows it is applied to
+    # in a table larger than the first-level cache, for every four rows it is applied to
+    far_arc: float
     block: float  # of rows that share a table of a dense axis
 
 
@@ -62,41 +63,41 @@ _WHOLE = _Rates(token=54, axis=56, plane=0.88, arc=0.036, far_arc=0.008, block=2
 """Without and with an automaton."""
 
 _SPARSE_ARC = 0.135
-"""... of an arc between joint states, of sparse axes."""
+"""... per arc between joint states, of sparse axes."""
 
 _NEAR = 4_096
-"""Arcs in a table that stays in the first cache."""
+"""Largest table of arcs that stays in the first-level cache."""
 
 _EDGE, _EDGE_ROW = 0.27, 1.37
-"""... of an edge of the automaton, at each joint state if it reads the last tape (if not, edges
-share those states), and at each of the tapes before it."""
+"""... per edge of the automaton, at each joint state if it reads the last tape (if not, edges
+share these states), and at each state of the earlier tapes."""
 
 _STEP, _STEP_CELL = 12, 0.25
-"""... of a search for each token and each joint state, while the best labels are legal."""
+"""... of a search per token and joint state, while the best labels are legal."""
 
 _LEAST, _BEYOND = 0.15, 0.12
-"""Shares of a product's operations that a search may do at first, and in any case behind its
+"""Shares of a product's operations that a search may use at first, and in any case after its
 backward pass."""
 
 _MOST, _MOST_OF_SEVERAL = 0.5, 0.9
-"""... and when it is near its end, of one path and of several."""
+"""... and near its end, for one path and for several."""
 
 _FURTHER = 10
-"""... of a token of each further path, beside the joint states that are looked at."""
+"""... per token of each further path, in addition to the joint states that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodingCost:
-    """What the best paths of a sentence take, for each of its tokens.
+    """The cost of a sentence's best paths, per token.
 
     Parameters
     ----------
     cells : int
-        Joint states that are kept at a token.
+        Joint states stored at a token.
     operations : float
-        Of the best path.
+        Cost of the best path.
     further : float
-        Of each further path.
+        Cost of each further path.
     """
 
     cells: int
@@ -104,21 +105,21 @@ class DecodingCost:
     further: float
 
     def paths(self, n: int) -> int:
-        """Return the operations of the n best paths, a token."""
+        """Return the operations of the n best paths, per token."""
         return int(self.operations + (n - 1) * self.further)
 
 
 def product_cost(
     machine: JointChain, states: int = 1, edges: int = 0, *, reads_last: bool = False
 ) -> DecodingCost:
-    """Return what best paths over a machine cost with an automaton that is multiplied out.
+    """Return the cost of best paths over a machine with an expanded automaton.
 
     Parameters
     ----------
     machine : JointChain
-        Without a residual automaton of its own.
+        Without a residual automaton.
     states, edges : int
-        Of the automaton.
+        Sizes of the automaton.
     reads_last : bool
         Whether the automaton reads the last tape.
     """
@@ -147,17 +148,17 @@ def product_cost(
 
 
 def _rest_cost(axis: Axis, before: int, vectors: int, axes: int) -> float:
-    """Return what a step costs that leaves out the arcs with the score of most.
+    """Return the cost of a step that visits only arcs that differ from the rest.
 
     Parameters
     ----------
     axis : Axis
     before : int
-        Rows of cells that the axes before it, and an automaton, make.
+        Rows of cells, from earlier axes and an automaton.
     vectors : int
-        Vectors of states that are stepped.
+        Vectors of states in a step.
     axes : int
-        Of the machine.
+        Axes of the machine.
     """
     last = before >= vectors
     turned = last and (axes > 1 or before > 1)
@@ -166,7 +167,7 @@ def _rest_cost(axis: Axis, before: int, vectors: int, axes: int) -> float:
 
 
 def search_cost(machine: JointChain) -> DecodingCost:
-    """Return what a search costs where the machine's own best paths are legal: the least."""
+    """Return the lowest cost of a search, when the machine's own best paths are legal."""
     free = product_cost(machine)
     return DecodingCost(free.cells, free.operations + _walk(machine), free.further)
 
@@ -176,16 +177,16 @@ def _walk(machine: JointChain) -> float:
 
 
 def allowance(begun: float, cost: DecodingCost, n: int) -> Allowance:
-    """Return what a search for n paths may do instead of a product.
+    """Return the operations that a search for n paths may use instead of a product.
 
-    A search that has got far soon ends, as a rule; one that has not hardly ever does.
+    A search that has made progress usually ends soon; others hardly ever do.
 
     Parameters
     ----------
     begun : float
-        Operations of the backward pass and the walk that come first: they count as done.
+        Operations of the initial backward pass and walk; they count as done.
     cost : DecodingCost
-        Of the product.
+        Cost of the product.
     n : int
     """
     whole = cost.paths(n)
@@ -195,12 +196,12 @@ def allowance(begun: float, cost: DecodingCost, n: int) -> Allowance:
 
 
 def worst_cost(begun: float, cost: DecodingCost) -> int:
-    """Return the operations of a best path that a search gives up on: its own and the product's."""
+    """Return the operations of a failed search, including the product's."""
     return int(begun + allowance(begun, cost, 1).most + cost.operations)
 
 
 def edges_of(acceptor: Acceptor) -> int:
-    """Return the pairs of states of an acceptor that some labels lead from and to."""
+    """Return the number of pairs of states that an arc connects."""
     flat = acceptor.target.reshape(acceptor.n_states, -1)
     pairs = np.arange(acceptor.n_states)[:, None] * acceptor.n_states + flat
     return len(distinct(pairs[flat >= 0]))

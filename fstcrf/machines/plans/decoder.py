@@ -1,21 +1,20 @@
-"""How a program finds its best paths: over the product, or lazily beside it.
+"""Strategies for a program's best paths: the product, or lazy search.
 
-A search that does not end soon is answered from the product, where that is affordable.
+If a search does not end soon, the product answers, if it is affordable.
 
-What is too large to multiply out is not (`machines/plans/decoder.py`, `csrc/lazy.h`). Best and
-n-best paths are then searched best first over states of the product that are made as they are
-met, each a joint state and a state of every acceptor, packed into as few 64-bit words as hold
-them. The bound of a state adds the machine's backward maximum, which is exact for everything that
-is expanded, and what each acceptor can still score at most in so many tokens: each the exact best
-of a relaxed problem, so the sum is admissible and never rises, and the first visit of a state is
-the best. Siblings are looked at one by one: the queue holds, for each state that was left, the
-best successor not yet looked at. On addresses, under 29 labels that must each be one run, the
-median is one state a token, and the search costs about what Viterbi costs. The caller owns the
-arena and lets it grow by doubling; the kernel stops where room, states or steps are used up and
-goes on from there when called again. A beam answers when a budget ends, and the top of the queue
-is the bound on everything that was not looked at. Sentences that come one at a time have their
-memory and C structures laid out once (`kernel/single.py`): for six tokens, what stands around the
-C code would cost ten times what it does.
+A product that is too large is never expanded (`csrc/lazy.h`). Then best and n-best paths are
+searched best first, over states of the product that are created when reached. Each is a joint state
+and a state of every acceptor, packed into as few 64-bit words as possible. The bound of a state
+adds the machine's backward maximum, which is exact for the expanded part, and the highest score
+that each acceptor can still reach in the remaining tokens. Each is the exact best of a relaxed
+problem, so the sum is admissible and never rises, and the first visit of a state is the best.
+Siblings are taken one by one: the queue holds, for each expanded state, the best successor not yet
+taken. On addresses, under 29 constraints that each label forms one run, the median is one state a
+token, and the search costs about as much as Viterbi. The caller owns the arena and doubles it on
+demand; the kernel stops when room, states or steps are used up, and continues in the next call.
+When a budget ends, a beam answers, and the top of the queue bounds everything that was not visited.
+Single sentences use memory and C structures that are laid out once (`kernel/single.py`): for six
+tokens, the overhead would be ten times the C code's time.
 """
 
 from __future__ import annotations
@@ -41,30 +40,30 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Acceptor
 
 Search = Literal["auto", "lazy", "expanded"]
-"""How best paths are found; see `fstcrf.machines.plans.Program`."""
+"""Strategies for best paths; see `fstcrf.machines.plans.Program`."""
 
 MOST_CELLS = 1 << 28
-"""Joint states of a product that are kept for a sentence: 2 GB."""
+"""Joint states of a product that are stored for a sentence: 2 GB."""
 
 CELLS = 64
-"""Joint states of the product, at a token, that a state of a budget of one's own affords.
+"""Joint states of the product, at a token, for each state of an explicit budget.
 
-In memory: a state takes up to a kilobyte, a cell of the product 16 bytes."""
+Based on memory: a state takes up to a kilobyte, a cell of the product 16 bytes."""
 
 
 class Expansion:
-    """The product of a composition, expanded when it is first needed.
+    """The product of a composition, expanded on demand.
 
     Parameters
     ----------
     free : kernel.JointChain
-        What it is without the grammar.
+        The composition without the grammar.
     least : DecodingCost
-        What it takes at least, known before anything is multiplied out.
+        Lower bound of its cost, known before the expansion.
     count : callable
-        Returns what it takes; None where it has too many states.
+        Returns its cost; `None` if it has too many states.
     make : callable
-        Returns it; None where it has too many edges.
+        Returns the product; `None` if it has too many edges.
     """
 
     def __init__(
@@ -76,38 +75,38 @@ class Expansion:
     ) -> None:
         self._free, self._begun = free, search_cost(free).operations
         self._least, self._count, self._make = least, count, make
-        self._worth: dict[int, Allowance] = {}  # never replaced: the same whoever counts
+        self._worth: dict[int, Allowance] = {}  # never replaced: any thread computes the same
 
     @made_once
     def cost(self) -> DecodingCost | None:
-        """What it takes; None where it is too large for a sentence of one token."""
+        """Cost of the product; `None` if it is too large for a sentence of one token."""
         return self._count()
 
     @made_once
     def machine(self) -> JointChain | None:
-        """The product; None where it is too large for a sentence of one token."""
+        """The product; `None` if it is too large for a sentence of one token."""
         return self._make()
 
     def first(self, n: int) -> Allowance | None:
-        """Return what a search may do first; None: any number of operations.
+        """Return the operation limit of the first attempt; `None`: unlimited.
 
-        Whether the product has been counted before changes no answer: a search that ends within an
-        allowance ends in the same way within a larger one.
+        Results do not depend on whether the cost of the product is known: a search that ends within
+        a limit ends in the same way within a larger one.
         """
         if "cost" not in vars(self):
             return allowance(self._begun, self._least, n)
         return None if self.cost is None else self.worth(n, self.cost)
 
     def counted(self, n: int, budget: Budget) -> tuple[Allowance, int] | None:
-        """Return what a search may do, and the tokens of the longest sentence there is room for.
+        """Return the operation limit, and the tokens of the longest sentence that fits.
 
-        None where the product is too large.
+        `None` if the product is too large.
         """
         cost = self.cost
         return None if cost is None else (self.worth(n, cost), most_cells(budget) // cost.cells)
 
     def worth(self, n: int, cost: DecodingCost) -> Allowance:
-        """Return what a search may do once the product is counted."""
+        """Return the operation limit once the cost of the product is known."""
         allowed = self._worth.get(n)
         if allowed is None:
             allowed = self._worth[n] = allowance(self._begun, cost, n)
@@ -115,7 +114,7 @@ class Expansion:
 
 
 def most_cells(budget: Budget | None = None) -> int:
-    """Return the joint states that a budget affords; without one of one's own, those that fit."""
+    """Return the joint states that a budget affords; with the default budget, those that fit."""
     if budget is None or budget.usual:
         return MOST_CELLS
     return min(CELLS * budget.states, MOST_CELLS)
@@ -126,18 +125,18 @@ def most_cells(budget: Budget | None = None) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Decoder:
-    """How best paths are found.
+    """The strategy for best paths.
 
     Parameters
     ----------
     machine : kernel.JointChain
-        What is expanded.
+        The expanded part.
     conjunction : kernel.Conjunction, optional
-        Acceptors whose states are made as they are met.
+        Acceptors whose states are created on demand.
     expansion : Expansion, optional
         The whole product, for sentences whose search does not end soon.
     budget : Budget
-        When searches give up, where nothing else is said.
+        Default budget of searches.
     """
 
     machine: kernel.JointChain
@@ -150,14 +149,14 @@ class Decoder:
         return threading.local()
 
     def sentence_machine(self) -> kernel.SentenceMachine:
-        """Return what finds best paths of single sentences quickly; each thread has its own.
+        """Return a fast finder of best paths of single sentences; each thread has one.
 
-        It searches lazily to the end of its budget: `paths` has more to offer where that comes.
+        It searches lazily to the end of its budget: then `paths` has further strategies.
 
         Raises
         ------
         ShapeError
-            Sentences bring other potentials than those of one array of states.
+            Sentences bring potentials other than one array of node potentials.
         """
         single: kernel.SentenceMachine | None = getattr(self._threads, "single", None)
         if single is None:
@@ -166,15 +165,15 @@ class Decoder:
 
     @property
     def lazy(self) -> bool:
-        """Whether some of the grammar is not expanded."""
+        """Whether part of the grammar is not expanded."""
         return self.conjunction is not None
 
     def paths(
         self, bound: kernel.Bound, n: int = 1, budget: Budget | None = None
     ) -> kernel.SearchResult:
-        """Return the n best paths of each sentence; `bound` is of ``machine``.
+        """Return the n best paths of each sentence; `bound` is a batch under ``machine``.
 
-        Memory is for the paths there are, not for all that are asked for.
+        Memory is allocated for existing paths, not for n.
         """
         for some in kernel.growing(n):
             searched = self._paths(bound, some, budget)
@@ -209,7 +208,7 @@ def _proven(ranked: kernel.Ranked) -> kernel.SearchResult:
 def readers(
     acceptors: Sequence[Acceptor], labels: Mapping[str, Longs]
 ) -> list[kernel.LazyAcceptor]:
-    """Return acceptors as a search reads them.
+    """Return acceptors in the form that a search reads.
 
     Parameters
     ----------
@@ -244,12 +243,12 @@ _gathering: ContextVar[list[tuple[int, int]] | None] = ContextVar("_gathering", 
 
 
 def warn_unproven(unproven: int, answers: int) -> None:
-    """Warn of answers that a search gave before its proof; nothing where there are none.
+    """Warn of answers that are not proven; no warning for 0.
 
     Parameters
     ----------
     unproven : int
-        So many of the answers are not proven.
+        Number of answers that are not proven.
     answers : int
     """
     waiting = _gathering.get()
@@ -267,7 +266,7 @@ def warn_unproven(unproven: int, answers: int) -> None:
 
 @contextmanager
 def gathered() -> Iterator[None]:
-    """Give one warning for all that the block would warn of."""
+    """Combine all warnings of the block into one."""
     counts: list[tuple[int, int]] = []
     token = _gathering.set(counts)
     try:

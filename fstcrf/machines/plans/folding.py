@@ -1,13 +1,13 @@
-"""Grammars that only look at neighbours become part of a chain; the rest stays an automaton.
+"""Folds grammars about neighbouring labels into a chain; the rest stays an automaton.
 
 ==========  =====================================================================
-Folded      scores that a chain's states and arcs get from grammars
-fold        sort conjuncts: into chains, into couplings, and what is left
+Folded scores that grammars add to a chain's states and arcs fold sort conjuncts: into chains, into
+couplings, and the rest
 ==========  =====================================================================
 
 A conjunct over one tape in which each label leads to one state (`two_local`) is a table of
-neighbouring labels: it is added to the arcs and costs nothing. One with a single state over several
-tapes is a table of the labels at one token: a coupling.
+neighbouring labels: it is added to the arcs, at no cost. A conjunct with a single state over
+several tapes is a table of the labels at one token: a coupling.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Folded:
-    """What grammars add to the potentials of a chain; natural logs, −inf forbids.
+    """Scores that grammars add to the potentials of a chain; natural logs, −inf forbids.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Folded:
 
 @dataclass(frozen=True, eq=False)
 class Folding:
-    """Where the conjuncts of a grammar went.
+    """The result of folding the conjuncts of a grammar.
 
     Parameters
     ----------
@@ -55,11 +55,11 @@ class Folding:
         By tape.
     couplings : tuple of Coupling
     rest : tuple of Acceptor
-        What needs states of its own, as small as the rest of the composition lets it be.
+        Conjuncts that need states, as small as the rest of the composition allows.
     full : tuple of Acceptor
-        The same, saying all that the grammar says.
+        The same conjuncts before simplification.
     names : tuple of (str, str)
-        For every conjunct, its name and where it went, for `Plan`.
+        Name and destination of every conjunct, for `Plan`.
     """
 
     chains: Mapping[str, Folded]
@@ -70,35 +70,35 @@ class Folding:
 
 
 def fold(chains: Sequence[Chain], conjuncts: Sequence[Acceptor]) -> Folding:
-    """Sort conjuncts by what they cost.
+    """Sort conjuncts by their cost.
 
     Raises
     ------
     LabelError
-        A conjunct reads a tape that is not there, or one with other labels.
+        A conjunct reads a tape that does not exist, or has other labels.
     """
     by_name = {chain.name: chain for chain in chains}
-    sorter = _Sorter(by_name)
+    folder = _GrammarFolder(by_name)
     waiting = []
     for acceptor in conjuncts:
         _check_tapes(acceptor, by_name)
-        if not sorter.fold(acceptor):
+        if not folder.fold(acceptor):
             waiting.append(acceptor)
     rest, full = [], []
     for acceptor in waiting:
-        # Beside what has been folded, fewer states may do.
+        # Given the folded conjuncts, fewer states may suffice.
         small = grammars.minimise(grammars.trim(acceptor))
         if len(small.tapes) == 1:
-            small = grammars.simplified(small, sorter.legal(small.tapes[0]))
-        if not sorter.fold(small):
+            small = grammars.simplified(small, folder.legal(small.tapes[0]))
+        if not folder.fold(small):
             rest.append(small)
             full.append(acceptor)
-            sorter.names[acceptor.name] = f"kept as an automaton of {small.n_states} states"
-    names = tuple((a.name, sorter.names[a.name]) for a in conjuncts)
-    return Folding(sorter.folded, tuple(sorter.couplings), tuple(rest), tuple(full), names)
+            folder.names[acceptor.name] = f"kept as an automaton of {small.n_states} states"
+    names = tuple((a.name, folder.names[a.name]) for a in conjuncts)
+    return Folding(folder.folded, tuple(folder.couplings), tuple(rest), tuple(full), names)
 
 
-class _Sorter:
+class _GrammarFolder:
     """Folds conjuncts into chains and couplings."""
 
     def __init__(self, chains: Mapping[str, Chain]) -> None:
@@ -108,7 +108,7 @@ class _Sorter:
         self.names: dict[str, str] = {}
 
     def fold(self, acceptor: Acceptor) -> bool:
-        """Fold a conjunct, if that can be done."""
+        """Fold a conjunct if possible; return whether it was."""
         tape = acceptor.tapes[0]
         local = grammars.two_local(acceptor)
         if local is not None:
@@ -127,7 +127,7 @@ class _Sorter:
         return True
 
     def legal(self, tape: str) -> Bools:
-        """Return which labels may be neighbours so far, start (last row) and end included."""
+        """Return the legal neighbours so far, including start (last row) and end."""
         chain = self.chains[tape]
         topology, size = chain.topology, len(chain.labels)
         folded = self.folded.get(tape, _at_the_end(chain, 0.0))
@@ -166,7 +166,7 @@ def _coupling(acceptor: Acceptor) -> Coupling:
 
 
 def _at_the_end(chain: Chain, score: float) -> Folded:
-    """Return a score that every labelling gets once."""
+    """Return a score that is added once to every labelling."""
     states = chain.topology.n_states
     return Folded(np.zeros(states), np.full(states, score), np.zeros(chain.n_kernel_arcs))
 
@@ -178,7 +178,7 @@ def _on_arcs(topology: Topology, transition: Floats) -> Floats:
 
 
 def arc_ends(topology: Topology) -> tuple[Longs, Longs]:
-    """Return source and target of the arcs as the kernel numbers them."""
+    """Return source and target of the arcs in the kernel's order."""
     if not topology.dense:
         return topology.source.astype(np.int64), topology.target.astype(np.int64)
     n = topology.n_states
@@ -192,7 +192,7 @@ def _sum(a: Folded, b: Folded) -> Folded:
 # --- What is left of a grammar when all that looks at ---------------------------------------------
 
 MAX_RESIDUAL = 4096
-"""States of a residual automaton that may be expanded."""
+"""Largest number of states of an expanded residual automaton."""
 
 _MAX_ENTRIES = 50_000_000
 
@@ -207,16 +207,16 @@ def multiplied(
     conjuncts : sequence of Acceptor
         At least one.
     order : sequence of str
-        All tapes; the result reads those it needs in this order.
+        All tapes; the result reads the needed ones in this order.
     limit : int
-        States that it may have.
+        Largest number of states.
 
     Raises
     ------
     TooLargeError
         More than `limit` states.
     ContradictionError
-        They contradict each other: together they accept nothing.
+        They contradict each other: no labelling satisfies all.
     """
 
     def product(a: Acceptor, b: Acceptor) -> Acceptor:
@@ -227,9 +227,9 @@ def multiplied(
     except TooLargeError:
         raise TooLargeError(
             f"the grammar has more than {limit:,} states when its {len(conjuncts)} "
-            "conjuncts are multiplied out, too many for log Z, marginals, samples, "
-            "normalize='chain' and search='expanded'; best and n-best paths of a "
-            "product still work, and confidence() bounds their probabilities"
+            "conjuncts are multiplied out, which is too many for log Z, marginals, "
+            "samples, normalize='chain' and search='expanded'; best and n-best paths "
+            "of a product still work, and confidence() bounds their probabilities"
         ) from None
     meant = whole.final[0] > -np.inf and any(map(grammars.acceptor.only_empty, conjuncts))
     if grammars.is_empty(whole) and not meant:
@@ -242,7 +242,7 @@ def multiplied(
 def kernel_residual(
     acceptor: Acceptor, axes: Sequence[str], places: Mapping[str, Ints], last_label: Ints
 ) -> kernel.Residual:
-    """Return an acceptor as the kernel runs it: an edge for each pair of states.
+    """Return an acceptor in the form of the kernel: an edge for each pair of states.
 
     Parameters
     ----------
@@ -310,9 +310,9 @@ def kernel_axis(
     axes : Axes
     k : int
     folded : Folded, optional
-        What grammars add to its chain.
+        Scores that grammars add to its chain.
     residual : bool
-        Whether an automaton reads the labels, too.
+        Whether an automaton also reads the labels.
     """
     chain = axes.chain[axes.order[k]]
     contexts = int(np.prod(axes.sizes(chain.arc_context), dtype=np.int64))
@@ -335,10 +335,10 @@ def kernel_axis(
 
 
 def _axis_rest(shape: tuple[int, ...], k: int, score: Floats, *, residual: bool) -> Rest | None:
-    """Return the score of most arcs of axis k, where going over the others is cheaper."""
+    """Return the score of most arcs of axis k, if visiting only the others is cheaper."""
     if len(shape) == 1 and not residual:
         return rest_of(score, shape[0])
-    if k < len(shape) - 1:  # what lies behind goes together, at least eight cells
+    if k < len(shape) - 1:  # cells of later axes are processed together, at least eight
         behind = int(np.prod(shape[k + 1 : -1], dtype=np.int64)) * -(-shape[-1] // 8) * 8
         return rest_of(score, shape[k], behind)
     rows = int(np.prod(shape[:k], dtype=np.int64)) * (2 if residual else 1)
@@ -346,14 +346,14 @@ def _axis_rest(shape: tuple[int, ...], k: int, score: Floats, *, residual: bool)
 
 
 def arc_values(chain: Chain, folded: Folded | None, values: Floats) -> Floats:
-    """Return arc potentials that sentences bring, float64 [N, contexts, arcs of the axis].
+    """Return arc potentials from sentences, float64 [N, contexts, arcs of the axis].
 
     Parameters
     ----------
     chain : Chain
-        Whose arcs they are.
+        Chain of the arcs.
     folded : Folded, optional
-        What grammars add to it.
+        Scores that grammars add to it.
     values : float64 [N, L of the arc context, ..., kernel arcs]
     """
     contexts = int(np.prod(values.shape[1:-1], dtype=np.int64))
@@ -376,7 +376,7 @@ def end_potentials(
 
 
 def _kept_arcs(chain: Chain, folded: Folded | None) -> Longs | None:
-    """Return the arcs of a sparse axis; None where a full matrix is faster."""
+    """Return the arcs of a sparse axis; `None` if a full matrix is faster."""
     topology = chain.topology
     legal = np.ones(chain.n_kernel_arcs, dtype=bool)
     if topology.dense:
@@ -418,13 +418,13 @@ def table_factor(
 
 
 def input_factor(axes: Axes, what: Input) -> kernel.Factor:
-    """Return the per-token factor of potentials that sentences bring; not those of arcs."""
+    """Return the per-token factor of potentials from sentences; not for arcs."""
     context, owner, _ = _arranged(axes, what)
     return table_factor(axes, context, owner, None)
 
 
 def coupling_factor(axes: Axes, coupling: Coupling) -> kernel.Factor | None:
-    """Return the factor of a coupling; None where sentences bring its potentials."""
+    """Return the factor of a coupling; `None` if sentences bring its potentials."""
     if coupling.value is None:
         return None
     what = Input("coupling", coupling.tapes[0], coupling.tapes[1:])
@@ -434,13 +434,13 @@ def coupling_factor(axes: Axes, coupling: Coupling) -> kernel.Factor | None:
 
 
 def factor_values(axes: Axes, what: Input, values: Floats) -> Floats:
-    """Return potentials that sentences bring, float64 [N, rows, width] of their factor."""
+    """Return potentials from sentences, float64 [N, rows, width] of their factor."""
     _, owner, order = _arranged(axes, what)
     topology = axes.chain[owner].topology
     if what.kind == "coupling":
         values = values.transpose(0, *(a + 1 for a in order))
         values = values[..., topology.state_label]
-    rows = int(np.prod(values.shape[1:-1], dtype=np.int64))  # of no tokens, -1 does not say it
+    rows = int(np.prod(values.shape[1:-1], dtype=np.int64))  # with 0 tokens, -1 would be ambiguous
     flat = values.reshape(len(values), rows, topology.n_states)
     if owner != axes.order[-1]:
         flat = flat.reshape(len(values), rows * topology.n_states, 1)
@@ -448,7 +448,7 @@ def factor_values(axes: Axes, what: Input, values: Floats) -> Floats:
 
 
 def _arranged(axes: Axes, what: Input) -> tuple[tuple[str, ...], str, tuple[int, ...]]:
-    """Return context, owner and the order of the array's axes (behind the first)."""
+    """Return context, owner and the order of the array's axes (after the first)."""
     if what.kind == "node":
         return what.context, what.tape, tuple(range(len(what.context) + 1))
     tapes = (what.tape, *what.context)

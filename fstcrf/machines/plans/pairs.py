@@ -1,12 +1,12 @@
-"""A chain and an automaton as one chain, whose states are pairs of theirs: the fold of a product.
+"""The product of a chain and an automaton as one chain of pairs of states.
 
 States / Start / Final / Arcs
-    A state of the chain and the state of the automaton behind its label, where both are met; begins
-    and ends where both do; an arc of the chain, where the automaton goes along.
+    A state of the chain and a state of the automaton that it reaches with the chain state's label;
+    initial and final if both are; one arc for each chain arc that the automaton can follow.
 
-Where few states of the automaton are met with each label, as in language models of labels, in tries
-and in what counts, a token costs the arcs that there are, not all states of the automaton times all
-arcs of the chain; and nothing is searched. It is compiled once for all sentences.
+If few states of the automaton are reachable with each label, as in language models of labels, in
+tries and in counters, a token costs only the existing arcs, instead of all states of the automaton
+times all arcs of the chain; and no search is necessary. It is compiled once for all sentences.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from fstcrf.machines.grammar import Acceptor
 
-_ADVANTAGE = 5  # a dense step handles so many arcs in the time of a sparse one
+_ADVANTAGE = 5  # arcs that a dense step handles in the time of one sparse arc
 _MOST_ARCS = 2_000_000
 
 
@@ -39,14 +39,14 @@ class Pairs:
     ----------
     chain : Chain
     state : int64 [P]
-        The state of the chain that each pair holds: its potentials are those of the pair.
+        The state of the chain in each pair: the pair has its potentials.
     """
 
     chain: Chain
     state: Longs
 
     def values(self, parts: Sequence[Floats]) -> tuple[Floats, ...]:
-        """Return what a sentence brings, [T, S], for pairs, [T, P]."""
+        """Return the potentials of a sentence, [T, S], for pairs, [T, P]."""
         (node,) = parts
         return (node.take(self.state, axis=1),)
 
@@ -57,11 +57,11 @@ def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs |
     Parameters
     ----------
     chain : Chain
-        The only one.
+        The only chain.
     folding : Folding
-        What of the grammar became part of the chain, and an automaton that is left.
+        The part of the grammar inside the chain, and a remaining automaton.
     most : int, optional
-        It has fewer arcs than so many, whatever that costs beside the automaton.
+        Limit of arcs, which replaces the comparison of costs.
     """
     plain = (chain.arc_context, chain.node_contexts, chain.tables) == ((), ((),), ())
     if len(folding.rest) != 1 or folding.couplings or chain.arc is None or not plain:
@@ -74,7 +74,7 @@ def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs |
 
 
 def _paired(chain: Chain, folded: Folded | None, acceptor: Acceptor, most: int) -> Pairs | None:
-    """Return the chain of pairs where it has fewer arcs than so many."""
+    """Return the chain of pairs if it has fewer than `most` arcs."""
     topology, size = chain.topology, acceptor.n_states
     assert chain.arc is not None  # noqa: S101 (it has been looked at)
     arc, first, last = chain.arc.reshape(-1), chain.initial, chain.final
@@ -124,7 +124,7 @@ def _chain_of(
     ends: tuple[Floats, Floats],
     begins: Longs,
 ) -> Pairs:
-    """Return the chain of the pairs that are met, numbered as the states of the chain are."""
+    """Return the chain of the reachable pairs, numbered like the states of the chain."""
     topology, size = chain.topology, acceptor.n_states
     state, at = np.divmod(pairs, size)
     order = np.lexsort((target, source))

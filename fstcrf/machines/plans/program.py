@@ -1,16 +1,16 @@
 """A composition compiled: chains, couplings and a grammar as one machine for the kernel.
 
-What the grammar says of neighbouring labels is folded into the arcs; the rest is multiplied out, or
-searched lazily beside the product. `plan_of` says what was decided.
+Grammar scores of neighbouring labels are folded into the arcs; the rest is expanded, or searched
+lazily. `plan_of` describes the decisions.
 
 One axis at a time. The state of a machine is a cell of a tensor: residual states × the states of
 each tape. Between two tokens it is advanced axis by axis. Arcs of a tape may depend on the
-*present* labels of tapes before it, never on what those were one token earlier; therefore an axis
-can be eliminated while the others stand still, and a step of two tapes costs L₁²L₂ + L₁L₂²
-instead of L₁²L₂². Every such step is a matrix product in a semiring (max-plus, sum-times,
-log-plus), and `csrc/semiring.h` is that product, in tiles that stay in registers. Potentials that
-depend on several tapes are tables with a row for each combination of labels; an array of places
-says which row belongs to a cell, so that the kernel knows neither tapes nor labels.
+*present* labels of earlier tapes, never on their previous ones. So one axis can be eliminated at a
+time, and a step of two tapes costs L₁²L₂ + L₁L₂² instead of L₁²L₂². Every such step is a matrix
+product in a semiring (max-plus, sum-times, log-plus), and `csrc/semiring.h` is that product, in
+tiles that stay in registers. Potentials that depend on several tapes are tables with a row for each
+combination of labels; an index array maps a cell to its row, so that the kernel knows neither tapes
+nor labels.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Acceptor
 
 LAZY_FROM = 1.8
-"""How often the least that a search costs the product must cost, for best paths to be searched."""
+"""Best paths are searched if the product costs more than this many times the cheapest search."""
 
 MAX_CELLS = 1 << 20
-"""Joint states, residual ones included, that may be expanded."""
+"""Largest number of joint states, including residual ones, that are expanded."""
 
 _TRIED, _SUMMED = 64, 256
-"""States up to which a grammar is multiplied out for best paths, and for their probabilities."""
+"""Largest grammars, in states, that are expanded for best paths, and for their probabilities."""
 
 
 class Program:
@@ -78,19 +78,18 @@ class Program:
     conjuncts : sequence of Acceptor
         The grammar, bound to the labels of the tapes.
     search : {"auto", "lazy", "expanded"}
-        Whether best paths are found over the whole product, or lazily beside what of the grammar
-        cannot be folded; auto: lazily from `LAZY_FROM` residual states on, and over the product
-        where a search does not end soon and `Expansion` can afford that. Sums (log Z, marginals,
-        samples) always need the whole product.
-
+        Method for best paths: over the whole product, or by lazy search in the part of the grammar
+        that cannot be folded. auto: over the product if it costs at most `LAZY_FROM` times the
+        cheapest search, otherwise lazily, with the product as a fallback if `Expansion` can afford
+        it. Sums (log Z, marginals, samples) always need the whole product.
     budget : Budget, optional
-        When a lazy search gives up on a sentence, where nothing else is said.
+        Default budget of lazy searches.
 
     Raises
     ------
     OptionError
-        Names that are not distinct; a tape that is read but not there; tapes that read each other
-        in a circle; another search.
+        Names that are not distinct; a tape that is read but does not exist; tapes that read each
+        other in a circle; an unknown search.
     LabelError
         A grammar over other tapes or labels.
     TooLargeError
@@ -122,10 +121,10 @@ class Program:
 
     @made_once
     def empty_score(self) -> float:
-        """Score of a sentence without tokens; −inf where the grammar refuses it.
+        """Score of a sentence without tokens; −inf if the grammar rejects it.
 
-        Its only labelling is the empty one. Potentials are of tokens and of labels, of which there
-        are none, so that the grammar alone scores it, and taggers that were trained under one.
+        Its only labelling is the empty one. Potentials belong to tokens and labels, so only the
+        grammar, and the grammars that taggers were trained under, score it.
         """
         if self._empty is not None:
             return self._empty
@@ -135,14 +134,14 @@ class Program:
 
     @made_once
     def folding(self) -> Folding:
-        """Where the conjuncts of the grammar went."""
+        """The result of folding the grammar's conjuncts."""
         return fold(self.chains, self.conjuncts)
 
     @made_once
     def pairs(self) -> tuple[Program, Pairs] | None:
-        """The chain and its grammar as one chain of pairs; None where that costs more.
+        """The chain and its grammar as one chain of pairs; `None` if that is slower.
 
-        It is what answers where no search is asked for.
+        It is used if the caller does not select a search.
         """
         if self.search != "auto" or len(self.chains) != 1 or self.couplings:
             return None
@@ -155,7 +154,7 @@ class Program:
 
     @made_once
     def automaton(self) -> Acceptor | None:
-        """The residual automaton: what could not be folded, multiplied out.
+        """The residual automaton: the product of the conjuncts that could not be folded.
 
         Raises
         ------
@@ -170,12 +169,13 @@ class Program:
             return None
         try:
             return multiplied(self.folding.rest, self.order, limit)
-        except ContradictionError:  # beside the topology they accept nothing; what do they alone?
+        # together with the topology they accept nothing; what do the full conjuncts accept?
+        except ContradictionError:
             return multiplied(self.folding.full, self.order, limit)
 
     @made_once
     def machine(self) -> kernel.JointChain:
-        """The composition as the kernel runs it, its grammar multiplied out: for sums.
+        """The composition in the form of the kernel, with its grammar expanded: for sums.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class Program:
 
     @made_once
     def summable(self) -> bool:
-        """Whether the product is so small that a path's probability is found along with it."""
+        """Whether the product is small enough to compute a path's probability with the path."""
         if not self.decoder.lazy or self.pairs is not None:
             return True
         try:
@@ -199,7 +199,7 @@ class Program:
 
     @made_once
     def decoder(self) -> Decoder:
-        """How best paths are found.
+        """The strategy for best paths.
 
         Raises
         ------
@@ -220,21 +220,20 @@ class Program:
         return Decoder(machine, conjunction, expansion, self.budget or Budget())
 
     def _expanded_cost(self) -> DecodingCost | None:
-        """Return what the product costs; None where its automaton is too large."""
+        """Return the cost of the product; `None` if its automaton is too large."""
         with suppress(TooLargeError):
             if self.automaton is not None:
                 return self.cost(self.automaton)
         return None
 
     def _expanded(self) -> JointChain | None:
-        """Return the product; None where it cannot be expanded."""
+        """Return the product; `None` if it cannot be expanded."""
         with suppress(TooLargeError):
             return self.machine
         return None
 
     @made_once
     def _small_automaton(self) -> Acceptor | None:
-        """Return the residual automaton if it is small."""
         with suppress(TooLargeError):
             return self._multiplied(_TRIED)
         return None
@@ -267,7 +266,7 @@ class Program:
         )
 
     def cost(self, automaton: Acceptor | None) -> DecodingCost:
-        """Return what best paths cost with an automaton; None: one of too many states to try."""
+        """Return the cost of best paths with an automaton; `None`: one with too many states."""
         machine = self._free
         if automaton is None:
             return product_cost(machine, _TRIED + 1, _TRIED + 1)
@@ -276,7 +275,7 @@ class Program:
 
     @made_once
     def _free(self) -> JointChain:
-        """The composition without what of the grammar needs states of its own."""
+        """The composition without the residual part of the grammar."""
         return self._machine(None)
 
     @property
@@ -307,7 +306,7 @@ class Program:
         ----------
         conjuncts : sequence of Acceptor
         search, budget
-            How its best paths are found; as before when absent.
+            Strategy for its best paths; unchanged if absent.
         """
         return Program(
             *(self.chains, self.couplings, (*self.conjuncts, *conjuncts)),
@@ -316,13 +315,13 @@ class Program:
         )
 
     def scaled(self, factor: float, *, grammar: bool) -> Program:
-        """Return the program whose potentials are multiplied by a factor; −inf stays.
+        """Return the program with potentials multiplied by a factor; −inf is unchanged.
 
         Parameters
         ----------
         factor : float
         grammar : bool
-            Whether the scores of grammars are multiplied, too.
+            Whether the scores of grammars are also multiplied.
         """
         conjuncts: Iterable[Acceptor] = self.conjuncts
         if grammar:
@@ -340,7 +339,7 @@ class Program:
         return self.chain[tape].labels
 
     def input_shapes(self) -> list[tuple[int, ...]]:
-        """Return the shape that each input has at a token."""
+        """Return the shape of each input at a token."""
         shapes = []
         for what in self.inputs:
             context = self.axes.sizes(what.context)
@@ -353,12 +352,12 @@ class Program:
         return shapes
 
     def per_token(self, values: Sequence[Floats]) -> tuple[Floats, ...]:
-        """Return what sentences bring as the kernel wants it.
+        """Return the inputs of sentences in the form of the kernel.
 
         Parameters
         ----------
         values : sequence of float64 arrays
-            One for each of ``inputs``, shapes as `Input` says, T tokens each.
+            One for each of ``inputs``, with the shapes in `Input`, T tokens each.
         """
         pairs = list(zip(self.inputs, values, strict=True))
         nodes = [factor_values(self.axes, what, v) for what, v in pairs if what.kind != "arc"]
@@ -388,7 +387,7 @@ class Program:
 
 @memoised(64)
 def searched(program: Program, search: Search) -> Program:
-    """Return a program whose best paths are searched in another way, compiled once."""
+    """Return the program with another search strategy, compiled once."""
     return program.constrained((), search=search) if search != program.search else program
 
 
@@ -414,12 +413,12 @@ class AxisPlan:
     ----------
     tape : str
     n_labels, n_states, n_arcs : int
-        Arcs: those that are not forbidden by structure.
+        Arcs: number of arcs that the structure allows.
     kind : {"dense", "sparse", "rest", "arcs"}
-        How its step is run: as a full matrix, arc by arc, or over the arcs that have not the score
-        of most; arcs: those of all tokens are written out.
+        Method of a step: a full matrix, arc by arc, or over the arcs that differ from the rest;
+        arcs: all tokens have explicit arcs.
     tables : int
-        Tables of arc potentials, more than one where they depend on other tapes' labels.
+        Tables of arc potentials; several if they depend on other tapes' labels.
     reads : tuple of str
         Tapes whose labels its potentials depend on.
     operations : int
@@ -438,37 +437,35 @@ class AxisPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What was decided and what it costs.
+    """The decisions about a composition, and their costs.
 
     Parameters
     ----------
     axes : tuple of AxisPlan
         In the order in which they are advanced.
     grammar : tuple of (str, str)
-        Each conjunct and where it went.
+        Each conjunct and its destination.
     n_residual, n_edges : int
-        States and edges of the residual automaton that best paths are found over; 1 and 0 without
-        one.
+        States and edges of the residual automaton for best paths; 1 and 0 without one.
     n_lazy : int
-        Conjuncts of the grammar whose states are made as they are met, when best paths are
-        searched; sums need them multiplied out.
+        Conjuncts of the grammar whose states are created on demand in searches for best paths; sums
+        need them expanded.
     n_expanded : int
-        States of the residual automaton of the product that answers where a search takes too long;
-        0: there is none.
+        States of the residual automaton of the product that is the fallback of searches; 0: no
+        product.
     longest : int
-        Tokens of the longest sentence that is answered by it.
+        Tokens of the longest sentence that the product can decode.
     least, most : int
-        Nanoseconds, roughly, that a best path takes a token, as they are counted to choose the way:
-        where the best labels are legal, and at worst. Without a product, a search may take more
-        than `most`, until its budget ends.
+        Estimated nanoseconds a token of a best path: if the best labels are legal, and at worst.
+        Without a product, a search may take more than `most`, until its budget ends.
     cells : int
         Joint states at a token, residual ones included.
     operations : int
         Multiply-adds a token, potentials included.
     dense_operations : int
-        What a product that is not factored would take.
+        Multiply-adds of a product without factoring.
     notes : tuple of str
-        What else there is to say, a line each.
+        Further remarks, a line each.
     """
 
     axes: tuple[AxisPlan, ...]
@@ -556,7 +553,7 @@ def plan_of(program: Program) -> Plan:
 
 
 def _with_search(plan: Plan, program: Program) -> Plan:
-    """Return a plan that says how best paths are found, and what that costs."""
+    """Return a plan with the strategy for best paths, and its cost."""
     decoder = program.decoder
     if decoder.conjunction is None:
         whole = program.automaton

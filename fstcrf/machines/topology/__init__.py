@@ -1,4 +1,4 @@
-"""Label histories as states, arcs and slots; chains, and what sums over their arcs cost."""
+"""Label histories as states, arcs and slots; chains, and the cost of steps over their arcs."""
 
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from fstcrf.machines.topology.rests import rest_of as rest_of
     from fstcrf.machines.topology.rests import sparse_pays as sparse_pays
     from fstcrf.machines.topology.topology import START as START
-    from fstcrf.machines.topology.topology import Background as Background
-    from fstcrf.machines.topology.topology import Cover as Cover
+    from fstcrf.machines.topology.topology import ArcBlocks as ArcBlocks
+    from fstcrf.machines.topology.topology import DefaultArcs as DefaultArcs
     from fstcrf.machines.topology.topology import Topology as Topology
 
 __all__, __getattr__ = importer(
@@ -26,6 +26,6 @@ __all__, __getattr__ = importer(
         "chains": "chain_topology check_pairs",
         "machines": "arc_classes topology_machine",
         "rests": "Rest all_pairs_cost best_alone_pays rest_cost rest_of sparse_pays",
-        "topology": "Background Cover START Topology",
+        "topology": "DefaultArcs ArcBlocks START Topology",
     },
 )

@@ -3,8 +3,8 @@
 Order 1
     A state is a label; an arc y' → y has the slot (y', y).
 Order 2
-    The label-pair encoding of Sha and Pereira (2003): a state is a pair y = (c', c), with the
-    node slots c and y; an arc y' → y has the slot (y', y). What is forbidden is absent.
+    The label-pair encoding of Sha and Pereira (2003): a state is a pair y = (c', c), with the node
+    slots c and y; an arc y' → y has the slot (y', y). Forbidden histories and arcs do not exist.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from fstcrf.machines.topology.topology import START, Topology
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_PAIR_BYTES = 29  # of a pair of labels: whether it is legal, its ends, its slot
-_FEW = 4_096  # labels whose pairs fit in any machine
+_PAIR_BYTES = 29  # per pair of labels: legality, ends, slot
+_FEW = 4_096  # labels whose pairs fit into any memory
 MAX_ARCS = 4_000_000
 
 
@@ -40,15 +40,15 @@ def chain_topology(
     Parameters
     ----------
     labels : sequence of str, or mapping of id to str
-        The labels, of a text its letters; their order is the order of ties.
+        The labels; a string is a sequence of letters. Their order decides ties.
     order : {0, 1, 2}
         How many earlier labels a potential sees.
     allowed : callable, optional
-        Says of a label and its successor whether that succession is legal; None stands for the
-        start (as first argument) and the end (as second). Everything is legal when absent.
+        Returns whether a label may be followed by another; `None` is the start (as first argument)
+        and the end (as second). Every succession is legal if absent.
     start_label : str, optional
-        Order 2 only: the label that is taken to precede the first token (Sha and Pereira: ``O``).
-        Without it, the start is a history of its own.
+        Order 2 only: the label that is assumed to precede the first token (Sha and Pereira: ``O``).
+        Without it, the start is a separate history.
 
     Raises
     ------
@@ -85,8 +85,8 @@ def chain_topology(
 
 
 def check_pairs(n_labels: int) -> None:
-    """Refuse labels of whose pairs there are more than memory holds: OptionError."""
-    if n_labels <= _FEW:  # whatever the machine: this is asked for every lattice
+    """Raise an OptionError if the pairs of labels exceed the memory of the machine."""
+    if n_labels <= _FEW:  # without a system call, because every lattice checks this
         return
     needed = _PAIR_BYTES * n_labels * n_labels
     if needed > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):

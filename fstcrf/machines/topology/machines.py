@@ -1,20 +1,15 @@
-"""A topology as a position-independent transducer: classes of arcs in, labels out."""
+"""A topology as a position-independent transducer from classes of arcs to labels."""
 
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints
-from fstcrf.lazy import LazyModule
+from fstcrf.machines.algebra import trimmed
+from fstcrf.machines.machine import Machine
 from fstcrf.machines.topology.topology import Topology, given_potentials
-
-if TYPE_CHECKING:
-    from fstcrf.machines import openfst
-else:  # few ask for it
-    openfst = LazyModule("fstcrf.machines.openfst")
 
 
 def topology_machine(
@@ -22,21 +17,21 @@ def topology_machine(
     arc_slots: Floats | None = None,
     initial: Floats | None = None,
     final: Floats | None = None,
-) -> openfst.FstArrays:
+) -> Machine:
     """Return a topology as a transducer from arc classes to labels.
 
     Parameters
     ----------
     topology : Topology
     arc_slots : float64 [arc slots], optional
-        Potential of each arc slot; zero when absent, as the others.
+        Potential of each arc slot; zero if absent, like the others.
     initial, final : float64 [S], optional
         Potentials of beginning and ending in a state.
 
     Returns
     -------
-    fstcrf.machines.openfst.FstArrays
-        Without what lies on no path. Input symbol k + 1 is class k of `arc_classes`.
+    Machine
+        Restricted to states and arcs on paths. Input symbol k is class k of `arc_classes`.
 
     Raises
     ------
@@ -57,29 +52,28 @@ def topology_machine(
     classes, begin, inner = _classes(topology)
     begins = np.flatnonzero(topology.initial).astype(np.int32)
     target = np.concatenate([begins, topology.target])
-    machine = openfst.FstArrays(
-        start=0,
+    machine = Machine(
         source=np.concatenate([np.zeros_like(begins), topology.source + np.int32(1)]),
+        input=np.concatenate([begin[begins], inner]),
+        output=topology.state_label[target],
         target=target + np.int32(1),
-        ilabel=np.concatenate([begin[begins], inner]) + np.int32(1),
-        olabel=topology.state_label[target] + np.int32(1),
         score=np.concatenate([first[begins], np.append(slots, 0.0)[topology.arc_slot]]),
         final=np.concatenate([[-np.inf], last]),
-        isymbols=openfst.symbols(_names(topology, classes)),
-        osymbols=openfst.symbols(topology.labels),
+        input_symbols=tuple(_names(topology, classes)),
+        output_symbols=topology.labels,
     )
-    return openfst.connect(machine)
+    return trimmed(machine)
 
 
 def arc_classes(topology: Topology) -> tuple[Ints, Ints]:
-    """Return the slots that each arc class sums.
+    """Return the slots whose potentials each arc class sums.
 
     Returns
     -------
     node : int32 [C, K]
         Node slots.
     arc : int32 [C]
-        Arc slot, −1: none.
+        Arc slot, −1: no slot.
     """
     classes, _, _ = _classes(topology)
     return classes[:, :-1].astype(np.int32), classes[:, -1].astype(np.int32)
@@ -91,7 +85,7 @@ def _classes(topology: Topology) -> tuple[Ints, Ints, Ints]:
     none = np.full((len(nodes), 1), -1, dtype=np.int32)
     begins = np.hstack([nodes, none])
     arcs = np.hstack([nodes[topology.target], topology.arc_slot[:, None]])
-    # Beginnings come first, in the order of the states; only those that there are.
+    # Beginnings precede arcs, in the order of the states; only existing ones.
     used = np.vstack([begins[topology.initial], arcs])
     classes, where, number = np.unique(used, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(where)
@@ -105,7 +99,7 @@ def _classes(topology: Topology) -> tuple[Ints, Ints, Ints]:
 
 
 def _names(topology: Topology, classes: Ints) -> list[str]:
-    """One readable name for each class, without white space, so that texts can hold it."""
+    """One readable name for each class, without white space, as text formats require."""
     node = [_solid(name) for name in topology.node_slot_names]
     arc = [_solid(name.replace(" → ", "→")) for name in topology.arc_slot_names]
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""One number for most pairs of states, the *rest*: which one, and where exceptions to it pay."""
+"""The *rest*, a number that most pairs of states share, and when listing exceptions pays."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 
 _NARROW, _NARROW_STATE = "base", 24.0  # the variant of narrow registers; see `best_alone_pays`
-_NEAR = 4_096  # scores of pairs that stay in the first cache
+_NEAR = 4_096  # scores of pairs that stay in the first-level cache
 
 
 def rest_cost(states: int, arcs: int, rows: int = 1, *, turned: bool = False) -> float:
-    """Return what a step costs over some arcs, and one number for the rest; see `all_pairs_cost`.
+    """Return the cost of a step over some arcs and one number for the rest; see `all_pairs_cost`.
 
     Parameters
     ----------
     states, arcs : int
     rows : int
-        Vectors of states that are stepped; eight go together.
+        Number of vectors of states; eight are processed together.
     turned : bool
-        Whether each vector lies by itself, so that they are turned first.
+        Whether each vector is contiguous, so that vectors must be transposed first.
     """
     return -(-rows // 8) * (0.8 * arcs + (10.0 if turned else 6.0) * states)
 
 
 def all_pairs_cost(states: int, rows: int = 1) -> float:
-    """Return what a step costs over all pairs of states, in nanoseconds where it was fitted."""
+    """Return the cost of a step over all pairs of states, in nanoseconds of the fitted machine."""
     if rows == 1:
         return 0.083 * states * states
     far = 0.03 * -(-rows // 4) if states * states > _NEAR else 0.0
@@ -36,18 +36,18 @@ def all_pairs_cost(states: int, rows: int = 1) -> float:
 
 
 def sparse_pays(states: int, arcs: int, rows: int = 1, *, turned: bool = False) -> bool:
-    """Tell whether steps go faster over some arcs, and one number for the rest, than over all.
+    """Return whether steps over some arcs, and a number for the rest, are faster than over all.
 
-    The costs are those of one sentence, which takes as long as eight of a batch.
+    The costs are for one sentence, which takes as long as eight of a batch.
     """
     return rest_cost(states, arcs, rows, turned=turned) < 0.95 * all_pairs_cost(states, rows)
 
 
 def best_alone_pays(states: int, arcs: int) -> bool:
-    """Tell whether the best path of one sentence goes faster over some arcs than over all pairs.
+    """Return whether the best path of one sentence is faster over some arcs than over all pairs.
 
-    A sentence by itself takes all lanes. A processor without AVX takes them in four parts, and
-    maxima over all pairs as fast as others do. Either way gives the same path.
+    A single sentence takes all lanes. A processor without AVX processes them in four parts, but
+    maxima over all pairs as fast as others. Both methods find the same path.
     """
     own = _NARROW_STATE * states if kernel.variant() == _NARROW else 0.0
     return max(own + 0.8 * arcs, rest_cost(states, arcs)) < 0.95 * all_pairs_cost(states)
@@ -60,7 +60,7 @@ class Rest(NamedTuple):
     ----------
     score : float
     others : int64 [E]
-        Numbers ``i * S + j`` of the pairs with another score, rising.
+        Numbers ``i * S + j`` of the pairs with another score, ascending.
     """
 
     score: float
@@ -68,13 +68,13 @@ class Rest(NamedTuple):
 
 
 def rest_of(scores: Floats, states: int, rows: int = 1, *, turned: bool = False) -> Rest | None:
-    """Return the score of most pairs of states, float64 [S * S], where going without them pays.
+    """Return the score of most pairs of states, float64 [S * S], if visiting only the others pays.
 
-    None where the scores of more pairs differ, or are −inf, than `sparse_pays` allows.
+    `None` if more pairs have other scores, or −inf, than `sparse_pays` allows.
     """
     if not sparse_pays(states, 0, rows, turned=turned):
         return None
-    middle = len(scores) // 2  # what more than half of them are is the middle one
+    middle = len(scores) // 2  # a value of more than half of them is the median
     score = float(np.partition(scores, middle)[middle])
     if not np.isfinite(score):
         return None

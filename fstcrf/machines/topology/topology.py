@@ -1,14 +1,15 @@
-"""A topology: which label histories there are and which potentials each of them sums.
+"""A topology: the label histories of a tagger, and the potentials that each of them sums.
 
 States
     Label histories; every state has one label, the label of its token.
 Start / Final
     The states in which a sentence may begin and end.
 Arcs
-    Which history follows which. What is forbidden is not there.
+    The histories that may follow each history. Forbidden histories and arcs do not exist.
 Slots
-    Where weights attach. A state sums the potentials of its *node slots* (its label; for order 2
-    also the pair of labels); an arc has at most one *arc slot*. Several states may share a slot.
+    Groups of states or arcs that share weights. A state sums the potentials of its *node slots*
+    (its label; for order 2 also the pair of labels); an arc has at most one *arc slot*. Several
+    states may share a slot.
 
 A topology is deterministic: a label sequence has at most one path.
 """
@@ -40,13 +41,13 @@ else:  # only pictures need them
 pictures = LazyModule("fstcrf.ext.pictures.svg")
 
 START = "<s>"
-"""The history before the first token, in names of states."""
+"""Name of the history before the first token."""
 
 # A dense step handles several arcs in the time of one sparse arc (measured: 4 to 9).
 _DENSE_ADVANTAGE = 5
-_SMALL_BLOCK = 2  # times the states of a block, and fewer pairs: they are listed instead
+_SMALL_BLOCK = 2  # smaller than this many times its states, a block is listed instead
 _MOST_DRAWN, _MOST_SIDE = 12, 100
-"""States that are drawn with their arcs; states on a side of a table."""
+"""Largest number of states that are drawn with their arcs; states on a side of a table."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,13 @@ class Topology:
     labels : tuple of str
         The L output labels.
     state_names : tuple of str
-        What each state stands for: its label, or a pair of labels.
+        Meaning of each state: its label, or a pair of labels.
     state_label : int32 [S]
         Label of each state.
     node_slots : int32 [S, K]
-        Node slots that a state sums.
+        Node slots whose potentials a state sums.
     node_slot_names : tuple of str
-        For each node slot, what it stands for.
+        Meaning of each node slot.
     source, target : int32 [A]
         Ends of the arcs, sorted by source, then target.
     arc_slot : int32 [A]
@@ -78,7 +79,7 @@ class Topology:
     Raises
     ------
     OptionError
-        Labels that are none.
+        Labels that are not a list of distinct strings.
     ShapeError
         Arrays that disagree; two arcs for one (state, label), or two beginnings for one label.
     """
@@ -141,13 +142,13 @@ class Topology:
 
     @made_once
     def dense(self) -> bool:
-        """Run as a full matrix: all arcs are there, or enough of them that this is faster."""
+        """Whether it runs as a full matrix: all arcs exist, or enough that this is faster."""
         arcs = len(self.source)
         return arcs == 0 or self.n_states**2 <= _DENSE_ADVANTAGE * arcs
 
     @made_once
     def direct(self) -> bool:
-        """State, label and node slot are one and the same number (orders 0 and 1)."""
+        """Whether state, label and node slot have the same number (orders 0 and 1)."""
         return self.node_slots.shape[1] == 1 and bool(
             np.array_equal(self.node_slots[:, 0], np.arange(len(self.node_slot_names)))
             and np.array_equal(self.state_label, np.arange(self.n_labels))
@@ -160,7 +161,7 @@ class Topology:
 
     @made_once
     def successor(self) -> Ints:
-        """int32 [S + 1, L]: state after (state, label), −1 where there is none; row S starts."""
+        """int32 [S + 1, L]: state after (state, label), −1: no such arc; row S is the start."""
         table = np.full((self.n_states + 1, self.n_labels), -1, dtype=np.int32)
         table[self.source, self.state_label[self.target]] = self.target
         start = np.flatnonzero(self.initial)
@@ -173,7 +174,7 @@ class Topology:
         Raises
         ------
         LabelError
-            A label that the topology does not have; no list of labels, such as a string.
+            A label that the topology does not have; or an argument that is not a list of labels.
         """
         index = self.label_index
         try:
@@ -184,7 +185,7 @@ class Topology:
             raise LabelError(f"unknown label {error.args[0]!r}; the labels are {names}") from None
 
     def paths(self, label_ids: Ints, offsets: Longs) -> Ints:
-        """Return the state of each token, −1 from where a sentence's labels leave the topology.
+        """Return the state of each token, −1 from the first illegal label of a sentence on.
 
         Parameters
         ----------
@@ -235,14 +236,15 @@ class Topology:
     def graph(
         self, arc_slots: Floats, initial: Floats | None = None, final: Floats | None = None
     ) -> kernel.Graph:
-        """Return the kernel's view of the topology with these potentials.
+        """Return the topology with these potentials in the form of the kernel.
 
         Parameters
         ----------
         arc_slots : float64 [arc slots] or [N, arc slots]
-            Potential of each arc slot, the same for all tokens or for the arcs into each token.
+            Potential of each arc slot, shared by all tokens or separate for the arcs into each
+            token.
         initial, final : float64 [S], optional
-            Potentials of beginning and ending in a state, zero when absent.
+            Potentials of beginning and ending in a state, zero if absent.
         """
         padded = np.concatenate([arc_slots, np.zeros((*arc_slots.shape[:-1], 1))], axis=-1)
         score = padded[..., self.arc_slot]  # slot −1 is the appended zero
@@ -260,42 +262,44 @@ class Topology:
             score = full
         return kernel.Graph(first, last, np.ascontiguousarray(score), empty=empty)
 
-    def background(self, slots: Ints) -> Background | None:
+    def default_arcs(self, slots: Ints) -> DefaultArcs | None:
         """Return the arcs of some slots as exceptions among all pairs of states, or of classes.
 
         Parameters
         ----------
         slots : int32, sorted
-            Arc slots whose potentials differ; those of other arcs are one number.
+            Arc slots with different potentials; all other arcs share one number.
 
         Returns
         -------
-        Background or None
-            None without arcs to list.
+        DefaultArcs or None
+            `None` if there are no arcs to list.
         """
-        place = np.full(self.n_arc_slots + 1, -1, dtype=np.int32)  # of slot −1: the last
+        place = np.full(self.n_arc_slots + 1, -1, dtype=np.int32)  # the last entry is for slot −1
         place[slots] = np.arange(len(slots), dtype=np.int32)
-        cover = None if self._complete else self.cover
+        arc_blocks = None if self._complete else self.arc_blocks
         listed = place[self.arc_slot] >= 0
-        if cover is not None:
-            listed |= (cover.leave[self.source] < 0) | (
-                cover.leave[self.source] != cover.enter[self.target]
+        if arc_blocks is not None:
+            listed |= (arc_blocks.leave[self.source] < 0) | (
+                arc_blocks.leave[self.source] != arc_blocks.enter[self.target]
             )
         arcs = np.flatnonzero(listed)
-        if not len(arcs) and not (cover is None or self.dense):
-            arcs = np.zeros(1, dtype=np.int64)  # any one: a list is never empty
+        if not len(arcs) and not (arc_blocks is None or self.dense):
+            # an arbitrary arc, because the list must not be empty
+            arcs = np.zeros(1, dtype=np.int64)
         if not len(arcs):
             return None
         own = place[self.arc_slot[arcs]]
-        return Background(self, self.source[arcs], self.target[arcs], own, cover)
+        return DefaultArcs(self, self.source[arcs], self.target[arcs], own, arc_blocks)
 
     @made_once
-    def cover(self) -> Cover:
-        """Most arcs as whole blocks: every state of a class leads to every one of another.
+    def arc_blocks(self) -> ArcBlocks:
+        """Most arcs as complete blocks: every state of a class leads to every state of another.
 
-        States that the same states lead to are grouped; of the groups, the largest that share no
-        state are the blocks. Under a tagging scheme one block has what may end a span and what may
-        begin one; at order 2 there is one for each label, its pairs with those before and behind.
+        States with the same predecessors are grouped; the largest groups without common states are
+        the blocks. A tagging scheme has one block, from labels that may end a span to labels that
+        may begin one; at order 2 each label has a block, from its pairs with the previous label to
+        its pairs with the next.
         """
         order = np.argsort(self.target, kind="stable")
         source = self.source[order]
@@ -307,7 +311,7 @@ class Topology:
                 groups.setdefault(before.tobytes(), []).append(state)
         leave, enter = (np.full(self.n_states, -1, dtype=np.int32) for _ in range(2))
         blocks = [(np.frombuffer(ends, dtype=np.int32), after) for ends, after in groups.items()]
-        blocks.sort(key=lambda block: -len(block[0]) * len(block[1]))  # stable
+        blocks.sort(key=lambda block: -len(block[0]) * len(block[1]))  # stable sort
         count = 0
         for before, after in blocks:
             small = len(before) * len(after) <= _SMALL_BLOCK * (len(before) + len(after))
@@ -315,7 +319,7 @@ class Topology:
                 continue
             leave[before], enter[after] = count, count
             count += 1
-        return Cover(leave, enter, count)
+        return ArcBlocks(leave, enter, count)
 
     @made_once
     def _dense_arc(self) -> Longs:
@@ -344,7 +348,7 @@ class Topology:
         return states if self.direct else _summed(states, self.state_label[:, None], self.n_labels)
 
     def label_max(self, states: Floats) -> Floats:
-        """Take the largest state score of each label: [N, S] → [N, L], −inf where there is none."""
+        """Return the largest state score of each label: [N, S] → [N, L], −inf without a state."""
         if self.direct:
             return states
         out = np.full((len(states), self.n_labels), -np.inf)
@@ -354,7 +358,7 @@ class Topology:
 
     @made_once
     def arc_slot_names(self) -> tuple[str, ...]:
-        """What each arc slot stands for: the ends of its first arc."""
+        """Meaning of each arc slot: the ends of its first arc."""
         names = [""] * self.n_arc_slots
         for arc in np.flatnonzero(self.arc_slot >= 0).tolist()[::-1]:
             ends = self.state_names[self.source[arc]], self.state_names[self.target[arc]]
@@ -364,15 +368,15 @@ class Topology:
     def draw(
         self, path: str | os.PathLike[str] | None = None, *, arc_slots: ArrayLike | None = None
     ) -> str:
-        """Return a picture as SVG: which state may follow which.
+        """Return a picture as SVG of the states that may follow each state.
 
-        Few states are drawn with their arcs, from one token to the next; more of them, and
-        potentials, as a table with a row for each state and what comes after it.
+        A few states are drawn with their arcs, from one token to the next; more states, or
+        potentials, as a table with a row for each state and a column for each successor.
 
         Parameters
         ----------
         path : str or Path, optional
-            A file ``*.svg`` to write it to, too.
+            A file ``*.svg`` to which the picture is also written.
         arc_slots : float64 [arc slots], optional
             Potentials to write into the table, such as a tagger's transitions.
 
@@ -416,25 +420,25 @@ class Topology:
         }
 
 
-class Cover(NamedTuple):
-    """Classes of states: those of a class among `leave` lead to all of the same among `enter`.
+class ArcBlocks(NamedTuple):
+    """Complete blocks of arcs: each state with leave = k has an arc to every state with enter = k.
 
     Parameters
     ----------
     leave, enter : int32 [S]
         −1: no class.
-    blocks : int
-        How many classes.
+    n_blocks : int
+        Number of classes.
     """
 
     leave: Ints
     enter: Ints
-    blocks: int
+    n_blocks: int
 
 
 @dataclass(frozen=True, eq=False)
-class Background:
-    """Arcs with potentials of their own, where other pairs of states share one number.
+class DefaultArcs:
+    """Arcs with separate potentials; all other pairs of states share one number.
 
     Parameters
     ----------
@@ -442,34 +446,34 @@ class Background:
     source, target : int32 [E]
         Ends of the arcs, sorted by source, then target.
     place : int32 [E]
-        Place of each arc's slot among those that it was made of; −1: its number is that of others.
-    cover : Cover, optional
-        The others are the pairs of its classes alone; all that there are when absent.
+        Position of each arc's slot among the given slots; −1: it has the shared number.
+    arc_blocks : ArcBlocks, optional
+        The other pairs are restricted to the pairs of its classes; all pairs if absent.
     """
 
     topology: Topology
     source: Ints
     target: Ints
     place: Ints
-    cover: Cover | None = None
+    arc_blocks: ArcBlocks | None = None
 
     @made_once
     def classes(self) -> tuple[kernel.Classes, kernel.Classes] | None:
-        """The cover as the kernel sees it."""
-        if self.cover is None:
+        """The blocks in the form of the kernel."""
+        if self.arc_blocks is None:
             return None
-        leave, enter, count = self.cover
+        leave, enter, count = self.arc_blocks
         return kernel.Classes.made(leave, count), kernel.Classes.made(enter, count)
 
     def graph(
         self, potentials: Floats, initial: Floats, final: Floats, *, rest: float = 0.0
     ) -> kernel.Graph:
-        """Return the kernel's view of the topology with these potentials.
+        """Return the topology with these potentials in the form of the kernel.
 
         Parameters
         ----------
         potentials : float64 [slots]
-            Of the slots that the background was made of.
+            Potentials of the given slots.
         initial, final : float64 [S]
             Potentials of beginning and ending in a state.
         rest : float
@@ -491,7 +495,7 @@ class Background:
 def _summed(states: Floats, places: Ints, width: int) -> Floats:
     """Add up columns [N, S] over their places [S, K]: [N, width]."""
     out = np.zeros((len(states), width))
-    # One state after the other: a fixed order of additions, hence the same bits always.
+    # One state after the other: a fixed order of additions, so that bits never differ.
     for state, slots in enumerate(places.tolist()):
         for place in slots:
             out[:, place] += states[:, state]
@@ -499,12 +503,12 @@ def _summed(states: Floats, places: Ints, width: int) -> Floats:
 
 
 def _repeats(numbers: NDArray[np.integer]) -> bool:
-    """Tell whether a number is there twice; `np.unique` would import numpy.ma for 20 ms."""
+    """Return whether a number occurs twice; `np.unique` would import numpy.ma, in 20 ms."""
     return not np.diff(np.sort(numbers)).all()
 
 
 def given_potentials(values: ArrayLike | None, size: int, name: str) -> Floats:
-    """Return potentials that a caller gives, zeros where there are none; ShapeError."""
+    """Return given potentials, zeros if absent; raise ShapeError for a wrong size."""
     array = np.zeros(size) if values is None else real_array(values, name)
     if array.shape != (size,):
         raise ShapeError(f"{name} is {list(array.shape)}, expected [{size}]")

@@ -505,5 +505,7 @@ def _space(header: _Header, topology: Topology, arrays: dict[str, Array]) -> Par
         ("arc_cells", space.arc_cells, space.arc_width, topology.n_arc_slots),
     ):
         if len(behind := cells[cells % max(width, 1) >= slots]):
-            raise ModelFileError(f"{name} has cell {behind[0]}, behind the {slots} slots of a row")
+            raise ModelFileError(
+                f"{name} has cell {behind[0]}, which is outside the {slots} slots of its row"
+            )
     return space

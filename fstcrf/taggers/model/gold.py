@@ -19,6 +19,7 @@ from fstcrf.taggers.reading import (
     column_labels,
     label_masks,
     label_set,
+    sized,
 )
 from fstcrf.text.corpus import Column, Corpus, Scheme, Sentence, convert, named_scheme
 from fstcrf.text.corpus.collection import CorpusFiles
@@ -109,7 +110,7 @@ def _of_conllu(data: Data | CorpusFiles, target: str) -> bool:
         return data.kind == "conllu"
     if isinstance(data, Corpus):
         return is_gold(data, target)
-    first = next((one for one in data if len(one)), None)
+    first = next((one for one in data if sized(one, "a sentence")), None)
     if not isinstance(first, Sentence | Mapping) or target not in (*CONLLU, JOINED):
         return False
     return all(name in first for name in (*CONLLU, target))
@@ -331,7 +332,10 @@ def _check_repair(fault: _Fault, unknown: Bools, broken: Bools) -> None:
     if len(lost):
         token = int(lost[0])
         odd = replace(fault, token=token, illegal=not unknown[token])
-        raise odd.error("; that cannot be repaired: correct it, or on_illegal 'skip' leaves it out")
+        raise odd.error(
+            "; this sentence cannot be repaired: correct it, or set on_illegal to "
+            "'skip' to leave it out"
+        )
 
 
 def _converted(corpus: Corpus, name: str, source: Scheme, target: Scheme, chosen: Bools) -> Corpus:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta
 
+from fstcrf.arguments import closest
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.text.corpus.schemes import scheme_pair
@@ -332,7 +333,7 @@ def _spread(given: Mapping[str, object]) -> dict[str, Any]:
         twice = next((field for field in usual if field in given), None)
         if twice is not None:
             raise OptionError(
-                f"{twice} is said twice, as an option and by {name}={type(settings).__name__}(...)"
+                f"{twice} is given twice, as an option and in {name}={type(settings).__name__}(...)"
             )
         found[name] = settings.name
         for field in usual.values():
@@ -349,7 +350,7 @@ def _checked(name: str, value: object) -> Any:
             if name == "objective"
             else dict.fromkeys(m for o in METHODS.values() for m in o)
         )
-        if value not in tuple(known):
+        if not isinstance(value, str) or value not in known:
             raise OptionError(f"{name} is {value!r}, expected one of {', '.join(map(repr, known))}")
         return value
     return fields_named(name)[0].checked(value)
@@ -388,10 +389,8 @@ _RENAMED = {"whole_labels": "partial"}
 
 def not_there(name: str, known: Collection[str], shown: Collection[str]) -> str:
     """Return what to say of a name that is none: known ones like it, else those to be shown."""
-    import difflib  # noqa: PLC0415 (only mistakes need it)
-
     earlier = [now for before, now in _RENAMED.items() if before == name and now in known]
-    near = earlier or difflib.get_close_matches(name, known, cutoff=0.5)
+    near = earlier or closest(name, known, 3)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     return f"there are {', '.join(shown)}"

@@ -22,6 +22,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from fstcrf.arguments import first_twice
 from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.kernel import SparseRows
@@ -68,8 +69,7 @@ def ordered(taggers: Sequence[CRF], tapes: Sequence[str]) -> list[CRF]:
     """
     by_tape = {tagger.tape: tagger for tagger in taggers}
     if len(by_tape) < len(taggers):
-        names = [tagger.tape for tagger in taggers]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = first_twice(tagger.tape for tagger in taggers)
         raise OptionError(f"reads= has two taggers of tape {twice!r}: give them tapes by tape=")
     found: dict[str, CRF] = {}
 
@@ -81,8 +81,8 @@ def ordered(taggers: Sequence[CRF], tapes: Sequence[str]) -> list[CRF]:
         for earlier in tapes_read(by_tape[tape].index):
             if earlier not in by_tape:
                 raise OptionError(
-                    f"the tagger of tape {tape!r} reads tape {earlier!r}: "
-                    "its tagger must be in reads=, too"
+                    f"the tagger of tape {tape!r} reads tape {earlier!r}: add to reads= the "
+                    f"tagger of tape {earlier!r}"
                 )
             add(earlier, (*waiting, tape))
         found[tape] = by_tape[tape]
@@ -210,9 +210,9 @@ def _check(tagger: CRF, corpus: Corpus) -> None:
     odd = sorted(set(labels_for(corpus, record_of(tagger))) - set(tagger.labels))
     if odd:
         raise LabelError(
-            f"jackknife trains the tagger of tape {tagger.tape!r} again, on column {target!r}, "
-            f"which has the label {odd[0]!r}; the tagger has {', '.join(tagger.labels)}, and would "
-            "never say it"
+            f"jackknife trains the tagger of tape {tagger.tape!r} again, on column "
+            f"{target!r}, which has the label {odd[0]!r}; the tagger's labels are "
+            f"{', '.join(tagger.labels)}, so it never assigns this label"
         )
 
 

@@ -78,7 +78,10 @@ def check_held_out(gold: list[list[str]] | None, labels: Sequence[str], settings
     """Refuse held-out sentences that cannot tell one model from another; warn of unseen labels."""
     given = {label for own in gold or [] for label in own}
     if given and has_spans(labels) and not has_spans(given):
-        raise DataError("the held-out data has no gold segment: its F cannot choose an iteration")
+        raise DataError(
+            "the held-out data has no gold segment, so F cannot be computed on it to "
+            "choose an iteration"
+        )
     known = set(labels)
     if settings.reads_sets:
         known |= {UNKNOWN, *(label for label in given if alternatives(label, labels))}

@@ -18,7 +18,7 @@ from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.gold import Unknown, comparable, in_scheme, legal_gold, spoken_gold
 from fstcrf.taggers.model.options import Options
 from fstcrf.taggers.model.reads import Retrain, built, ordered, pass_on, with_labels
-from fstcrf.taggers.reading import Data, allowed_labels
+from fstcrf.taggers.reading import Data, allowed_labels, sized
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
@@ -103,7 +103,8 @@ def read_source(
     base = None if warm_start is None else warm_start.index
     known = () if warm_start is None else warm_start.labels
     if not isinstance(data, Corpus):
-        first = next((sentence for sentence in data if len(sentence)), None)
+        lengths = [sized(own, "the sentence", number) for number, own in enumerate(data)]
+        first = next((own for own, length in zip(data, lengths, strict=True) if length), None)
         if first is None:
             raise DataError("no sentence to train on")
         if is_literal(first):
@@ -242,6 +243,8 @@ def class_weighted(
 ) -> Floats:
     """Return weights of sentences, float64 [B], times the mean class weights of their labels."""
     if class_weights is not None:
+        if not isinstance(class_weights, Mapping):
+            raise OptionError(f"class_weights is {class_weights!r}, expected a mapping of labels")
         unknown = set(class_weights) - set(labels)
         if unknown:
             raise DataError(f"class weights of labels that do not occur: {sorted(unknown)}")

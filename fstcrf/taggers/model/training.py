@@ -36,7 +36,7 @@ from fstcrf.taggers.model.structure import (
     successions,
     warm_theta,
 )
-from fstcrf.taggers.reading import Data, Tape, label_set
+from fstcrf.taggers.reading import Data, Tape, check_text, label_set
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import FeatureIndex, TemplateSet
@@ -240,6 +240,7 @@ def train_crf(
         Training diverged at once.
     """
     given = locals()
+    _check_kinds(tape, warm_start, reads, report=report, expect=expect)
     settings = checked_options(
         {option: given[option] for option in DEFAULTS},
         reads=bool(reads),
@@ -247,7 +248,13 @@ def train_crf(
         warm_start=warm_start is not None,
     )
     if target is None:
-        raise OptionError("no target: give the column of the labels, or those of each sentence")
+        raise OptionError(
+            "no target: give the name of the label column, or one list of labels per sentence"
+        )
+    if not isinstance(data, CorpusFiles):
+        check_text(data)
+    if dev is not None:
+        check_text(dev, "the held-out text")
     _check_run(threads, checkpoint, checkpoint_every, resume=resume)
     settings = decided(settings, data, target)
     name = tape or (target if isinstance(target, str) else "label")
@@ -360,6 +367,8 @@ def _check_run(
     whole_number(threads, "threads", least=1)
     if resume and checkpoint is None:
         raise OptionError("resume needs a checkpoint to go on from")
+    if checkpoint_every is not None:
+        whole_number(checkpoint_every, "checkpoint_every", least=1)
     if checkpoint is None and checkpoint_every not in (None, 10):
         raise OptionError("checkpoint_every needs a checkpoint to write to")
     if checkpoint is not None:
@@ -444,8 +453,22 @@ def _space(
     return space, np.zeros(space.size)
 
 
+def _check_kinds(tape: object, warm_start: object, reads: object, **called: object) -> None:
+    """Refuse arguments that are nothing of their kind."""
+    if not isinstance(tape, str | None):
+        raise OptionError(f"tape is {tape!r}, expected a name, or None")
+    if not isinstance(warm_start, CRF | None):
+        raise OptionError(f"warm_start is {warm_start!r}, expected a tagger")
+    if not isinstance(reads, Sequence) or not all(isinstance(one, CRF) for one in reads):
+        raise OptionError(f"reads is {reads!r}, expected a list of taggers")
+    for name, function in called.items():
+        if function is not None and not callable(function):
+            raise OptionError(f"{name} is {function!r}, expected a function")
+
+
 def _check_reads(reads: Sequence[CRF], tape: str) -> None:
     if any(tagger.tape == tape for tagger in reads):
         raise OptionError(
-            f"tape {tape!r} would be read and written: give the new one another name by tape="
+            f"tape {tape!r} is already read by the tagger: give the new tape another "
+            "name with tape="
         )

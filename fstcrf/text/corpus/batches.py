@@ -109,7 +109,7 @@ class DocumentCounter:
     """Numbers a file's documents block by block; sentences before the first header are one."""
 
     def __init__(self) -> None:
-        self._next: int | None = None  # number of the next document; None before the first line
+        self._next: int | None = None  # number of the next document; `None` before the first line
         self._first = 0
         self._headers: list[str] = []
 

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from fstcrf.arguments import check_strings
+from fstcrf.arguments import check_strings, first_twice
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source, Target, open_target
 from fstcrf.kernel.strings import (
@@ -41,8 +41,8 @@ class _Layout:
     """The format of a column file's lines."""
 
     columns: tuple[str, ...]
-    separator: str | None  # separates fields exactly; None: any run of spaces and tabs does
-    docstart: str | None  # first field of the lines that open a document; None: no line does
+    separator: str | None  # separates fields exactly; `None`: any run of spaces and tabs does
+    docstart: str | None  # first field of the lines that open a document; `None`: no line does
 
 
 def shortened(line: str) -> str:
@@ -154,15 +154,15 @@ def read_columns(
         UTF-8, perhaps gzipped; ``"-"`` is standard input. A byte order mark is skipped; a line
         feed, CR LF or CR ends a line.
     columns : sequence of str or None
-        Names of the columns, one for each field of a row. None: the columns of the first row, named
-        ``"0"``, ``"1"``, and so on.
+        Names of the columns, one for each field of a row. `None`: the columns of the first row,
+        named ``"0"``, ``"1"``, and so on.
     min_columns : int, optional
         The file may omit its last columns, down to this number; its first row decides.
     separator : str, optional
         Splits rows exactly, so that fields may hold spaces (``"\t"``). If absent, any run of spaces
         and tabs separates fields; no other character does.
     docstart : str, optional
-        First field of the lines that open a document. None: no line does.
+        First field of the lines that open a document. `None`: no line does.
     allow_empty : bool
         Accept a file without sentences.
 
@@ -222,9 +222,8 @@ def _layout(columns: Sequence[str] | None, separator: str | None, docstart: str 
     if columns is not None and not columns:
         raise OptionError("columns names no column")
     columns = columns or ()
-    repeated = sorted({name for name in columns if list(columns).count(name) > 1})
-    if repeated:
-        raise OptionError(f"column {repeated[0]!r} is named twice in {tuple(columns)}")
+    if (twice := first_twice(columns)) is not None:
+        raise OptionError(f"column {twice!r} is named twice in {tuple(columns)}")
     if separator is not None and (not separator or "\n" in separator or "\r" in separator):
         raise OptionError(f"separator={separator!r}, expected at least one character of a line")
     return _Layout(tuple(columns), separator, docstart or None)
@@ -364,8 +363,8 @@ class ColumnWriter:
             blank &= np.asarray(empty)[column.ids]
         if blank.any():
             raise DataError(
-                f"token {int(blank.argmax()) + 1} has nothing but blanks in "
-                f"{', '.join(names)}: it would read back as a blank line"
+                f"token {int(blank.argmax()) + 1} has only blanks in {', '.join(names)}: it "
+                "would be read back as a blank line, the end of a sentence"
             )
 
     def _write(self, lines: Sequence[str]) -> None:

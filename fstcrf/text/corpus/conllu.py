@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from fstcrf.arguments import closest, first_twice
 from fstcrf.arrays import Bytes, Longs, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source
@@ -162,13 +162,10 @@ class _TreebankReader(BlockReader):
                 f"feature_columns={feature_columns!r}, expected a sequence: ({feature_columns!r},)"
             )
         self._features = tuple(feature_columns)
-        taken = [*CONLLU, JOINED, *self._features]
-        repeated = sorted({name for name in self._features if taken.count(name) > 1})
-        if repeated:
-            raise OptionError(
-                f"feature column {repeated[0]!r} names a column that there is already"
-            )
-        self._position = 0  # start of the next sentence in its document's text
+        twice = first_twice((*CONLLU, JOINED, *self._features))
+        if twice is not None:
+            raise OptionError(f"feature column {twice!r} names a column that there is already")
+        self._position = 0  # where the next sentence starts in its document's text
 
     def forget(self) -> None:
         """Discard all string ids."""
@@ -400,7 +397,6 @@ def _without(data: bytes, places: Sequence[tuple[int, int]]) -> bytes:
 
 
 def _later(strings: Strings, known: int) -> list[str]:
-    """Return the strings from a number on."""
     bounds = strings.offsets[known:].tolist()
     data = strings.text[bounds[0] :].tobytes()
     return [data[a - bounds[0] : b - bounds[0]].decode() for a, b in pairwise(bounds)]
@@ -491,7 +487,7 @@ def check_features(corpus: Corpus, names: Iterable[str]) -> None:
             list(dict.fromkeys(key for value in columns[kind].values for key in _features(value)))
             for kind in ("feats", "misc")
         ]
-        near = get_close_matches(name, [key for keys in kinds for key in keys], 1)
+        near = closest(name, [key for keys in kinds for key in keys])
         hint = f", perhaps {near[0]!r} is meant" if near else ""
         feats, misc = (", ".join(keys[:_SHOWN]) or "none" for keys in kinds)
         raise DataError(

@@ -15,7 +15,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
-from fstcrf.arguments import check_items, items_of
+from fstcrf.arguments import check_items, first_twice, items_of
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ragged import Ragged
@@ -103,13 +103,16 @@ def as_sentence(
             f"a sentence is the string {sentence[:20]!r}, expected columns or rows; a file is read "
             "by read_columns(path, columns)"
         )
+    sentence = [*items_of(sentence, "a sentence is", "columns or rows", DataError)]
     if columns is None:
-        if len(sentence) == 0:
+        if not sentence:
             return Sentence({})
         raise DataError("rows of strings need column names: columns=('word', ...)")
     for position, row in enumerate(sentence):
         if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != len(columns):
-            raise DataError(f"row {row!r} has not the columns {tuple(columns)}", token=position)
+            raise DataError(
+                f"row {row!r} does not have the columns {tuple(columns)}", token=position
+            )
     return Sentence({name: [row[i] for row in sentence] for i, name in enumerate(columns)})
 
 
@@ -156,7 +159,7 @@ class Column:
         try:
             ids = [index.setdefault(string, len(index)) for string in strings]
         except TypeError as error:  # Python's message names the type
-            raise DataError(f"a column holds what is no string: {error}") from None
+            raise DataError(f"a column holds a value that is not a string: {error}") from None
         if odd := [string for string in index if not isinstance(string, str)]:
             raise DataError(f"a column holds {odd[0]!r}, expected strings")
         # plain str, not numpy.str_
@@ -425,8 +428,7 @@ class Corpus(Sequence[Sentence]):
         if odd is not None:
             raise OptionError(no_column(odd, self.columns))
         new = [names.get(name, name) for name in self.columns]
-        twice = next((name for name in new if new.count(name) > 1), None)
-        if twice is not None:
+        if (twice := first_twice(new)) is not None:
             raise OptionError(f"two columns would be called {twice!r}")
         return self.changed(columns=dict(zip(new, self.columns.values(), strict=True)))
 

@@ -322,8 +322,8 @@ def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
     if spanning and len(spanless_types(spanning, scheme)) == len(types):
         shown = ", ".join(spanning[:6] + ["…"] * (len(spanning) > 6))
         raise GrammarError(
-            f"{scheme.name} allows no span of {shown}: none of them can both begin and end one; "
-            f"{expected(scheme)}"
+            f"no span can be written in {scheme.name} with the labels {shown}: no type "
+            f"has both a label that begins and one that ends a span; {expected(scheme)}"
         )
 
 
@@ -602,7 +602,10 @@ def convert(
     labels, conlleval = string_list(labels, "label"), named_scheme("conlleval")
     for label in labels:
         if split_label(label, conlleval)[0] == "?":
-            raise LabelError(f"label {label!r} is none of spans: {expected(_IOB2)}, or the like")
+            raise LabelError(
+                f"{label!r} is not a label of a span: {expected(_IOB2)}, or labels of a "
+                "similar scheme"
+            )
     return written_spans(spans(labels, source, illegal=illegal), len(labels), target)
 
 

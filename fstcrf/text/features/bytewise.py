@@ -124,7 +124,7 @@ def _parsed(expression: str) -> _Expression:
     while place < len(data) and data[place : place + 2] != b"$":
         one = data[place : place + 1 + (data[place : place + 1] == b"\\")]
         if one in (b"*", b"?", b"\\"):
-            raise TemplateError(f"{expression!r}: {show(one)} needs something beside it")
+            raise TemplateError(f"{expression!r}: {show(one)} must be attached to a character")
         place += len(one)
         repeat = data[place : place + 1].decode("latin-1")
         repeat = repeat if repeat in ("*", "?") else ""

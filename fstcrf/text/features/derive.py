@@ -9,16 +9,10 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from fstcrf.arguments import closest
 from fstcrf.errors import TemplateError
-from fstcrf.lazy import LazyModule
 from fstcrf.text.features import bytewise
-
-if TYPE_CHECKING:
-    import difflib
-else:  # only needed for errors
-    difflib = LazyModule("difflib")
 
 _BARE = re.compile(r"[^\s,()\[\]{}\"%]+")
 _CATEGORY_CLASS = {"Lu": "A", "Lt": "A", "Ll": "a", "Lm": "x", "Lo": "x"}
@@ -97,7 +91,7 @@ def derived(
 ) -> Derived:
     """Return a checked `Derived`."""
     if function not in FUNCTIONS:
-        near = difflib.get_close_matches(function, FUNCTIONS, n=1)
+        near = closest(function, FUNCTIONS)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(FUNCTIONS)}"
         raise TemplateError(f"no function {function!r}; {hint}")
     types = FUNCTIONS[function].parameters
@@ -108,7 +102,7 @@ def derived(
         raise TemplateError(f"{source} gives several strings a token: it must be outermost")
     result = Derived(function, source, tuple(arguments), tuple(sorted(set(entries))))
     if any("\n" in a or "\r" in a for a in result.arguments if isinstance(a, str)):
-        raise TemplateError(f"an argument of {function} holds a line end")
+        raise TemplateError(f"an argument of {function} contains a line break")
     FUNCTIONS[function].make(result)
     return result
 

@@ -26,7 +26,7 @@ class Design:
         Attributes of single labels (templates ``U``).
     arc : SparseRows [N, arc attributes] or None
         Attributes of label pairs (templates ``B`` with macros): row ``t`` belongs to the pair of
-        labels at ``t - 1`` and ``t``, so first tokens of sentences have no attributes. None if no
+        labels at ``t - 1`` and ``t``, so first tokens of sentences have no attributes. `None` if no
         template has such attributes.
     """
 
@@ -38,9 +38,9 @@ class Design:
 class Block:
     """Attributes from one template family, sorted by token."""
 
-    tokens: Ints | None  # [n]: token of each entry; ``0 .. N - 1`` if None
+    tokens: Ints | None  # [n]: token of each entry; ``0 .. N - 1`` if `None`
     rows: Ints  # [n]: attribute of each entry
-    values: Singles | None = None  # [n]: value of each entry; all 1 if None
+    values: Singles | None = None  # [n]: value of each entry; all 1 if `None`
 
 
 def assembled(n_tokens: int, blocks: Sequence[Block], n_rows: int) -> SparseRows:

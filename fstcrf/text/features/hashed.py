@@ -144,7 +144,7 @@ class Hashed:
         return Collisions.of(distinct(np.concatenate(hashes)), self.bits)
 
     def find(self, attribute: str) -> int | None:
-        """Return the row of an attribute; None if its text can be split in several ways."""
+        """Return the row of an attribute; `None` if its text can be split in several ways."""
         readings = [(f, strings) for f in self.families for strings in f.readings(attribute)]
         if len(readings) != 1:
             return None
@@ -163,7 +163,6 @@ class Hashed:
 
 
 def _hashes(family: Family, codes: Sequence[NDArray[np.uint64]], count: int) -> NDArray[np.uint64]:
-    """Return the hash of each attribute."""
     hashes = np.full(count, string_hashes([family.identity])[0])
     for code in codes:
         hashes = mixed(hashes * _FNV_PRIME ^ code)

@@ -213,7 +213,7 @@ class FeatureIndex:
         return lambda first, end: Design(node(first, end), arc(first, end))
 
     def of_one(self, sentence: Sentence) -> Design | None:
-        """Return the attributes of a sentence quickly; None if the templates need a full reader.
+        """Return the attributes of a sentence quickly; `None` if the templates need a full reader.
 
         Parameters
         ----------
@@ -256,7 +256,7 @@ class FeatureIndex:
 
     @property
     def hash_bits(self) -> int | None:
-        """The k of 2^k hashed rows; None if attributes are kept by name."""
+        """The k of 2^k hashed rows; `None` if attributes are kept by name."""
         return self.node.bits if isinstance(self.node, Hashed) else None
 
     def attribute(self, row: int, *, arc: bool = False) -> str:
@@ -287,7 +287,7 @@ class FeatureIndex:
         return side.attributes(wanted)
 
     def row(self, attribute: str, *, arc: bool = False) -> int | None:
-        """Return the row of an attribute by its text; None if it is unknown.
+        """Return the row of an attribute by its text; `None` if it is unknown.
 
         Two attributes share a text only if strings contain the template's separators; then the row
         of one of them is returned. A hashed attribute is found if its text can be split in one way

@@ -235,7 +235,7 @@ class Vocabulary:
         return Vocabulary((*self.strings, *strings))
 
     def number(self, string: str) -> int | None:
-        """Return the id of a string, None if it is unknown."""
+        """Return the id of a string, `None` if it is unknown."""
         number = int(self.numbers([string])[0])
         return None if number < 0 else number
 

@@ -152,7 +152,7 @@ class LiteralIndex:
 
     @property
     def hash_bits(self) -> int | None:
-        """The k of 2^k hashed rows; None if attributes are kept by name."""
+        """The k of 2^k hashed rows; `None` if attributes are kept by name."""
         return self._bits
 
     @property
@@ -174,7 +174,7 @@ class LiteralIndex:
         return self._vocabulary.strings[row] if self._bits is None else f"#{row}"
 
     def row(self, attribute: str, *, arc: bool = False) -> int | None:
-        """Return the row of an attribute; None if it is unknown."""
+        """Return the row of an attribute; `None` if it is unknown."""
         if arc:
             return None
         if self._bits is None:
@@ -313,7 +313,6 @@ class _Tokens:
 
 
 def _append(token: object, names: list[str], numbers: list[float]) -> None:
-    """Append the attributes of one token."""
     if isinstance(token, Mapping):
         _append_attributes(token, "", names, numbers)
         return

@@ -254,7 +254,6 @@ def _is_value(part: str | Macro) -> bool:
 
 
 def _merged(parts: tuple[str | Macro, ...]) -> list[str | Macro]:
-    """Return the parts with adjacent texts joined."""
     merged: list[str | Macro] = []
     for part in parts:
         if isinstance(part, str) and merged and isinstance(merged[-1], str):

@@ -143,7 +143,6 @@ def pad_texts(source: Source, distance: int, boundary: Boundary) -> list[str]:
 
 
 def _family(template: Template) -> Family:
-    """Return the family of a template, without members."""
     if template.kind in _FIXED_TEXT:
         return Family(template.kind, (_FIXED_TEXT[template.kind],))
     literals = [""]
@@ -291,7 +290,7 @@ class Reader:
         return self._local[name, place]
 
     def firing(self, family: Family) -> Bools | None:
-        """Return the tokens at which a family may fire; None for all."""
+        """Return the tokens at which a family may fire; `None` for all."""
         mask: Bools | None = None
         if family.kind == "bos":
             mask = self._before == 0
@@ -347,7 +346,7 @@ class Reader:
         return OffsetColumn(numbers, place.pads or not outside.any())
 
     def _values(self, family: Family, tokens: Ints | None) -> Singles | None:
-        """Return the value of each entry; None if all are 1."""
+        """Return the value of each entry; `None` if all are 1."""
         if not family.values:
             return None
         product = np.ones(self.n_tokens if tokens is None else len(tokens))
@@ -441,7 +440,7 @@ class Coder(Protocol):
 class Entries:
     """The attributes of one family."""
 
-    # [n]: token of each entry, sorted within each member; ``0 .. n - 1`` if None.
+    # [n]: token of each entry, sorted within each member; ``0 .. n - 1`` if `None`.
     tokens: Ints | None
     codes: list[NDArray[np.uint64]]  # [n]: their numbers, one array per macro
     count: int  # number of entries, n
@@ -461,7 +460,7 @@ class _Symbols:
     first: Longs | None = None
 
     def present(self, local: OffsetColumn) -> Bools | None:
-        """Return the tokens that may have a number; None for all."""
+        """Return the tokens that may have a number; `None` for all."""
         if self.first is not None:
             return None if local.complete else local.numbers >= 0
         everywhere = local.complete and bool(self.known[:-1].all())

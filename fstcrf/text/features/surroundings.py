@@ -64,7 +64,7 @@ def with_surroundings(corpus: Corpus, templates: TemplateSet) -> Corpus:
 
 
 def pad_number(string: str, offset: int, reach: int) -> int | None:
-    """Return the number of a pad string, one of 2 · reach; None for text.
+    """Return the number of a pad string, one of 2 · reach; `None` for text.
 
     Pads before the document have the first numbers, the nearest one first.
     """

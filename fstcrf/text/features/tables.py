@@ -258,7 +258,7 @@ class AttributeTables:
         return TokenRows(self, reader, codes)
 
     def of_one(self, sentence: Sentence) -> SparseRows | None:
-        """Return the attributes of every token of a sentence; None if that needs a reader."""
+        """Return the attributes of every token of a sentence; `None` if that needs a reader."""
         return SparseRows(*self.entries(sentence, {}), None, self.n_rows) if self.is_plain else None
 
     def entries(self, sentence: Sentence, others: Mapping[str, Ints]) -> tuple[Longs, Ints]:
@@ -316,7 +316,7 @@ class AttributeTables:
         return texts
 
     def find(self, attribute: str) -> int | None:
-        """Return the row of an attribute; None if it is unknown."""
+        """Return the row of an attribute; `None` if it is unknown."""
         for family, packing, table in zip(self.families, self.packings, self.keys, strict=True):
             for strings in family.readings(attribute):
                 pairs = zip(family.sources, strings, strict=True)
@@ -525,7 +525,6 @@ def _label_numbers(
 
 
 def _without(family: Family, kept: Sequence[int]) -> Family:
-    """Return a family with some of its strings only."""
     members = (tuple(terms[i] for i in kept) for terms in family.members)
     return replace(
         family,

@@ -93,7 +93,10 @@ class Macro:
         if self.document and (self.absolute or self.kind not in {"x", "bag"}):
             raise TemplateError("%d reads strings at offsets: %d[-1,word], %d{-4..-1,word}")
         if self.absolute and (self.kind != "x" or self.first != self.last or not self.first):
-            raise TemplateError("@ is for one place and %x: %x[@1,word] the first, @-1 the last")
+            raise TemplateError(
+                "@ needs a single place and %x: %x[@1,word] is the first token, "
+                "%x[@-1,word] the last"
+            )
         if self.first > self.last:
             raise TemplateError(f"the window {self.first}..{self.last} is empty")
         if max(-self.first, self.last) > MAX_OFFSET:
@@ -154,7 +157,7 @@ class Template:
     def __post_init__(self) -> None:
         if self.kind in _FIXED:
             if self.parts:
-                raise TemplateError(f"{_FIXED[self.kind]} stands alone on its line")
+                raise TemplateError(f"{_FIXED[self.kind]} must be the only word on its line")
             return
         letter, text = _LETTER[self.kind], str(self)
         if "\n" in text or "\r" in text or text != text.strip(" \t"):
@@ -162,13 +165,15 @@ class Template:
         if not text.startswith(letter) or text in _FIXED.values():
             raise TemplateError(f"{text!r} should start with {letter}")
         if any(m.is_range for m in self.macros):
-            raise TemplateError(f"{text!r} stands for several templates: expand it first")
+            raise TemplateError(
+                f"{text!r} has a range, so it describes several templates: expand it first"
+            )
         if self.kind == "arc" and not self.macros:
             raise TemplateError(f"{text!r} has no macro: write B for label transitions")
         if self.members > MAX_MEMBERS:
             raise TemplateError(_too_many(self.members, MAX_MEMBERS, f"{text!r} gives"))
         if "" in self.parts or any({type(a), type(b)} == {str} for a, b in pairwise(self.parts)):
-            raise TemplateError(f"the text of {text!r} is cut without a macro between")
+            raise TemplateError(f"the text of {text!r} is split where there is no macro")
 
     def __str__(self) -> str:
         if self.kind in _FIXED:
@@ -559,7 +564,9 @@ class _Scanner:
         if self.lists is not None:
             raise TemplateError(f"the list {name!r} is not among those given")
         if "\0" in name:
-            raise TemplateError(f"the list {name!r} has a null character, so no file is called so")
+            raise TemplateError(
+                f"the list {name!r} contains a null character, which no file name can have"
+            )
         try:
             return read_list(self.folder / name)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Parts of a text on several processes or machines: what runs them, whatever they are for."""
+"""Executors, which process parts of a text in several processes or on several machines."""
 
 from typing import TYPE_CHECKING
 

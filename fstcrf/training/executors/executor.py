@@ -1,8 +1,8 @@
-r"""Work on numbered parts of a text, wherever it is done: place, map, fold, close.
+r"""Work on numbered parts of a text, in any process: place, map, fold, close.
 
-A *placement* is a list of states, one for each part, that stay where they were made: in this
-process, in others, on other machines. Functions go to the states; what they return comes back in
-the order of the parts, or is added up by one binary tree over their numbers::
+A *placement* is a list of states, one for each part, which stay where they were created: in this
+process, in others, or on other machines. Functions are sent to the states. Their results are
+returned in the order of the parts, or added by one binary tree over part numbers::
 
     0   1   2   3   4   5         of n parts the left half are the largest power of two below n
      \ /     \ /     \ /
@@ -26,16 +26,15 @@ Function = Callable[..., Any]
 
 
 class Placement(Protocol):
-    """States of parts, where they are."""
+    """The states of parts, in their processes."""
 
     def __len__(self) -> int:
         """Return the number of parts."""
 
     def then(self, make: Function, *shared: Any) -> Placement:
-        """Replace each state by ``make(state, *shared)``; this placement is used up.
+        """Replace each state by ``make(state, *shared)``; the old placement becomes invalid.
 
-        What is shared is kept as long as the states: a state that is lost is made again from the
-        beginning.
+        Shared values are kept as long as the states: a lost state is recomputed from the beginning.
         """
 
     def map(self, function: Function, *shared: Any) -> Iterator[Any]:
@@ -48,27 +47,27 @@ class Placement(Protocol):
         """
 
     def close(self) -> None:
-        """Forget the states."""
+        """Discard the states."""
 
 
 class Executor(Protocol):
-    """Where parts are worked on."""
+    """Runs functions on parts."""
 
     def place(self, make: Function, items: Sequence[Any], *shared: Any) -> Placement:
-        """Make the state ``make(item, *shared)`` of each item."""
+        """Create the state ``make(item, *shared)`` of each item."""
 
     def variants(self) -> tuple[str, ...]:
         """Return the variants of the kernel that all workers have, slowest first."""
 
     def use(self, variant: str) -> None:
-        """Choose the variant of the kernel in all workers, this process included."""
+        """Choose the variant of the kernel in all workers, including this process."""
 
     def close(self) -> None:
-        """Give back what the executor made: processes, connections."""
+        """Release the executor's resources: processes, connections."""
 
 
 def applied(function: Function, state: Any, shared: Sequence[Any]) -> Any:
-    """Return what a function makes of a state; `ready` and `rest` of it come before and after."""
+    """Return a function of a state, between the calls of its `ready` and `rest`, if it has them."""
     ready, rest = getattr(state, "ready", None), getattr(state, "rest", None)
     if ready is not None:
         ready()
@@ -83,12 +82,12 @@ def applied(function: Function, state: Any, shared: Sequence[Any]) -> Any:
 
 
 def left_end(first: int, end: int) -> int:
-    """Return where the left half of a tree over parts first .. end ends; it has at least two."""
+    """Return the end of the left half of a tree over at least two parts first .. end."""
     return first + (1 << (end - first - 1).bit_length() - 1)
 
 
 def folded(value: Callable[[int], T], add: Add[T], first: int, end: int) -> T:
-    """Return the sum over parts first .. end, depth first: few values exist at the same time."""
+    """Return the sum over parts first .. end, depth first: few values exist at a time."""
     if end - first == 1:
         return value(first)
     middle = left_end(first, end)
@@ -97,7 +96,7 @@ def folded(value: Callable[[int], T], add: Add[T], first: int, end: int) -> T:
 
 
 def joined(sums: dict[tuple[int, int], T], add: Add[T], first: int, end: int) -> T:
-    """Return the sum over parts first .. end, given those of `subtrees`, which it takes out."""
+    """Return the sum over parts first .. end from the sums of `subtrees`, which are removed."""
     if (first, end) in sums:
         return sums.pop((first, end))
     middle = left_end(first, end)
@@ -106,7 +105,7 @@ def joined(sums: dict[tuple[int, int], T], add: Add[T], first: int, end: int) ->
 
 
 def subtrees(first: int, end: int, n: int) -> list[tuple[int, int]]:
-    """Return the largest subtrees of the tree over n parts that make up parts first .. end."""
+    """Return the largest subtrees of the tree over n parts that cover parts first .. end."""
     trees: list[tuple[int, int]] = []
 
     def visit(a: int, b: int) -> None:
@@ -122,7 +121,7 @@ def subtrees(first: int, end: int, n: int) -> list[tuple[int, int]]:
 
 
 def shares(n: int, workers: int) -> list[tuple[int, int]]:
-    """Cut parts 0 .. n into a run for each worker, as even as can be; runs are not empty."""
+    """Split parts 0 .. n into nonempty, nearly equal runs, at most one for each worker."""
     bounds = [n * k // workers for k in range(workers + 1)]
     return [(a, b) for a, b in pairwise(bounds) if a < b]
 
@@ -131,10 +130,10 @@ def shares(n: int, workers: int) -> list[tuple[int, int]]:
 
 
 class LocalExecutor:
-    """Parts in this process, one after the other."""
+    """Runs parts in this process, one after the other."""
 
     def place(self, make: Function, items: Sequence[Any], *shared: Any) -> Placement:
-        """Make the state of each item."""
+        """Create the state of each item."""
         return _Here([applied(make, item, shared) for item in items])
 
     def variants(self) -> tuple[str, ...]:
@@ -146,7 +145,7 @@ class LocalExecutor:
         kernel.use(variant)
 
     def close(self) -> None:
-        """Do nothing: nothing was opened."""
+        """Do nothing, because there are no resources."""
 
 
 class _Here:
@@ -160,7 +159,7 @@ class _Here:
         states, self._states = self._states, []
         for number, state in enumerate(states):
             states[number] = applied(make, state, shared)
-            del state  # two of a part need not exist for longer
+            del state  # so that two states of a part do not exist longer than needed
         return _Here(states)
 
     def map(self, function: Function, *shared: Any) -> Iterator[Any]:

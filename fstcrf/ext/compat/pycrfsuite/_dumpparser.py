@@ -1,6 +1,7 @@
-"""What `Tagger.info` returns, and the reader of the text that `Tagger.dump` writes.
+"""The result of `Tagger.info`, and the reader of the text that `Tagger.dump` writes.
 
-``pycrfsuite._dumpparser`` imports this file once more, under that name: so nothing is defined here.
+``pycrfsuite._dumpparser`` imports this file a second time under that name, so this file defines
+nothing.
 """
 
 from fstcrf.ext.compat.pycrfsuite.tagger import CRFsuiteDumpParser, ParsedDump

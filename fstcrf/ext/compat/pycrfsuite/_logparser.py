@@ -1,6 +1,7 @@
 """The reader of training logs.
 
-``pycrfsuite._logparser`` imports this file once more, under that name: so nothing is defined here.
+``pycrfsuite._logparser`` imports this file a second time under that name, so this file defines
+nothing.
 """
 
 from fstcrf.ext.compat.pycrfsuite.log import LabelScore, TrainLogParser

@@ -1,4 +1,4 @@
-"""The compiled part of python-crfsuite, for those who import from it."""
+"""The compiled part of python-crfsuite, for programs that import from it."""
 
 from fstcrf.ext.compat.pycrfsuite.items import ItemSequence
 from fstcrf.ext.compat.pycrfsuite.tagger import Tagger

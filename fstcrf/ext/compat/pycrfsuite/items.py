@@ -31,18 +31,18 @@ _NESTED = (list, tuple, set, frozenset)
 Items: TypeAlias = (
     "Iterable[Mapping[str, object] | Mapping[bytes, object] | Iterable[str | bytes]] | ItemSequence"
 )
-"""What a sequence may be given as."""
+"""The accepted forms of a sequence."""
 
 
 class ItemError(DataError, TypeError):
-    """An item (the attributes of a token) that is not what it must be."""
+    """An invalid item: an item holds the attributes of a token."""
 
 
 class Item(NamedTuple):
     """The attributes of a token."""
 
     names: list[str]
-    values: list[float] | None  # one for each name; all are 1 when None
+    values: list[float] | None  # one for each name, or `None` if all are 1
 
 
 class ItemSequence:
@@ -158,7 +158,7 @@ def _flatten(prefix: str, item: Mapping[Any, Any], names: list[str], values: lis
 
 
 def _listed(item: Any) -> list[str]:
-    """Return the strings of what is no dict; TypeError where it holds others, or nothing."""
+    """Return the strings of an item that is not a dict; TypeError for other contents or types."""
     if isinstance(item, (str, bytes)) or not isinstance(item, Iterable):
         raise TypeError(f"an item is a dict or a list of strings, not {item!r}")
     return [_text(name) for name in item]
@@ -174,7 +174,7 @@ def _text(name: Any) -> str:
 
 
 def _checked(names: list[str]) -> list[str]:
-    """Return strings as CRFsuite has them; ValueError where they are not Unicode."""
+    """Return strings as CRFsuite has them; ValueError if they are not Unicode."""
     every = "".join(names)
     if not every.isascii():
         every.encode()  # lone surrogates cannot be
@@ -196,12 +196,12 @@ def labels_of(sequence: object) -> list[str]:
 
 # --- Rows -----------------------------------------------------------------------------------------
 
-# Features come as dicts, nested or not, whose keys are the same for all tokens. So what is
-# remembered is the row of a (key, value) under the keys above it; the text of the attribute is only
-# made when such a pair is met for the first time. What counts for nothing in tagging, an attribute
-# that the model lacks or one that is False, has the row behind the last one, without weights:
-# cheaper than a test. In training an attribute whose value is 0 makes features, as in CRFsuite,
-# whose weights then count where the value is another one: its row stands there with a minus.
+# Features are dicts, possibly nested, and usually all tokens have the same keys. The cache
+# therefore stores the row of a (key, value) below its outer keys; the text of the attribute is only
+# made for a new pair. Attributes without effect in tagging (unknown or False ones) have an extra
+# last row without weights, because this is cheaper than a test. In training, an attribute with
+# value 0 makes features, as in CRFsuite; their weights count for tokens with another value. Its row
+# has a minus sign here.
 
 _ORDINARY = frozenset({0.0, 1.0})
 _REMEMBERED = 200_000
@@ -209,7 +209,7 @@ _REMEMBERED = 200_000
 
 
 class _Prefix:
-    """What is known of the dicts under some keys; `text` is these, each with a colon behind it."""
+    """The cached entries of dicts below some keys; `text` has these keys, each with a colon."""
 
     __slots__ = ("below", "flat", "known", "text")
 
@@ -225,7 +225,7 @@ class AttributeRows(NamedTuple):
 
     indptr: Longs  # int64 [T + 1]
     rows: Ints  # int32 [nnz]
-    values: Singles | None = None  # float32 [nnz] or None, ones when absent
+    values: Singles | None = None  # float32 [nnz]; `None` if all are 1
 
     @property
     def n_tokens(self) -> int:
@@ -267,7 +267,7 @@ class Lookup:
         self._remembered = 0
 
     def rows(self, sequence: Items) -> AttributeRows:
-        """Return the rows of the attributes of each token: A or none for those the model lacks."""
+        """Return the rows of the attributes of each token: row A, or no row, for unknown ones."""
         found = _Found()
         if isinstance(sequence, ItemSequence):
             for names, values in sequence.tokens:
@@ -312,11 +312,11 @@ class Lookup:
         return self._row.get(name, self._absent)
 
     def _zero(self, name: str) -> int:  # noqa: ARG002 (`Growing` reads it)
-        """Return what stands for an attribute whose value is 0."""
+        """Return the row of an attribute with value 0."""
         return self._absent
 
     def _other(self, item: Any, found: _Found) -> None:
-        """Add the attributes of what is no dict."""
+        """Add the attributes of an item that is not a dict."""
         if isinstance(item, list):
             rows = list(map(self._row.get, item))
             if None not in rows:
@@ -326,7 +326,7 @@ class Lookup:
         self._names(names, values, found)
 
     def _dict(self, item: dict[Any, Any], prefix: _Prefix, found: _Found) -> None:
-        """Add the attributes of a dict; those that are not remembered come last."""
+        """Add the attributes of a dict; attributes outside the cache are added last."""
         known, rows = prefix.known.get, found.rows
         if prefix.flat:
             try:

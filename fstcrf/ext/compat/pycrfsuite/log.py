@@ -1,4 +1,4 @@
-"""The training log of CRFsuite: written as training goes, read message by message.
+"""The training log of CRFsuite: written during training, read message by message.
 
 The events that `TrainLogParser` finds, in their order::
 
@@ -43,7 +43,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, gold: Ints, predicted: Ints, offsets: Longs, n_labels: int) -> Self:
-        """Compare the labels of sequences, none of them empty."""
+        """Compare the labels of nonempty sequences."""
         correct = gold == predicted
 
         def count(labels: Ints) -> Longs:
@@ -90,7 +90,7 @@ _NO_FEATURES = -1020
 
 
 class Log:
-    """Tells of each stage of a training run; `tell` receives each message."""
+    """Reports each stage of a training run; `tell` receives each message."""
 
     def __init__(
         self, algorithm: Algorithm, values: Mapping[str, Value], tell: Callable[[str], object]
@@ -99,11 +99,11 @@ class Log:
         self._seconds = 0.0
 
     def holdout(self, group: int) -> None:
-        """Tell which group is held out."""
+        """Report the held-out group."""
         self._lines(f"Holdout group: {group + 1}", "")
 
     def generation(self) -> None:
-        """Tell that features are being generated."""
+        """Report the generation of features."""
         self._lines("Feature generation", "type: CRF1d")
         self._parameters("feature.")
         for stage in range(_STAGES + 1):
@@ -111,7 +111,7 @@ class Log:
         self._lines("")
 
     def generated(self, features: int, seconds: float) -> None:
-        """Tell of the features, and what is going to be done with them."""
+        """Report the features, and the parameters of training."""
         self._lines(f"Number of features: {features}", f"Seconds required: {seconds:.3f}", "")
         self._lines(self._algorithm.title)
         self._parameters("")
@@ -122,13 +122,13 @@ class Log:
             self._lines("")
 
     def no_features(self) -> None:
-        """Tell that there is nothing to train."""
+        """Report that there is nothing to train."""
         self._lines(f"L-BFGS terminated with error code ({_NO_FEATURES})")
 
     def iteration(
         self, progress: Progress, evaluation: Evaluation | None, labels: list[str]
     ) -> None:
-        """Tell of an iteration."""
+        """Report an iteration."""
         method = self._algorithm.method
         measures = dict(progress.measures)
         if progress.gradient_norm is not None:
@@ -159,7 +159,7 @@ class Log:
         )
 
     def finished(self, reason: str, value: float, seconds: float) -> None:
-        """Tell why training ended."""
+        """Report the reason for the end of training."""
         limited = reason.startswith("the limit")
         match self._algorithm.method:
             case "lbfgs":
@@ -178,11 +178,11 @@ class Log:
         self.total(seconds)
 
     def total(self, seconds: float) -> None:
-        """Tell how long it took."""
+        """Report the duration of training."""
         self._lines(f"Total seconds required for training: {seconds:.3f}", "")
 
     def storing(self, model: CRFsuiteModel | None, features: int, attributes: int) -> None:
-        """Tell what is stored: the weights that are not zero, of so many features."""
+        """Report the stored model, which has the nonzero weights of `features` features."""
         kept = (0, 0, 0)
         if model is not None:
             kept = (len(model.features), model.n_attributes, len(model.labels))
@@ -198,11 +198,11 @@ class Log:
         )
 
     def stored(self, seconds: float) -> None:
-        """Tell that it is stored."""
+        """Report that the model is stored."""
         self._lines(f"Seconds required: {seconds:.3f}", "")
 
     def _parameters(self, prefix: str) -> None:
-        """Tell the values of the parameters with a prefix, or of those without any."""
+        """Report the parameters with a prefix, or without any prefix."""
         for name, value in self._values.items():
             if name.startswith(prefix) if prefix else "." not in name:
                 shown = f"{value:f}" if isinstance(value, float) else str(value)
@@ -243,18 +243,18 @@ _ACCURACY = re.compile(r"(Item|Instance) accuracy: (\d+) / (\d+)")
 _LABEL = re.compile(
     r" {4}(.+): \((\d+), (\d+), (\d+)\) \((\d\.\d+|\*+), (\d\.\d+|\*+), (\d\.\d+|\*+)\)", re.DOTALL
 )
-# The head of the first iteration, and the line about storing, already belong to what follows.
+# The first line of the first iteration, and the line about storing, belong to the next event.
 _BELONGS_TO_NEXT = {"prepared", "optimization_end"}
 
 
 class LabelScore(NamedTuple):
-    """What an evaluation says of one label."""
+    """The evaluation of one label."""
 
     # match, model, ref: tokens: right, predicted, in the data
     match: int
     model: int
     ref: int
-    # precision, recall, f1: None for a label that the data does not have
+    # precision, recall, f1: `None` for a label that is absent from the data
     precision: float | None
     recall: float | None
     f1: float | None
@@ -337,7 +337,7 @@ class TrainLogParser:
         return None
 
     def _begin(self, line: str) -> bool:
-        """Begin an iteration where the message is its head."""
+        """Begin an iteration if the message is its first line."""
         head = _HEAD.match(line)
         if head is None:
             return False

@@ -1,4 +1,4 @@
-"""CRFsuite's training parameters: names, types, defaults, and what each becomes in fstcrf."""
+"""CRFsuite's training parameters: names, types, defaults, and their meaning in fstcrf."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Algorithm:
     names: tuple[str, ...] = ()  # other names
 
 
-# Name, how it is read, default, option of `CRF.train`, help, what it becomes there.
+# Name, parser, default, option of `CRF.train`, help, conversion to that option.
 _SHARED = (
     Parameter("feature.minfreq", float, 0.0, "min_frequency",
         "Features (attribute and label, or label and label) that occur less often are left out."),
@@ -196,8 +196,8 @@ def options(chosen: Algorithm, values: Mapping[str, Value]) -> dict[str, Any]:
         value = values[name]
         found[parameter.option] = value if parameter.becomes is None else parameter.becomes(value)
     if chosen.method == "lbfgs":
-        found["stochastic_epochs"] = 0  # every iteration is one of L-BFGS, as logs say
-    if values.get("period") == 0:  # CRFsuite's way to say that only epsilon ends training
+        found["stochastic_epochs"] = 0  # all iterations are L-BFGS iterations, as logs state
+    if values.get("period") == 0:  # CRFsuite's notation for: only epsilon ends training
         found["period"], found["delta"] = _ORDINARY_PERIOD, 0.0
-    every = {**DEFAULTS, **found}  # CRFsuite ignores the line search where there is an L1 penalty
+    every = {**DEFAULTS, **found}  # CRFsuite ignores the line search with an L1 penalty
     return {name: value for name, value in found.items() if is_read(name, every)}

@@ -97,7 +97,7 @@ def _weights(model: CRFsuiteModel, kind: int) -> Iterator[tuple[str, str, str]]:
 
 
 def parsed(opened: _Opened) -> ParsedDump:
-    """Return what the dump says, weights to its six decimals.
+    """Return the dump of a model, with weights rounded to six decimals.
 
     It is not read from the text, in which names with line breaks would be lost.
     """
@@ -112,9 +112,9 @@ def parsed(opened: _Opened) -> ParsedDump:
 
 # --- Decoding -------------------------------------------------------------------------------------
 
-# Of several best labellings CRFsuite takes the one with the smaller label at the latest token where
-# they differ, the kernel that at the earliest. So best paths are found in the mirror image: the
-# sequence from its end, the transitions transposed.
+# Among several best labellings, CRFsuite chooses the one with the smaller label at the latest token
+# at which they differ; the kernel, at the earliest token. Best paths are therefore found in
+# reverse: on the reversed sequence, with transposed transitions.
 
 
 class _Decoder:
@@ -123,7 +123,7 @@ class _Decoder:
     def __init__(self, crf: CRF) -> None:
         space, graph = crf.space, crf.weights.still_graph
         weights = space.parts(crf.theta)[0]
-        # One row more than attributes, for those that are unknown.
+        # One more row than attributes, for unknown attributes.
         table = kernel.PackedTable.from_cells(
             space.n_node_rows + 1, space.width, space.node_cells, weights
         )
@@ -158,11 +158,11 @@ class _Decoder:
 class Tagger:
     """A tagger; `open` a model first.
 
-    ``tagger.crf`` is the same model as a `fstcrf.CRF`: with it come n-best lists, grammars
-    (``tagger.crf & grammar``), composition.
+    ``tagger.crf`` is the same model as a `fstcrf.CRF`, which offers n-best lists, grammars
+    (``tagger.crf & grammar``) and composition.
 
-    Without an open model every method raises `NotOpenError`, a ValueError and a RuntimeError;
-    so do those about a sequence where none was set.
+    Without an open model, every method raises `NotOpenError`, a ValueError and a RuntimeError;
+    without a sequence, so do the methods about a sequence.
     """
 
     def __init__(self) -> None:
@@ -233,7 +233,7 @@ class Tagger:
         Raises
         ------
         ItemError
-            An item that is not what it must be.
+            An invalid item.
         """
         self._sequence = self._model.sequence(xseq)
 
@@ -340,7 +340,7 @@ class Tagger:
 
 
 class _Loaded:
-    """An open model, laid out for what it is asked for."""
+    """An open model, in a layout for fast tagging."""
 
     def __init__(self, opened: _Opened, where: str) -> None:
         self.opened, self._where = opened, where
@@ -371,7 +371,7 @@ class _Loaded:
 
 
 class _Sequence:
-    """A sequence that was set, and what has been computed of it."""
+    """A sequence, and its computed results."""
 
     def __init__(self, decoder: _Decoder, rows: AttributeRows) -> None:
         self._decoder, self._rows = decoder, rows
@@ -395,13 +395,13 @@ class _Sequence:
 
 _BEGIN = re.compile(r"(FILEHEADER|LABELS|ATTRIBUTES|TRANSITIONS|STATE_FEATURES) = \{")
 _ENTRY = re.compile(r"(\w+): (.*)", re.DOTALL)
-# Names may hold anything, arrows too: what is certain is the number at the end.
+# Names may contain anything, including arrows; only the number at the end is certain.
 _WEIGHT = re.compile(r"\(\d+\) (.*) --> (.*): ([+-]?\d+\.\d+)", re.DOTALL)
 
 
 @dataclass(eq=False)
 class ParsedDump:
-    """What is in a model."""
+    """The contents of a model."""
 
     header: dict[str, str] = field(default_factory=dict)  # fields of the file's header
     # labels, attributes: name → number
@@ -413,14 +413,14 @@ class ParsedDump:
 
 
 class CRFsuiteDumpParser:
-    """Reads a dump line by line; `result` is what it has found, `state` the part that it is in."""
+    """Reads a dump line by line; `result` has the contents so far, `state` the current part."""
 
     def __init__(self) -> None:
         self.state: str | None = None
         self.result = ParsedDump()
 
     def feed(self, line: str) -> None:
-        """Read one line; DataError where it does not belong, as a name with a line break has it."""
+        """Read one line; DataError if it does not fit, for example after a line break in a name."""
         text = line.lstrip().rstrip("\r\n")
         begin = _BEGIN.match(text)
         if begin:

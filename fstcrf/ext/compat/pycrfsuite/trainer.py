@@ -47,7 +47,7 @@ class CRFSuiteError(FstcrfError):
     Parameters
     ----------
     code : int
-        CRFsuite's number of what happened.
+        CRFsuite's number of the error.
     """
 
     _messages = {  # noqa: RUF012 (its users read it)
@@ -92,7 +92,7 @@ class BaseTrainer:
     _values: dict[str, Value]
 
     def __new__(cls, *_args: Any, **_options: Any) -> Self:
-        """Make what a subclass needs that does not call ``super().__init__``."""
+        """Initialise attributes for subclasses that do not call ``super().__init__``."""
         trainer = super().__new__(cls)
         trainer._data, trainer._cleared = TrainingData(), False
         trainer._choose(ALGORITHMS["lbfgs"])
@@ -127,8 +127,7 @@ class BaseTrainer:
         Raises
         ------
         ItemError, DataError
-            Items or labels that are not what they must be, or differ in number; the data set stays
-            as it is.
+            Invalid items or labels, or different numbers of them; the data set does not change.
         """
         self._data.append(xseq, yseq, operator.index(group))
         self._cleared = False
@@ -194,7 +193,7 @@ class BaseTrainer:
         return dict(self._values)
 
     def help(self, name: str) -> str:
-        """Return what a parameter is; errors as for `set`."""
+        """Return the description of a parameter; errors as for `set`."""
         return self._parameter(name).help
 
     def _parameter(self, name: str) -> Parameter:
@@ -216,16 +215,16 @@ class BaseTrainer:
         model : path
             ``""`` writes no file.
         holdout : int
-            Group to leave out of training and to evaluate each iteration on; -1 for none.
+            Group that is left out of training and evaluated after each iteration; -1 disables this.
 
         Raises
         ------
         OptionError
-            A parameter outside what it may be, a group that no sequence has, or more labels than
-            a model may have to be opened.
+            A parameter outside its range, a group without sequences, or too many labels for a model
+            file.
         DataError
-            Nothing has been appended since `clear`. A trainer that never had data writes a model
-            without labels, as CRFsuite does.
+            Nothing was appended since `clear`. A trainer that never had data writes a model without
+            labels, as CRFsuite does.
         CRFSuiteError
             Training diverged at once.
         OSError
@@ -252,13 +251,13 @@ class BaseTrainer:
         """Get ready for the messages of a run."""
 
     def message(self, message: str) -> None:
-        """Receive a message of the training run; subclasses may do with it what they like."""
+        """Receive a message of the training run; subclasses may override this."""
         if self.verbose:
             print(message, end="")  # noqa: T201 (what it is for)
 
 
 class Trainer(BaseTrainer):
-    """A trainer that tells its ``on_*`` methods how it goes; subclasses override them.
+    """A trainer that reports its progress to its ``on_*`` methods; subclasses override them.
 
     Each gets the text of the log since the last one; by default they print it.
 
@@ -270,7 +269,7 @@ class Trainer(BaseTrainer):
     Attributes
     ----------
     logparser : TrainLogParser or None
-        What the log of the last run says.
+        The contents of the log of the last run.
     """
 
     logparser: TrainLogParser | None = None
@@ -296,7 +295,7 @@ class Trainer(BaseTrainer):
                 handler(text)
 
     def on_start(self, log: str) -> None:
-        """Receive what is said before features are generated."""
+        """Receive the messages before the generation of features."""
         self._show(log)
 
     def on_featgen_progress(self, log: str, percent: int) -> None:  # noqa: ARG002
@@ -312,11 +311,11 @@ class Trainer(BaseTrainer):
         self._show(log)
 
     def on_prepare_error(self, log: str) -> None:
-        """Receive why there is nothing to train."""
+        """Receive the reason why there is nothing to train."""
         self._show(log)
 
     def on_iteration(self, log: str, info: dict[str, object]) -> None:  # noqa: ARG002
-        """Receive an iteration; `info` is what its text says."""
+        """Receive an iteration; `info` has the numbers of its text."""
         self._show(log)
 
     def on_optimization_end(self, log: str) -> None:
@@ -324,7 +323,7 @@ class Trainer(BaseTrainer):
         self._show(log)
 
     def on_end(self, log: str) -> None:
-        """Receive what is stored."""
+        """Receive the messages about storing the model."""
         self._show(log)
 
     @staticmethod
@@ -352,7 +351,7 @@ class _Instance:
 
 
 class TrainingData:
-    """Sequences with labels, in groups; attributes and labels are numbered as they come."""
+    """Sequences with labels, in groups; attributes and labels are numbered by first appearance."""
 
     def __init__(self) -> None:
         self._lookup = Growing()
@@ -382,7 +381,7 @@ class TrainingData:
         self._instances.append(_Instance(rows, np.array(numbers, dtype=np.int32), group))
 
     def part(self, wanted: Callable[[int], bool]) -> _Part | None:
-        """Return the sequences of some groups; None where there is no token."""
+        """Return the sequences of some groups, or `None` if they have no tokens."""
         chosen = [i for i in self._instances if wanted(i.group) and len(i.labels)]
         if not chosen:
             return None
@@ -414,10 +413,10 @@ def train(
     holdout: int = -1,
     threads: int = 1,
 ) -> tuple[CRFsuiteModel, int]:
-    """Train a model on all groups but `holdout`, which is none when negative.
+    """Train a model on all groups but `holdout`; a negative number holds out no group.
 
-    Returns it, without labels where there are none in the data, and how many features could have a
-    weight. CRFSuiteError where training diverged at once.
+    Return the model, without labels if the data has no labels, and the number of features that
+    could have a weight. CRFSuiteError where training diverged at once.
     """
     check_labels(len(data.labels))
     settings = _settings(chosen, values)

@@ -1,7 +1,7 @@
 """The file that an estimator keeps its model in.
 
-In a pickle, the bytes of a temporary file take the place of its name. The names of the attributes
-are those that pickles of sklearn-crfsuite have, so that these load as well.
+In a pickle, the bytes of a temporary file take the place of its name. Its attributes have the same
+names as in pickles of sklearn-crfsuite, so that these can be loaded.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _CONTENT = "__FILE_RESOURCE_DATA__"
 
 
 class FileResource:
-    """A file of the user's, never removed, or a temporary one; `name` is None until it is there.
+    """The user's file, never removed, or a temporary one; `name` is `None` before its creation.
 
-    `keep_tempfiles` leaves the temporary file where it is.
+    `keep_tempfiles` keeps the temporary file.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class FileResource:
         self.suffix, self.prefix = suffix, prefix
 
     def ensure_name(self) -> None:
-        """Make the temporary file, if there is none."""
+        """Make the temporary file if it does not exist."""
         if self.name is None:
             handle, self.name = tempfile.mkstemp(self.suffix, self.prefix)
             os.close(handle)

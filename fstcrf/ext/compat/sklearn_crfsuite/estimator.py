@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fstcrf import taggers
 
     class _BaseEstimator:
-        """What scikit-learn has no types for."""
+        """The base class of estimators, untyped in scikit-learn."""
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
             """Return the parameters."""
@@ -58,7 +58,7 @@ _MISSING = object()
 
 
 class NotFittedError(OptionError, _NotFittedError):
-    """Nothing is fitted; it is scikit-learn's error, and an AttributeError, as well."""
+    """The estimator is not fitted; this is also scikit-learn's error, and an AttributeError."""
 
 
 class CRF(_BaseEstimator):
@@ -72,7 +72,7 @@ class CRF(_BaseEstimator):
         CRFsuite's ``feature.minfreq``, ``feature.possible_states``,
         ``feature.possible_transitions``.
     c1, c2, max_iterations, num_memories, epsilon, period, delta, linesearch, max_linesearch
-        Of CRFsuite's trainer, under the same names; its defaults where None.
+        Parameters of CRFsuite's trainer, under the same names; `None` for its default.
     calibration_eta, calibration_rate, calibration_samples, calibration_candidates, \
 calibration_max_trials
         Its ``calibration.*``, for "l2sgd".
@@ -81,19 +81,19 @@ calibration_max_trials
     variance, gamma
         For "arow".
     verbose : bool
-        Print how training goes.
+        Print the progress of training.
     model_filename : str, optional
-        File of the model: it is written by `fit`, and read where nothing is fitted. Otherwise the
-        model is in a temporary file, and goes with the estimator into pickles.
+        File of the model: `fit` writes it, and an estimator that is not fitted reads it. By
+        default, the model is in a temporary file, and pickles of the estimator include it.
     keep_tempfiles : bool
-        Leave that temporary file where it is.
+        Keep that temporary file.
     trainer_cls : class, optional
         A subclass of `fstcrf.ext.compat.pycrfsuite.Trainer` to train with.
 
     Attributes
     ----------
     training_log_ : TrainLogParser or None
-        What the log of training says.
+        The contents of the training log.
     """
 
     algorithm: str | None
@@ -133,7 +133,7 @@ calibration_max_trials
         keep_tempfiles: bool = False,  # noqa: FBT001, FBT002
         trainer_cls: type[BaseTrainer] | None = None,
     ) -> None:
-        given = dict(locals())  # first of all: what scikit-learn expects as attributes
+        given = dict(locals())  # must be first: scikit-learn expects the arguments as attributes
         vars(self).update((name, value) for name, value in given.items() if name != "self")
         self.training_log_: TrainLogParser | None = None
         self.modelfile = FileResource(model_filename, keep_tempfiles, ".crfsuite", "model")
@@ -162,13 +162,13 @@ calibration_max_trials
         Raises
         ------
         OptionError
-            Parameters outside what they may be; `X_dev` without `y_dev` or the other way round;
-            sequences and label sequences that differ in number.
+            Parameters outside their range; only one of `X_dev` and `y_dev`; different numbers of
+            sequences and label sequences.
         ItemError, DataError
-            Features or labels that are not what they must be.
+            Invalid features or labels.
         """
         if (X_dev is None) != (y_dev is None):
-            raise OptionError("X_dev and y_dev go together: give both or none")
+            raise OptionError("X_dev and y_dev must be given together, or both left out")
         self._close()
         if self.modelfile.auto != (self.model_filename is None) or (
             self.model_filename is not None and self.modelfile.name != self.model_filename
@@ -212,8 +212,8 @@ calibration_max_trials
         Returns
         -------
         object array
-            Lists of labels [n]; the labels themselves [n, length] where all sequences are of one
-            length, as in sklearn-crfsuite.
+            Lists of labels [n]; labels [n, length] if all sequences have the same length, as in
+            sklearn-crfsuite.
 
         Raises
         ------
@@ -231,7 +231,7 @@ calibration_max_trials
     def predict_marginals(self, X: Iterable[Items]) -> NDArray[np.object_]:  # noqa: N803
         """Return, for each token of sequences, the probability of each label: dicts.
 
-        The array has the form of that of `predict`.
+        The array has the same form as the result of `predict`.
         """
         return np.array(list(map(self.predict_marginals_single, X)), dtype=object)
 
@@ -256,7 +256,7 @@ calibration_max_trials
         return tagger
 
     def _opened(self) -> Tagger | None:
-        """Return the tagger; None where there is no model yet."""
+        """Return the tagger; `None` if there is no model yet."""
         name = self.modelfile.name
         if self._tagger is None and name is not None and Path(name).exists():
             tagger = Tagger()
@@ -271,7 +271,7 @@ calibration_max_trials
 
     @property
     def tagger_(self) -> Tagger | None:
-        """The tagger; None where nothing is fitted.
+        """The tagger; `None` before fitting.
 
         Raises
         ------
@@ -280,7 +280,7 @@ calibration_max_trials
         """
         try:
             return self._opened()
-        except OSError as error:  # whoever looks for attributes expects an AttributeError
+        except OSError as error:  # code that looks for attributes expects an AttributeError
             raise NotFittedError(f"the CRF is not fitted: {error}") from error
 
     @property

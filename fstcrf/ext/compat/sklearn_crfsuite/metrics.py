@@ -1,4 +1,4 @@
-"""Scores of label sequences: those of scikit-learn over all tokens, and whole sequences.
+"""Scores of label sequences: scikit-learn's scores over all tokens, and accuracy of sequences.
 
 Labels are scored token by token, ``O`` included; `fstcrf.evaluate_spans` scores spans.
 """
@@ -25,7 +25,7 @@ __all__ = [
 _metrics = sklearn("metrics")
 
 Sequences: TypeAlias = Sequence[Sequence[Any]]
-Scores: TypeAlias = float | Floats  # an array of those of each label with average=None
+Scores: TypeAlias = float | Floats  # an array with one score for each label with average=None
 
 
 def _flat(y_true: Sequences, y_pred: Sequences) -> tuple[list[Any], list[Any]]:

@@ -1,4 +1,4 @@
-"""What sklearn-crfsuite calls its utilities: one function."""
+"""The utilities of sklearn-crfsuite: one function."""
 
 from __future__ import annotations
 
