@@ -434,7 +434,6 @@ class Answer:
 
         changed = self.changed.copy()
         changed[where] = change
-
         return Answer(
             flat,
             self.label_sets,

@@ -129,13 +129,13 @@ class Told(NamedTuple):
 class Scored(Protocol):
     """What scores and samples the labels of one sentence: a lattice, or a chain of taggers."""
 
-    def score(self, labels: Any, /) -> float:
+    def score(self, labels: Labels, /) -> float:
         """Return the score of labels of all tapes."""
 
-    def probability(self, labels: Any, /) -> float:
+    def probability(self, labels: Labels, /) -> float:
         """Return the probability of labels of all tapes."""
 
-    def sample(self, n: int, /, *, seed: int) -> list[Any]:
+    def sample(self, n: int, /, *, seed: int) -> list[Labels]:
         """Return n independent samples."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class TaggedLattices(Lattices[TapeLattice]):
         ]
         self._made: dict[int, TapeLattice] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Lattices, (list(self),)
 
     def __len__(self) -> int:

@@ -214,8 +214,7 @@ class Tagger(ABC, Generic[LabelsT]):
             one_of("search", search, plans.Search)
         n = whole_number(n, "n", least=1, narrow=True)
         check_text(sentences)
-        tapes = options.get("tapes")
-        shown = None if tapes is None else shown_tapes(self.tapes, tapes)
+        shown = None if (tapes := options.get("tapes")) is None else shown_tapes(self.tapes, tapes)
         named: Mapping[str, str] = {}
         if isinstance(forced, str | Mapping):
             named, forced = in_columns(forced, sentences, self.label_sets)

@@ -63,8 +63,9 @@ class TokenTagger(Composable[LabelsT]):
     ) -> list[Any]:
         """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
         if on_no_path != "error":
-            known: Any = {"forced": forced, "bias": bias, "threads": threads}
-            return super().marginals_all(sentences, **known, on_no_path=on_no_path)
+            return super().marginals_all(
+                sentences, forced=forced, bias=bias, threads=threads, on_no_path=on_no_path
+            )
         asked = Request.of(sentences, self.label_sets, forced, bias)
         lattices = self.transducers(sentences, asked.evidence(self.tapes), streamed=True)
         rows: list[Any] = lattices.marginals(threads=threads)

@@ -224,8 +224,8 @@ class CRF(TokenTagger[list[str]]):
     if TYPE_CHECKING:
 
         def __and__(self, grammar: Grammar) -> JointCRF[list[str]]: ...
-        def marginals_all(self, sentences: Data, **options: Any) -> list[Floats]: ...  # noqa: D102
-        def lattice(self, sentence: SentenceLike, **options: Any) -> TapeLattice: ...  # noqa: D102
+        def marginals_all(self, sentences: Data, **options: object) -> list[Floats]: ...  # noqa: D102
+        def lattice(self, sentence: SentenceLike, **options: object) -> TapeLattice: ...  # noqa: D102
 
     # --- Tagging ------------------------------------------------------------------------------
 
