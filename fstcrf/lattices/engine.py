@@ -129,13 +129,13 @@ class Told(NamedTuple):
 class Scored(Protocol):
     """What scores and samples the labels of one sentence: a lattice, or a chain of taggers."""
 
-    def score(self, labels: Labels, /) -> float:
+    def score(self, labels: Sequence[Any], /) -> float:
         """Return the score of labels of all tapes."""
 
-    def probability(self, labels: Labels, /) -> float:
+    def probability(self, labels: Sequence[Any], /) -> float:
         """Return the probability of labels of all tapes."""
 
-    def sample(self, n: int, /, *, seed: int) -> list[Labels]:
+    def sample(self, n: int, /, *, seed: int) -> list[Any]:
         """Return n independent samples."""
 
 
