@@ -378,7 +378,9 @@ class Product(Composition[LabelsT]):
     def _distributions(self, lattices: Sequence[Lattice], threads: int) -> Distributions:
         spelled = {tape: self.spelling(tape) for tape in self.tapes}
         rows: Any = dict.fromkeys(self.tapes, lattices)
-        return _Spelled(rows, None, threads, {t: one for t, one in spelled.items() if one})
+        return _Spelled(
+            rows, None, threads, spellings={t: one for t, one in spelled.items() if one}
+        )
 
     # --- Files --------------------------------------------------------------------------------
 
@@ -440,8 +442,10 @@ class _Spelled(Distributions):
         spelling = (self.spellings or {}).get(tape)
         if spelling is None:
             return super().marginals(tape)
-        rows = self.lattices[tape]
-        return [None if row is None else spelling.marginals(row, tape) for row in rows]
+        rows: list[Floats | None] = [None] * len(self.lattices[tape])
+        for b, lattice in zip(*self.live(tape), strict=True):
+            rows[b] = spelling.marginals(lattice, tape)
+        return rows
 
     def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:
         """Return the probability of each span of the k-th best paths; 0 without a lattice."""

@@ -459,22 +459,11 @@ class Emitted(Dense):
 class ArrayDistributions(Distributions):
     """The distributions that answers of arrays are from."""
 
-    asked: Bools | None = None
-
     @property
     def batch(self) -> ArrayLattices:
         """The lattices."""
         (found,) = self.lattices.values()
         return cast("ArrayLattices", found)
-
-    @made_once
-    def _rows(self) -> dict[str, list[Floats | None]]:
-        asked = np.ones(len(self.batch), dtype=bool) if self.asked is None else self.asked
-        live = self.batch if asked.all() else self.batch.select(asked)
-        parts = iter(live.marginals(threads=self.threads))
-        return {
-            self.batch.tape.name: [next(parts) if wanted else None for wanted in asked.tolist()]
-        }
 
     def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:
         """Return the probability of each span of the k-th best paths, as `spans` lists them."""
@@ -492,10 +481,6 @@ class ArrayDistributions(Distributions):
                 return super().span_probabilities(answer, k)
             rows += part
         return rows
-
-    def only(self, asked: Bools) -> ArrayDistributions:
-        """Return that of some sentences alone."""
-        return self if asked.all() else replace(self, asked=asked)
 
 
 @lru_cache(maxsize=64)
