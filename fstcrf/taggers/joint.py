@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Literal, Self, Unpack, cast
 
 import msgspec
 import numpy as np
@@ -46,8 +46,6 @@ else:  # what tags with one tagger does without
 batches, chain = LazyModule("fstcrf.taggers.batches"), LazyModule("fstcrf.taggers.chain")
 explaining = LazyModule("fstcrf.ext.explain.joint")
 tuning = LazyModule("fstcrf.ext.tune.weights")
-
-T = TypeVar("T")
 
 BUDGET = 16
 """Labellings of a tape that are looked at before the best one found is given as not proven.
@@ -284,12 +282,6 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         """Return the columns that the taggers read, as tapes that may be given."""
         known = [tape for tape in self.given if tape.tape not in self.label_sets]
         return component.observed([tagger.index for tagger in self.taggers], self.label_sets, known)
-
-    def per_tape(self, make: Callable[[str], T]) -> T | tuple[T, ...]:
-        """Return what a function makes of the only tape, or a tuple of what it makes of each."""
-        if len(self.tapes) == 1:
-            return make(self.tapes[0])
-        return tuple(make(tape) for tape in self.tapes)
 
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""

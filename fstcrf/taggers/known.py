@@ -125,10 +125,6 @@ class Known:
         bias = {name: one for name, one in self.bias.items() if name in tapes}
         return Known(forced, bias) if forced or bias else None
 
-    def of_sentence(self, number: int) -> Known:
-        """Return what is known of one sentence."""
-        return Known({tape: [known[number]] for tape, known in self.forced.items()}, self.bias)
-
     def read(self, corpus: Corpus) -> Known:
         """Return what `written` has put into a corpus, with the same biases."""
         forced: dict[str, Sequence[TapeForced | None]] = {}

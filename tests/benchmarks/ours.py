@@ -197,7 +197,7 @@ def rich(task: Task, *, rounds: int) -> dict[str, Any]:
     last = int(np.searchsorted(problem.offsets[:-1], 8_000))
     some = problem.part(0, last)[1]
     node = weights.node(some.node)
-    graphs = weights.still_graph, weights.decoding_graph(None)
+    graphs = weights.still_graph, weights.sparse_graph or weights.still_graph
     alone, composed = _lattices(weights, some.offsets, node)
     asked: dict[str, list[Callable[[], object]]] = {
         "evaluation": [partial(objective, theta) for objective in (dense, sparse)],
