@@ -17,7 +17,7 @@ from fstcrf.ext.arrow.command import is_parquet, tag_table
 from fstcrf.ext.documents.command import check_alone, tag_documents
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers import CRF, Composition, JointCRF, Tagger
-from fstcrf.taggers.jointmodel import Normalize
+from fstcrf.taggers.tagger import Normalize
 
 if TYPE_CHECKING:
     from fstcrf.taggers import pipelines, product

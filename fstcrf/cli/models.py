@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fstcrf.ext import tokens
     from fstcrf.ext.pipelines.trained import TrainedPipeline
     from fstcrf.taggers import loading, product, segmental
-    from fstcrf.taggers.model.model import TrainingRecord
+    from fstcrf.taggers.model.crf import TrainingRecord
     from fstcrf.taggers.segmental import SegmentCRF
     from fstcrf.training import loop
 else:  # a tagger that is loaded does not wait for training, nor for decoders

@@ -38,8 +38,7 @@ from fstcrf.cli.weights import tuned, tuning_options, weighted, weights_option, 
 from fstcrf.errors import OptionError
 from fstcrf.ext.pipelines.trained import COMPOSITION, MANIFEST, Decode, Folder
 from fstcrf.files import held
-from fstcrf.taggers.jointmodel import Normalize
-from fstcrf.taggers.model.model import TrainingRecord
+from fstcrf.taggers.model.crf import TrainingRecord
 from fstcrf.taggers.pipelines import (
     Pipeline,
     PipelineScore,
@@ -49,6 +48,7 @@ from fstcrf.taggers.pipelines import (
     read_pipeline,
     score_pipeline,
 )
+from fstcrf.taggers.tagger import Normalize
 from fstcrf.text.lines import read_text
 from fstcrf.training.interruption import undisturbed
 

@@ -35,7 +35,6 @@ from fstcrf.recipes.report import (
     table,
 )
 from fstcrf.taggers import CRF
-from fstcrf.taggers.batches import lattices_of
 from fstcrf.text.corpus import Corpus, convert_column
 
 SCHEME, L2 = "bioes", 0.3
@@ -360,7 +359,7 @@ def _solved_all(
     for document in small:
         setting.say(f"consistency: exact answer, document of {len(document)} tokens")
         full = [k for k, size in enumerate(np.diff(document.corpus.offsets).tolist()) if size]
-        several = [row for row in lattices_of(whole, document.corpus) if len(row)]
+        several = [row for row in whole.transducers(document.corpus) if len(row)]
         assert len(several) == len(full)  # noqa: S101 (empty sentences have none)
         begun = time.perf_counter()
         best = exact_labels(

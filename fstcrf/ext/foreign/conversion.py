@@ -15,7 +15,7 @@ from fstcrf.files import path_name
 from fstcrf.storage import HEAD, file_kind, is_native
 from fstcrf.taggers import CRF
 
-_COMPOSITION = "fstcrf-composition"  # as `fstcrf.taggers.jointmodel` writes it, which is above
+_COMPOSITION = "fstcrf-composition"  # as `fstcrf.taggers.joint` writes it, which is above
 
 FORMATS: tuple[Format, ...] = (CRFSUITE, CRFPP, CRFPP_TEXT, WAPITI)
 

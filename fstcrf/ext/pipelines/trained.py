@@ -42,7 +42,7 @@ from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF, Tagger, load
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.known import Bias, Columns, Forced, Request
-from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
 from fstcrf.text.corpus import Column, Corpus
 

@@ -17,7 +17,7 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import DataError
 from fstcrf.lazy import optional
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Corpus, Sentence
 from fstcrf.text.features import is_literal
 
