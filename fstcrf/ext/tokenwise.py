@@ -17,7 +17,7 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import OptionError
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.weights import Spread
 from fstcrf.text.features import LiteralIndex
 
@@ -71,7 +71,7 @@ class TokenPotentials:
 
     def __init__(
         self,
-        crf: Model,
+        crf: CRF,
         attributes: Callable[[str], Sequence[str]],
         *,
         views: Mapping[int, str] = NEIGHBOURS,

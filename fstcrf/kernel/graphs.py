@@ -258,7 +258,7 @@ class BestPaths(NamedTuple):
     score : float64 [B]
         Both as `viterbi` returns them.
     marginal : float64 [N, S]
-        Score of the best path through each (token, state); −inf: there is none.
+        Score of the best path through each token and state; −inf if no path has them.
     forward : float64 [N, S]
         Score of the best prefix that ends in a state, including its potential.
     ahead : float64 [N, S]

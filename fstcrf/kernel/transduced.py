@@ -44,7 +44,7 @@ class IndexedTransducer:
     origin : int64 [E + Q]
         The machine's arc that each move is, and its arcs + state for each end.
     output : int32 [E + Q]
-        Label that is written; −1: none.
+        Label that is written, or −1.
     """
 
     labels: int
@@ -64,7 +64,7 @@ class IndexedTransducer:
     __getstate__ = given_state
 
     def with_scores(self, score: Floats, final: Floats) -> IndexedTransducer:
-        """Return it with the scores of all arcs and ends; the same ones are forbidden."""
+        """Return it with new scores of all arcs and ends; −inf must be at the same places."""
         return replace(self, gain=np.concatenate([score, final])[self.origin])
 
     @property

@@ -6,7 +6,6 @@ Scores are natural logs. Nothing here knows how an answer was found.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, Protocol, TypeAlias, overload
 
@@ -43,10 +42,6 @@ class Distribution(Protocol):
 
     def with_part(self, where: Longs, part: Any) -> Distribution:
         """Return the same with others of some sentences."""
-
-
-def _itself(value: Distribution) -> Distribution:
-    return value
 
 
 class TapeAnswer:
@@ -342,8 +337,8 @@ class Answer:
         """Return what is pickled: whatever would have been computed when asked is computed now."""
         state = given_state(self)
         state["_probabilities"] = self.probabilities
-        if self._posterior is not None:
-            state["_posterior"] = partial(_itself, self.posterior)
+        if self._posterior is not None or "posterior" in vars(self):
+            state |= {"_posterior": None, "posterior": self.posterior}
         return state
 
     @classmethod
@@ -439,7 +434,6 @@ class Answer:
 
         changed = self.changed.copy()
         changed[where] = change
-
         return Answer(
             flat,
             self.label_sets,

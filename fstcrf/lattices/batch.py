@@ -179,8 +179,8 @@ class Lattices(many.Batch[LatticeT]):
                 _ = engine.usual_log_z
             return found, engine.labels_found(found, len(on))
 
-        rows, found = self.rows, many.answered(self, ask, threads)
-        parts, labels = [part for _, (part, _) in found], [own for _, (_, own) in found]
+        rows, groups = self.rows, many.answered(self, ask, threads)
+        parts, labels = [part for _, (part, _) in groups], [own for _, (_, own) in groups]
         n = columns(n, max((int(part.found.max(initial=0)) for part in parts), default=0))
         scores = _joined([part.score for part in parts], np.empty((0, n)), -np.inf)
         none = np.empty((0, n), np.int32)
@@ -191,7 +191,7 @@ class Lattices(many.Batch[LatticeT]):
             bound, proven = np.concatenate([*both], axis=1)[..., None]
             exact = (np.arange(n) < proven) | np.isneginf(bound)
             bounds = np.where(exact, scores, np.maximum(scores, bound))
-        numbers = [group.numbers for group, _ in found]
+        numbers = [group.numbers for group, _ in groups]
         if not all(isinstance(own, range) for own in numbers):  # then they are not in order
             order = np.concatenate(numbers)
             place, grouped = np.argsort(order), rows.select(order)

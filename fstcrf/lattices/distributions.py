@@ -14,7 +14,7 @@ from fstcrf.kernel import Budget
 from fstcrf.lattices.answer import TapeAnswer
 from fstcrf.lattices.findings import Confidence, Interval
 from fstcrf.lattices.lattice import Lattice
-from fstcrf.lattices.many import marginals
+from fstcrf.lattices.many import Batch, marginals
 from fstcrf.lattices.paths import Path
 from fstcrf.lattices.spans import known_probabilities
 from fstcrf.lazy import given_state, made_once
@@ -32,11 +32,14 @@ class Distributions:
     budget : Budget, optional
         When a search gives up.
     threads : int
+    asked : bool [B], optional
+        The sentences that are asked; all when absent.
     """
 
     lattices: Mapping[str, Sequence[Lattice | None]]
     budget: Budget | None = None
     threads: int = 1
+    asked: Bools | None = None
 
     __getstate__ = given_state
 
@@ -46,14 +49,24 @@ class Distributions:
         for tape, several in self.lattices.items():
             if tape in found:
                 continue
-            live = [(b, lattice) for b, lattice in enumerate(several) if lattice is not None]
-            parts = marginals([lattice for _, lattice in live], threads=self.threads)
-            mine = live[0][1].tapes if live else (tape,)
+            numbers, live = self.live(tape)
+            parts = marginals(live, threads=self.threads)
+            mine = tuple([one.name for one in live.on]) or (tape,)
             found |= {name: [None] * len(several) for name in mine}
-            for (b, _), part in zip(live, parts, strict=True):
+            for b, part in zip(numbers, parts, strict=True):
                 for name, rows in zip(mine, part if len(mine) > 1 else (part,), strict=True):
                     found[name][b] = rows
         return found
+
+    def live(self, tape: str) -> tuple[list[int], Batch[Lattice]]:
+        """Return the sentences that are asked, and their lattices of a tape."""
+        several = self.lattices[tape]
+        asked = np.ones(len(several), dtype=np.bool_) if self.asked is None else self.asked
+        if isinstance(several, Batch):
+            return np.flatnonzero(asked).tolist(), several if asked.all() else several.select(asked)
+        pairs = zip(several, asked.tolist(), strict=True)
+        kept = {b: one for b, (one, wanted) in enumerate(pairs) if wanted and one is not None}
+        return [*kept], Batch([*kept.values()])
 
     def marginals(self, tape: str) -> list[Floats | None]:
         """Return the probability of each label at each token, float64 [T, L] a sentence.
@@ -102,11 +115,7 @@ class Distributions:
 
     def only(self, asked: Bools) -> Distributions:
         """Return that of some sentences alone, bool [B]: nothing is asked of the others."""
-        each: dict[int, list[Lattice | None]] = {}
-        for several in self.lattices.values():
-            kept = zip(several, asked.tolist(), strict=True)
-            each[id(several)] = [lattice if wanted else None for lattice, wanted in kept]
-        return replace(self, lattices={t: each[id(ls)] for t, ls in self.lattices.items()})
+        return self if asked.all() else replace(self, asked=asked)
 
     def with_part(self, where: Longs, part: Distributions) -> Distributions:
         """Return the same with others of some sentences, those that `part` has."""
@@ -114,10 +123,11 @@ class Distributions:
         for tape, several in self.lattices.items():
             if id(several) not in each:
                 found = list(several)
-                for b, lattice in zip(where.tolist(), part.lattices[tape], strict=True):
-                    found[b] = lattice if lattice is not None else found[b]
+                for k, lattice in zip(*part.live(tape), strict=True):
+                    found[int(where[k])] = lattice
                 each[id(several)] = found
-        return replace(self, lattices={t: each[id(ls)] for t, ls in self.lattices.items()})
+        lattices = {tape: each[id(several)] for tape, several in self.lattices.items()}
+        return replace(self, lattices=lattices, asked=None)
 
 
 def _product(several: Sequence[Interval]) -> Interval:

@@ -126,6 +126,19 @@ class Told(NamedTuple):
     origin: Longs | None = None
 
 
+class Scored(Protocol):
+    """What scores and samples the labels of one sentence: a lattice, or a chain of taggers."""
+
+    def score(self, labels: Sequence[Any], /) -> float:
+        """Return the score of labels of all tapes."""
+
+    def probability(self, labels: Sequence[Any], /) -> float:
+        """Return the probability of labels of all tapes."""
+
+    def sample(self, n: int, /, *, seed: int) -> list[Any]:
+        """Return n independent samples."""
+
+
 class Engine(Protocol):
     """B weighted sets of paths."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overlo
 import numpy as np
 
 from fstcrf.arguments import items_of, whole_number
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.native import mapped
@@ -73,6 +73,10 @@ class Batch(Sequence[LatticeT]):
     def row(self, k: int) -> LatticeT:
         """Return the k-th lattice."""
         return self._lattices[k]
+
+    def select(self, which: Bools | Longs) -> Batch[LatticeT]:
+        """Return some of the lattices, by numbers or bool [B]."""
+        return Batch([self.row(k) for k in np.arange(len(self))[which].tolist()])
 
     @property
     def on(self) -> tuple[Tape, ...]:

@@ -1,11 +1,11 @@
 """Transducers of which the best of several runs counts: one run for each pair of strings.
 
-A sum over paths counts a run, so a tropical machine may have but one over the same strings. Whether
-it has is told in two steps. First an arc that reads and writes is taken apart: a run is then one
-string, over what is read and what is written, in their order. Where a string has several runs, by
-the square of the machine, the machine is made deterministic, from its beginning or from its end.
-Then runs that write the same strings at other places are compared: see `fstcrf.machines.rivals`.
-Where neither is small enough, runs are compared on the sentence at hand.
+A sum over paths counts each run, so a tropical machine must have only one over the same strings.
+Two steps find out whether it has. First, an arc that reads and writes is split: a run is then one
+string, over input and output symbols, in their order. If a string has several runs, which the
+square of the machine shows, the machine is determinised, from its beginning or from its end. Then
+runs that write the same strings at other places are compared: see `fstcrf.machines.rivals`. If both
+are too large, runs are compared on each sentence.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RIVALS, _MOST_RIVALS = 10, 20_000
 """Runs over the same strings that are compared for each state that there may be, and at most."""
 
 _FEW_ARCS, _FEW_STATES = 1_000, 300
-"""Of machines that are looked at when they are composed, and of their deterministic forms."""
+"""Limits of machines that compositions examine at once, and of their deterministic forms."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +43,19 @@ class BestRuns(Transducer):
     """The runs of another machine of which no other one over the same strings is better."""
 
     of: Transducer | None = None
-    moves: Longs | None = None  # the arc of that machine, or the end behind these, of each
+    # for each arc and end, the arc of that machine, or its end after the arcs
+    moves: Longs | None = None
 
 
 class Single(NamedTuple):
-    """A machine with one run for each pair of strings, or why there is none."""
+    """A machine with one run for each pair of strings, or the reason against it."""
 
-    machine: Transducer  # the one that was given, where there is none
-    problem: str = ""  # why; empty where there is one
+    machine: Transducer  # the original machine, if there is no other
+    problem: str = ""  # the reason; otherwise empty
 
 
 def at_hand(machine: Transducer) -> Single:
-    """Return what `single` does where that is found at once, as best paths do not need it."""
+    """Return the result of `single` if it is fast; best paths do not need it."""
     if machine.semiring == "log" or len(machine.source) <= _FEW_ARCS or is_deterministic(machine):
         return single(machine, _FEW_STATES)
     return Single(machine, f"{machine!r} is large")
@@ -64,7 +65,7 @@ def at_hand(machine: Transducer) -> Single:
 def single(machine: Transducer, limit: int | None = None) -> Single:
     """Return a machine with the same best runs, and one for each pair of strings.
 
-    It has so many states at most, 10,000 when absent.
+    It has at most `limit` states, by default 10,000.
     """
     limit = MAX_STATES if limit is None else min(limit, MAX_STATES)
     if machine.semiring == "log" or is_deterministic(machine):
@@ -189,7 +190,7 @@ def _joined(string: Transducer, machine: Transducer) -> Transducer:
 
 
 def _together(machine: Transducer) -> Transducer:
-    """Return the machine with what is written at once behind what is read as one arc."""
+    """Return the machine with one arc for each input symbol and its immediate output."""
     states = len(machine.final)
     ways_in = np.bincount(machine.target, minlength=states)
     ways_out = np.bincount(machine.source, minlength=states)

@@ -86,7 +86,7 @@ class Machine:
             raise OptionError("the transducer is not an acceptor: name the tape that it writes")
 
     def _settle(self) -> None:
-        """Replace arrays that somebody may write to by copies that nobody writes to."""
+        """Replace writable arrays by read-only copies."""
         output = None if self.output is self.input else settled(self.output)
         for name in ("source", "input", "target", "score", "final"):
             object.__setattr__(self, name, settled(getattr(self, name)))
@@ -107,7 +107,7 @@ class Machine:
 
     @property
     def is_acceptor(self) -> bool:
-        """Every arc writes what it reads."""
+        """Every arc writes the symbol that it reads."""
         same = self.input is self.output or bool(np.array_equal(self.input, self.output))
         return same and self.input_symbols == self.output_symbols
 

@@ -35,7 +35,6 @@ from fstcrf.recipes.report import (
     table,
 )
 from fstcrf.taggers import CRF
-from fstcrf.taggers.batches import lattices_of
 from fstcrf.text.corpus import Corpus, convert_column
 
 SCHEME, L2 = "bioes", 0.3
@@ -54,7 +53,7 @@ class Local:
     l2: float = L2
 
     def trained(self, train: Corpus, setting: Setting) -> CRF:
-        """Return the tagger of a training text, its labels in BIOES, or that of an earlier run."""
+        """Return the tagger of a training text, with labels in BIOES, maybe from an earlier run."""
         options: dict[str, Any] = {"scheme": self.scheme, "l2": self.l2, "seed": setting.seed}
 
         def make() -> CRF:
@@ -286,7 +285,7 @@ def _f(tagger: CRF | DocumentTagger, corpus: Corpus) -> float:
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """What one run of a system gives on the test file."""
+    """The results of one run of a system on the test file."""
 
     f: float  # of spans, percent
     by_type: dict[str, float]
@@ -310,7 +309,7 @@ def _without_models(tagger: CRF, seed: int, **options: Any) -> DocumentTagger:
     return DocumentTagger(tagger, [], seed=seed, **options)
 
 
-_PASSES = 5  # passes over the test file, of whose seconds the median is that of Viterbi
+_PASSES = 5  # passes over the test file; the median of their seconds is Viterbi's time
 
 
 def _by_type(
@@ -347,7 +346,7 @@ class SolvedDocument(msgspec.Struct, frozen=True):
     """A small document: scores that are natural logs, spans, seconds."""
 
     tokens: int
-    score: float | None  # of the best labels; None where that is not proven
+    score: float | None  # of the best labels; `None` if not proven
     sampled: float
     agree: bool
     seconds: float
@@ -360,7 +359,7 @@ def _solved_all(
     for document in small:
         setting.say(f"consistency: exact answer, document of {len(document)} tokens")
         full = [k for k, size in enumerate(np.diff(document.corpus.offsets).tolist()) if size]
-        several = [row for row in lattices_of(whole, document.corpus) if len(row)]
+        several = [row for row in whole.transducers(document.corpus) if len(row)]
         assert len(several) == len(full)  # noqa: S101 (empty sentences have none)
         begun = time.perf_counter()
         best = exact_labels(

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from fstcrf.ext.tune.weights import WeightTrial as WeightTrial
     from fstcrf.ext.tune.weights import tune_weights as tune_weights
     from fstcrf.taggers.composition import compose as compose
+    from fstcrf.taggers.joint import JointCRF as JointCRF
+    from fstcrf.taggers.joint import load as load
+    from fstcrf.taggers.model.crf import CRF as CRF
     from fstcrf.taggers.tagger import Composition as Composition
     from fstcrf.taggers.tagger import Tagger as Tagger
-    from fstcrf.taggers.taggers import CRF as CRF
-    from fstcrf.taggers.taggers import JointCRF as JointCRF
-    from fstcrf.taggers.taggers import load as load
 
 __all__, __getattr__ = importer(
     __name__,
@@ -22,7 +22,8 @@ __all__, __getattr__ = importer(
         "composition": "compose",
         "fstcrf.ext.explain.joint": "JointExplanation",
         "tagger": "Composition Tagger",
-        "taggers": "CRF JointCRF load",
+        "joint": "JointCRF load",
+        "model.crf": "CRF",
         "fstcrf.ext.tune.weights": "WEIGHT_GRID WeightTrial tune_weights",
     },
 )

@@ -11,19 +11,18 @@ from fstcrf.errors import DataError
 from fstcrf.machines.plans import no_path_error, warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import as_read
-from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.joint import JointCRF
 from fstcrf.taggers.known import Known
-from fstcrf.taggers.model import decoding
-from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import Data, Run, as_sentences
-from fstcrf.taggers.model.tagged import TaggedLattices
+from fstcrf.taggers.model.crf import CRF
+from fstcrf.taggers.reading import Data, Run, as_sentences
+from fstcrf.taggers.tagged import TaggedLattices
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.surroundings import with_surroundings
 from fstcrf.text.features.template import tape_column
 
 
-def as_corpus(composition: JointModel, sentences: Data) -> Corpus:
+def as_corpus(composition: JointCRF, sentences: Data) -> Corpus:
     """Return sentences as a corpus.
 
     Rows of strings have the columns that the taggers were trained on, all of them on the same.
@@ -43,7 +42,7 @@ def as_corpus(composition: JointModel, sentences: Data) -> Corpus:
     return surrounded(composition, Corpus.from_sentences(parsed, names))
 
 
-def surrounded(composition: JointModel, corpus: Corpus) -> Corpus:
+def surrounded(composition: JointCRF, corpus: Corpus) -> Corpus:
     """Return a corpus with what taggers read past the ends of sentences, before it is cut."""
     for tagger in composition.taggers:
         if isinstance(tagger.index, FeatureIndex):
@@ -58,7 +57,7 @@ def with_tokens(corpus: Corpus) -> tuple[list[int], Corpus]:
     return lengths.tolist(), full
 
 
-def _no_tokens(taggers: Sequence[Model], sentences: int) -> Corpus:
+def _no_tokens(taggers: Sequence[CRF], sentences: int) -> Corpus:
     """Return a corpus without tokens, with all columns that taggers may ask for."""
     names = {tape.name for tagger in taggers for tape in tagger.reads}
     for tagger in taggers:
@@ -68,7 +67,7 @@ def _no_tokens(taggers: Sequence[Model], sentences: int) -> Corpus:
     return Corpus(dict.fromkeys(sorted(names), nothing), np.zeros(sentences + 1, dtype=np.int64))
 
 
-def _refuse_rows(taggers: Sequence[Model], sentences: Data) -> None:
+def _refuse_rows(taggers: Sequence[CRF], sentences: Data) -> None:
     for number, sentence in enumerate(sentences):
         if len(sentence) and not isinstance(sentence, Sentence | Mapping):
             sets = "; ".join(f"{t.tape}: {', '.join(t.columns)}" for t in taggers)
@@ -83,7 +82,7 @@ def _refuse_rows(taggers: Sequence[Model], sentences: Data) -> None:
 
 
 def lattices_of(
-    composition: JointModel,
+    composition: JointCRF,
     sentences: Data,
     known: Known | None = None,
     *,
@@ -112,7 +111,7 @@ def lattices_of(
     return TaggedLattices(program, prepared[0][0], make, checked=checked, streamed=streamed)
 
 
-def check_empty(composition: JointModel, lengths: Sequence[int]) -> None:
+def check_empty(composition: JointCRF, lengths: Sequence[int]) -> None:
     """Raise NoPathError where a sentence has no tokens and the grammar refuses such ones."""
     # What a composition compiles to is not made for nothing.
     if 0 in lengths and composition.program.empty_score == -np.inf:
@@ -124,7 +123,7 @@ def check_empty(composition: JointModel, lengths: Sequence[int]) -> None:
 
 
 def cascade(
-    composition: JointModel, sentences: Data, *, known: Known | None = None, threads: int = 1
+    composition: JointCRF, sentences: Data, *, known: Known | None = None, threads: int = 1
 ) -> tuple[Column, ...]:
     """Tag with one tagger after the other, each reading the labels of those before it.
 
@@ -152,12 +151,9 @@ def cascade(
     return tuple(columns[tape] for tape in composition.tapes)
 
 
-def _alone(tagger: Model | JointModel, sentences: Data, known: Known, threads: int) -> Column:
+def _alone(tagger: CRF | JointCRF, sentences: Data, known: Known, threads: int) -> Column:
     """Return the best labels of one tagger, under the grammar that it has."""
-    if isinstance(tagger, JointModel):
-        found = lattices_of(tagger, sentences, known, streamed=True)
-    else:
-        found = decoding.lattices_of(tagger, sentences, known, streamed=True)
-    answer = found.best_labels(threads)
+    lattices = tagger.transducers(sentences, known, streamed=True)
+    answer = lattices.answer(1, lattices.on[:1], None, threads, strict=True)
     warn_unproven(answer.unproven, len(answer))
     return answer.column()

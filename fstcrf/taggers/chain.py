@@ -32,9 +32,9 @@ from fstcrf.machines.plans import warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, check_empty, lattices_of
 from fstcrf.taggers.incumbents import Incumbents
-from fstcrf.taggers.jointmodel import BUDGET, JointModel
+from fstcrf.taggers.joint import BUDGET, JointCRF
 from fstcrf.taggers.known import Known, Request
-from fstcrf.taggers.model.reading import (
+from fstcrf.taggers.reading import (
     Data,
     Run,
     SentenceLike,
@@ -56,7 +56,7 @@ _RUN_LABELS = 2_000_000  # in all labellings of a run
 # --- Corpora --------------------------------------------------------------------------------------
 
 
-def decode(composition: JointModel, asked: Request, evidence: Known | None = None) -> Answer:
+def decode(composition: JointCRF, asked: Request, evidence: Known | None = None) -> Answer:
     """Return the n best labellings of each sentence; those that are not proven are not warned of.
 
     Without `asked.scores`, scores and bounds are of no scale. A labelling of some tapes has the
@@ -133,7 +133,7 @@ def no_path(rule: ChainRule, bound: float, sentence: int | None) -> NoPathError:
     )
 
 
-def _with_evidence(composition: JointModel, sentences: Data, evidence: Known | None) -> Corpus:
+def _with_evidence(composition: JointCRF, sentences: Data, evidence: Known | None) -> Corpus:
     """Return sentences as a corpus, observed labels being columns."""
     corpus = as_corpus(composition, sentences)
     if evidence is None or not evidence.forced:
@@ -203,7 +203,7 @@ _WITHIN = 2.0  # labellings of the first tape that are so many nats below its be
 _LATER = 4  # of a later tape: no more than `Search` looks at
 
 
-def tag_one(composition: JointModel, sentence: SentenceLike) -> tuple[list[str], ...] | None:
+def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], ...] | None:
     """Return the best labels of a sentence, with less to do around the kernel than a `Search` has.
 
     It goes from tagger to tagger, depth first, by the bound of a search. None where few
@@ -273,7 +273,7 @@ def _best_after(
 class ChainSentence:
     """A sentence under the chain rule: samples, scores and probabilities of its labellings."""
 
-    composition: JointModel
+    composition: JointCRF
     sentence: SentenceLike
     known: Known | None
 

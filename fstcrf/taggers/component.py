@@ -29,9 +29,9 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Chain, Program
 from fstcrf.machines.topology import Topology, chain_topology
-from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.potentials import Binding, Potentials, Term, bind
-from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import FeatureIndex, LiteralIndex
 from fstcrf.text.features.template import tape_column
@@ -373,7 +373,7 @@ Values = tuple[Floats, ...]
 class Component:
     """A tagger with its weight, whose reads are tapes of the composition where those are there."""
 
-    tagger: Model
+    tagger: CRF
     weight: float  # factor of its potentials
     readings: Mapping[str, Reading]  # of tapes decided together with its own
 
@@ -389,7 +389,7 @@ class Component:
                 )
 
     @made_once
-    def weighted(self) -> Model:
+    def weighted(self) -> CRF:
         """The tagger with its weight multiplied in."""
         if self.weight == 1.0:
             return self.tagger

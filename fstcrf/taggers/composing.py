@@ -26,8 +26,9 @@ from fstcrf.machines.grammar.automata import Automaton, check_sums, determinise
 from fstcrf.machines.grammar.labels import listed, nearest
 from fstcrf.machines.machine import Machine
 from fstcrf.taggers.component import GivenTape, Relabelling, TapeMap
-from fstcrf.taggers.jointmodel import JointModel, Normalize
-from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.joint import JointCRF
+from fstcrf.taggers.model.crf import CRF
+from fstcrf.taggers.tagger import Normalize
 
 if TYPE_CHECKING:
     import pynini
@@ -201,7 +202,7 @@ def split(parts: Sequence[object]) -> tuple[list[object], dict[int, pynini.Fst]]
     return taggers, maps
 
 
-def mapped(wholes: Sequence[JointModel], maps: Mapping[int, pynini.Fst]) -> Mapped:
+def mapped(wholes: Sequence[JointCRF], maps: Mapping[int, pynini.Fst]) -> Mapped:
     """Return what maps become, by the part before which each stands."""
     names = {tape for whole in wholes for tape in whole.tapes}
     conjuncts: list[Acceptor] = []
@@ -231,9 +232,9 @@ def mapped(wholes: Sequence[JointModel], maps: Mapping[int, pynini.Fst]) -> Mapp
     return Mapped(tuple(conjuncts), tuple(tapes), tuple(relabellings))
 
 
-def _open_reads(whole: JointModel) -> dict[str, list[Model]]:
+def _open_reads(whole: JointCRF) -> dict[str, list[CRF]]:
     """Return what taggers of a part read from outside it, and which."""
-    found: dict[str, list[Model]] = {}
+    found: dict[str, list[CRF]] = {}
     for component in whole.components:
         for tape in component.tagger.reads:
             if tape.name not in component.readings:
@@ -241,7 +242,7 @@ def _open_reads(whole: JointModel) -> dict[str, list[Model]]:
     return found
 
 
-def _source(before: JointModel, open_reads: Iterable[str]) -> str:
+def _source(before: JointCRF, open_reads: Iterable[str]) -> str:
     """Return the tape that a map reads."""
     if len(before.tapes) == 1:
         return before.tapes[0]
@@ -255,7 +256,7 @@ def _source(before: JointModel, open_reads: Iterable[str]) -> str:
     return named[0]
 
 
-def _read(after: JointModel, open_reads: Iterable[str], source: str, names: Iterable[str]) -> str:
+def _read(after: JointCRF, open_reads: Iterable[str], source: str, names: Iterable[str]) -> str:
     """Return what a map writes, by the name that the part behind it reads."""
     reads = list(open_reads)
     free = [read for read in reads if read not in names]
@@ -283,12 +284,12 @@ def _free(name: str, names: Iterable[str]) -> str:
 
 def joined(
     parts: Sequence[object], weights: Sequence[float] | None, normalize: Normalize | None
-) -> JointModel:
+) -> JointCRF:
     """Return taggers, and maps between them, as one; arguments and errors as `fstcrf.compose`."""
     found, transducers = split(parts)
-    taggers = [part for part in found if isinstance(part, Model | JointModel)]
+    taggers = [part for part in found if isinstance(part, CRF | JointCRF)]
     if len(taggers) < len(found):
-        wrong = next(part for part in found if not isinstance(part, Model | JointModel))
+        wrong = next(part for part in found if not isinstance(part, CRF | JointCRF))
         advice = "; of an estimator, compose its .tagger_" if hasattr(wrong, "tagger_") else ""
         raise OptionError(
             f"cannot compose {wrong!r}: expected taggers (and maps between them), or lattices"
@@ -299,9 +300,7 @@ def joined(
     factors = (
         [1.0] * len(taggers) if weights is None else [real_number(w, "weight") for w in weights]
     )
-    wholes = [
-        part if isinstance(part, JointModel) else JointModel((part,), (1.0,)) for part in taggers
-    ]
+    wholes = [part if isinstance(part, JointCRF) else JointCRF((part,), (1.0,)) for part in taggers]
     kinds = {whole.normalize for whole in wholes if _is_of_a_kind(whole)}
     if normalize is None and len(kinds) > 1:
         raise OptionError(
@@ -309,7 +308,7 @@ def joined(
             "normalize='product' or normalize='chain'"
         )
     between = mapped(wholes, transducers)
-    whole = JointModel(
+    whole = JointCRF(
         taggers=tuple(tagger for whole in wholes for tagger in whole.taggers),
         weights=tuple(
             weight * factor
@@ -328,7 +327,7 @@ def joined(
     return replace(whole, normalize="chain") if chained else whole
 
 
-def _given(wholes: Sequence[JointModel]) -> tuple[GivenTape, ...]:
+def _given(wholes: Sequence[JointCRF]) -> tuple[GivenTape, ...]:
     """Return the given tapes of compositions: a column has the same labels in all of them."""
     found: dict[str, GivenTape] = {}
     for tape in (tape for whole in wholes for tape in whole.given):
@@ -340,11 +339,11 @@ def _given(wholes: Sequence[JointModel]) -> tuple[GivenTape, ...]:
     return tuple(found.values())
 
 
-def _is_of_a_kind(whole: JointModel) -> bool:
+def _is_of_a_kind(whole: JointCRF) -> bool:
     """Whether product and chain differ for a part of a composition, or its weights were chosen."""
     several = len(whole.taggers) > 1
     return several and (_reads_itself(whole) or any(weight != 1.0 for weight in whole.weights))
 
 
-def _reads_itself(whole: JointModel) -> bool:
+def _reads_itself(whole: JointCRF) -> bool:
     return any(component.readings for component in whole.components)

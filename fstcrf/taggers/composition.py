@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import is_fst
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
-from fstcrf.taggers.jointmodel import JointModel, Normalize
-from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.tagger import Composable, Composition, LabelsT, Tagger
-from fstcrf.taggers.taggers import CRF, JointCRF
+from fstcrf.taggers.joint import JointCRF
+from fstcrf.taggers.model.crf import CRF
+from fstcrf.taggers.tagger import Composable, Composition, LabelsT, Normalize, Tagger
 
 if TYPE_CHECKING:
     import pynini
@@ -164,9 +163,7 @@ def compose(
     if isinstance(first, products.Product) and len(others) == 1 and first.writes(others[0]):
         whole = first.followed(others[0])
         return whole if grammar is None else whole & grammar
-    if any(
-        isinstance(part, Composable) and not isinstance(part, JointModel | Model) for part in parts
-    ):
+    if any(isinstance(part, Composable) and not isinstance(part, CRF | JointCRF) for part in parts):
         return _segmental(parts, weights, normalize, search, grammar)
     return joint(parts, weights, normalize, search, grammar)
 
@@ -213,7 +210,7 @@ def joint(
     grammar: Grammar | None = None,
 ) -> JointCRF:
     """Return taggers of tokens composed, and maps between them; as for `compose`."""
-    composition: JointCRF = JointCRF.of(composing.joined(parts, weights, normalize))
+    composition: JointCRF = composing.joined(parts, weights, normalize)
     composition = composition if search is None else replace(composition, search=search)
     if grammar is not None:
         composition = composition.constrained(grammar)

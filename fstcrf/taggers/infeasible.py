@@ -12,7 +12,7 @@ from fstcrf.arrays import Longs
 from fstcrf.errors import NoPathError, TooLargeError
 from fstcrf.lattices.answer import Answer, Change
 from fstcrf.taggers.known import Forced, Request
-from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.text.corpus import Corpus
 
 if TYPE_CHECKING:

@@ -9,22 +9,26 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from fstcrf import kernel
+from fstcrf.arguments import items_of, real_array
 from fstcrf.arrays import Bools, Floats, Longs
-from fstcrf.errors import DataError, OptionError, ShapeError
+from fstcrf.errors import DataError, LabelError, OptionError, ShapeError
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model import decoding
-from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import UNKNOWN, Data, Run, check_text
+from fstcrf.taggers.reading import UNKNOWN, Data, Run, check_text
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
     from fstcrf.machines.plans import Program
 
-Forced: TypeAlias = decoding.Forced | Mapping[str, decoding.Forced]
+TapeForced: TypeAlias = Sequence[str | None]
+"""Labels of a sentence that are known: None or ``"_"`` where not, ``"a|b"`` for one of several."""
+TapeBias: TypeAlias = Mapping[str, float]
+"""Added to the potential of a label at every token."""
+Forced: TypeAlias = TapeForced | Mapping[str, TapeForced]
 """Known labels of a sentence; of several tapes, by tape."""
-Bias: TypeAlias = decoding.Bias | Mapping[str, decoding.Bias]
+Bias: TypeAlias = TapeBias | Mapping[str, TapeBias]
 """What is added to the potentials of labels; of several tapes, by tape."""
 Columns: TypeAlias = str | Mapping[str, str]
 """The column of a corpus that has the known labels; of several tapes, by tape."""
@@ -63,8 +67,8 @@ def in_columns(
 class Known:
     """What is known of the labels of sentences, for some tapes."""
 
-    forced: Mapping[str, Sequence[decoding.Forced | None]]  # of every sentence
-    bias: Mapping[str, decoding.Bias]  # added to the potentials of labels at every token
+    forced: Mapping[str, Sequence[TapeForced | None]]  # of every sentence
+    bias: Mapping[str, TapeBias]  # added to the potentials of labels at every token
 
     @classmethod
     def of(
@@ -75,7 +79,7 @@ class Known:
         bias: Bias | None,
     ) -> Known:
         """Read what users say, of the only tape or by tape."""
-        added: dict[str, decoding.Bias] = {}
+        added: dict[str, TapeBias] = {}
         if bias is not None:
             added = _by_tape(tapes, bias, "bias")
         if forced is None:
@@ -84,7 +88,7 @@ class Known:
             raise ShapeError(f"forced labels are {forced!r}, expected a list for each sentence")
         if len(forced) != size:
             raise ShapeError(f"forced labels of {len(forced)} sentences for {size}")
-        each: list[dict[str, decoding.Forced]] = [
+        each: list[dict[str, TapeForced]] = [
             {} if labels is None else _by_tape(tapes, labels, "forced") for labels in forced
         ]
         named = dict.fromkeys(tape for labels in each for tape in labels)
@@ -101,7 +105,7 @@ class Known:
                 labels = forced[number]
                 if labels is not None:
                     several = number if len(forced) > 1 else None
-                    _ = decoding.mask(tagged[tape], labels, length, several)
+                    _ = mask(tagged[tape], labels, length, several)
                     flat += [UNKNOWN if label is None else label for label in labels]
                 else:
                     flat += [UNKNOWN] * length
@@ -121,36 +125,34 @@ class Known:
         bias = {name: one for name, one in self.bias.items() if name in tapes}
         return Known(forced, bias) if forced or bias else None
 
-    def of_sentence(self, number: int) -> Known:
-        """Return what is known of one sentence."""
-        return Known({tape: [known[number]] for tape, known in self.forced.items()}, self.bias)
-
     def read(self, corpus: Corpus) -> Known:
         """Return what `written` has put into a corpus, with the same biases."""
-        forced: dict[str, Sequence[decoding.Forced | None]] = {}
+        forced: dict[str, Sequence[TapeForced | None]] = {}
         for tape in self.forced:
             strings = corpus.columns[_column(tape)].strings()
             pairs = itertools.pairwise(corpus.offsets.tolist())
             forced[tape] = [strings[a:b] for a, b in pairs]
         return Known(forced, self.bias)
 
-    def state_biases(self, tagger: Model) -> Floats | None:
-        """Return what is added to each state of a tagger, float64 [S]; None: nothing."""
-        bias = self.bias.get(tagger.tape)
-        return decoding.biases(tagger.topology, bias) if bias else None
+    def state_biases(self, tape: str, topology: Topology) -> Floats | None:
+        """Return what is added to each state of a tape, float64 [S]; None: nothing."""
+        bias = self.bias.get(tape)
+        return biases(topology, bias) if bias else None
 
-    def told(self, tagger: Model, corpus: Corpus, bias: Floats | None) -> Floats | None:
-        """Return what is added to the potentials of a tagger's states, float64 [N, S], or None.
+    def told(
+        self, tape: str, topology: Topology, corpus: Corpus, bias: Floats | None
+    ) -> Floats | None:
+        """Return what is added to the potentials of a tape's states, float64 [N, S], or None.
 
         The corpus is as `written` returns it, or sentences selected from that; the bias, float64
         [S], is as `state_biases` returns it.
         """
-        if tagger.tape not in self.forced and bias is None:
+        if tape not in self.forced and bias is None:
             return None
-        found = np.zeros((corpus.n_tokens, tagger.topology.n_states))
-        if tagger.tape in self.forced:
-            column = corpus.columns[_column(tagger.tape)]
-            allowed = decoding.mask(tagger.topology, column.values, len(column.values))
+        found = np.zeros((corpus.n_tokens, topology.n_states))
+        if tape in self.forced:
+            column = corpus.columns[_column(tape)]
+            allowed = mask(topology, column.values, len(column.values))
             found[~allowed[column.ids]] = -np.inf
         return found if bias is None else found + bias
 
@@ -166,7 +168,7 @@ class Known:
                 if what.kind == "node" and what.tape == tape and not what.context
             )
             topology = program.chain[tape].topology
-            node = found[place] + decoding.biases(topology, self.bias.get(tape, {}))
+            node = found[place] + biases(topology, self.bias.get(tape, {}))
             if tape in self.forced:
                 node[~self._mask(program, tape, run)] = -np.inf
             found[place] = node
@@ -174,7 +176,7 @@ class Known:
 
     def _mask(self, program: Program, tape: str, run: Run) -> Bools:
         topology, lengths = program.chain[tape].topology, Ragged(run.offsets).lengths.tolist()
-        return np.concatenate(decoding.masks(topology, self.forced[tape], lengths, run.first))
+        return np.concatenate(masks(topology, self.forced[tape], lengths, run.first))
 
 
 def _column(tape: str) -> str:
@@ -245,3 +247,70 @@ class Request:
     def free(self) -> bool:
         """Whether nothing is known of the labels."""
         return self.forced is None and self.bias is None
+
+
+# --- Observed labels and biases of one tape as potentials --------------------------------------
+
+
+def biases(topology: Topology, bias: TapeBias) -> Floats:
+    """Return what is added to the potential of each state, float64 [S]."""
+    if not isinstance(bias, Mapping):
+        raise OptionError(f"bias is {bias!r}, expected a mapping of labels to numbers")
+    values = np.zeros(topology.n_labels)
+    given = real_array(list(bias.values()), "bias", error=OptionError)
+    values[topology.label_ids(list(bias))] = given
+    if not np.isfinite(values).all():
+        raise OptionError("biases must be finite; use forced labels to forbid")
+    return values[topology.state_label]
+
+
+def masks(
+    topology: Topology, forced: Sequence[TapeForced | None], lengths: Sequence[int], first: int
+) -> list[Bools]:
+    """Return `mask` of the sentences of these lengths, of which the first has this number."""
+    several = len(forced) > 1
+    return [
+        mask(topology, forced[number], length, number if several else None)
+        for number, length in enumerate(lengths, first)
+    ]
+
+
+def mask(
+    topology: Topology, forced: TapeForced | None, length: int, sentence: int | None = None
+) -> Bools:
+    """Return the states that known labels of a sentence allow, bool [T, S]; all without any.
+
+    Messages name the number of the sentence.
+    """
+    if forced is None:
+        return np.ones((length, topology.n_states), dtype=bool)
+    place = "" if sentence is None else f"sentence {sentence}, "
+    expected = "a list with a label or None for each token"
+    given: Any = items_of(forced, f"{place}the forced labels are", expected)
+    if not hasattr(given, "__len__"):  # it can be read only once
+        raise LabelError(f"{place}the forced labels are {given!r}, expected {expected}")
+    if len(given) != length:
+        raise ShapeError(f"{place}{len(given)} forced labels for {length} tokens")
+    allowed = np.zeros((length, topology.n_labels), dtype=bool)
+    index = topology.label_index
+    for t, label in enumerate(given):
+        if label is not None and not isinstance(label, str):
+            raise LabelError(f"{place}token {t}: forced label {label!r} is no string")
+        if label is None or label == UNKNOWN:
+            allowed[t] = True
+            continue
+        parts = [label] if label in index else label.split("|")
+        if any(part not in index for part in parts):
+            what = f"{place}token {t}: forced label {label!r}"
+            raise LabelError(f"{what} is not a label of the model")
+        allowed[t, [index[part] for part in parts]] = True
+    return allowed[:, topology.state_label]
+
+
+def budget_of(budget: int | Budget | None) -> Budget | None:
+    """Return a budget, of which the states may be given alone."""
+    if not isinstance(budget, int):
+        return budget
+    if budget < 1:
+        raise OptionError(f"budget is {budget}, expected at least 1")
+    return kernel.Budget(states=budget)

@@ -25,13 +25,14 @@ from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.transducer import Transducer
 from fstcrf.storage import PRODUCT, SEGMENTS, VERSION, WORDS, file_kind, group, read_arrays, sound
-from fstcrf.taggers import jointmodel
+from fstcrf.taggers import joint
+from fstcrf.taggers.joint import JointCRF
 from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request
-from fstcrf.taggers.model import model as models
-from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.model import crf as models
+from fstcrf.taggers.model.crf import CRF
+from fstcrf.taggers.reading import Data
 from fstcrf.taggers.spelling import Spelling
 from fstcrf.taggers.tagger import Composable, Composition, LabelsT
-from fstcrf.taggers.taggers import CRF, JointCRF
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
@@ -377,7 +378,9 @@ class Product(Composition[LabelsT]):
     def _distributions(self, lattices: Sequence[Lattice], threads: int) -> Distributions:
         spelled = {tape: self.spelling(tape) for tape in self.tapes}
         rows: Any = dict.fromkeys(self.tapes, lattices)
-        return _Spelled(rows, None, threads, {t: one for t, one in spelled.items() if one})
+        return _Spelled(
+            rows, None, threads, spellings={t: one for t, one in spelled.items() if one}
+        )
 
     # --- Files --------------------------------------------------------------------------------
 
@@ -398,8 +401,8 @@ class Product(Composition[LabelsT]):
 
         taggers = parts("part", self.taggers)
         for k, acceptor in enumerate(self.conjuncts):
-            arrays |= jointmodel.acceptor_arrays(f"conjunct{k}.", acceptor)
-        conjuncts = tuple(jointmodel.acceptor_header(acceptor) for acceptor in self.conjuncts)
+            arrays |= joint.acceptor_arrays(f"conjunct{k}.", acceptor)
+        conjuncts = tuple(joint.acceptor_header(acceptor) for acceptor in self.conjuncts)
         header = _Header(taggers, self.weights, conjuncts, parts("behind", self.behind))
         return KIND, arrays, {"product": msgspec.json.encode(header).decode()}
 
@@ -439,8 +442,10 @@ class _Spelled(Distributions):
         spelling = (self.spellings or {}).get(tape)
         if spelling is None:
             return super().marginals(tape)
-        rows = self.lattices[tape]
-        return [None if row is None else spelling.marginals(row, tape) for row in rows]
+        rows: list[Floats | None] = [None] * len(self.lattices[tape])
+        for b, lattice in zip(*self.live(tape), strict=True):
+            rows[b] = spelling.marginals(lattice, tape)
+        return rows
 
     def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:
         """Return the probability of each span of the k-th best paths; 0 without a lattice."""
@@ -481,7 +486,7 @@ class _Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     parts: tuple[_Part, ...]
     weights: tuple[float, ...]
-    conjuncts: tuple[jointmodel.AcceptorHeader, ...]
+    conjuncts: tuple[joint.AcceptorHeader, ...]
     behind: tuple[_Part, ...] = ()
 
 
@@ -513,7 +518,7 @@ def _decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str
             for prefix, several in (("part", header.parts), ("behind", header.behind))
         )
         conjuncts = [
-            jointmodel.acceptor_of(one, group(arrays, f"conjunct{k}."))
+            joint.acceptor_of(one, group(arrays, f"conjunct{k}."))
             for k, one in enumerate(header.conjuncts)
         ]
         taggers: Any = parts  # what is no tagger is refused
@@ -531,9 +536,9 @@ def _decoded_part(part: _Part, arrays: Mapping[str, Array], name: str) -> Behind
         named = dict(zip(machine.named, arrays.get("named", ()), strict=True))
         return Transducer(**{**rest, "named": named})
     if part.kind == models.KIND:
-        return CRF.of(models.decoded(arrays, part.metadata, name))
-    if part.kind == jointmodel.KIND:
-        return JointCRF.of(jointmodel.decoded(arrays, part.metadata, name))
+        return models.decoded(arrays, part.metadata, name)
+    if part.kind == joint.KIND:
+        return joint.decoded(arrays, part.metadata, name)
     if part.kind == KIND:
         return _decoded(arrays, part.metadata, name)
     above = {SEGMENTS: segmental, WORDS: words}

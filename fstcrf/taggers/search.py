@@ -30,7 +30,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.kernel import Budget
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.incumbents import Incumbents
-from fstcrf.taggers.jointmodel import BUDGET, WIDE_BUDGET, JointModel
+from fstcrf.taggers.joint import BUDGET, WIDE_BUDGET, JointCRF
 from fstcrf.taggers.known import Known
 from fstcrf.taggers.prefixes import Around, Prefixes
 from fstcrf.taggers.stages import Given, Stage, largest_gains, repeated, with_tape
@@ -50,7 +50,7 @@ class ChainRule:
 
     Parameters
     ----------
-    composition : JointModel
+    composition : JointCRF
     budget : Budget, optional
         Its states are labellings of a tape to look at; where they are the usual ones, `BUDGET`, or
         `WIDE_BUDGET` of several labellings, and under a grammar or evidence.
@@ -66,7 +66,7 @@ class ChainRule:
 
     def __init__(
         self,
-        composition: JointModel,
+        composition: JointCRF,
         budget: Budget | None = None,
         evidence: Known | None = None,
         n: int = 1,
@@ -85,7 +85,9 @@ class ChainRule:
         only = n == 1 and len(self.shown) == len(self.order)
         self.budget = (BUDGET if free and only else WIDE_BUDGET) if limit.usual else limit.states
         self._heuristics: dict[int, Floats] = {}  # by stage, for each length
-        self._bias = [self.evidence.state_biases(stage.tagger) for stage in self.stages]
+        self._bias = [
+            self.evidence.state_biases(s.tagger.tape, s.tagger.topology) for s in self.stages
+        ]
 
     @property
     def timed(self) -> bool:
@@ -157,7 +159,8 @@ class ChainRule:
         """Return the potentials of stage k, and the evidence of its labels there."""
         stage = self.stages[k]
         given = stage.given(corpus)
-        evidence = self.evidence.told(stage.tagger, corpus, self._bias[k])
+        tagger = stage.tagger
+        evidence = self.evidence.told(tagger.tape, tagger.topology, corpus, self._bias[k])
         return given if evidence is None else replace(given, told=evidence)
 
 

@@ -17,7 +17,7 @@ from fstcrf.machines.plans import Program, scaled
 from fstcrf.machines.topology import chain_topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import Component, GivenTape, Reading, as_read, bare_chain, pinned
-from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.potentials import bind
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import LiteralIndex
@@ -76,11 +76,11 @@ class Stage:
 
     Parameters
     ----------
-    tagger : Model
+    tagger : CRF
     weight : float
     conjuncts : tuple of Acceptor
         What the grammar says of its tape and of earlier ones.
-    earlier : tuple of Model
+    earlier : tuple of CRF
         The taggers before it.
     readings : mapping of str to Reading
         What it reads of their tapes, by the name it reads.
@@ -88,10 +88,10 @@ class Stage:
         Columns that its grammar reads.
     """
 
-    tagger: Model
+    tagger: CRF
     weight: float
     conjuncts: tuple[Acceptor, ...]
-    earlier: tuple[Model, ...]
+    earlier: tuple[CRF, ...]
     readings: Mapping[str, Reading]
     columns: tuple[GivenTape, ...] = ()
 
@@ -107,7 +107,7 @@ class Stage:
         return tuple(a for a in self.conjuncts if a not in self.local)
 
     @made_once
-    def fixed(self) -> tuple[Model, ...]:
+    def fixed(self) -> tuple[CRF, ...]:
         """Earlier taggers whose tapes are multiplied in."""
         read = {tape for acceptor in self.multiplied for tape in acceptor.tapes}
         return tuple(tagger for tagger in self.earlier if tagger.tape in read)
@@ -347,7 +347,7 @@ def _is_local(acceptor: Acceptor) -> bool:
     return len(acceptor.tapes) > 1 and len(acceptor.final) == 1 and acceptor.final[0] == 0.0
 
 
-def with_tape(corpus: Corpus, tagger: Model, ids: Ints) -> Corpus:
+def with_tape(corpus: Corpus, tagger: CRF, ids: Ints) -> Corpus:
     """Return a corpus with the labels that a tagger is taken to have given."""
     return corpus.with_interned(tape_column(tagger.tape), Column(ids, tagger.labels))
 
@@ -362,7 +362,7 @@ def bounds_of(offsets: Longs, sentences: Longs) -> Longs:
     return Ragged(offsets).select(sentences).offsets
 
 
-def _label_ids(corpus: Corpus, tagger: Model) -> Ints:
+def _label_ids(corpus: Corpus, tagger: CRF) -> Ints:
     column = corpus.columns[tape_column(tagger.tape)]
     ids: Ints = np.asarray(tagger.topology.label_ids(column.values)[column.ids], dtype=np.int32)
     return ids
@@ -372,7 +372,7 @@ def _label_ids(corpus: Corpus, tagger: Model) -> Ints:
 
 
 def skeleton(
-    taggers: Sequence[Model], conjuncts: Sequence[Acceptor], columns: Sequence[GivenTape] = ()
+    taggers: Sequence[CRF], conjuncts: Sequence[Acceptor], columns: Sequence[GivenTape] = ()
 ) -> Program | None:
     """Return the tapes that a grammar connects, without potentials; None where it connects none.
 

@@ -7,7 +7,17 @@ import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedDict, Unpack, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    Self,
+    TypeAlias,
+    TypedDict,
+    Unpack,
+    cast,
+)
 
 from fstcrf import display
 from fstcrf.arguments import AS_GRAMMAR, is_fst, one_of, refuse_fst, whole_number
@@ -17,9 +27,8 @@ from fstcrf.lattices.paths import Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.ragged import Ragged
 from fstcrf.storage import VERSION, write_arrays
-from fstcrf.taggers.jointmodel import JointModel, Normalize, budget_of
-from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request, in_columns
-from fstcrf.taggers.model.reading import Data, SentenceLike, check_text
+from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request, budget_of, in_columns
+from fstcrf.taggers.reading import Data, SentenceLike, check_text
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
@@ -29,17 +38,14 @@ if TYPE_CHECKING:
     from fstcrf.arrays import Array
     from fstcrf.kernel import Budget
     from fstcrf.lattices import AnyLattice, Lattice, constructors, engine
-    from fstcrf.lattices.distributions import Distributions
-    from fstcrf.lattices.engine import Tape
+    from fstcrf.lattices.engine import Scored, Tape
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import plans
     from fstcrf.machines import transducer as transducers
     from fstcrf.machines.grammar import Acceptor, Grammar
     from fstcrf.machines.plans import Plan, Search
     from fstcrf.machines.transducer import Transducer
-    from fstcrf.taggers import JointExplanation, WeightTrial, composition, infeasible
-    from fstcrf.taggers.chain import ChainSentence
-    from fstcrf.taggers.model.tagged import TaggedLattices
+    from fstcrf.taggers import JointCRF, JointExplanation, WeightTrial, composition, infeasible
     from fstcrf.taggers.spelling import Spelling
 else:  # a tagger that is loaded does not wait for what few calls need
     composition = LazyModule("fstcrf.taggers.composition")
@@ -60,8 +66,8 @@ else:
 
 Labels: TypeAlias = Sequence[Any]
 """The labels of a sentence, of several tapes those of each."""
-Scored: TypeAlias = "AnyLattice | ChainSentence"
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
+Normalize: TypeAlias = Literal["product", "chain"]
 
 
 class TagOptions(TypedDict, total=False):
@@ -208,8 +214,7 @@ class Tagger(ABC, Generic[LabelsT]):
             one_of("search", search, plans.Search)
         n = whole_number(n, "n", least=1, narrow=True)
         check_text(sentences)
-        tapes = options.get("tapes")
-        shown = None if tapes is None else shown_tapes(self.tapes, tapes)
+        shown = None if (tapes := options.get("tapes")) is None else shown_tapes(self.tapes, tapes)
         named: Mapping[str, str] = {}
         if isinstance(forced, str | Mapping):
             named, forced = in_columns(forced, sentences, self.label_sets)
@@ -266,7 +271,7 @@ class Tagger(ABC, Generic[LabelsT]):
         """Return of how many sentences a warning says that their paths are not proven."""
         return answer.unproven
 
-    def decision(self) -> JointModel | None:
+    def decision(self) -> JointCRF | None:
         """Return the composition that decides all tapes together; None where there is none."""
         return None
 
@@ -553,59 +558,6 @@ class Composable(Tagger[LabelsT]):
         if not isinstance(later, Composable | transducers.Transducer) and not is_fst(later):
             return NotImplemented
         return composition.compose(self, later)
-
-
-class TokenTagger(Composable[LabelsT]):
-    """A tagger that gives each token a label on each tape: a CRF, or several composed.
-
-    All questions go to its lattices.
-    """
-
-    @abstractmethod
-    def transducers(
-        self, sentences: Data, known: Known | None, *, streamed: bool = False
-    ) -> TaggedLattices:
-        """Return the lattice of each sentence, with what is known of its labels put in.
-
-        `streamed`: potentials are dropped after each question, and made anew for the next one.
-        """
-
-    def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `Tagger.decoded`."""
-        found = self.transducers(asked.sentences, asked.evidence(self.tapes), streamed=True)
-        return found.answer(
-            asked.n,
-            found.on[: len(self.tapes)],
-            asked.budget,
-            asked.threads,
-            strict=asked.strict,
-            probabilities=asked.probabilities,
-            tapes=asked.tapes,
-        )
-
-    def posterior(self, asked: Request, known: Known | None) -> Distributions:
-        """Return the distributions over the labellings of sentences, with what is known put in."""
-        return self.transducers(asked.sentences, known).posterior(asked.budget, asked.threads)
-
-    def marginals_all(
-        self,
-        sentences: Data,
-        *,
-        forced: Sequence[Forced | None] | Columns | None = None,
-        bias: Bias | None = None,
-        threads: int = 1,
-        on_no_path: OnNoPath = "error",
-    ) -> list[Any]:
-        """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
-        if on_no_path != "error":
-            known = TagOptions(forced=forced, bias=bias, threads=threads)
-            return super().marginals_all(sentences, **known, on_no_path=on_no_path)
-        asked = Request.of(sentences, self.label_sets, forced, bias)
-        found = self.transducers(sentences, asked.evidence(self.tapes), streamed=True)
-        rows: list[Any] = found.marginals(threads=threads)
-        if len(found.on) == len(self.tapes):
-            return rows
-        return [row[0] if len(self.tapes) == 1 else row[: len(self.tapes)] for row in rows]
 
 
 class Composition(Composable[LabelsT]):

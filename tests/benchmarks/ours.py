@@ -38,7 +38,7 @@ def _corpus(task: Task, copies: int = 1) -> Corpus:
 def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
     """Return what `fstcrf train` would train on for a task."""
     from fstcrf.machines.topology import chain_topology
-    from fstcrf.taggers.model.reading import label_set
+    from fstcrf.taggers.reading import label_set
     from fstcrf.text.features import FeatureIndex, parse_template
     from fstcrf.training import parameter_space
 
@@ -53,7 +53,7 @@ def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
 def _problem(topology: Any, corpus: Corpus, design: Any, target: str) -> Problem:
     import numpy as np
 
-    from fstcrf.taggers.model.reading import allowed_labels
+    from fstcrf.taggers.reading import allowed_labels
     from fstcrf.training import Problem
 
     allowed = allowed_labels(corpus.column(target), topology.labels, partial=False)
@@ -197,7 +197,7 @@ def rich(task: Task, *, rounds: int) -> dict[str, Any]:
     last = int(np.searchsorted(problem.offsets[:-1], 8_000))
     some = problem.part(0, last)[1]
     node = weights.node(some.node)
-    graphs = weights.still_graph, weights.decoding_graph(None)
+    graphs = weights.still_graph, weights.sparse_graph or weights.still_graph
     alone, composed = _lattices(weights, some.offsets, node)
     asked: dict[str, list[Callable[[], object]]] = {
         "evaluation": [partial(objective, theta) for objective in (dense, sparse)],

@@ -19,7 +19,7 @@ from fstcrf.lattices import Path
 from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.chain import best, tag_one
-from fstcrf.taggers.jointmodel import BUDGET
+from fstcrf.taggers.joint import BUDGET
 from fstcrf.taggers.prefixes import Around, Prefixes
 from fstcrf.taggers.search import ChainRule
 from tests.support.joint_cases import (

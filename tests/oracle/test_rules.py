@@ -13,7 +13,7 @@ from fstcrf.ext.rules.learning import RuleLikelihood, potentials
 from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
 from fstcrf.taggers import CRF
-from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.joint import JointCRF
 from tests.support.rule_cases import RULES, TEMPLATES, corpus, labellings
 
 
@@ -24,7 +24,7 @@ def tagger(request: pytest.FixtureRequest) -> CRF:
 
 
 def objective(tagger: CRF, data: fstcrf.Corpus, l2: float = 0.0) -> RuleLikelihood:
-    whole = JointModel((tagger,), (1.0,))
+    whole = JointCRF((tagger,), (1.0,))
     automaton = counting_automaton(RuleFile.of(RULES), whole)
     sentences = rule_sentences(whole, automaton, data, None, "skip")
     return RuleLikelihood(potentials(whole, sentences), automaton, l2=l2)

@@ -18,7 +18,7 @@ from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
 from fstcrf.ext.rules.training import JointLikelihood
 from fstcrf.taggers import CRF
-from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.joint import JointCRF
 from fstcrf.training.likelihood import Likelihood
 from tests.support.rule_cases import LABELS, OPEN, RULES, TEMPLATES, corpus, labellings
 
@@ -48,7 +48,7 @@ def objective(
     rule_l2: float = 0.0,
     threads: int = 1,
 ) -> JointLikelihood:
-    whole = JointModel((tagger,), (1.0,))
+    whole = JointCRF((tagger,), (1.0,))
     automaton = counting_automaton(RuleFile.of(rules), whole)
     sentences = rule_sentences(whole, automaton, data, None, "skip")
     return JointLikelihood.of(tagger, sentences, automaton, l2, rule_l2, threads)

@@ -129,7 +129,7 @@ def test_several_tapes(tagger: CRF) -> None:
             assert "y" in others
             assert any(tag.endswith("X") for tag in tags)
     assert [t.tape for t in joint.given] == ["pos"]
-    merged: Any = compose(joint, CRF.of(other_tape(other)))
+    merged: Any = compose(joint, other_tape(other))
     assert [t.tape for t in merged.given] == ["pos"]
 
 

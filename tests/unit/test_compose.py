@@ -174,7 +174,7 @@ def test_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = answers(product, data), [p[0].tolist() for p in product.marginals_all(data)]
     chain = compose(*taggers("three in a row"), normalize="chain")
     chained = answers(chain, data)
-    monkeypatch.setattr("fstcrf.taggers.model.tagged._tokens_of_runs", lambda _: 1)
+    monkeypatch.setattr("fstcrf.taggers.tagged._tokens_of_runs", lambda _: 1)
     monkeypatch.setattr("fstcrf.taggers.chain._RUN_TOKENS", 4)
     monkeypatch.setattr("fstcrf.taggers.search._PATH_TOKENS", 5)
     monkeypatch.setattr("fstcrf.taggers.search._LOOK_TOKENS", 3)

@@ -14,7 +14,7 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError, OptionError
-from fstcrf.taggers.model.model import TrainingRecord
+from fstcrf.taggers.model.crf import TrainingRecord
 from fstcrf.taggers.model.options import options_of, stored_options
 from fstcrf.taggers.model.reads import FoldProgress, folds, with_labels
 from fstcrf.taggers.model.reads import jackknifed as jackknifed_by

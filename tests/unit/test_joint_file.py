@@ -14,7 +14,7 @@ from fstcrf import CRF, Composition, Grammar, compose
 from fstcrf.constraints import at_most, bio, label, pairs
 from fstcrf.errors import ModelFileError
 from fstcrf.storage import VERSION, read_arrays, write_arrays
-from fstcrf.taggers.jointmodel import KIND
+from fstcrf.taggers.joint import KIND
 from tests.support.joint_cases import CASES, TEST, TRAIN, tagger, taggers
 
 GRAMMAR = at_most(1, label("B"), tape="chunk") & pairs(

@@ -18,8 +18,8 @@ from fstcrf.lattices import Lattice
 from fstcrf.machines import topology
 from fstcrf.machines.topology import chain_topology, rests, sparse_pays
 from fstcrf.taggers.model import structure
-from fstcrf.taggers.model.reading import allowed_labels, label_set
 from fstcrf.taggers.model.weights import Weights
+from fstcrf.taggers.reading import allowed_labels, label_set
 from fstcrf.text.corpus import legal_transitions
 from fstcrf.text.features import FeatureIndex, parse_template
 from fstcrf.training import (
@@ -212,7 +212,8 @@ def test_stochastic_steps_over_blocks(narrow: Problem, monkeypatch: pytest.Monke
 
 # --- Tagging --------------------------------------------------------------------------------------
 def same_answers(weights: Weights, rest: float) -> None:
-    sparse, dense = weights.decoding_graph(None), weights.still_graph
+    sparse, dense = weights.sparse_graph, weights.still_graph
+    assert sparse is not None
     assert sparse.rest == rest
     assert dense.source is None
     rng = np.random.default_rng(5)
@@ -247,8 +248,8 @@ def test_one_sentence_alone(
 ) -> None:
     """Narrow registers take the best path of one sentence over all pairs; it is the same."""
     monkeypatch.setattr(kernel, "variant", lambda: name)
-    listed = tagger.weights.decoding_graph(None)
-    assert listed.source is not None
+    listed = tagger.weights.sparse_graph
+    assert listed is not None
     assert topology.best_alone_pays(LABELS, listed.n_arcs) is (name != "base")
     assert topology.best_alone_pays(1000, 8_000)
     assert not topology.best_alone_pays(22, 1)

@@ -98,7 +98,7 @@ def test_batches_change_nothing(model: CRF, monkeypatch: pytest.MonkeyPatch) -> 
     data: list[Any] = [*SENTENCES, {"word": []}, *SENTENCES, {"word": []}]
     forced = [[None] * len(s["word"]) for s in data]
     whole = model.tag_all(data, forced=forced), model.marginals_all(data)
-    monkeypatch.setattr("fstcrf.taggers.model.tagged._tokens_of_runs", lambda _: 3)
+    monkeypatch.setattr("fstcrf.taggers.tagged._tokens_of_runs", lambda _: 3)
     assert model.tag_all(data, forced=forced) == whole[0]
     for threads in (1, 2):
         cut = model.marginals_all(data, threads=threads)

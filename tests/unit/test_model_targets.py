@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fstcrf.errors import DataError, LabelError
-from fstcrf.taggers.model.reading import allowed_labels, label_set
+from fstcrf.taggers.reading import allowed_labels, label_set
 from fstcrf.text.corpus import Column
 
 

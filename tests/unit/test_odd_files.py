@@ -17,7 +17,7 @@ from fstcrf.constraints import at_most, label
 from fstcrf.errors import FstcrfError, ModelFileError
 from fstcrf.ext.segments import files
 from fstcrf.storage import VERSION, read_arrays, write_arrays
-from fstcrf.taggers import jointmodel
+from fstcrf.taggers import joint
 from tests.support.joint_cases import TEST, taggers
 from tests.support.odd_files import ODD, changed, odd_arrays, places
 from tests.unit import test_model_file
@@ -42,7 +42,7 @@ def _tagger(name: str) -> tuple[Callable[[], Any], str, int, list[Any]]:
 KINDS: dict[str, tuple[Callable[[], Any], str, int, list[Any]]] = {
     **{name: _tagger(name) for name in ("columns", "hashed", "order 2", "literal", "no weights")},
     "segments": (_segments, files.KIND, VERSION, SEGMENTS[:3]),
-    "composition": (_composition, jointmodel.KIND, VERSION, list(TEST[:3])),
+    "composition": (_composition, joint.KIND, VERSION, list(TEST[:3])),
 }
 
 

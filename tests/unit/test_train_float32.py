@@ -11,7 +11,7 @@ import pytest
 from fstcrf import Corpus
 from fstcrf.arrays import Floats
 from fstcrf.taggers.model import structure
-from fstcrf.taggers.model.reading import allowed_labels, label_set
+from fstcrf.taggers.reading import allowed_labels, label_set
 from fstcrf.text.corpus import legal_transitions
 from fstcrf.text.features import FeatureIndex, parse_template
 from fstcrf.training import (

@@ -15,8 +15,8 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.lazy import optional
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF
-from fstcrf.taggers.model.reading import Data
 from fstcrf.taggers.pipelines import TrainedPipeline
+from fstcrf.taggers.reading import Data
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import LiteralIndex

@@ -19,7 +19,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.lattices import Lattice, marginals, probable_spans
 from fstcrf.taggers import Tagger
-from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Corpus, Scheme, spans
 from fstcrf.text.corpus.schemes import checked_span
 

@@ -33,7 +33,6 @@ from fstcrf.lattices import Lattice
 from fstcrf.lattices.machines import JointArrays, joint_arrays, joint_nodes
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF
-from fstcrf.taggers.batches import lattices_of
 from fstcrf.taggers.known import Known
 
 # --- The tagger's side: potentials of joint states, multiplied out --------------------------------
@@ -93,7 +92,7 @@ class LocalModel:
 
     def scores(self, document: Document, known: Known | None = None) -> LocalScores:
         """Return the tagger's scores of a nonempty document, with known labels applied."""
-        several = lattices_of(self.composition, document.corpus, known)
+        several = self.composition.transducers(document.corpus, known)
         lattices = [lattice for lattice in several if len(lattice)]
         return _scores(lattices, *self._shared(lattices[0]))
 

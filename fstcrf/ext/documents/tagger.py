@@ -25,7 +25,7 @@ from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF, Tagger
 from fstcrf.taggers.batches import check_empty
 from fstcrf.taggers.known import Known, Request
-from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.reading import Data
 from fstcrf.taggers.tagger import DecodeOptions
 from fstcrf.text.corpus import Corpus
 

@@ -18,11 +18,10 @@ from fstcrf.errors import OptionError
 from fstcrf.ext.explain.pushes import attributes_at, pushes_of
 from fstcrf.lattices import Answer
 from fstcrf.taggers import JointCRF
-from fstcrf.taggers.batches import as_corpus, lattices_of
+from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.component import Component, as_read
 from fstcrf.taggers.known import Request
-from fstcrf.taggers.model import decoding
-from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features.template import tape_column
 
@@ -201,12 +200,10 @@ class _Case:
         composition = self.composition
         if composition.conditional:
             return {
-                c.tagger.tape: decoding.lattices_of(c.tagger, self._seen(c))[0].marginals()[
-                    self.token
-                ]
+                c.tagger.tape: c.tagger.marginals_all(self._seen(c))[0][self.token]
                 for c in composition.components
             }
-        lattice = lattices_of(composition, [self.sentence])[0]
+        lattice = composition.transducers([self.sentence])[0]
         return {tape: lattice.marginals(tape)[self.token] for tape in composition.tapes}
 
     def _seen(self, component: Component, corpus: Corpus | None = None) -> Data:

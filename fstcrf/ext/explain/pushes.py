@@ -9,9 +9,8 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
-from fstcrf.taggers.model.decoding import lattices_of
-from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import Data, SentenceLike, read_sentences
+from fstcrf.taggers.model.crf import CRF
+from fstcrf.taggers.reading import Data, SentenceLike, read_sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def top_features(model: Model, n: int) -> list[Weight]:
+def top_features(model: CRF, n: int) -> list[Weight]:
     """Return the n largest weights of a model, by absolute value."""
     if n < 0:
         raise OptionError(f"{n} features, expected at least 0")
@@ -93,7 +92,7 @@ def top_features(model: Model, n: int) -> list[Weight]:
     return [_weight(model, int(k)) for k in order]
 
 
-def _weight(model: Model, k: int) -> Weight:
+def _weight(model: CRF, k: int) -> Weight:
     space, topology, value = model.space, model.topology, float(model.theta[k])
     part = int(np.searchsorted(space.bounds, k, side="right")) - 1
     k -= space.bounds[part]
@@ -110,11 +109,11 @@ def _weight(model: Model, k: int) -> Weight:
     return Weight(where, topology.state_names[states[k]], value)
 
 
-def explain(model: Model, sentence: SentenceLike, token: int) -> Explanation:
+def explain(model: CRF, sentence: SentenceLike, token: int) -> Explanation:
     """Return which features pushed which label at a token, and by how much."""
     (rows,) = attributes_at(model, [sentence], token)
     pushes = [push for row, value in rows for push in pushes_of(model, row, value)]
-    paths = lattices_of(model, [sentence])[0]
+    paths = model.lattice(sentence)
     marginal = paths.marginals()[token]
     emission = dict.fromkeys(model.labels, 0.0)
     for push in pushes:
@@ -129,7 +128,7 @@ def explain(model: Model, sentence: SentenceLike, token: int) -> Explanation:
     )
 
 
-def attributes_at(model: Model, sentences: Data, token: int) -> list[list[tuple[int, float]]]:
+def attributes_at(model: CRF, sentences: Data, token: int) -> list[list[tuple[int, float]]]:
     """Return the attributes that a token of each sentence has: their rows and values."""
     data = read_sentences(model.index, sentences, model.columns, model.reads)
     short = [length for length in data.lengths if not 0 <= token < length]
@@ -144,7 +143,7 @@ def attributes_at(model: Model, sentences: Data, token: int) -> list[list[tuple[
     return found
 
 
-def pushes_of(model: Model, row: int, value: float) -> list[Push]:
+def pushes_of(model: CRF, row: int, value: float) -> list[Push]:
     """Return the contributions of an attribute with some value to each slot with a weight."""
     weights: Floats = model.tables.node[row] * value
     attribute = model.index.attribute(row)

@@ -24,9 +24,9 @@ from fstcrf.ext.feedback.descent import Aim, Descent, Rule
 from fstcrf.ext.feedback.raters import Rater
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model.reading import allowed_labels, read_sentences
 from fstcrf.taggers.model.source import held_out_labels, held_out_score
 from fstcrf.taggers.model.structure import chain
+from fstcrf.taggers.reading import allowed_labels, read_sentences
 from fstcrf.text.corpus import Corpus, legal_transitions
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal

@@ -1,4 +1,4 @@
-"""Which format a file has, and taggers from any of them."""
+"""The detection of a file's format, and taggers from all formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fstcrf.files import path_name
 from fstcrf.storage import HEAD, file_kind, is_native
 from fstcrf.taggers import CRF
 
-_COMPOSITION = "fstcrf-composition"  # as `fstcrf.taggers.jointmodel` writes it, which is above
+_COMPOSITION = "fstcrf-composition"  # as `fstcrf.taggers.joint` writes it, which is above
 
 FORMATS: tuple[Format, ...] = (CRFSUITE, CRFPP, CRFPP_TEXT, WAPITI)
 

@@ -31,9 +31,9 @@ from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.gold import Gold, Unknown, legal_gold, spoken_gold
 from fstcrf.taggers.model.options import Options
-from fstcrf.taggers.model.reading import UNKNOWN, allowed_labels, label_set
 from fstcrf.taggers.model.source import TARGET, class_weighted
 from fstcrf.taggers.model.structure import check_pairs, structure, successions
+from fstcrf.taggers.reading import UNKNOWN, allowed_labels, label_set
 from fstcrf.text.corpus import Column, Corpus, concatenated
 from fstcrf.text.corpus.collection import CorpusFiles, Piece
 from fstcrf.text.features import Design, FeatureIndex, TemplateSet

@@ -14,10 +14,10 @@ from fstcrf.arguments import real_array, whole_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.ext.parts.texts import Gathered, gathered
-from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import sized
+from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
 from fstcrf.taggers.model.source import check_template
+from fstcrf.taggers.reading import sized
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import is_literal
@@ -40,7 +40,7 @@ LEAST = 256 << 20
 """Bytes that a limit of memory must leave for the work on a part."""
 
 
-def train_spread(run: TrainingCall) -> Model:
+def train_spread(run: TrainingCall) -> CRF:
     """Train a CRF on parts of a text.
 
     OptionError: an option requires the text in memory.
@@ -182,7 +182,7 @@ def _fitted(
     method: LBFGSSettings,
     gold: list[list[str]] | None,
     unit: float,
-) -> Model:
+) -> CRF:
     """Train on collected parts."""
     evidence, space = found.evidence, found.space
     theta = np.zeros(space.size)
@@ -190,7 +190,7 @@ def _fitted(
     if run.memory_limit is not None:
         run.tell_memory(method.spread_bytes(space) + run.memory_limit, space.size)
     ready = Ready(
-        start=Model(space.topology, found.index, space, theta, run.tape, columns),
+        start=CRF(space.topology, found.index, space, theta, run.tape, columns),
         sentences=evidence.counts.sentences,
         tokens=evidence.counts.tokens,
         parts=[part.digest for part in found.facts],

@@ -19,12 +19,9 @@ from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.component import as_read
-from fstcrf.taggers.jointmodel import JointModel
-from fstcrf.taggers.known import Known, Request
-from fstcrf.taggers.model import decoding
+from fstcrf.taggers.known import Known, Request, biases, mask
 from fstcrf.taggers.model import reads as passing
-from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features.template import tape_column
 
@@ -110,18 +107,12 @@ def given_best(composition: JointCRF, request: Request, answer: Answer) -> Distr
         corpus = corpus.with_interned(tape_column(tape), Column(ids, sets[tape]))
     each: dict[str, list[Lattice | None]] = {}
     for component in composition.components:
-        tagger = _as_tagger(taggers[component.tagger.tape])
+        tagger = taggers[component.tagger.tape]
         seen = as_read(corpus, component.readings)
         alone = replace(request, sentences=seen, forced=None, bias=None)
         posterior = tagger.as_transducer().posterior(alone, evidence.of_tape(tagger.tape))
         each[tagger.tape] = list(posterior.lattices[tagger.tape])
     return Distributions(each, request.budget, request.threads).only(~answer.dead)
-
-
-def _as_tagger(model: Model | JointModel) -> CRF | JointCRF:
-    if isinstance(model, JointModel):
-        return model if isinstance(model, JointCRF) else JointCRF.of(model)
-    return model if isinstance(model, CRF) else CRF.of(model)
 
 
 def _steps(question: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
@@ -158,9 +149,8 @@ def _steps(question: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
     return steps, ids
 
 
-def _hard(question: _Question, model: Model | JointModel, sentences: Data, n: int) -> _Step:
+def _hard(question: _Question, tagger: CRF | JointCRF, sentences: Data, n: int) -> _Step:
     """Return the result of a tagger, given the labels in its columns."""
-    tagger = _as_tagger(model)
     tape, whole = tagger.tape, tagger.as_transducer()
     evidence = question.evidence.of_tape(tape)
     request = replace(
@@ -181,21 +171,21 @@ def _hard(question: _Question, model: Model | JointModel, sentences: Data, n: in
 
 
 def _softly(
-    question: _Question, tagger: Model | JointModel, corpus: Data, given: Any, n: int
+    question: _Question, tagger: CRF | JointCRF, corpus: Data, given: Any, n: int
 ) -> tuple[_Step, list[Lattice]]:
     """Return the result of a tagger averaged over earlier labels, and labels that others read."""
     assert isinstance(corpus, Corpus)  # noqa: S101 (taggers over attributes read no tapes)
-    model = tagger.taggers[0] if isinstance(tagger, JointModel) else tagger
+    model = tagger.taggers[0] if isinstance(tagger, JointCRF) else tagger
     free = passing.lattices_given(model, corpus, given)
-    lattices = _ruled(free, tagger, corpus) if isinstance(tagger, JointModel) else list(free)
+    lattices = _ruled(free, tagger, corpus) if isinstance(tagger, JointCRF) else list(free)
     evidence = question.evidence
     forced, bias = evidence.forced.get(model.tape), evidence.bias.get(model.tape, {})
     if forced is not None or bias:
-        added = decoding.biases(model.topology, bias)
+        added = biases(model.topology, bias)
         for number, lattice in enumerate(lattices):
             labels = None if forced is None else forced[number]
-            mask = decoding.mask(model.topology, labels, len(lattice))
-            node = np.where(mask, lattice.dense.values[0] + added, -np.inf)
+            allowed = mask(model.topology, labels, len(lattice))
+            node = np.where(allowed, lattice.dense.values[0] + added, -np.inf)
             lattices[number] = Lattice(lattice.dense.with_values({0: node}))
     threads, budget = question.request.threads, question.request.budget
     best = [
@@ -226,7 +216,7 @@ def _table(lattices: Sequence[Lattice], labels: Sequence[str], threads: int) -> 
     return np.concatenate([np.empty((0, len(labels))), *rows])
 
 
-def _ruled(lattices: Sequence[Lattice], tagger: JointModel, corpus: Corpus) -> list[Lattice]:
+def _ruled(lattices: Sequence[Lattice], tagger: JointCRF, corpus: Corpus) -> list[Lattice]:
     """Return the lattices of a tagger under its grammar; columns that it reads become tapes."""
     columns, conjuncts = tagger.grammar_read
     chains = [*tagger.taggers[0].program.chains, *(column.chain for column in columns)]

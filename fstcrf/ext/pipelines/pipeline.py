@@ -15,9 +15,9 @@ from fstcrf.ext.pipelines.trained import Decode, Folder, TrainedPipeline
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
 from fstcrf.taggers.composition import joint
-from fstcrf.taggers.jointmodel import Normalize
 from fstcrf.taggers.model.reads import FoldProgress
 from fstcrf.taggers.model.structure import fingerprint
+from fstcrf.taggers.tagger import Normalize
 from fstcrf.training import Progress
 from fstcrf.training.loop import saved_iteration
 

@@ -37,9 +37,9 @@ from fstcrf.kernel import dot
 from fstcrf.kernel.native import Workers
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Chain
-from fstcrf.taggers.jointmodel import JointModel
-from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.joint import JointCRF
+from fstcrf.taggers.model.crf import CRF
+from fstcrf.taggers.reading import Data
 from fstcrf.training import Progress
 from fstcrf.training.shards import shard_bounds
 
@@ -115,7 +115,7 @@ class LearnedRules:
 
 
 def learn_rules(
-    tagger: Model | JointModel,
+    tagger: CRF | JointCRF,
     data: Data,
     rules: str | os.PathLike[str],
     *,
@@ -293,7 +293,7 @@ class RuleText:
         return expected_steps(beside, self.offsets, node, self.kind)
 
 
-def potentials(whole: JointModel, sentences: RuleSentences) -> RuleText:
+def potentials(whole: JointCRF, sentences: RuleSentences) -> RuleText:
     """Return sentences with the potentials of a tagger."""
     corpus, component = sentences.corpus, whole.components[0]
     chain = component.chain

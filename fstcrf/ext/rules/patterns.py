@@ -21,7 +21,7 @@ from fstcrf.machines.grammar.acceptor import MAX_STATES
 from fstcrf.machines.grammar.language import Rule, parse_rules
 from fstcrf.machines.grammar.syntax import read_text
 from fstcrf.taggers.component import GivenTape, bound, merged, observed
-from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.joint import JointCRF
 from fstcrf.text.lines import unix_lines
 
 _Number = TypeVar("_Number", bound=np.generic)
@@ -151,7 +151,7 @@ class CountingAutomaton:
         return np.asarray([dot(flat[p.cell], p.value) + dot(ended, p.end) for p in self.patterns])
 
 
-def counting_automaton(file: RuleFile, composition: JointModel) -> CountingAutomaton:
+def counting_automaton(file: RuleFile, composition: JointCRF) -> CountingAutomaton:
     """Return the automaton of a file for a tagger, which may have a grammar.
 
     Raises

@@ -18,9 +18,9 @@ from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, with_tokens
 from fstcrf.taggers.component import bare_chain
-from fstcrf.taggers.jointmodel import JointModel
-from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.joint import JointCRF
+from fstcrf.taggers.model.crf import CRF
+from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Corpus
 from fstcrf.training.memory import free_memory
 
@@ -54,7 +54,7 @@ class RuleSentences:
     skipped: int
 
 
-def one_tagger(tagger: Model | JointModel) -> JointModel:
+def one_tagger(tagger: CRF | JointCRF) -> JointCRF:
     """Return a tagger as a composition of one.
 
     Raises
@@ -62,7 +62,7 @@ def one_tagger(tagger: Model | JointModel) -> JointModel:
     OptionError
         Several taggers.
     """
-    whole = tagger if isinstance(tagger, JointModel) else JointModel((tagger,), (1.0,))
+    whole = tagger if isinstance(tagger, JointCRF) else JointCRF((tagger,), (1.0,))
     if len(whole.taggers) > 1 or whole.maps:
         raise OptionError(
             "rules are learned on top of one tagger, not of several: learn them before you compose"
@@ -71,7 +71,7 @@ def one_tagger(tagger: Model | JointModel) -> JointModel:
 
 
 def rule_sentences(
-    whole: JointModel,
+    whole: JointCRF,
     automaton: CountingAutomaton,
     data: Data,
     target: str | None,
@@ -116,7 +116,7 @@ def rule_sentences(
     return RuleSentences(chosen, gold[kept], kind[kept], counts, score, len(lost))
 
 
-def gold_column(tagger: Model, target: str | None) -> str:
+def gold_column(tagger: CRF, target: str | None) -> str:
     """Return the column of gold labels: the given one, or the target of the tagger's training."""
     if target is not None:
         return target

@@ -42,11 +42,10 @@ from fstcrf.ext.rules.sentences import (
     rule_sentences,
 )
 from fstcrf.kernel.native import Workers
-from fstcrf.taggers.jointmodel import JointModel
-from fstcrf.taggers.model.model import Model, TrainingRecord
-from fstcrf.taggers.model.reading import Data, read_sentences
+from fstcrf.taggers.joint import JointCRF
+from fstcrf.taggers.model.crf import CRF, TrainingRecord
 from fstcrf.taggers.model.structure import order_of
-from fstcrf.taggers.taggers import CRF
+from fstcrf.taggers.reading import Data, read_sentences
 from fstcrf.training import Progress
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import General, SummedLikelihood
@@ -74,7 +73,7 @@ class TrainedWithRules(LearnedRules):
 
 
 def train_with_rules(
-    tagger: Model | JointModel,
+    tagger: CRF | JointCRF,
     data: Data,
     rules: str | os.PathLike[str],
     *,
@@ -175,11 +174,11 @@ def train_with_rules(
     return TrainedWithRules(
         **learned(file, sentences, weights, before, after),
         reason=outcome.reason,
-        tagger=CRF.of(replace(model, theta=theta.copy(), record=record)),
+        tagger=replace(model, theta=theta.copy(), record=record),
     )
 
 
-def _plain(tagger: Model | JointModel) -> JointModel:
+def _plain(tagger: CRF | JointCRF) -> JointCRF:
     """Return a tagger whose potentials are its weights, as a composition of one."""
     whole = one_tagger(tagger)
     if whole.weights[0] != 1.0:
@@ -190,7 +189,7 @@ def _plain(tagger: Model | JointModel) -> JointModel:
     return whole
 
 
-def _tagger_l2(model: Model, given: float | None) -> float:
+def _tagger_l2(model: CRF, given: float | None) -> float:
     told = None if model.record is None else model.record.options.get("l2")
     usual = told if isinstance(told, float) else LBFGSSettings().l2
     strength = usual if given is None else given
@@ -222,7 +221,7 @@ def _fingerprint(objective: JointLikelihood, automaton: CountingAutomaton, first
 
 
 def _record(
-    model: Model,
+    model: CRF,
     file: RuleFile,
     sentences: RuleSentences,
     outcome: Outcome,
@@ -368,7 +367,7 @@ class JointLikelihood(SummedLikelihood):
     @classmethod
     def of(
         cls,
-        model: Model,
+        model: CRF,
         sentences: RuleSentences,
         automaton: CountingAutomaton,
         l2: float,

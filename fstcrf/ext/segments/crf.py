@@ -36,10 +36,9 @@ from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.many import log_partition
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import RUN_TOKENS, Ragged
-from fstcrf.taggers.known import Known, Request
-from fstcrf.taggers.model import decoding
-from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
+from fstcrf.taggers.known import Known, Request, biases, mask
 from fstcrf.taggers.product import Product
+from fstcrf.taggers.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.taggers.spelling import Spelling
 from fstcrf.taggers.tagger import Composable
 from fstcrf.text.corpus import Corpus, Span, named_scheme
@@ -349,11 +348,11 @@ class SegmentCRF(Composable[list[str]]):
         """Return the addition to each label of a token: −inf if another label is known."""
         topology, (tape,) = self._spelling.topology, self.tapes
         rows = known.forced.get(tape)
-        allowed = decoding.mask(topology, None if rows is None else rows[number], length)
-        return np.where(allowed, decoding.biases(topology, known.bias.get(tape, {})), -np.inf)
+        allowed = mask(topology, None if rows is None else rows[number], length)
+        return np.where(allowed, biases(topology, known.bias.get(tape, {})), -np.inf)
 
     def spelling(self, tape: str) -> Spelling | None:
-        """Return how segments of a tape are written as labels of tokens."""
+        """Return the notation of a tape's segments as labels of tokens."""
         return self._spelling if tape in self.tapes else None
 
     @made_once

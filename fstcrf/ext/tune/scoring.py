@@ -1,4 +1,4 @@
-"""How well options do: on held-out data iteration by iteration, or fold by fold."""
+"""The scores of options: on held-out data iteration by iteration, or fold by fold."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.ext.tune.study import StepReport
 from fstcrf.taggers import CRF
+from fstcrf.taggers.model.crf import TrainingRecord
 from fstcrf.taggers.model.gold import comparable
-from fstcrf.taggers.model.model import TrainingRecord
-from fstcrf.taggers.model.reading import UNKNOWN, label_set
 from fstcrf.taggers.model.reads import FoldProgress, folds, ordered, with_labels
+from fstcrf.taggers.reading import UNKNOWN, label_set
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import FeatureIndex

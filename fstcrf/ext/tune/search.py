@@ -32,8 +32,8 @@ from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
 from fstcrf.taggers.model.gold import Unknown, decided
 from fstcrf.taggers.model.options import DEFAULTS, checked_options, is_read
-from fstcrf.taggers.model.reading import column_labels
 from fstcrf.taggers.model.structure import fingerprint, order_of
+from fstcrf.taggers.reading import column_labels
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import TemplateSet, is_literal
 

@@ -24,16 +24,16 @@ from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.lattices.many import Group, answered
 from fstcrf.machines.plans import Program, scaled, scaled_chain, warn_unproven
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.batches import as_corpus, lattices_of
+from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.chain import decode
-from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.joint import JointCRF
 from fstcrf.taggers.known import Request
-from fstcrf.taggers.model.reading import Data
-from fstcrf.taggers.model.tagged import TaggedRun
+from fstcrf.taggers.reading import Data
+from fstcrf.taggers.tagged import TaggedRun
 from fstcrf.text.corpus import Column
 
 Weights = tuple[float, ...]
-JointT = TypeVar("JointT", bound=JointModel)
+JointT = TypeVar("JointT", bound=JointCRF)
 Targets = Mapping[str, "str | Sequence[Sequence[str]]"]
 
 WEIGHT_GRID: Weights = (0.0, 0.01, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
@@ -129,7 +129,7 @@ def tune_weights(
 class _Gold:
     """The gold labels, and the metric for decisions."""
 
-    def __init__(self, composition: JointModel, dev: Data, targets: Targets, metric: str) -> None:
+    def __init__(self, composition: JointCRF, dev: Data, targets: Targets, metric: str) -> None:
         self.tapes = list(targets)
         odd = [tape for tape in self.tapes if tape not in composition.tapes]
         if odd or not self.tapes:
@@ -175,7 +175,7 @@ class _Gold:
 
 
 def _gold_columns(
-    composition: JointModel, dev: Data, targets: Targets
+    composition: JointCRF, dev: Data, targets: Targets
 ) -> tuple[list[int], list[Column]]:
     """Return the lengths of sentences, and the gold labels of each tape that counts."""
     names = {tape: name for tape, name in targets.items() if isinstance(name, str)}
@@ -211,7 +211,7 @@ def _gold_columns(
 
 
 def _decided(
-    composition: JointModel, dev: Data, tried: Sequence[Weights], threads: int
+    composition: JointCRF, dev: Data, tried: Sequence[Weights], threads: int
 ) -> list[tuple[Column, ...]]:
     """Return the labels that each choice of weights gives, one column for each tape."""
     if composition.conditional:  # its potentials are the taggers' potentials: no rescaling
@@ -237,7 +237,7 @@ def _decided(
             found.append(engine.labels_found(searched, len(unit.tapes)))
         return found
 
-    answers = answered(lattices_of(unit, dev, streamed=True), answer, threads)
+    answers = answered(unit.transducers(dev, streamed=True), answer, threads)
     return [
         tuple(
             Column(np.concatenate([run[number][k][0] for _, run in answers]), unit.label_sets[tape])
@@ -247,7 +247,7 @@ def _decided(
     ]
 
 
-def _by_chain(composition: JointModel, dev: Data, threads: int) -> tuple[Column, ...]:
+def _by_chain(composition: JointCRF, dev: Data, threads: int) -> tuple[Column, ...]:
     answer = decode(composition, Request(dev, threads=threads, scores=False))
     warn_unproven(int((~answer.exact).sum()), len(answer))
     return tuple(answer[tape].column() for tape in composition.tapes)

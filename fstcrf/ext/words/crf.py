@@ -37,7 +37,7 @@ from fstcrf.kernel.native import mapped
 from fstcrf.lattices import AnyLattice
 from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.reading import Run, runs_of
+from fstcrf.taggers.reading import Run, runs_of
 from fstcrf.training.loop import Progress
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ Costs = Literal["none", "fixed", "scaled"]
 
 
 class WordCounts(msgspec.Struct, frozen=True):
-    """How many words are right, were found, are there."""
+    """The numbers of right, found and gold words."""
 
     right: int = 0
     found: int = 0

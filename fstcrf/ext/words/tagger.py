@@ -21,10 +21,9 @@ from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.engine import Tape
 from fstcrf.lazy import given_state, made_once
 from fstcrf.storage import WORDS
-from fstcrf.taggers.known import Known, Request
-from fstcrf.taggers.model import decoding
-from fstcrf.taggers.model.reading import Data, as_sentences
+from fstcrf.taggers.known import Known, Request, biases, mask
 from fstcrf.taggers.product import Product
+from fstcrf.taggers.reading import Data, as_sentences
 from fstcrf.taggers.spelling import Spelling
 from fstcrf.taggers.tagger import Composable
 from fstcrf.text.corpus import Sentence, named_scheme
@@ -139,7 +138,7 @@ class WordTagger(Composable[list[str]]):
         return (Tape(self.tape, self._labels.all[0], segments=True),)
 
     def spelling(self, tape: str) -> Spelling | None:
-        """Return how words are written as labels of characters."""
+        """Return the notation of words as labels of characters."""
         return self._spelling if tape == self.tape else None
 
     def decoded(self, asked: Request) -> Answer:
@@ -190,8 +189,8 @@ class WordTagger(Composable[list[str]]):
             topology, forced = self._spelling.topology, known.forced.get(self.tape)
             labels = None if forced is None else forced[number]
             table = np.where(
-                decoding.mask(topology, labels, len(text)),
-                decoding.biases(topology, known.bias.get(self.tape, {})),
+                mask(topology, labels, len(text)),
+                biases(topology, known.bias.get(self.tape, {})),
                 -np.inf,
             )
             end = np.where(words.end == words.last, len(text), words.end)

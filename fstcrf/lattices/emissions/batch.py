@@ -350,6 +350,7 @@ class Emitted(Dense):
 
     _alone = False  # one row is read as those of a batch are, and has the same bits
     _pairs = None  # elements are labels
+    numbers: range
 
     def __init__(self, batch: ArrayLattices, threads: int) -> None:
         self._batch, self._threads, self.rows = batch, threads, batch.rows
@@ -370,10 +371,10 @@ class Emitted(Dense):
         """The composition, compiled when it is asked for."""
         return self._batch.program
 
-    program = whole  # type: ignore[assignment]
+    program = whole
 
     @property
-    def joined(self) -> tuple[Floats, ...]:  # type: ignore[override]
+    def joined(self) -> tuple[Floats, ...]:
         """The scores of all rows in float64."""
         return (self._batch.values,)
 
@@ -458,22 +459,11 @@ class Emitted(Dense):
 class ArrayDistributions(Distributions):
     """The distributions that answers of arrays are from."""
 
-    asked: Bools | None = None
-
     @property
     def batch(self) -> ArrayLattices:
         """The lattices."""
         (found,) = self.lattices.values()
         return cast("ArrayLattices", found)
-
-    @made_once
-    def _rows(self) -> dict[str, list[Floats | None]]:
-        asked = np.ones(len(self.batch), dtype=bool) if self.asked is None else self.asked
-        live = self.batch if asked.all() else self.batch.select(asked)
-        parts = iter(live.marginals(threads=self.threads))
-        return {
-            self.batch.tape.name: [next(parts) if wanted else None for wanted in asked.tolist()]
-        }
 
     def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:
         """Return the probability of each span of the k-th best paths, as `spans` lists them."""
@@ -491,10 +481,6 @@ class ArrayDistributions(Distributions):
                 return super().span_probabilities(answer, k)
             rows += part
         return rows
-
-    def only(self, asked: Bools) -> ArrayDistributions:
-        """Return that of some sentences alone."""
-        return self if asked.all() else replace(self, asked=asked)
 
 
 @lru_cache(maxsize=64)

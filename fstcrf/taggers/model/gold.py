@@ -12,7 +12,7 @@ from fstcrf.arrays import Bools, Longs, distinct
 from fstcrf.errors import DataError, SchemeError
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.options import Options
-from fstcrf.taggers.model.reading import (
+from fstcrf.taggers.reading import (
     UNKNOWN,
     Data,
     alternatives,

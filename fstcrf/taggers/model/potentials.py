@@ -20,9 +20,9 @@ from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import Data, Run, read_corpus, read_sentences, runs_of
+from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.weights import Cells, Spread
+from fstcrf.taggers.reading import Data, Run, read_corpus, read_sentences, runs_of
 from fstcrf.text.corpus import Column, Sentence
 from fstcrf.text.features import LiteralIndex
 from fstcrf.text.features.derive import Plain, Source, root
@@ -225,7 +225,7 @@ class Binding:
     know have no potentials. `node` and `arc` outline the terms that `Potentials` will have.
     """
 
-    def __init__(self, model: Model, labels: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, model: CRF, labels: Mapping[str, Sequence[str]]) -> None:
         _check(model, labels)
         self._model = model
         # In the order in which the model reads them: so are the axes.
@@ -362,7 +362,7 @@ def _rows(side: Side | None, reader: Reader, n_rows: int) -> Callable[[int, int]
     return none
 
 
-def _check(model: Model, labels: Mapping[str, Sequence[str]]) -> None:
+def _check(model: CRF, labels: Mapping[str, Sequence[str]]) -> None:
     known = [tape.name for tape in model.reads]
     for tape, axis in labels.items():
         if tape not in known:
@@ -374,7 +374,7 @@ def _check(model: Model, labels: Mapping[str, Sequence[str]]) -> None:
             raise OptionError(f"the labels of tape {tape!r} must be a list of distinct labels")
 
 
-def bind(model: Model, labels: Mapping[str, Sequence[str]] | None = None) -> Binding:
+def bind(model: CRF, labels: Mapping[str, Sequence[str]] | None = None) -> Binding:
     """Return what gives the potentials of sentences while the labels of tapes are open.
 
     `labels` are the open tapes and the labels that each may have, in the order of its axis; all
@@ -389,7 +389,7 @@ def bind(model: Model, labels: Mapping[str, Sequence[str]] | None = None) -> Bin
 
 
 def potentials(
-    model: Model,
+    model: CRF,
     sentences: Data,
     first: int = 0,
     end: int | None = None,

@@ -28,9 +28,8 @@ from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.lattices import DenseRow, Lattice, marginals, nbest
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.decoding import lattices_of
+from fstcrf.taggers.model.crf import CRF, TrainingRecord
 from fstcrf.taggers.model.gold import gold_labels, legal_gold
-from fstcrf.taggers.model.model import Model, TrainingRecord
 from fstcrf.taggers.model.options import Options, stored_options
 from fstcrf.taggers.model.potentials import Term, bind
 from fstcrf.text.corpus import Column, Corpus
@@ -46,13 +45,13 @@ class Retrain(Protocol):
 
     def __call__(
         self,
-        tagger: Model,
+        tagger: CRF,
         corpus: Corpus,
-        earlier: Sequence[Model],
+        earlier: Sequence[CRF],
         *,
         threads: int,
         report: Report | None,
-    ) -> Model:
+    ) -> CRF:
         """Return the new tagger, which reads those earlier ones."""
 
 
@@ -63,7 +62,7 @@ class FoldProgress(Progress):
     stage: str  # what is trained: ``pos, fold 2 of 5``
 
 
-def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
+def ordered(taggers: Sequence[CRF], tapes: Sequence[str]) -> list[CRF]:
     """Return the taggers that write some tapes and those that they read, in the order of reading.
 
     Tapes without a tagger are left to the caller; a tape that a tagger reads must have one.
@@ -72,7 +71,7 @@ def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
     if len(by_tape) < len(taggers):
         twice = first_twice(tagger.tape for tagger in taggers)
         raise OptionError(f"reads= has two taggers of tape {twice!r}: give them tapes by tape=")
-    found: dict[str, Model] = {}
+    found: dict[str, CRF] = {}
 
     def add(tape: str, waiting: tuple[str, ...]) -> None:
         if tape in waiting:
@@ -94,10 +93,10 @@ def ordered(taggers: Sequence[Model], tapes: Sequence[str]) -> list[Model]:
     return list(found.values())
 
 
-def with_labels(corpus: Corpus, taggers: Sequence[Model], *, threads: int = 1) -> Corpus:
+def with_labels(corpus: Corpus, taggers: Sequence[CRF], *, threads: int = 1) -> Corpus:
     """Return a corpus with the labels that taggers give it, each reading those before it."""
     for tagger in taggers:
-        column = lattices_of(tagger, corpus, streamed=True).best_labels(threads).column()
+        column = tagger.tag_column(corpus, threads=threads)
         corpus = corpus.with_interned(tape_column(tagger.tape), column)
     return corpus
 
@@ -117,7 +116,7 @@ def folds(sentences: int, k: int, seed: int) -> Longs:
 
 def jackknifed(
     corpus: Corpus,
-    taggers: Sequence[Model],
+    taggers: Sequence[CRF],
     k: int,
     *,
     retrain: Retrain,
@@ -150,14 +149,14 @@ def jackknifed(
 
 def fold_taggers(
     corpus: Corpus,
-    taggers: Sequence[Model],
+    taggers: Sequence[CRF],
     k: int,
     *,
     retrain: Retrain,
     seed: int = 0,
     threads: int = 1,
     report: Report | None = None,
-) -> Iterator[tuple[Longs, list[Model]]]:
+) -> Iterator[tuple[Longs, list[CRF]]]:
     """Yield the sentences of each fold, int64 [M], and taggers that were trained on all others.
 
     Arguments and errors as for `jackknifed`.
@@ -167,7 +166,7 @@ def fold_taggers(
         _check(tagger, corpus)
     for number in range(k):
         rest = corpus.select(np.flatnonzero(fold != number))
-        mine: list[Model] = []
+        mine: list[CRF] = []
         for tagger in taggers:
             stage = f"{tagger.tape}, fold {number + 1} of {k}"
             told = _staged(report, stage)
@@ -190,7 +189,7 @@ class _Labels:
         return Column(self._ids, tuple(self._number))
 
 
-def _check(tagger: Model, corpus: Corpus) -> None:
+def _check(tagger: CRF, corpus: Corpus) -> None:
     target = record_of(tagger).target
     if target is None or not isinstance(tagger.index, FeatureIndex):
         raise OptionError(
@@ -223,7 +222,7 @@ def labels_for(corpus: Corpus, record: TrainingRecord) -> list[str]:
     return gold_labels(legal_gold(corpus, target, options), target, options)
 
 
-def record_of(tagger: Model) -> TrainingRecord:
+def record_of(tagger: CRF) -> TrainingRecord:
     """Return how a tagger was trained."""
     if tagger.record is None:
         raise OptionError(
@@ -277,7 +276,7 @@ class Passed:
 
 def pass_on(
     corpus: Corpus,
-    taggers: Sequence[Model],
+    taggers: Sequence[CRF],
     settings: Options,
     *,
     retrain: Retrain,
@@ -333,7 +332,7 @@ def built(
     return index, averaged, alone
 
 
-def lattices_given(tagger: Model, corpus: Corpus, given: Given) -> list[Lattice]:
+def lattices_given(tagger: CRF, corpus: Corpus, given: Given) -> list[Lattice]:
     """Return lattices in which earlier tapes are averaged over.
 
     Potentials are expectations by the probability of the labels of given tapes at each token; tapes
@@ -374,12 +373,12 @@ def _whole(corpus: Corpus) -> Passed:
     return Passed(corpus, np.arange(len(corpus)), np.ones(len(corpus)))
 
 
-def _best(corpus: Corpus, taggers: Sequence[Model], settings: Options, threads: int) -> Passed:
+def _best(corpus: Corpus, taggers: Sequence[CRF], settings: Options, threads: int) -> Passed:
     del settings
     return _whole(with_labels(corpus, taggers, threads=threads))
 
 
-def _nbest(corpus: Corpus, taggers: Sequence[Model], settings: Options, threads: int) -> Passed:
+def _nbest(corpus: Corpus, taggers: Sequence[CRF], settings: Options, threads: int) -> Passed:
     """Pass on the best labellings of the taggers together, by their probability.
 
     Each tagger continues the labellings found so far; of all continuations the best are kept.
@@ -415,7 +414,7 @@ def _kept(origin: Longs, score: Floats, n: int) -> Longs:
     return np.asarray(order[np.arange(len(order)) - first < n], dtype=np.int64)
 
 
-def _marginals(corpus: Corpus, taggers: Sequence[Model], settings: Options, threads: int) -> Passed:
+def _marginals(corpus: Corpus, taggers: Sequence[CRF], settings: Options, threads: int) -> Passed:
     del settings
     given: dict[str, tuple[tuple[str, ...], Floats]] = {}
     for tagger in taggers:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, MemoryWarning
 from fstcrf.evaluate.labellings import warn_of_unseen
-from fstcrf.taggers.model.model import Model, TrainingRecord
+from fstcrf.taggers.model.crf import CRF, TrainingRecord
 from fstcrf.taggers.model.options import Options
-from fstcrf.taggers.model.reading import UNKNOWN, Data, alternatives
 from fstcrf.taggers.model.source import Target, held_out_labels, held_out_score
 from fstcrf.taggers.model.structure import run_fingerprint
+from fstcrf.taggers.reading import UNKNOWN, Data, alternatives
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import TemplateSet
@@ -44,11 +44,11 @@ class TrainingCall:
     partial: bool | None  # as given; `settings` have what was decided
     dev: Data | None
     dev_target: Sequence[Sequence[str]] | None
-    reads: Sequence[Model]
+    reads: Sequence[CRF]
     grammar: Grammar | None
     weights: Sequence[float] | Floats | None
     class_weights: Mapping[str, float] | None
-    warm_start: Model | None
+    warm_start: CRF | None
     threads: int
     report: Callable[[Progress], None] | None
     expect: Callable[[ExpectedMemory], None] | None
@@ -96,7 +96,7 @@ class Ready:
 
     Parameters
     ----------
-    start : Model
+    start : CRF
         Topology, attributes and tapes, with the weights to start from.
     sentences, tokens : int
         How many are trained on.
@@ -104,16 +104,16 @@ class Ready:
         Hashes of the parts of the data.
     gold : list of lists of str, optional
         Labels of held-out sentences.
-    reads : sequence of Model
+    reads : sequence of CRF
         Earlier taggers in the order in which they tag.
     """
 
-    start: Model
+    start: CRF
     sentences: int
     tokens: int
     parts: Sequence[bytes]
     gold: list[list[str]] | None
-    reads: Sequence[Model] = ()
+    reads: Sequence[CRF] = ()
 
 
 class Fitting:
@@ -137,7 +137,7 @@ class Fitting:
                 run.checkpoint, fingerprint=self._fingerprint, every=every, resume=resume
             )
 
-    def model(self, optimiser: Callable[[], Optimiser]) -> Model:
+    def model(self, optimiser: Callable[[], Optimiser]) -> CRF:
         """Return the model that the optimiser comes to."""
         run, made = self._run, optimiser()
         release()
@@ -153,7 +153,7 @@ class Fitting:
         del made  # its vectors
         return replace(self._model(outcome.theta), record=self._record(outcome))
 
-    def _model(self, theta: Floats) -> Model:
+    def _model(self, theta: Floats) -> CRF:
         return replace(self._ready.start, theta=theta)
 
     def _record(self, outcome: Outcome) -> TrainingRecord:

@@ -14,12 +14,11 @@ from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.kernel import SparseRows
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.decoding import lattices_of
+from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.gold import Unknown, comparable, in_scheme, legal_gold, spoken_gold
-from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.options import Options
-from fstcrf.taggers.model.reading import Data, allowed_labels, sized
 from fstcrf.taggers.model.reads import Retrain, built, ordered, pass_on, with_labels
+from fstcrf.taggers.reading import Data, allowed_labels, sized
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
@@ -93,9 +92,9 @@ def read_source(
     target: Target,
     template: TemplateSet | str | os.PathLike[str] | None,
     *,
-    reads: Sequence[Model],
+    reads: Sequence[CRF],
     settings: Options,
-    warm_start: Model | None,
+    warm_start: CRF | None,
     retrain: Retrain,
     threads: int = 1,
     report: Callable[[Progress], None] | None = None,
@@ -197,7 +196,7 @@ def _literal_source(
     )
 
 
-def check_template(templates: TemplateSet, target: Target, reads: Sequence[Model]) -> None:
+def check_template(templates: TemplateSet, target: Target, reads: Sequence[CRF]) -> None:
     """Refuse templates that read the labels themselves, or tapes that nobody writes."""
     if isinstance(target, str) and target in templates.columns:
         raise TemplateError(f"a template reads the target column {target!r} itself")
@@ -290,10 +289,10 @@ def held_out_labels(
 
 
 def held_out_score(
-    model: Callable[[Floats], Model],
+    model: Callable[[Floats], CRF],
     dev: Data,
     gold: list[list[str]],
-    reads: Sequence[Model],
+    reads: Sequence[CRF],
     threads: int,
     *,
     partial: bool,
@@ -311,7 +310,7 @@ def held_out_score(
 
     def score(theta: Floats) -> float:
         tagger = model(theta)
-        predicted: Any = lattices_of(tagger, data, streamed=True).best_labels(threads).labels(0)
+        predicted: Any = tagger.tag_all(data, threads=threads)
         wanted, own = comparable(gold, predicted, tagger.labels) if partial else (gold, predicted)
         return evaluate_spans(wanted, own).f if spans else evaluate_tokens(wanted, own).accuracy
 

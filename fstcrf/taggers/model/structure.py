@@ -15,7 +15,7 @@ from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.topology import Topology, chain_topology
-from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.options import Options
 from fstcrf.text.corpus import legal_transitions
 from fstcrf.training.memory import free_memory
@@ -124,7 +124,7 @@ def successions(allowed: Bools, offsets: Longs) -> Bools:
 # --- Warm start -----------------------------------------------------------------------------------
 
 
-def order_of(model: Model) -> int:
+def order_of(model: CRF) -> int:
     """Return how many earlier labels a label depends on, as training was told or as it looks."""
     if model.record is not None:
         return model.record.order
@@ -134,14 +134,14 @@ def order_of(model: Model) -> int:
     return 1 if topology.node_slots.shape[1] == 1 else 2
 
 
-def merged_labels(model: Model, labels: Sequence[str]) -> list[str]:
+def merged_labels(model: CRF, labels: Sequence[str]) -> list[str]:
     """Return the labels of the model, then those that are new."""
     known = set(model.labels)
     return [*model.labels, *(label for label in labels if label not in known)]
 
 
 def warm_theta(
-    model: Model, index: FeatureIndex | LiteralIndex, space: ParameterSpace
+    model: CRF, index: FeatureIndex | LiteralIndex, space: ParameterSpace
 ) -> tuple[ParameterSpace, Floats]:
     """Extend a parameter space by the weights of a model, and return both.
 
@@ -206,7 +206,7 @@ def _moved_cells(cells: Longs, width: int, slot: Longs, new_width: int) -> Longs
 # --- Hashes ---------------------------------------------------------------------------------------
 
 
-def fingerprint(model: Model) -> str:
+def fingerprint(model: CRF) -> str:
     """Return a hash of a model's labels and weights."""
     digest = hashlib.sha256("\0".join(model.labels).encode())
     digest.update(np.ascontiguousarray(model.theta).data)

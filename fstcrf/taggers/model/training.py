@@ -15,8 +15,8 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, LabelWarning, LearningWarning, OptionError
 from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.lazy import LazyModule
+from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.gold import decided
-from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.options import (
     DEFAULTS,
     Options,
@@ -25,7 +25,6 @@ from fstcrf.taggers.model.options import (
     optimiser_of,
     options_of,
 )
-from fstcrf.taggers.model.reading import Data, Tape, check_text, label_set
 from fstcrf.taggers.model.reads import labels_for, ordered, record_of, tapes_read
 from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
 from fstcrf.taggers.model.source import Source, Target, read_source, sentence_weights
@@ -37,6 +36,7 @@ from fstcrf.taggers.model.structure import (
     successions,
     warm_theta,
 )
+from fstcrf.taggers.reading import Data, Tape, check_text, label_set
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import FeatureIndex, TemplateSet
@@ -81,12 +81,12 @@ def train_crf(
     *,
     dev: Data | None = None,
     dev_target: Sequence[Sequence[str]] | None = None,
-    reads: Sequence[Model] = (),
+    reads: Sequence[CRF] = (),
     grammar: Grammar | None = None,
     tape: str | None = None,
     weights: Sequence[float] | Floats | None = None,
     class_weights: Mapping[str, float] | None = None,
-    warm_start: Model | None = None,
+    warm_start: CRF | None = None,
     threads: int = 1,
     report: Callable[[Progress], None] | None = None,
     expect: Callable[[ExpectedMemory], None] | None = None,
@@ -148,7 +148,7 @@ def train_crf(
     competitors: Literal["mean", "sum"] | None = None,
     f_gamma: float | None = None,
     span_end: Literal["inside", "next"] | None = None,
-) -> Model:
+) -> CRF:
     """Train a CRF.
 
     Parameters
@@ -262,11 +262,11 @@ def train_crf(
     told = {field.name: given[field.name] for field in fields(TrainingCall) if field.name in given}
     run = TrainingCall(**told | {"tape": name, "settings": settings})
     in_parts = executor is not None or memory_limit is not None
-    found: Model = parts.train_spread(run) if in_parts else _trained_whole(run)
+    found: CRF = parts.train_spread(run) if in_parts else _trained_whole(run)
     return found
 
 
-def _trained_whole(run: TrainingCall) -> Model:
+def _trained_whole(run: TrainingCall) -> CRF:
     """Train on text that is in memory as a whole."""
     settings, warm_start = run.settings, run.warm_start
     source = read_source(
@@ -307,7 +307,7 @@ def _trained_whole(run: TrainingCall) -> Model:
     fitting = Fitting(
         run,
         Ready(
-            start=Model(
+            start=CRF(
                 problem.topology, source.index, space, theta, run.tape, source.columns, tapes
             ),
             sentences=len(source.offsets) - 1,
@@ -326,13 +326,13 @@ def _trained_whole(run: TrainingCall) -> Model:
 
 
 def retrained(
-    tagger: Model,
+    tagger: CRF,
     corpus: Corpus,
-    earlier: Sequence[Model],
+    earlier: Sequence[CRF],
     *,
     threads: int,
     report: Callable[[Progress], None] | None,
-) -> Model:
+) -> CRF:
     """Train a tagger on other text as it was trained."""
     record = record_of(tagger)
     options = record.options
@@ -375,7 +375,7 @@ def _check_run(
         check_checkpoint(checkpoint, every=checkpoint_every, resume=resume)
 
 
-def _labels(source: Source, settings: Options, warm_start: Model | None) -> Sequence[str]:
+def _labels(source: Source, settings: Options, warm_start: CRF | None) -> Sequence[str]:
     known = () if warm_start is None else warm_start.labels
     labels = label_set(source.target_values, partial=settings.reads_sets, known=known)
     needed, free = label_bytes(len(labels), int(source.offsets[-1])), free_memory()
@@ -433,7 +433,7 @@ def _as_given(error: DataError, source: Source, problem: Problem | None = None) 
 
 
 def _space(
-    problem: Problem, source: Source, settings: Options, warm_start: Model | None
+    problem: Problem, source: Source, settings: Options, warm_start: CRF | None
 ) -> tuple[ParameterSpace, Floats]:
     """Return which weights there are, and where they start."""
     if isinstance(source.index, FeatureIndex):
@@ -457,16 +457,16 @@ def _check_kinds(tape: object, warm_start: object, reads: object, **called: obje
     """Refuse arguments that are nothing of their kind."""
     if not isinstance(tape, str | None):
         raise OptionError(f"tape is {tape!r}, expected a name, or None")
-    if not isinstance(warm_start, Model | None):
+    if not isinstance(warm_start, CRF | None):
         raise OptionError(f"warm_start is {warm_start!r}, expected a tagger")
-    if not isinstance(reads, Sequence) or not all(isinstance(one, Model) for one in reads):
+    if not isinstance(reads, Sequence) or not all(isinstance(one, CRF) for one in reads):
         raise OptionError(f"reads is {reads!r}, expected a list of taggers")
     for name, function in called.items():
         if function is not None and not callable(function):
             raise OptionError(f"{name} is {function!r}, expected a function")
 
 
-def _check_reads(reads: Sequence[Model], tape: str) -> None:
+def _check_reads(reads: Sequence[CRF], tape: str) -> None:
     if any(tagger.tape == tape for tagger in reads):
         raise OptionError(
             f"tape {tape!r} is already read by the tagger: give the new tape another "

@@ -62,17 +62,9 @@ class Weights:
         weights = self._label_weights
         return self.topology.graph(weights.transition, weights.initial, weights.final)
 
-    def decoding_graph(self, rows: kernel.SparseRows | None) -> kernel.Graph:
-        """Return a graph for best paths, log Z and posteriors of states; see `graph`.
-
-        Where most label pairs have one weight, its arcs are the others alone.
-        """
-        if self.has_arc_attributes and rows is not None:
-            return self.graph(rows)
-        return self._sparse_graph or self.still_graph
-
     @made_once
-    def _sparse_graph(self) -> kernel.Graph | None:
+    def sparse_graph(self) -> kernel.Graph | None:
+        """Arcs whose weight differs from that of most arcs; None if all arcs are faster."""
         graph = self.still_graph
         rest = None if graph.source is not None else rest_of(graph.score, graph.n_states)
         if rest is None or not len(rest.others):
@@ -96,7 +88,7 @@ class Weights:
             return None
         if not _worth_places(self.space.n_node_rows, self.space.node_cells):
             return None
-        few = self._sparse_graph
+        few = self.sparse_graph
         if few is not None and best_alone_pays(few.n_states, few.n_arcs):
             graph = few
         return SentenceGraph(self._packed, graph)

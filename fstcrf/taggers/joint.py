@@ -4,40 +4,48 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, Unpack, cast
 
 import msgspec
 import numpy as np
 
-from fstcrf import kernel
 from fstcrf.arguments import first_twice, real_number
 from fstcrf.arrays import Array
 from fstcrf.errors import LabelError, ModelFileError, OptionError, TooLargeError
+from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule, made_once
 from fstcrf.storage import VERSION, file_kind, group, read_arrays, sound
-from fstcrf.taggers.model import model as models
-from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request
+from fstcrf.taggers.model import crf as models
+from fstcrf.taggers.model.crf import CRF
+from fstcrf.taggers.reading import Data, SentenceLike
+from fstcrf.taggers.tagger import Composition, LabelsT, Normalize
+from fstcrf.taggers.tokens import TokenTagger
+from fstcrf.text.corpus import Column
 from fstcrf.text.features import LiteralIndex
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
+    from fstcrf.lattices.engine import Scored
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import plans
     from fstcrf.machines.grammar import Acceptor, Grammar
     from fstcrf.machines.plans import Plan, Program, Search
     from fstcrf.machines.plans import chain as chains
-    from fstcrf.taggers import component, stages
+    from fstcrf.taggers import JointExplanation, component, stages
     from fstcrf.taggers.component import Component, GivenTape, Relabelling, TapeMap
     from fstcrf.taggers.stages import Stage
+    from fstcrf.taggers.tagged import TaggedLattices
+    from fstcrf.taggers.tagger import TuningOptions
 else:  # what tags with one tagger does without
     component, stages = LazyModule("fstcrf.taggers.component"), LazyModule("fstcrf.taggers.stages")
     plans, chains = LazyModule("fstcrf.machines.plans"), LazyModule("fstcrf.machines.plans.chain")
     grammars = LazyModule("fstcrf.machines.grammar")
-
-Normalize = Literal["product", "chain"]
-T = TypeVar("T")
+batches, chain = LazyModule("fstcrf.taggers.batches"), LazyModule("fstcrf.taggers.chain")
+explaining = LazyModule("fstcrf.ext.explain.joint")
+tuning = LazyModule("fstcrf.ext.tune.weights")
 
 BUDGET = 16
 """Labellings of a tape that are looked at before the best one found is given as not proven.
@@ -55,12 +63,12 @@ _UNTUNED = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class JointModel:
-    """Models composed, as data; `fstcrf.Composition` is one that tags.
+class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
+    """CRFs that decide together; made by `fstcrf.compose`.
 
     Parameters
     ----------
-    taggers : tuple of Model
+    taggers : tuple of CRF
         Each writes a tape; it reads those of others where they are there.
     weights : tuple of float
         Factor of each tagger's potentials, at least 0.
@@ -89,7 +97,7 @@ class JointModel:
         A grammar over other tapes or labels.
     """
 
-    taggers: tuple[Model, ...]
+    taggers: tuple[CRF, ...]
     weights: tuple[float, ...]
     conjuncts: tuple[Acceptor, ...] = ()
     maps: tuple[TapeMap, ...] = ()
@@ -169,7 +177,7 @@ class JointModel:
         return component.merged(self.given, self.conjuncts)
 
     @made_once
-    def apart(self) -> dict[str, Model | Self]:
+    def apart(self) -> dict[str, CRF | Self]:
         """The tagger of each tape, under what the grammar says of this tape.
 
         Taggers that decide one after the other are these.
@@ -184,7 +192,7 @@ class JointModel:
             [tagger.tape for tagger in self.taggers],
             [tape_map.tape for tape_map in self.maps],
         )
-        alone: dict[str, Model | Self] = {tagger.tape: tagger for tagger in self.taggers}
+        alone: dict[str, CRF | Self] = {tagger.tape: tagger for tagger in self.taggers}
         for tagger in self.taggers:
             if tagger.tape in ruled:
                 alone[tagger.tape] = replace(
@@ -275,26 +283,135 @@ class JointModel:
         known = [tape for tape in self.given if tape.tape not in self.label_sets]
         return component.observed([tagger.index for tagger in self.taggers], self.label_sets, known)
 
-    def per_tape(self, make: Callable[[str], T]) -> T | tuple[T, ...]:
-        """Return what a function makes of the only tape, or a tuple of what it makes of each."""
-        if len(self.tapes) == 1:
-            return make(self.tapes[0])
-        return tuple(make(tape) for tape in self.tapes)
+    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+        """Return the kind of its file, arrays and metadata."""
+        return KIND, *encoded(self)
 
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> JointCRF[LabelsT]:
+        """Return the composition under one more grammar; as for `CRF.constrained`."""
+        whole = replace(self, search=search or self.search, budget=budget or self.budget)
+        return whole.under(grammar)
 
-def budget_of(budget: int | Budget | None) -> Budget | None:
-    """Return a budget, of which the states may be given alone."""
-    if not isinstance(budget, int):
-        return budget
-    if budget < 1:
-        raise OptionError(f"budget is {budget}, expected at least 1")
-    return kernel.Budget(states=budget)
+    if TYPE_CHECKING:
+
+        def __and__(self, grammar: Grammar) -> JointCRF[LabelsT]: ...
+
+    # --- One sentence -------------------------------------------------------------------------
+
+    def tag(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+    ) -> LabelsT:
+        """Return the best labels of one sentence, a list for each tape; as for `Tagger.tag`."""
+        plain = forced is None and bias is None and search is None and budget is None
+        found = chain.tag_one(self, sentence) if plain and self.conditional else None
+        if found is not None:
+            return cast("LabelsT", found)
+        return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
+
+    def scored(self, sentence: SentenceLike, forced: Forced | None, bias: Bias | None) -> Scored:
+        """Return what scores and samples labels; a chain does without a lattice."""
+        if not self.conditional:
+            return super().scored(sentence, forced, bias)
+        asked = Request([sentence], forced=None if forced is None else [forced], bias=bias)
+        scored: Scored = chain.ChainSentence(self, sentence, asked.evidence(self.tapes))
+        return scored
+
+    def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
+        """Return which features of which tagger pushed which label at a token, and by how much."""
+        found: JointExplanation = explaining.explain(self, sentence, token)
+        return found
+
+    # --- Many ---------------------------------------------------------------------------------
+
+    def decoded(self, asked: Request) -> Answer:
+        """Return what `decode` does; see `Tagger.decoded`."""
+        if not self.conditional:
+            return super().decoded(asked)
+        answer: Answer = chain.decode(self, asked, asked.evidence(self.tapes))
+        return answer
+
+    def transducers(
+        self, sentences: Data, known: Known | None = None, *, streamed: bool = False
+    ) -> TaggedLattices:
+        """Return the lattice of each sentence, with what is known put in.
+
+        Raises
+        ------
+        OptionError
+            ``normalize="chain"``, which is no transducer.
+        """
+        if self.conditional:
+            raise OptionError(
+                "normalize='chain' has no lattice of all labellings: use lattice(sentence, "
+                "n=50) for the best labellings, lattice(sentence, samples=1000) for "
+                "samples, or compose with normalize='product'"
+            )
+        lattices: TaggedLattices = batches.lattices_of(self, sentences, known, streamed=streamed)
+        return lattices
+
+    def decision(self) -> JointCRF[LabelsT]:
+        """Return itself: it decides all tapes together."""
+        return self
+
+    def as_transducer(self) -> JointCRF[LabelsT]:
+        """Return the composition with ``normalize="product"``: the same labellings are legal."""
+        return replace(self, normalize="product") if self.conditional else self
+
+    def _searched(self, search: Search) -> JointCRF[LabelsT]:
+        return self if search == self.search else replace(self, search=search)
+
+    def without_grammar(self) -> JointCRF[LabelsT] | None:
+        """Return the same taggers without a grammar; None where there is none."""
+        return replace(self, conjuncts=()) if self.conjuncts else None
+
+    def cascade(
+        self,
+        sentences: Data,
+        *,
+        threads: int = 1,
+        forced: Sequence[Forced | None] | Columns | None = None,
+        bias: Bias | None = None,
+    ) -> tuple[Column, ...]:
+        """Return what the same taggers say one after the other, each reading those before it.
+
+        Each obeys what the grammar says of its tape. Known labels and biases are heeded, tagger by
+        tagger; arguments as for `decode`.
+
+        Raises
+        ------
+        NoPathError
+            No labelling of a sentence is legal, be it one without tokens.
+        OptionError
+            A part of the grammar is over several tapes, which no cascade can obey.
+        """
+        known = Request.of(sentences, self.label_sets, forced, bias).evidence(self.tapes)
+        columns: tuple[Column, ...]
+        with plans.gathered():
+            columns = batches.cascade(self, sentences, known=known, threads=threads)
+        return columns
+
+    def tune_weights(self, dev: Data, **options: Unpack[TuningOptions]) -> JointCRF[LabelsT]:
+        """Return the composition with weights chosen on held-out data.
+
+        Options as for `fstcrf.taggers.tune_weights`.
+        """
+        with plans.gathered():
+            found: JointCRF[LabelsT] = tuning.tune_weights(self, dev, **options)
+            return found
 
 
 # --- Whether the parts go together ----------------------------------------------------------------
 
 
-def _check(composition: JointModel) -> None:
+def _check(composition: JointCRF) -> None:
     """Check that the parts of a composition go together."""
     _check_tapes(composition)
     _check_options(composition)
@@ -305,7 +422,7 @@ def _check(composition: JointModel) -> None:
     assert len(composition.order) == len(composition.label_sets)  # noqa: S101
 
 
-def _check_tapes(composition: JointModel) -> None:
+def _check_tapes(composition: JointCRF) -> None:
     if not composition.taggers:
         raise OptionError("compose() needs at least one tagger")
     names = [*(t.tape for t in composition.taggers), *(m.tape for m in composition.maps)]
@@ -316,7 +433,7 @@ def _check_tapes(composition: JointModel) -> None:
         )
 
 
-def _check_options(composition: JointModel) -> None:
+def _check_options(composition: JointCRF) -> None:
     weights, taggers = composition.weights, composition.taggers
     if len(weights) != len(taggers):
         raise OptionError(f"{len(weights)} weights for {len(taggers)} taggers")
@@ -326,7 +443,7 @@ def _check_options(composition: JointModel) -> None:
         raise OptionError(f"normalize is {composition.normalize!r}, expected 'product' or 'chain'")
 
 
-def _check_sentences(composition: JointModel) -> None:
+def _check_sentences(composition: JointCRF) -> None:
     """Check that the taggers read one kind of sentences, and that it can be decoded."""
     if len({isinstance(tagger.index, LiteralIndex) for tagger in composition.taggers}) > 1:
         raise OptionError(
@@ -342,7 +459,7 @@ def _check_sentences(composition: JointModel) -> None:
         raise OptionError(f"normalize='chain' has no {what}; use 'product'")
 
 
-def _check_grammar(composition: JointModel) -> None:
+def _check_grammar(composition: JointCRF) -> None:
     sets = composition.label_sets | {tape.tape: tape.labels for tape in composition.given}
     for acceptor in (*composition.conjuncts, *(m.acceptor for m in composition.maps)):
         for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
@@ -357,7 +474,7 @@ def _check_grammar(composition: JointModel) -> None:
                 )
 
 
-def _check_relabellings(composition: JointModel) -> None:
+def _check_relabellings(composition: JointCRF) -> None:
     sets = composition.label_sets
     reads = {(tagger.tape, t.name) for tagger in composition.taggers for t in tagger.reads}
     for r in composition.relabellings:
@@ -410,7 +527,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     given: tuple[_Given, ...] = ()
 
 
-def encoded(composition: JointModel) -> tuple[dict[str, Array], dict[str, str]]:
+def encoded(composition: JointCRF) -> tuple[dict[str, Array], dict[str, str]]:
     """Return a composition as arrays and metadata."""
     arrays: dict[str, Array] = {}
     taggers = []
@@ -439,29 +556,39 @@ def encoded(composition: JointModel) -> tuple[dict[str, Array], dict[str, str]]:
     return arrays, {"composition": msgspec.json.encode(header).decode()}
 
 
-def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Model | JointModel:
-    """Read or map a model file: a tagger or a composition of taggers."""
+def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | JointCRF:
+    """Read a model file of fstcrf's own: a tagger or a composition of taggers.
+
+    `mmap` maps it, as `fstcrf.load` says.
+
+    Raises
+    ------
+    ModelFileError
+        Not a model file, of another version, or damaged.
+    OSError
+        The file cannot be opened.
+    """
     if file_kind(path) != KIND:
-        return models.read(path, mapped=mapped)
-    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mapped)
+        return models.read(path, mapped=mmap)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mmap)
     return decoded(arrays, metadata, os.fspath(path))
 
 
-def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> JointModel:
+def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> JointCRF:
     """Return the composition that arrays and metadata describe."""
     with sound(name, "composition"):
         header = msgspec.json.decode(metadata["composition"], type=_Header)
         return _composition(header, arrays, name)
 
 
-def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> JointModel:
+def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> JointCRF:
     maps: list[TapeMap] = []
     for k, known in enumerate(header.maps):
         acceptor = acceptor_of(known.acceptor, group(arrays, f"map{k}."))
         if len(acceptor.tapes) != 2 or acceptor.tapes[1] != known.tape:
             raise ModelFileError(f"the map to {known.tape!r} has tapes {acceptor.tapes}")
         maps.append(component.TapeMap(known.tape, known.labels, acceptor))
-    return JointModel(
+    return JointCRF(
         taggers=tuple(
             models.decoded(group(arrays, f"tagger{k}."), metadata, name)
             for k, metadata in enumerate(header.taggers)

@@ -8,32 +8,73 @@ tapes, record of training; ``index``, the index's own metadata.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 import msgspec
 import numpy as np
 
+from fstcrf import display
 from fstcrf.arrays import Array, Floats
 from fstcrf.errors import ModelFileError
-from fstcrf.lazy import LazyModule, made_once
-from fstcrf.machines.topology import Topology
+from fstcrf.kernel.single import SentenceGraph
+from fstcrf.lazy import LazyModule, StaticFunction, made_once
+from fstcrf.machines.topology import Topology, topology_machine
 from fstcrf.storage import VERSION, group, read_arrays, sound
-from fstcrf.taggers.model.reading import Tape
+from fstcrf.taggers.known import Bias, Forced, Known
 from fstcrf.taggers.model.weights import Weights
+from fstcrf.taggers.reading import Data, Run, SentenceLike, Tape, read_one, read_sentences, sized
+from fstcrf.taggers.tokens import TokenTagger
 from fstcrf.text.features import FeatureIndex, LiteralIndex
 from fstcrf.training.problem import ParameterSpace, Tables
 
 if TYPE_CHECKING:
-    from fstcrf.machines import plans
-else:  # best labels alone need no lattice
+    import pynini
+
+    from fstcrf.kernel import Budget
+    from fstcrf.lattices import TapeLattice
+    from fstcrf.machines import openfst, plans
+    from fstcrf.machines.grammar import Grammar
+    from fstcrf.machines.plans import Search
+    from fstcrf.taggers import JointCRF, tagged
+    from fstcrf.taggers.model import Explanation, Weight, potentials, training
+    from fstcrf.taggers.model import options as model_options
+    from fstcrf.taggers.tagged import TaggedLattices
+else:  # a tagger that is loaded does not wait for what few calls need
+    model_options = LazyModule("fstcrf.taggers.model.options")
+    openfst = LazyModule("fstcrf.machines.openfst")
     plans = LazyModule("fstcrf.machines.plans")
+    potentials = LazyModule("fstcrf.taggers.model.potentials")
+    tagged = LazyModule("fstcrf.taggers.tagged")
+joint = LazyModule("fstcrf.taggers.joint")
+pushes = LazyModule("fstcrf.ext.explain.pushes")
+
+P = ParamSpec("P")
+
+
+def _named_options(train: Callable[P, CRF]) -> Callable[P, CRF]:
+    """Return a training function that refuses unknown options, with the nearest known one."""
+    expected = signature(train)
+
+    @wraps(train)
+    def trained(*args: P.args, **options: P.kwargs) -> CRF:
+        odd = sorted(options.keys() - expected.parameters.keys())
+        if odd and not any(p.kind is p.VAR_KEYWORD for p in expected.parameters.values()):
+            instead = model_options.not_there(
+                odd[0], expected.parameters, ("those of its signature",)
+            )
+            raise TypeError(f"train() got an unexpected keyword argument {odd[0]!r}; {instead}")
+        return train(*args, **options)
+
+    return trained
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
-    """A conditional random field as data; `fstcrf.CRF` is one that tags.
+class CRF(TokenTagger[list[str]]):
+    """A conditional random field; made by `CRF.train` or `fstcrf.load`.
 
     Parameters
     ----------
@@ -106,6 +147,187 @@ class Model:
         """The model bound to labels of the tapes that it reads; kept by `potentials.bind`."""
         return {}
 
+    @property
+    def tapes(self) -> tuple[str, ...]:
+        """Name of the tape that it writes."""
+        return (self.tape,)
+
+    @property
+    def label_sets(self) -> dict[str, tuple[str, ...]]:
+        """The labels of its tape."""
+        return {self.tape: self.labels}
+
+    def facts(self) -> dict[str, display.Cell]:
+        """Return how large it is, what it reads, and how it was trained."""
+        record = self.record
+        read = [] if isinstance(self.index, LiteralIndex) else self.index.columns
+        found: dict[str, display.Cell] = {
+            "reads": display.listed([*read, *(tape.name for tape in self.reads)]) or "attributes",
+            "attributes": self.index.n_node_rows + self.index.n_arc_rows,
+            "weights": self.space.size,
+        }
+        if record is None:
+            return found
+        best = "" if record.dev_score is None else f", held-out score {record.dev_score:.4f}"
+        return {
+            **found,
+            "order": record.order,
+            "trained on": f"{record.sentences:,} sentences, {record.tokens:,} tokens",
+            "by": f"{record.options.get('method')}, {record.iterations} iterations{best}",
+            "grammar": record.grammar,
+        }
+
+    # --- Making, saving -----------------------------------------------------------------------
+
+    if TYPE_CHECKING:
+        train = staticmethod(training.train_crf)
+    else:  # as above
+        train = StaticFunction("fstcrf.taggers.model.training", "train_crf", _named_options)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF:
+        """Read the file of a model; `fstcrf.load` reads those of any tagger and explains `mmap`.
+
+        Raises
+        ------
+        ModelFileError
+            Not the file of a model, of another version, or damaged.
+        OSError
+            The file cannot be opened.
+        """
+        return read(path, mapped=mmap)
+
+    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+        """Return the kind of its file, arrays and metadata."""
+        return KIND, *encoded(self)
+
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> JointCRF[list[str]]:
+        """Return the tagger under a grammar.
+
+        Parameters
+        ----------
+        grammar : Grammar
+        search : {"auto", "lazy", "expanded"}, optional
+            How best paths are found from now on; as for `fstcrf.compose`.
+        budget : Budget, optional
+            When a lazy search gives up from now on, where nothing else is said. It is not saved.
+
+        Raises
+        ------
+        GrammarError
+            A grammar that does not go with the labels, or accepts nothing.
+        """
+        return self.composed.constrained(grammar, search=search, budget=budget)
+
+    if TYPE_CHECKING:
+
+        def __and__(self, grammar: Grammar) -> JointCRF[list[str]]: ...
+        def marginals_all(self, sentences: Data, **options: object) -> list[Floats]: ...  # noqa: D102
+        def lattice(self, sentence: SentenceLike, **options: object) -> TapeLattice: ...  # noqa: D102
+
+    # --- Tagging ------------------------------------------------------------------------------
+
+    def transducers(
+        self, sentences: Data, known: Known | None, *, streamed: bool = False
+    ) -> TaggedLattices:
+        """Return the lattice of each sentence, with what is known put in."""
+        data = read_sentences(self.index, sentences, self.columns, self.reads)
+        weights, program = self.weights, self.program
+
+        def make(run: Run) -> tuple[Floats, ...]:
+            design = data.design(run.first, run.end)
+            node, graph = weights.node(design.node), weights.graph(design.arc)
+            values = (node, graph.score) if graph.per_token else (node,)
+            return values if known is None else known.applied(program, run, values)
+
+        checked = known is None and self.cannot_overflow
+        return tagged.TaggedLattices(
+            program, data.lengths, make, checked=checked, streamed=streamed
+        )
+
+    @made_once
+    def composed(self) -> JointCRF[list[str]]:
+        """The composition of this tagger alone."""
+        whole: JointCRF[list[str]] = joint.JointCRF((self,), (1.0,))
+        return whole
+
+    def tag(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+    ) -> list[str]:
+        """Return the best labels of one sentence; as for `Tagger.tag`."""
+        plain = forced is None and bias is None and search is None and budget is None
+        single = self.weights.single if plain else None
+        if single is not None and sized(sentence, "a sentence"):
+            return self._tagged_alone(single, sentence)
+        return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
+
+    def _tagged_alone(self, single: SentenceGraph, sentence: SentenceLike) -> list[str]:
+        """Return the best labels of a sentence, with less to do around the kernel."""
+        data = read_one(self.index, sentence, self.columns, self.reads)
+        rows = data.design(0, 1).node
+        path = single.viterbi(single.potentials(rows.indptr, rows.index, rows.value))
+        return [self.labels[i] for i in path.tolist()]
+
+    # --- Looking inside -----------------------------------------------------------------------
+
+    def to_fst(self, arc_type: str = "log64") -> pynini.Fst:
+        """Return the tagger's topology as a position-independent transducer.
+
+        Input symbols are classes of arcs (which slots an arc sums), output symbols labels; weights
+        are the costs of transitions. A sentence's emissions, composed with it, are its lattice.
+
+        Parameters
+        ----------
+        arc_type : {"standard", "log", "log64"}
+
+        Raises
+        ------
+        MissingDependencyError
+            pynini is not installed.
+        """
+        weights = self.tables
+        machine = topology_machine(
+            self.topology, weights.transition, weights.initial, weights.final
+        )
+        found: pynini.Fst = openfst.to_fst(machine, arc_type)  # type: ignore[arg-type]  # it says what is wrong
+        return found
+
+    def top_features(self, n: int = 20) -> list[Weight]:
+        """Return the n largest weights, by absolute value."""
+        found: list[Weight] = pushes.top_features(self, n)
+        return found
+
+    def explain(self, sentence: SentenceLike, token: int) -> Explanation:
+        """Return which features pushed which label at a token, and by how much."""
+        found: Explanation = pushes.explain(self, sentence, token)
+        return found
+
+    def bind(self, labels: Mapping[str, Sequence[str]] | None = None) -> potentials.Binding:
+        """Return what gives potentials of sentences; see `fstcrf.taggers.model.potentials.bind`."""
+        return potentials.bind(self, labels)
+
+    def potentials(
+        self,
+        sentences: Data,
+        first: int = 0,
+        end: int | None = None,
+        *,
+        labels: Mapping[str, Sequence[str]] | None = None,
+    ) -> potentials.Potentials:
+        """Return the potentials of a run of sentences, the labels of earlier tapes left open.
+
+        Arguments as for `fstcrf.taggers.model.potentials.potentials`.
+        """
+        return potentials.potentials(self, sentences, first, end, labels=labels)
+
 
 class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What was trained, on what, and how it went; it is stored in the model.
@@ -160,7 +382,7 @@ _CELLS = ("node_cells", "transitions", "arc_cells", "initial", "final")
 _CELL_TYPES = (np.int64, np.int32, np.int64, np.int32, np.int32)
 
 
-def encoded(model: Model) -> tuple[dict[str, Array], dict[str, str]]:
+def encoded(model: CRF) -> tuple[dict[str, Array], dict[str, str]]:
     """Return a model as arrays and metadata."""
     space, topology = model.space, model.topology
     arrays: dict[str, Array] = {"theta": model.theta}
@@ -188,19 +410,19 @@ def encoded(model: Model) -> tuple[dict[str, Array], dict[str, str]]:
     return arrays, metadata
 
 
-def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Model:
+def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> CRF:
     """Read or map a model file."""
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mapped)
     return decoded(arrays, metadata, os.fspath(path))
 
 
-def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], path: str) -> Model:
+def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], path: str) -> CRF:
     """Return the model that arrays and metadata describe."""
     with sound(path, "model"):
         return _model(arrays, metadata)
 
 
-def _model(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> Model:
+def _model(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> CRF:
     header = msgspec.json.decode(metadata["model"], type=_Header)
     topology = _topology(header, group(arrays, "topology."))
     space = _space(header, topology, group(arrays, "space."))
@@ -219,7 +441,7 @@ def _model(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> Model:
         raise ModelFileError(
             f"the index has {found} rows, expected {(header.n_node_rows, header.n_arc_rows)}"
         )
-    return Model(
+    return CRF(
         topology, index, space, theta, header.tape, header.columns, header.reads, header.record
     )
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.kernel import Budget
-from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.batch import Lattices
 from fstcrf.lattices.dense import Dense, program_tapes
 from fstcrf.lattices.denserow import DenseRow
@@ -21,7 +20,7 @@ from fstcrf.lattices.many import Group
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans import Program, Search
 from fstcrf.ragged import RUN_TOKENS, Ragged
-from fstcrf.taggers.model.reading import Run, runs_of
+from fstcrf.taggers.reading import Run, runs_of
 
 if TYPE_CHECKING:
     from fstcrf.lattices.distributions import Distributions
@@ -68,7 +67,7 @@ class TaggedLattices(Lattices[TapeLattice]):
         ]
         self._made: dict[int, TapeLattice] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Lattices, (list(self),)
 
     def __len__(self) -> int:
@@ -105,10 +104,6 @@ class TaggedLattices(Lattices[TapeLattice]):
         if search is not None:
             return super().groups(search, clocked=clocked, best=best, threads=threads)
         return [Group(run.numbers, self, run) for run in self._runs]
-
-    def best_labels(self, threads: int = 1) -> Answer:
-        """Return the best labels of each sentence; NoPathError where one has none."""
-        return self.answer(1, self.on[:1], None, threads, strict=True)
 
     def posterior(self, budget: Budget | None, threads: int) -> Distributions:
         """Return the distributions over labellings; potentials are kept from now on."""

@@ -73,10 +73,6 @@ class Prepared:
     lengths: list[int]
     design: Callable[[int, int], Design]  # of the sentences from the first to the end
 
-    def runs(self, tokens: int) -> Iterator[Run]:
-        """Yield runs of sentences of at most so many tokens, or of one sentence."""
-        return runs_of(Ragged.from_lengths(self.lengths), tokens)
-
 
 def runs_of(rows: Ragged, tokens: int) -> Iterator[Run]:
     """Yield runs of sentences of at most so many tokens, or of one sentence."""
