@@ -110,7 +110,7 @@ def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
 
 
 def warn_of_columns(parts: Sequence[Part]) -> None:
-    """Say which labels taggers read from the input, where one may have expected otherwise."""
+    """Report which labels taggers read from the input, if users may expect otherwise."""
     written = {tagger.tape for tagger in parts}
     for tagger in parts:
         reads = tagger.reads if isinstance(tagger, CRF) else ()

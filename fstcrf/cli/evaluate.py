@@ -129,14 +129,14 @@ def evaluate(
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How labels are scored."""
+    """The way to score labels."""
 
-    as_spans: bool | None  # or one by one; None: as they look
+    as_spans: bool | None  # or one by one; `None` if the labels decide
     scheme: str
     strict: bool  # spans that break the scheme do not count
 
     def check(self, gold: Iterable[str] = ()) -> None:
-        """Check that the options go together, and with the labels wanted, as far as is known."""
+        """Check that the options fit together, and fit the gold labels as far as possible."""
         spans = self.as_spans
         if spans is None and gold:
             spans = self.spans(gold)
@@ -170,7 +170,7 @@ class _Style:
         return evaluate_spans(labels.gold, predicted)
 
     def spans(self, gold: Iterable[str]) -> bool:
-        """Tell whether spans are scored rather than labels."""
+        """Return whether spans are scored rather than labels."""
         if self.as_spans is not None:
             return self.as_spans
         return has_spans(gold)
@@ -186,7 +186,7 @@ def _text(report: SpanReport | TokenReport) -> str:
 def _print_tapes(
     reports: Mapping[str, SpanReport | TokenReport], labels: Mapping[str, _Labels], *, as_json: bool
 ) -> None:
-    """Print what was found of each tape, then of all together: a label is that of every tape."""
+    """Print the scores of each tape, then of all tapes together, as joint labels."""
     together = evaluate_tokens(*(_joined([pair[k] for pair in labels.values()]) for k in (0, 1)))
     if as_json:
         both = {name: getattr(together, name) for name in _TOGETHER}
@@ -220,7 +220,7 @@ def _of_model(
     """Return the labels wanted and found of each tape; of an only tape under the name ""."""
     deciding = load_deciding(model_path)
     model = whole(deciding)
-    tapes = [part.tape for part in taggers(model)]  # not of maps: they come last
+    tapes = [part.tape for part in taggers(model)]  # excluding maps, which are last
     labels = {tape: model.label_sets[tape] for tape in tapes}
     if joint is False and len(labels) == 1:
         raise click.UsageError("--cascade is for compositions: the model has one tape")
@@ -251,7 +251,7 @@ def _of_model(
 
 
 def _cascaded(model: JointCRF, data: Corpus, threads: int) -> tuple[Column, ...]:
-    """Return what a cascade says of a corpus."""
+    """Return a cascade's labels of a corpus."""
     parts = []
     with progress("deciding", total=len(data)) as meter:
         for run in batches(data, PLAIN_TOKENS):
@@ -264,7 +264,7 @@ def _cascaded(model: JointCRF, data: Corpus, threads: int) -> tuple[Column, ...]
 
 
 def _warn_of_unseen(gold: list[list[str]], known: Iterable[str], *, spans: bool) -> None:
-    """Tell of labels that no answer can have; of spans in another scheme, of unseen types."""
+    """Warn of labels that no answer can have: of spans in another scheme, of unseen types."""
     new = unseen(gold, ())
     conlleval, seen = named_scheme("conlleval"), set(known)
     parts = {label: split_label(label, conlleval) for label in {*new, *seen}}
@@ -309,7 +309,7 @@ def _of_files(
 
 
 def _pair(wanted: Corpus, target: str, found: Corpus, pred_column: str | None) -> _Labels:
-    """Return the labels of two columns; warn where they do not look like those of one task."""
+    """Return the labels of two columns; warn if they look like labels of different tasks."""
     column = pred_column or list(found.columns)[-1]
     labels = _Labels(wanted.column_lists(target), found.column_lists(column))
     counts = [Counter(label for one in part for label in one) for part in labels]
@@ -332,12 +332,12 @@ _LEAST = 0.1
 
 
 def _label_share(gold: Mapping[str, int], predicted: Mapping[str, int]) -> float:
-    """Return the share, in [0, 1], of tokens whose label occurs in the other column, too.
+    """Return the share, in [0, 1], of tokens whose label also occurs in the other column.
 
-    Of a label of spans its type counts, so that columns in two schemes are of one task; ``O``,
+    For a label of spans, its type counts, so that columns in two schemes belong to one task; ``O``,
     which most tasks have, does not count. The larger one of the two columns' shares decides: a
-    tagger that says one label everywhere has that in common with the labels wanted, however few
-    they are there. 1 where a column has no label but ``O``, of which nothing can be said.
+    tagger that uses one label everywhere shares it with the gold labels, even if it is rare there.
+    1 for a column with no label but ``O``, which allows no conclusion.
     """
     columns = _said(gold), _said(predicted)
     if not all(columns):

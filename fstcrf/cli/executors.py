@@ -1,4 +1,4 @@
-"""Options of training that say where the text is worked on: workers, a cluster, files."""
+"""Options of training that choose the place of work: workers, a cluster, files."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ _OPTIONS = (
 
 
 def executor_options(command: Command) -> Command:
-    """Add the options that say where the text is worked on."""
+    """Add the options that choose the place of work."""
     return with_options(_OPTIONS, command)
 
 
 def spread(given: Mapping[str, Any]) -> bool:
-    """Tell whether a run reads its text part by part."""
+    """Return whether a run reads its text part by part."""
     return any(given[name] is not None for name in ("dask", "workers", "memory_limit"))
 
 
@@ -92,7 +92,7 @@ def files_of(paths: Sequence[str], source: InputFile) -> CorpusFiles:
 
 @contextmanager
 def executor_of(address: str | None, workers: int | None) -> Iterator[Executor | None]:
-    """Open the executor that is asked for; None where the text stays here."""
+    """Open the requested executor; `None` if all work is in this process."""
     if address is not None:
         with dask.DaskExecutor(address, workers=workers or 1) as cluster:
             yield cluster

@@ -35,10 +35,10 @@ class FileTagger:
     model : CRF or JointCRF
         Under the grammars of the options, with their weights.
     options : mapping of str to value
-        Those of ``fstcrf tag``.
+        Options of ``fstcrf tag``.
     decode : {"cascade", "marginals", "joint", "product", "chain"}, optional
     flag : str
-        The option that says how tapes are decided.
+        The option that chooses how tapes are decided.
     """
 
     model: Model
@@ -48,13 +48,13 @@ class FileTagger:
 
     @classmethod
     def of(cls, model_path: str, options: Mapping[str, Any]) -> FileTagger:
-        """Load a model and change it as the options say; UsageError where it cannot be."""
+        """Load a model and change it according to the options; UsageError if that is impossible."""
         model = load_model(model_path)
         decode, flag = _asked(options)
         return cls(_changed(model, options, decode), options, decode, flag)
 
     def tag(self, path: str, output: str) -> Outcomes:
-        """Write a file again, with what is asked for; errors name the file."""
+        """Write a file again, with the requested answers; errors name the file."""
         if is_parquet(path):
             return tag_table(self.tagger(), path, output, self.options)
         source = self._source(path)
@@ -71,7 +71,7 @@ class FileTagger:
             question(self.tagger(), self.options, tape="tape")
 
     def tagger(self) -> Tagger:
-        """Return what decides as it is asked for; UsageError where there is no such way."""
+        """Return the requested decoder; UsageError if there is no such way to decide."""
         if self.decode in (None, "joint"):
             return self.model
         if isinstance(self.model, CRF) or len(self.model.tapes) == 1:
@@ -94,7 +94,7 @@ def _changed(model: Model, options: Mapping[str, Any], decode: str | None) -> Mo
     Raises
     ------
     click.UsageError
-        Weights of what decides one by one.
+        Weights of tapes that are decided one by one.
     """
     one_by_one = decode in ("cascade", "marginals")
     if options["weights"] is not None:
@@ -109,12 +109,12 @@ def _changed(model: Model, options: Mapping[str, Any], decode: str | None) -> Mo
 
 
 def _normalized(model: Model, normalize: Normalize, decode: str | None) -> Model:
-    """Return a composition that multiplies as it is asked.
+    """Return a composition with the requested way to multiply.
 
     Raises
     ------
     click.UsageError
-        What has one tape, or is not decided together; another option says how.
+        A model with one tape, or tapes decided separately; another option with the same role.
     """
     if isinstance(model, CRF) or len(model.tapes) == 1:
         raise click.UsageError("--normalize is for compositions: the model has one tape")
@@ -126,12 +126,12 @@ def _normalized(model: Model, normalize: Normalize, decode: str | None) -> Model
 
 
 def _asked(options: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return how the tapes are to be decided, and the option that says so.
+    """Return the way to decide tapes, and the option that chose it.
 
     Raises
     ------
     click.UsageError
-        Two options say so.
+        Two options choose it.
     """
     if options["joint"] is None:
         return options["decode"], "--decode"

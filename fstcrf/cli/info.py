@@ -1,4 +1,4 @@
-"""``fstcrf info``: what a model is, and its largest weights."""
+"""``fstcrf info``: the properties of a model, and its largest weights."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def info(model_path: str, *, top: int, as_json: bool) -> None:
 
 
 def _tell_facts(name: str, model: Tagger, *, as_json: bool) -> None:
-    """Print what there is to know of a tagger of segments, or of one composed with others."""
+    """Print the properties of a tagger of segments, or of one in a composition."""
     facts = {key: value for key, value in model.facts().items() if value is not None}
     if as_json:
         tapes = [{"tape": tape, "labels": known} for tape, known in model.label_sets.items()]

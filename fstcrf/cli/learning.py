@@ -1,4 +1,4 @@
-"""Models that a command learns: how training is told of, stopped and ended, on any kind of them."""
+"""Models that a command trains: progress, interruption and end of training, for any kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Learnt(Protocol):
 
     @property
     def record(self) -> Any:
-        """What was trained, and how; `reason`: why it ended."""
+        """The record of training; `reason` tells why it ended."""
 
 
 LearntT = TypeVar("LearntT", bound=Learnt)
@@ -31,7 +31,7 @@ def learn(
     *,
     as_json: bool,
 ) -> None:
-    """Train a model and save it; nobody else writes the file meanwhile.
+    """Train a model and save it, with a lock on the file.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def learn(
     output : str
         The file.
     train : callable
-        Is given what tells of iterations.
+        Receives a function that reports iterations.
     save : callable
     as_json : bool
         Whether that is JSON.

@@ -1,4 +1,4 @@
-"""The program: its commands, each imported when it is called, and what happens when one fails."""
+"""The program: its commands, each imported when it is called, and the handling of failures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fstcrf.errors import printable, shortened
 
 
 class Listed(NamedTuple):
-    """A command that is imported when it is called, and what the list of commands says of it."""
+    """A command that is imported when it is called, and its entry in the list of commands."""
 
     module: str
     function: str
@@ -138,7 +138,7 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands, of which none is imported for it."""
+        """Write the list of commands, without importing them."""
         del ctx
         with formatter.section("Commands"):
             room = formatter.width - 6 - max(map(len, COMMANDS))
@@ -158,17 +158,17 @@ class Commands(click.Group):
             return super().main(args, prog_name, standalone_mode=False, **extra)
         open_streams()
         given = sys.argv[1:] if args is None else args
-        if "numpy" not in sys.modules:  # it starts threads of its own, which nothing here uses
+        if "numpy" not in sys.modules:  # it starts threads, which nothing here uses
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        with as_json("--log-json" in given):  # options may be what is wrong: nothing is parsed yet
+        with as_json("--log-json" in given):  # options may be wrong: they are not parsed yet
             status = self._status(args, extra)
-        # Where Ctrl-C came while Python executed a string, as it does where a dataclass is made,
-        # `python -m` ends by the signal, whatever the status; until it executes another one.
+        # If Ctrl-C interrupts Python while it executes a string (as it does for a dataclass),
+        # `python -m` ends by the signal, with any status, until it executes another string.
         exec("")  # noqa: S102
         return sys.exit(status if isinstance(status, int) else 0)
 
     def _status(self, args: Sequence[str] | None, extra: dict[str, Any]) -> Any:
-        """Run the program; say what went wrong, and return the exit status."""
+        """Run the program, report errors, and return the exit status."""
         try:
             return super().main(args, "fstcrf", standalone_mode=False, **extra)
         except click.Abort:
@@ -183,7 +183,7 @@ class Commands(click.Group):
             return failure.exit_code
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; whatever it raises becomes a message."""
+        """Run a command; all its exceptions become messages."""
         try:
             with interruptible(), warned():
                 result = super().invoke(ctx)

@@ -36,7 +36,7 @@ else:  # a tagger that is loaded does not wait for training, nor for decoders
 
 Model: TypeAlias = "CRF | SegmentCRF | Composition"
 Part: TypeAlias = "CRF | SegmentCRF"
-"""What writes one tape."""
+"""A tagger of one tape."""
 
 CHECKPOINT_EVERY = 10
 """Iterations between two states of a training that are saved."""
@@ -71,19 +71,19 @@ def load_deciding(path: str) -> Model | TrainedPipeline:
 
 
 def whole(deciding: Model | TrainedPipeline) -> Model:
-    """Return a model itself, of a pipeline its composition."""
+    """Return a model itself, or the composition of a pipeline."""
     if isinstance(deciding, CRF | Composition) or not hasattr(deciding, "composition"):
         return deciding
     return deciding.composition
 
 
 def pipeline_of(deciding: Model | TrainedPipeline) -> TrainedPipeline | None:
-    """Return a pipeline itself; None of a model."""
+    """Return a pipeline itself, or `None` for a model."""
     return None if whole(deciding) is deciding else cast("TrainedPipeline", deciding)
 
 
 def load_decoder(path: str) -> tokens.TokenDecoder | None:
-    """Load the decoder of a token classifier; None where a file is not JSON, so a model."""
+    """Load the decoder of a token classifier; `None` if a file is a model instead of JSON."""
     if not Path(path).is_file():  # `load_model` says why
         return None
     head = read_head(path)
@@ -91,7 +91,7 @@ def load_decoder(path: str) -> tokens.TokenDecoder | None:
 
 
 def _folder(path: str) -> DataError:
-    """Return the error of a folder; of one that a pipeline has made, it says what to give."""
+    """Return the error for a folder; for a pipeline's folder, it names the right file."""
     joint = Path(path) / pipelines.trained.COMPOSITION
     if not joint.exists() and (Path(path) / pipelines.trained.MANIFEST).exists():
         return DataError(
@@ -165,7 +165,7 @@ def constrained(model: Model, grammars: Sequence[str]) -> Composition:
 
 
 def grammar_of(names: Sequence[str]) -> fstcrf.Grammar | None:
-    """Return the conjunction of grammars by file or name; None without any."""
+    """Return the conjunction of grammars by file or name, or `None`."""
     return reduce(and_, map(_grammar, names)) if names else None
 
 
@@ -177,12 +177,12 @@ def _grammar(name: str) -> fstcrf.Grammar:
 
 
 def is_chain(model: Model) -> bool:
-    """Tell whether the tapes of a model are normalised one by one: it is no transducer then."""
+    """Return whether the tapes of a model are normalised one by one, which is not a transducer."""
     return isinstance(model, JointCRF) and model.conditional
 
 
 def plan_text(model: Composition) -> str:
-    """Return what a composition compiles to and what it costs; of a chain, its factors."""
+    """Return the plan of a composition and its cost; for a chain, its factors."""
     if not isinstance(model, JointCRF):
         sizes = [f"{tape} ({len(labels)})" for tape, labels in model.label_sets.items()]
         return f"product of lattices of arcs, written out for each sentence: {', '.join(sizes)}"
@@ -213,7 +213,7 @@ def tape_columns(option: str, given: str, names: Sequence[str]) -> dict[str, str
 
 
 def save(model: Model, output: str) -> None:
-    """Save a model; elsewhere rather than not at all, with a Failure that says where."""
+    """Save a model; if that fails, save it elsewhere and raise a Failure that names the place."""
     try:
         model.save(output)
     except OSError as error:
@@ -229,7 +229,7 @@ def state_file(
 ) -> tuple[str, bool, int | None]:
     """Return the file for the state of a training, whether it stays, and how often it is saved.
 
-    Where none is asked for, it is beside the output, saved on Ctrl-C alone, and goes at the end.
+    By default, it is next to the output, is saved only on Ctrl-C, and is removed at the end.
     """
     if every is None and (checkpoint is not None or resume):
         every = CHECKPOINT_EVERY
@@ -241,7 +241,7 @@ def state_file(
 def tell_where_it_begins(
     output: str, checkpoint: str, *, resume: bool, say: Callable[[str], None]
 ) -> None:
-    """Say where training goes on from, and what it will replace."""
+    """Report the iteration from which training continues, and the file that it will replace."""
     iteration = loop.saved_iteration(checkpoint) if resume else None
     if iteration is not None:
         say(f"{checkpoint}: on from iteration {iteration:,}")
@@ -259,9 +259,9 @@ def interrupted(checkpoint: str) -> Failure:
 
 
 def warn_of_earlier(output: str, *, resume: bool, say: Callable[[str], None]) -> None:
-    """Say before training what its end will replace.
+    """Report before training which file its end will replace.
 
-    A run that resumes may find an interrupted model of its own: that one goes without saying.
+    A resumed run may find its interrupted model, which needs no report.
     """
     if not Path(output).exists():
         return
@@ -276,10 +276,9 @@ def warn_of_earlier(output: str, *, resume: bool, say: Callable[[str], None]) ->
 def save_interrupted(
     model: CRF, output: str, checkpoint: str, *, command: str = "the same command"
 ) -> str:
-    """Save the best model so far where that replaces nothing, or less of the same run; say where.
+    """Save the best model so far, unless the file has another run or more of this one.
 
-    A run is the same where data and options are. `checkpoint` goes on from its state in any
-    case.
+    A run is the same if data and options are. `checkpoint` continues from its state in any case.
     """
     record = model.record
     assert record is not None  # noqa: S101 (training has just made it)
@@ -298,7 +297,7 @@ def save_interrupted(
 
 
 def _goes_on(checkpoint: str, record: TrainingRecord, command: str) -> str:
-    """Say how the run goes on; nothing where it has left no state."""
+    """Return the advice for continuing the run; empty without a saved state."""
     iteration = loop.saved_iteration(checkpoint)
     if iteration is None:
         return ""
@@ -315,7 +314,7 @@ def _goes_further(record: TrainingRecord, earlier: TrainingRecord | None) -> boo
 
 
 def _described(earlier: TrainingRecord | None) -> str:
-    """Say what is in a file that a model would replace."""
+    """Return a description of a file that a model would replace."""
     if earlier is None:
         return "a file without a record of training"
     end = "interrupted" if earlier.interrupted else "finished"
@@ -324,7 +323,7 @@ def _described(earlier: TrainingRecord | None) -> str:
 
 
 def _record(path: str) -> TrainingRecord | None:
-    """Return the record of a tagger; None where a file is none, or cannot be read."""
+    """Return the record of a tagger; `None` for other or unreadable files."""
     try:
         return CRF.load(path).record
     except (FstcrfError, OSError):
@@ -332,7 +331,7 @@ def _record(path: str) -> TrainingRecord | None:
 
 
 def _elsewhere(model: Model, output: str) -> Path:
-    """Save a model in a folder of its own; return where."""
+    """Save a model in a new folder; return its path."""
     spare = Path(tempfile.mkdtemp(prefix="fstcrf-")) / Path(output).name
     try:
         model.save(spare)

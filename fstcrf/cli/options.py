@@ -1,4 +1,4 @@
-"""Options that commands share, by their names also in messages; what their outputs may be."""
+"""Options that several commands share, their names in messages, and checks of outputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fstcrf.text import corpus
 if TYPE_CHECKING:
     from fstcrf.ext import tune
     from fstcrf.taggers.model import options
-else:  # tagging does not wait for what only training needs
+else:  # tagging need not wait for imports of training
     tune = LazyModule("fstcrf.ext.tune")
     options = LazyModule("fstcrf.taggers.model.options")
 
@@ -28,8 +28,8 @@ else:  # tagging does not wait for what only training needs
 def spoken(message: str, command: click.Command) -> str:
     """Return a message with ``--f-gamma`` for ``f_gamma``.
 
-    A name of one word is an option where the message begins with it, before a quoted value, and as
-    ``reads=``: elsewhere it is a word.
+    A name of one word is an option at the beginning of the message, before a quoted value, and as
+    ``reads=``; elsewhere it is a word.
     """
     message = message.removeprefix("training options: ")
     for parameter in command.params:
@@ -67,7 +67,7 @@ def given_options(context: click.Context, given: Mapping[str, Any]) -> dict[str,
 
 
 def check_training(given: Mapping[str, Any]) -> None:
-    """Refuse options of training that do not go together; what is none is not looked at."""
+    """Refuse options of training that do not fit together; other options are ignored."""
     options.checked_options(
         {name: value for name, value in given.items() if name in options.DEFAULTS},
         reads=bool(given["reads"]),
@@ -77,7 +77,7 @@ def check_training(given: Mapping[str, Any]) -> None:
 
 
 def _flag(option: click.Option) -> str:
-    """Return how an option is given; of a switch that is on by default, how it is turned off."""
+    """Return the flag of an option; for a switch that is on by default, its off flag."""
     off = option.is_flag and option.default is True and option.secondary_opts
     return max(option.secondary_opts if off else option.opts, key=len)
 
@@ -93,22 +93,22 @@ def check_outputs(
     *,
     text: Collection[str] = (),
 ) -> None:
-    """Find out before the work what its outputs would overwrite, and whether they can be written.
+    """Check before the work which files its outputs overwrite, and whether they are writable.
 
     Parameters
     ----------
     outputs : mapping of str to str, or None
-        Files by the options or arguments that name them; None where one is not given.
+        Files by the options or arguments that name them; `None` for an omitted one.
     inputs : iterable of str, or None
-        Files that are read, also as ``TAPE=FILE``; names of grammars that come with fstcrf, and
-        standard input, are none.
+        Files that are read, also as ``TAPE=FILE``; names of fstcrf's grammars, and standard input,
+        are not files.
     text : collection of str
         Those options whose output is text, which may be standard output.
 
     Raises
     ------
     click.UsageError
-        An output that is an input, or another output; standard output where that cannot be.
+        An output that is an input, or another output; standard output instead of a file.
     OSError
         As for `fstcrf.files.check_writable`.
     """
@@ -134,7 +134,7 @@ def check_outputs(
 
 
 def spare_inputs(output: str, inputs: Iterable[str | None], *, option: str = "--output") -> None:
-    """Refuse an output, which an option names, that is one of the inputs of `check_outputs`."""
+    """Refuse an output, which an option names, if it is one of the inputs of `check_outputs`."""
     if Path(output).exists() and any(Path(output).samefile(path) for path in _files(inputs)):
         raise click.UsageError(f"{option} {output} would overwrite an input")
 
@@ -151,18 +151,18 @@ def _files(inputs: Iterable[str | None]) -> Iterator[str]:
 
 
 def _same_name(output: str, other: str) -> bool:
-    """Tell whether two outputs are one file; a device may be both."""
+    """Return whether two outputs are one file; a device may be both."""
     plain = Path(output).is_file() or not Path(output).exists()
     return plain and resolved(output) == resolved(other)
 
 
 def written_path(output: str) -> str:
-    """Return the path of an output for what writes paths alone."""
+    """Return the path of an output for functions that only write to paths."""
     return "/dev/stdout" if output == STDOUT else output
 
 
 def shown_output(output: str) -> str:
-    """Return what messages call an output."""
+    """Return the name of an output in messages."""
     return "standard output" if output == STDOUT else output
 
 
@@ -172,7 +172,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # old click: not generic
-    """A value that a function reads from text; what it raises is wrong usage."""
+    """A value that a function reads from text; its exceptions are usage errors."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name, self._parse = name, parse
@@ -242,7 +242,7 @@ AT_LEAST_0 = click.FloatRange(min=0)
 def shown(
     flag: str, metavar: str | None, kind: Any, default: Any, says: str, *, name: str | None = None
 ) -> Callable[[Any], Any]:
-    """Return an option whose help shows its default; its parameter may have a name of its own."""
+    """Return an option whose help shows its default; its parameter may have another name."""
     names = (flag,) if name is None else (flag, name)
     return click.option(
         *names, metavar=metavar, type=kind, default=default, show_default=True, help=says
@@ -302,14 +302,14 @@ QUASI_NEWTON = (
 
 
 def with_options(options: Sequence[Callable[[Any], Any]], command: Command) -> Command:
-    """Add options, which stand in this order in the help."""
+    """Add options in the order of the help."""
     for option in reversed(options):
         command = option(command)
     return command
 
 
 def input_options(command: Command) -> Command:
-    """Add the options that say how the input is to be read."""
+    """Add the options of reading the input."""
     return with_options(_INPUT, command)
 
 
@@ -363,12 +363,12 @@ _SEARCH = (
 
 
 def search_options(command: Command) -> Command:
-    """Add the options that say what a search for the best labels may cost, and what if it fails."""
+    """Add the options that limit the search for best labels, and handle its failure."""
     return with_options(_SEARCH, command)
 
 
 def seed_option(of: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds ``--seed``; `of` says what is drawn."""
+    """Return a decorator that adds ``--seed``; `of` is its help text."""
     return click.option(
         "--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help=of
     )

@@ -231,7 +231,7 @@ def eval(  # noqa: A001 (the command's name)
     model = _changed(model, weights, grammar)
     ways = ways or _ways_of(model)
     for way in ways:
-        _ = replace(model, decoder=way).decision()  # what cannot be is said before anything is read
+        _ = replace(model, decoder=way).decision()  # impossible ones are reported early
     asked = {} if target is None else tape_columns("--target", target, model.tapes)
     wanted = {tape: asked.get(tape, tape) for tape in model.tapes}
     source = model_input(
@@ -353,7 +353,7 @@ def info(folder: str) -> None:
 
 
 def _ended(record: TrainingRecord) -> str:
-    """Say what a task was trained on, why that ended, and how well it does on held-out data."""
+    """Describe the training of a task: its data, its end, and the score on held-out data."""
     held = (
         ""
         if record.dev_score is None
@@ -366,7 +366,7 @@ def _ended(record: TrainingRecord) -> str:
 
 
 def _normalized(model: TrainedPipeline, normalize: Normalize) -> TrainedPipeline:
-    """Return a pipeline whose joint decisions multiply as it is asked."""
+    """Return a pipeline with the requested way to multiply in joint decisions."""
     return replace(model, composition=replace(model.composition, normalize=normalize))
 
 

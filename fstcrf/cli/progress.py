@@ -1,17 +1,17 @@
-"""Long work shows itself on standard error: how much is done, how fast, what is left.
+"""Progress of long work on standard error: finished work, speed, remaining time.
 
 ===============  ==================================================================
 progress_option  ``--progress`` and ``--no-progress``
-wanted           what these say
-visible          whether a block shows itself
-progress         a block of work that shows itself once it has taken two seconds
-listening        hears of blocks that do not, since they are part of what another one shows
-Meter            what the block tells of how far it is
-file_share       how much of a file is done, by its lines
+wanted           the choice of these options
+visible          whether a block shows its progress
+progress         a block of work that shows its progress after two seconds
+listening        collects the progress of blocks inside another one
+Meter            receives the progress of the block
+file_share       finished share of a file, by its lines
 ===============  ==================================================================
 
-On a terminal that is a line that changes in place, and goes when the work is done. Elsewhere
-nothing is said, unless ``--progress`` asks for it: then a line after 2, 4, 8, ... seconds.
+On a terminal, progress is one line that changes in place, and disappears at the end. Elsewhere
+nothing is printed without ``--progress``; with it, a line is printed after 2, 4, 8, ... seconds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KEY = "fstcrf.progress"
 _SHOWN: ContextVar[bool] = ContextVar("shown", default=False)  # a block around this one is
 _LISTENS: ContextVar[Callable[[int, float | None], None] | None] = ContextVar("l", default=None)
 _BLOCK = 1 << 20
-_WIDE, _BAR, _LEAST = 110, 20, 10  # characters: of a terminal with room for a bar, of that, of what
+_WIDE, _BAR, _LEAST = 110, 20, 10  # characters: of a terminal with a bar, of the bar, of text
 
 
 def progress_option(command: Command) -> Command:
@@ -68,21 +68,21 @@ def progress_option(command: Command) -> Command:
 
 
 def wanted() -> bool | None:
-    """Return what ``--progress`` and ``--no-progress`` say; None: neither is given."""
+    """Return the choice of ``--progress`` or ``--no-progress``; `None` without either."""
     context = click.get_current_context(silent=True)
     found: bool | None = None if context is None else context.meta.get(_KEY)
     return found
 
 
 class Meter:
-    """How far a block of work is.
+    """The progress of a block of work.
 
     Parameters
     ----------
     what : str
-        What is being done.
+        The work.
     unit : str
-        What is counted, in the plural; empty where that tells nothing.
+        The counted objects, in the plural; empty if their number is not informative.
     total : int, optional
         How many there are.
     """
@@ -90,25 +90,25 @@ class Meter:
     def __init__(self, what: str, unit: str, total: int | None = None) -> None:
         self.what, self.unit, self.total = what, unit, total
         self.done = 0
-        self.line = 0  # of a file, the last that is done
+        self.line = 0  # the last finished line of a file
         self._share: Callable[[], float | None] = lambda: None
         self._begun = self._told = time.monotonic()
         self._listens: Callable[[int, float | None], None] | None = None
-        self._last = 0.0, 0.0  # the share that was told last, and the seconds after which it came
+        self._last = 0.0, 0.0  # the last reported share, and the seconds at that time
 
     def add(self, count: int = 1) -> None:
-        """Count what has been done."""
+        """Count finished objects."""
         self.done += count
         if self._listens is not None and time.monotonic() - self._told >= _TOLD:
             self._told = time.monotonic()
             self._listens(self.done, self.share())
 
     def told_to(self, listens: Callable[[int, float | None], None] | None) -> None:
-        """Set what hears now and then what is done, and its share."""
+        """Set a listener for the count and its share."""
         self._listens = listens
 
     def measured(self, share: Callable[[], float | None]) -> None:
-        """Set what tells the share that is done, where the total is not known."""
+        """Set the function that returns the finished share if the total is unknown."""
         self._share = share
 
     def share(self) -> float | None:
@@ -118,7 +118,7 @@ class Meter:
         return self._share()
 
     def figures(self, seconds: float | None = None) -> str:
-        """Return how much is done, how fast, and what is left, in words."""
+        """Return the progress, the speed and the remaining time, in words."""
         spent = time.monotonic() - self._begun if seconds is None else seconds
         share = self.share()
         parts = []
@@ -132,7 +132,7 @@ class Meter:
         return ", ".join(parts)
 
     def _left(self, share: float, spent: float) -> float:
-        """Return the seconds that are left, 0 where that cannot be said.
+        """Return the remaining seconds, 0 if unknown.
 
         While a step lasts they become fewer, until it has taken all that was left.
         """
@@ -154,7 +154,7 @@ def _time(seconds: float) -> str:
 
 
 def visible(output: str | None = None) -> bool:
-    """Tell whether a block that writes to an output shows itself."""
+    """Return whether a block that writes to an output shows its progress."""
     asked = wanted()
     return _on_terminal(output) if asked is None else asked
 
@@ -166,7 +166,7 @@ def _on_terminal(output: str | None) -> bool:
 
 @contextmanager
 def listening(listens: Callable[[int, float | None], None] | None) -> Iterator[None]:
-    """Let something hear what blocks within this one have done; they show nothing themselves."""
+    """Set a listener for blocks within this one, which then show no progress."""
     before, shown = _LISTENS.set(listens), _SHOWN.set(True)
     try:
         yield
@@ -179,23 +179,23 @@ def listening(listens: Callable[[int, float | None], None] | None) -> Iterator[N
 def progress(
     what: str, unit: str = "sentences", total: int | None = None, *, output: str | None = None
 ) -> Iterator[Meter]:
-    """Show how far a block is, from two seconds on; a block inside it is part of it.
+    """Show the progress of a block, after two seconds; a block inside it is part of it.
 
     Parameters
     ----------
     what : str
         What it does: ``"tagging test.txt"``.
     unit : str
-        What its meter counts.
+        The counted objects of its meter.
     total : int, optional
         How many there are, if that is known.
     output : str, optional
-        Where the block writes to: nothing is shown where that is the same terminal.
+        The output of the block: no progress is shown if that is the same terminal.
 
     Yields
     ------
     Meter
-        To be told what is done.
+        The meter, which receives the progress.
     """
     meter = Meter(what, unit, total)
     if _SHOWN.get() or not visible(output):
@@ -231,7 +231,7 @@ def _in_place(meter: Meter, done: threading.Event) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-    # What the work prints goes to standard output, whatever is shown beside it.
+    # The work prints to standard output, independently of the display.
     console = Console(stderr=True)
     wide = console.width >= _WIDE
     columns = (
@@ -250,7 +250,7 @@ def _in_place(meter: Meter, done: threading.Event) -> None:
 
 
 def _fitted(meter: Meter, room: int) -> str:
-    """Return what is done, its beginning cut where it is too long, and how far it is."""
+    """Return the name of the work, cut at its beginning if it is too long, and its progress."""
     figures, what = meter.figures(), meter.what
     room = max(_LEAST, room - len(figures) - 1)
     return f"{what if len(what) <= room else f'…{what[1 - room :]}'} {figures}"
@@ -260,10 +260,10 @@ def _fitted(meter: Meter, room: int) -> str:
 
 
 def file_share(path: str, meter: Meter) -> Callable[[], float | None]:
-    """Return what tells the share of a file's lines that is done.
+    """Return a function that computes the finished share of a file's lines.
 
-    The lines are counted when that is first asked. It tells None of what is no plain file: of
-    standard input, or what is compressed.
+    The lines are counted on its first call. It returns `None` unless it is a plain file: for
+    standard input, or compressed files.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def file_share(path: str, meter: Meter) -> Callable[[], float | None]:
 
 
 def _count(path: str) -> int:
-    """Return how many lines a plain file has; 0 where that cannot be said."""
+    """Return the number of lines of a plain file; 0 if unknown."""
     if path == "-" or path.endswith(".gz") or not Path(path).is_file():
         return 0
     try:

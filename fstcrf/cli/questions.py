@@ -1,10 +1,10 @@
-"""What the command line asks of a tagger: the options of all commands that tag, one question.
+"""Questions of the command line to a tagger: the options of all commands that tag.
 
 ===============  ==================================================================
 tagging_options  the options of `fstcrf tag` and `fstcrf pipeline tag`
 files_read       the files that they name
-question         what these options ask, checked against the tagger
-Question         that: what is searched for, what is known, what is printed
+question         the question of these options, checked against the tagger
+Question         the goal of the search, known labels, printed answers
 ===============  ==================================================================
 """
 
@@ -125,7 +125,7 @@ _PRINTED = (
         ),
     ),
 )
-"""What is printed of them."""
+"""The printed answers."""
 _FILL = click.option(
     "--fill",
     metavar="COLUMN",
@@ -150,7 +150,7 @@ _KNOWN = (
         ),
     ),
 )
-"""What is known or wished beforehand."""
+"""Knowledge and wishes about labels."""
 
 
 def tagging_options(tape: str) -> Callable[[Command], Command]:
@@ -159,7 +159,7 @@ def tagging_options(tape: str) -> Callable[[Command], Command]:
     Parameters
     ----------
     tape : str
-        What a tape is called there: ``--tape`` or ``--task``.
+        The name of a tape in the command: ``--tape`` or ``--task``.
     """
     shown = click.option(
         f"--{tape}",
@@ -175,7 +175,7 @@ def tagging_options(tape: str) -> Callable[[Command], Command]:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is searched for, what is known beforehand, and what is printed.
+    """The goal of the search, known labels, and the printed answers.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class Question:
     force : mapping of str to str, optional
         For a tape, the column with its labels known beforehand.
     bias : mapping of str to mapping of str to float, optional
-        For a tape, what is added to the potential of a label everywhere.
+        For a tape, numbers that are added to the potentials of labels at all tokens.
     on_no_path : {"error", "skip", "relax"}
     search : {"auto", "lazy", "expanded"}, optional
         How the best paths under a grammar are found; as the tagger was made when absent.
@@ -232,7 +232,7 @@ class Question:
 
     @property
     def plain(self) -> bool:
-        """Nothing but labels is wanted."""
+        """Only labels are printed."""
         return not (self.commented or self.spans) and self.least is None
 
 
@@ -243,7 +243,7 @@ def files_read(given: Mapping[str, Any]) -> list[str | None]:
 
 
 def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question:
-    """Return what the options ask of a tagger.
+    """Return the question that the options express.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question
     Raises
     ------
     click.UsageError
-        What the tagger has no way to do, or names that there are not.
+        An answer that the tagger cannot compute, or an unknown name.
     TooLargeError
         Probabilities, under a grammar too large to multiply out.
     """
@@ -311,12 +311,12 @@ def _calibration(given: Mapping[str, Any], tagger: Tagger) -> Calibration | None
 
 
 def shown_names(option: str, names: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the tapes that an option names, in the order of the model; None for all of them.
+    """Return the tapes that an option names, in the order of the model; `None` for all tapes.
 
     Raises
     ------
     click.UsageError
-        There is none of a name.
+        An unknown name.
     """
     odd = [name for name in names if name not in tapes]
     if odd:
@@ -353,7 +353,7 @@ def _flag(name: str) -> str:
 def label_biases(
     pairs: Sequence[tuple[str, float]], tapes: Sequence[str]
 ) -> dict[str, dict[str, float]]:
-    """Return the biases of each tape; of several tapes each label is after its tape and a colon."""
+    """Return the biases of each tape; with several tapes, the tape and a colon precede a label."""
     found: dict[str, dict[str, float]] = {}
     for name, number in pairs:
         tape, colon, label = name.partition(":")
@@ -369,7 +369,7 @@ def label_biases(
 
 
 def _span_tapes(tagger: Tagger, printed: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the printed tapes whose labels look like those of spans; an only tape in any case."""
+    """Return the printed tapes with labels of spans; a single tape is always included."""
     if len(tagger.tapes) == 1:
         return tagger.tapes
     found = tuple(
@@ -383,7 +383,7 @@ def _span_tapes(tagger: Tagger, printed: tuple[str, ...] | None) -> tuple[str, .
 
 
 def _check_sums(tagger: Tagger, asked: Question) -> None:
-    """Check before anything is decoded that probabilities can be had where they are wanted."""
+    """Check before decoding that the requested probabilities are available."""
     joint = tagger.decision()
     wanted = asked.probabilities or asked.marginals or asked.least is not None
     if not wanted or joint is None:

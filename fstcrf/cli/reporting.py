@@ -1,4 +1,4 @@
-"""What a failure looks like on the command line: one line on stderr and an exit status.
+"""Failures on the command line: one line on stderr and an exit status.
 
 Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
 """
@@ -60,18 +60,18 @@ class Failure(click.ClickException):
 
 
 def failed(error: BaseException) -> Failure:
-    """Return the failure that tells a user about an exception, once nothing more is printed."""
+    """Return the failure that reports an exception, after all output."""
     with suppress(OSError):  # it is the failure that is being reported, or follows from it
         keep_stdout()
     return as_failure(error)
 
 
 def as_failure(error: BaseException) -> Failure:
-    """Return the failure that tells a user about an exception."""
+    """Return the failure that reports an exception."""
     if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):
-        return Failure("interrupted", INTERRUPTED)  # Python 3.11 wraps those of `__set_name__`
+        return Failure("interrupted", INTERRUPTED)  # Python 3.11 wraps exceptions of `__set_name__`
     if isinstance(error, BrokenPipeError):
-        return Failure("")  # whoever read the output has had enough
+        return Failure("")  # the reader of the output has closed it
     if isinstance(error, FstcrfError):
         return Failure(str(error), USAGE if isinstance(error, OptionError) else FAILED)
     if isinstance(error, OSError):
@@ -83,7 +83,7 @@ def as_failure(error: BaseException) -> Failure:
 
 
 def _system(error: OSError) -> str:
-    """Return what the system said: where it names no file, writing to standard output failed."""
+    """Return the system's message: without a file name, writing to standard output failed."""
     what = error.strerror or str(error)
     unnamed = "<stdout>" if error.errno in _OF_WRITING else None
     name = unnamed if error.filename is None else os.fsdecode(error.filename)
@@ -91,15 +91,15 @@ def _system(error: OSError) -> str:
 
 
 def too_narrow(error: WidthError, columns: Sequence[str], least: int) -> DataError:
-    """Return the error of a row of too few columns, where the last of them may be missing.
+    """Return the error for a row of too few columns, if some of the last ones may be missing.
 
     Parameters
     ----------
     error : WidthError
-        Of a file that is read by `columns`.
+        An error of a file with `columns`.
     columns : sequence of str
     least : int
-        So many of them must be there.
+        The required number of columns.
     """
     if not error.width < least < len(columns):
         return error
@@ -122,7 +122,7 @@ def say(message: str, event: str = "message", **facts: Any) -> None:
 
 
 def log(event: str, **facts: Any) -> None:
-    """Print a JSON object on stderr, with the member ``event``; what is not finite is null."""
+    """Print a JSON object on stderr, with the member ``event``; NaN and infinities are null."""
     sound = {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in facts.items()
@@ -141,14 +141,14 @@ def as_json(wanted: bool) -> Iterator[None]:  # noqa: FBT001 (a switch around a 
 
 
 def tell(line: str) -> None:
-    """Print a line on stderr; that nobody reads it is no failure of the work."""
+    """Print a line on stderr; a closed stderr is not a failure of the work."""
     with suppress(OSError):
         click.echo(line, err=True)
 
 
 @contextmanager
 def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
-    """Tell of each warning about labels, rules or memory once, in a line without its place."""
+    """Report each warning about labels, rules or memory once, in a line without its place."""
     told: set[str] = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -166,9 +166,9 @@ def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
 def open_streams() -> None:
     """Give streams that were closed before the program began something to fail on.
 
-    Their numbers would else be those of files that the program opens, and its messages would be
-    written into them. Messages to no standard error are dropped; to read from no standard input,
-    or to write to no standard output, is an error of the system like others.
+    Otherwise, files that the program opens would receive their numbers, and messages would be
+    written into these files. Messages to no standard error are dropped; to read from no standard
+    input, or to write to no standard output, is an error of the system like others.
     """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is not None:
@@ -193,21 +193,21 @@ def keep_stdout() -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Take SIGTERM like Ctrl-C: what can be saved is saved, temporary files go."""
+    """Handle SIGTERM like Ctrl-C: results are saved, temporary files are removed."""
     with handling((signal.SIGTERM,), lambda _: signal.default_int_handler):
         yield
 
 
 @contextmanager
 def stopping(line: str) -> Iterator[None]:
-    """Answer the first Ctrl-C by a line on stderr: what it ends may take its time."""
+    """Answer the first Ctrl-C with a line on stderr, because ending may take time."""
     answered: list[int] = []
 
     def answers(before: Any) -> Any:
         def answer(number: int, frame: FrameType | None) -> None:
             if not answered:
                 answered.append(number)
-                with suppress(OSError):  # a handler may not print: it may come amid a print
+                with suppress(OSError):  # a handler must not print: it may interrupt another print
                     os.write(2, f"{line}\n".encode())
             before(number, frame)
 
@@ -254,10 +254,10 @@ def counted() -> Iterator[None]:
 
 
 class Reporter:
-    """Told of the data, of every iteration, and of the end: says each in a line on stderr."""
+    """Receives the data, every iteration, and the end: reports each in a line on stderr."""
 
     def data(self, message: str, **_: Any) -> None:
-        """Hear what was read."""
+        """Report the data."""
         say(message)
 
     def line(self, message: str) -> str:
@@ -265,7 +265,7 @@ class Reporter:
         return f"fstcrf: {message}"
 
     def note(self, message: str) -> None:
-        """Hear what is worth knowing before training."""
+        """Report a remark before training."""
         say(message)
 
     def iteration(self, progress: Progress) -> None:
@@ -345,7 +345,7 @@ def _bar(max_iterations: int | None) -> Iterator[_Live]:
 
 
 def _stage(progress: Progress) -> str:
-    """Say which fold, or which task, is trained, if it is one."""
+    """Return the name of the current fold or task, if there is one."""
     stage: str | None = getattr(progress, "stage", None)
     return "" if stage is None else f"{stage}: "
 
@@ -363,12 +363,12 @@ def _figures(progress: Progress) -> str:
 # --- A long search says on standard error that it is working --------------------------------------
 
 _SOON = 2.0
-"""Seconds after which something is said; again each time that the time has doubled."""
+"""Seconds before the first report; each later report comes after twice the time."""
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Say what the block is working on, where it takes longer than some seconds."""
+    """Report the work of the block if it takes longer than some seconds."""
     done = threading.Event()
 
     def tell() -> None:
@@ -388,7 +388,7 @@ def working(what: str) -> Iterator[None]:
 
 
 def place(batch: Corpus, sentence: int | None = None) -> str:
-    """Return what is to be said of one sentence of a batch, or of the longest of all of them."""
+    """Return a description of one sentence of a batch, or of the longest one."""
     lengths = batch.offsets[1:] - batch.offsets[:-1]
     longest = int(lengths.argmax()) if sentence is None else sentence
     where = batch.where(int(batch.offsets[longest]))

@@ -1,4 +1,4 @@
-"""What the commands read: files of columns, CoNLL-U or item text, told by options or by a model."""
+"""The inputs of commands: column files, CoNLL-U or item text, described by options or a model."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ _CONLLU_ENDINGS = (".conllu", ".conllu.gz")
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """How the input is read."""
+    """The options of reading an input."""
 
     columns: tuple[str, ...] | None = None  # None: numbered
     min_columns: int | None = None  # the last ones may be missing down to so many
-    separator: str | None = None  # None: any run of blanks
+    separator: str | None = None  # `None` for any run of blanks
     conllu: bool = False  # it is CoNLL-U
     features: tuple[str, ...] = ()  # of CoNLL-U that become columns
     items: bool = False  # it is CRFsuite's item text
     parquet: bool = False  # it is a Parquet file with lists of strings
     aliases: tuple[tuple[str, str], ...] = ()  # (second name, column); missing columns are ignored
-    least: int = 1  # fewer columns are too few, whatever they are called
+    least: int = 1  # minimum number of columns, independent of their names
     gold: tuple[str, ...] = ()  # columns of labels that must be there
-    offered: tuple[str, ...] = ()  # features of CoNLL-U that are columns where some token has them
-    wide: tuple[TemplateSet, ...] = ()  # of those who will look past the ends of sentences
+    offered: tuple[str, ...] = ()  # features of CoNLL-U that are columns if some token has them
+    wide: tuple[TemplateSet, ...] = ()  # template sets that read beyond the ends of sentences
     fills: tuple[tuple[str, str], ...] = ()  # of CoNLL-U: (tape, column that its labels go to)
 
     def read(self, path: str) -> Corpus:
@@ -88,7 +88,7 @@ class InputFile:
         return self._with_aliases(corpus)
 
     def stream(self, path: Source) -> Iterator[Corpus]:
-        """Read a file of any size, some sentences at a time; of an empty one nothing comes.
+        """Read a file of any size, some sentences at a time; an empty file yields nothing.
 
         The first sentence that is very long is pointed out. Batches hold whole documents where
         somebody looks past the ends of sentences.
@@ -115,7 +115,7 @@ class InputFile:
                 yield self._with_aliases(batch)
 
     def filler(self, text: KeptText, file: BinaryIO, names: Iterable[str]) -> Filler:
-        """Return what writes a file again, with labels in columns of these names."""
+        """Return the writer of a file with labels in columns of these names."""
         if self.conllu:
             known = dict(self.fills)
             filled = [known.get(name, name) for name in names]
@@ -130,7 +130,7 @@ class InputFile:
 
     @contextmanager
     def _advising(self) -> Iterator[None]:
-        """Say of a file with other columns than expected what is to be done."""
+        """Add advice to an error about a file with other columns than expected."""
         try:
             yield
         except WidthError as error:
@@ -167,7 +167,7 @@ class InputFile:
 
 
 def _point_out(corpus: Corpus) -> bool:
-    """Say where the first sentence is that is very long, if there is one."""
+    """Report the first very long sentence, if there is one."""
     lengths = np.diff(corpus.offsets)
     if int(lengths.max(initial=0)) <= _LONG:
         return False
@@ -178,7 +178,7 @@ def _point_out(corpus: Corpus) -> bool:
 
 
 def training_input(paths: Sequence[str], given: dict[str, Any]) -> InputFile:
-    """Return how training files are read, and take out the options that say it.
+    """Return the reader of training files, and remove its options.
 
     Files called .conllu are CoNLL-U, those called .parquet Parquet files.
     """
@@ -200,7 +200,7 @@ def training_input(paths: Sequence[str], given: dict[str, Any]) -> InputFile:
 def _conllu(
     columns: tuple[str, ...] | None, features: Iterable[str], *, required: bool = False
 ) -> InputFile:
-    """Return how CoNLL-U is read, with those of some names as features that are no columns."""
+    """Return the reader of CoNLL-U, with some names as features outside the columns."""
     if columns is not None:
         raise click.UsageError(
             "--columns is for column files: the columns of CoNLL-U have fixed names"
@@ -220,11 +220,11 @@ def model_input(
     wanted: Iterable[str] = (),
     fill: str | None = None,
 ) -> InputFile:
-    """Return how the input of a model is read: like its training data, unless options differ.
+    """Return the reader of a model's input: like its training data, unless options differ.
 
-    Where its taggers were trained on data of several kinds, the input at `path` says which of
-    them it is like. The columns of `targets` must be there beside those that the model reads;
-    those of `wanted` may be missing. `fill` says which columns of CoNLL-U labels go to.
+    If its taggers were trained on data of several kinds, the input at `path` decides which kind it
+    has. The columns of `targets` are required, like the columns that the model reads; the columns
+    of `wanted` may be missing. `fill` names the columns of CoNLL-U that receive labels.
     """
     source = _model_input(
         model,
@@ -246,7 +246,7 @@ def model_input(
 
 
 def _fills(model: Model, source: InputFile, asked: str | None) -> tuple[tuple[str, str], ...]:
-    """Return the columns that labels go to: those that training took them from, or as asked."""
+    """Return the columns that receive labels: the columns of training, or the requested ones."""
     names = dict(source.aliases)
     found = {}
     for tagger in taggers(model):
@@ -314,15 +314,15 @@ def _model_input(
 
 
 def _renamed(known: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Return what training called the columns of CoNLL-U, where that was something else."""
+    """Return the training names of CoNLL-U's columns, if they differ."""
     return tuple((new, name) for new, name in zip(known, CONLLU, strict=False) if new != name)
 
 
 def _by_place(columns: tuple[str, ...], read: set[str]) -> tuple[tuple[str, str], ...]:
-    """Return the numbers of columns that a model knows by number, where none has a number's name.
+    """Return the numbers of columns that a model knows by number, unless a name is a number.
 
-    Names that are numbers mean what the model means by them, so ``1,0`` is the other way round; a
-    model that reads column 1 then looks for no other one.
+    Names that are numbers have the model's meaning, so ``1,0`` exchanges the columns; a model that
+    reads column 1 then reads that one.
     """
     moved = any(_is_number(name) and name != str(k) for k, name in enumerate(columns))
     if moved:
@@ -337,15 +337,15 @@ def _is_number(name: str) -> bool:
 
 
 def _counts(tagger: Part) -> bool:
-    """Tell whether a tagger knows the columns of its data by number, as those of CRF++ do."""
+    """Return whether a tagger knows the columns of its data by number, as in CRF++."""
     others = [(k, name) for k, name in enumerate(data_columns(tagger)) if name != tagger.tape]
     return bool(others) and all(name == str(k) for k, name in others)
 
 
 def _labels_behind(parts: Sequence[Part]) -> tuple[tuple[str, str], ...]:
-    """Return the numbers of the columns in which labels stand in data of taggers that count.
+    """Return the numbers of the label columns in data of taggers that count columns.
 
-    How many columns there are besides, the input says: nobody reads them.
+    The number of other columns follows from the input: they are not read.
     """
     return tuple(
         (tagger.tape, str(data_columns(tagger).index(tagger.tape)))
@@ -355,7 +355,7 @@ def _labels_behind(parts: Sequence[Part]) -> tuple[tuple[str, str], ...]:
 
 
 def _literal(parts: Sequence[Part]) -> bool:
-    """Tell whether taggers read attribute lists; those of a composition all do, or none."""
+    """Return whether taggers read attribute lists; all taggers of a composition agree in this."""
     return any(isinstance(tagger.index, LiteralIndex) for tagger in parts)
 
 
@@ -375,7 +375,7 @@ def check_columns(model: Model, data: Corpus) -> None:
 
 
 def _of_conllu(columns: tuple[str, ...]) -> bool:
-    """Tell whether training data with these columns was CoNLL-U."""
+    """Return whether training data with these columns was CoNLL-U."""
     return columns[: len(CONLLU)] == CONLLU or columns[len(CONLLU) :][:1] == (JOINED,)
 
 
@@ -398,7 +398,7 @@ def _like(
 def _common_columns(
     several: Sequence[tuple[str, ...]], read: set[str], wanted: set[str]
 ) -> tuple[str, ...]:
-    """Return the columns of training data with all that is read, and most of what is wanted."""
+    """Return the training columns that include all of `read`, and most of `wanted`."""
     fitting = [columns for columns in several if read <= set(columns)]
     if len(several) == 1 or fitting:
         return max(fitting or several, key=lambda columns: len(wanted.intersection(columns)))
@@ -416,7 +416,7 @@ def scored_input(
     separator: str,
     targets: Iterable[str] = (),
 ) -> InputFile:
-    """Return how a file of labels, those of `targets`, is read; else columns are numbered."""
+    """Return the reader of a file with the labels of `targets`; otherwise columns are numbered."""
     if kind == "conllu" or (kind is None and columns is None and path.endswith(_CONLLU_ENDINGS)):
         return _conllu(columns, targets, required=True)
     return InputFile(columns, separator=SEPARATORS[separator])
@@ -425,7 +425,7 @@ def scored_input(
 def gold_labels(
     data: Corpus, wanted: Mapping[str, str], asked: Mapping[str, str], path: str
 ) -> dict[str, list[list[str]]]:
-    """Return the labels wanted of each tape; one that nobody asked for may have none."""
+    """Return the gold labels of each tape; an optional tape may lack labels."""
     without = [tape for tape, column in wanted.items() if column not in data.columns]
     needed = wanted if len(without) == len(wanted) else asked
     gold = {

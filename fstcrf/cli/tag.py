@@ -100,7 +100,7 @@ def tag(
 
 
 def _is_folder(inputs: tuple[str, ...], output: str) -> bool:
-    """Tell whether inputs are tagged into a folder."""
+    """Return whether inputs are tagged into a folder."""
     if len(inputs) > 1 or output.endswith("/") or Path(output).is_dir():
         return True
     if not inputs or inputs[0] == "-":

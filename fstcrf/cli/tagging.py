@@ -3,10 +3,10 @@
 ============  =====================================================================
 tag_file      write a file again with the answers of a tagger
 tagged        the best labels of a corpus, a column for each tape
-done_of       tell a meter how far a batch is
-run_tokens    how many tokens are decided together
-joined        columns of runs, one below the other
-Outcomes      how many sentences were not answered as asked
+done_of       report the progress in a batch
+run_tokens    number of tokens that are decided together
+joined        concatenated columns of runs
+Outcomes      numbers of sentences without the requested answer
 ============  =====================================================================
 """
 
@@ -46,14 +46,14 @@ NOTHING = "_"
 """In a column: no label, no span that starts here."""
 
 _RUN_NUMBERS = 4_000_000
-"""Joint states of the tokens that are looked at together."""
+"""Joint states of the tokens that are decided together."""
 _LEAST_TOKENS = 20_000
 PLAIN_TOKENS = 200_000
 """Tokens that taggers are asked about together where each decides for itself."""
 _RUN_STEPS = 1_000_000_000
-"""What is decided together where that takes long: so often it is said how far it is."""
+"""Number of tokens that are decided together in slow work, and between reports of progress."""
 _LONG = 10.0
-"""Seconds after which something is said of a search."""
+"""Seconds before a report about a search."""
 _AT_ONCE = 1e-6
 """Seconds of a search for which no time is left."""
 
@@ -63,7 +63,7 @@ _AT_ONCE = 1e-6
 
 @dataclass(slots=True)
 class Outcomes:
-    """Sentences, and those that were not answered as asked, by what became of them.
+    """The number of sentences, and of the sentences without the requested answer, by reason.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Outcomes:
             setattr(self, change, count)
 
     def report(self) -> None:
-        """Say on standard error how many there were."""
+        """Report these numbers on standard error."""
         for number, what in (
             (self.skipped, "tagged _: no label sequence is legal"),
             (self.grammar, "tagged without the grammar: with it no label sequence is legal"),
@@ -107,7 +107,7 @@ class Outcomes:
 
 
 def tagged(tagger: Tagger, data: Corpus, *, threads: int = 1) -> tuple[Column, ...]:
-    """Return the best labels of a corpus, a column for each tape; say what is not proven."""
+    """Return the best labels of a corpus, a column for each tape; report unproven ones."""
     outcomes = Outcomes()
     parts: list[list[Column]] = []
     with progress("deciding", total=len(data)) as meter:
@@ -160,7 +160,7 @@ def _runs(
 
 
 def run_tokens(tagger: Tagger) -> int:
-    """Return how many tokens are decided together: fewer where each of them takes longer."""
+    """Return the number of tokens that are decided together: fewer if each takes longer."""
     joint = tagger.decision()
     if joint is None:
         return PLAIN_TOKENS
@@ -172,7 +172,7 @@ def run_tokens(tagger: Tagger) -> int:
 
 
 def _cut(batch: Corpus, limit: int, *, single: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of runs of whole sentences with at most so many tokens, or one sentence."""
+    """Yield the bounds of runs of sentences with at most `limit` tokens, or of one sentence."""
     first = 0
     while first < len(batch):
         reach = batch.offsets[first] + limit
@@ -185,7 +185,7 @@ def _cut(batch: Corpus, limit: int, *, single: bool = False) -> Iterator[tuple[i
 def _decoded(
     tagger: Tagger, run: Corpus, asked: Question, batch: Corpus, number: int | None
 ) -> Answer:
-    """Ask about a run of a batch, or one sentence of it; a long search says that it goes on.
+    """Ask about a run of a batch, or about one sentence; a long search reports itself.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def _decoded(
 
 @contextmanager
 def _telling(batch: Corpus, number: int | None, *, wanted: bool) -> Iterator[None]:
-    """Say what is being worked on, where best paths are searched and that takes long."""
+    """Report the current work, if it is a long search for best paths."""
     if wanted and len(batch):
         with working(place(batch, number)):
             yield
@@ -239,7 +239,7 @@ def _measured(run: Corpus) -> Iterator[None]:
 
 
 def placed(error: NoPathError, run: Corpus) -> NoPathError:
-    """Return the error with file and line, and what is to be done."""
+    """Return the error with file and line, and advice."""
     if error.sentence is None:
         return error
     why = error.reason
@@ -259,15 +259,15 @@ def placed(error: NoPathError, run: Corpus) -> NoPathError:
 
 @dataclass(slots=True)
 class _Addition:
-    """What is added to the sentences of a batch.
+    """Additions to the sentences of a batch.
 
     Parameters
     ----------
     columns : list of Column or list of list of str
     comments : list of str
-        A line before each sentence, where there is any.
+        A line before each sentence, or no lines.
     sentences : list of int
-        The sentences, where some come several times.
+        The sentences, if some are repeated.
     """
 
     columns: list[Any] = field(default_factory=list)
@@ -278,7 +278,7 @@ class _Addition:
 def tag_file(
     tagger: Tagger, source: InputFile, path: str, output: str, asked: Question
 ) -> Outcomes:
-    """Write a file again, with what is asked for added to each sentence."""
+    """Write a file again, with the requested answers for each sentence."""
     outcomes = Outcomes()
     apart = source.conllu
 
@@ -300,7 +300,7 @@ def tag_file(
 
 
 def _names(tagger: Tagger, asked: Question) -> list[str]:
-    """Return what columns are called in CoNLL-U, which has one for each number."""
+    """Return the names of columns in CoNLL-U, which has one for each number."""
     tapes = asked.tapes or tagger.tapes
     names = list(tapes)
     if asked.probabilities or asked.marginals:
@@ -312,7 +312,7 @@ def _names(tagger: Tagger, asked: Question) -> list[str]:
 
 
 def done_of(meter: Meter, batch: Corpus, end: int, count: int) -> None:
-    """Tell a meter of the sentences of a batch before one, the last of which are new."""
+    """Report the sentences of a batch before `end`, of which the last `count` are new."""
     meter.add(count)
     last = int(batch.offsets[end]) - 1
     if batch.lines is not None and last >= 0:
@@ -384,9 +384,9 @@ def joined(parts: Sequence[Sequence[Column]]) -> list[Column]:
 def _add_blocks(
     found: _Addition, answer: Answer, asked: Question, first: int, *, apart: bool
 ) -> None:
-    """Add every path of every sentence of a run, with what is told of it.
+    """Add every path of every sentence of a run, with its numbers.
 
-    Numbers that stand `apart` have a column each, and comments a name.
+    With `apart`, numbers have a column each, and comments a name.
     """
     cells = _Cells(answer, asked, apart=apart)
     for b in range(len(answer)):
@@ -408,7 +408,7 @@ def _add_blocks(
 
 
 def _sure(answer: Answer, b: int, path: Path | None, asked: Question) -> Confidence | None:
-    """Return bounds of the best path's probability, where they are wanted or needed."""
+    """Return bounds of the best path's probability, if they are requested or needed."""
     if path is None or not asked.commented:
         return None
     needed = math.isnan(path.probability) and asked.tapes is None
@@ -419,7 +419,7 @@ def _sure(answer: Answer, b: int, path: Path | None, asked: Question) -> Confide
 
 
 def _probability(path: Path, best: Path | None, sure: Confidence | None) -> str:
-    """Return the probability of a path, with the width of its bounds where it is not exact."""
+    """Return the probability of a path, with the width of its bounds if it is not exact."""
     if sure is None or best is None or not math.isnan(path.probability):
         return f"{path.probability:f}"
     share = math.exp(path.score - best.score)  # of the best path's probability
@@ -454,7 +454,7 @@ class _Cells:
         return p if known is None else known(np.minimum(p, 1.0), types)
 
     def of(self, b: int, k: int, path: Path | None) -> list[list[str]]:
-        """Return the columns of a path; of a sentence without one, of nothing."""
+        """Return the columns of a path; empty ones for a sentence without one."""
         tapes = self.answer.tapes
         size = int(self.answer.offsets[b + 1] - self.answer.offsets[b])
         if path is None:
@@ -486,7 +486,7 @@ class _Cells:
         return self.asked.probabilities or self.asked.marginals
 
     def _probabilities(self, b: int, tape: str, labels: Sequence[str]) -> list[str]:
-        """Return the probability of each label; nothing where it is none of the tape's."""
+        """Return the probability of each label; empty for a label of another tape."""
         index = {name: i for i, name in enumerate(self.answer.label_sets[tape])}
         rows = self.rows[tape][b].tolist()
         return [
@@ -495,7 +495,7 @@ class _Cells:
         ]
 
     def _sure(self, b: int, k: int, tape: str, labels: Sequence[str]) -> list[str]:
-        """Return labels without what is too improbable: spans, or labels that are of no span."""
+        """Return labels without improbable spans, or without improbable labels outside spans."""
         found, least, known = list(labels), self.asked.least, self.answer.label_sets[tape]
         if (tape, k) not in self.spans:
             place = [known.index(label) for label in labels]

@@ -108,7 +108,7 @@ def _flag(name: str) -> str:
 
 
 def _kind(field: SettingField) -> click.ParamType[Any]:
-    """Return what click reads a value with."""
+    """Return the click type of a value."""
     if field.choices and isinstance(field.choices[0], int):
         return click.IntRange(field.choices[0], field.choices[-1])
     if field.choices:
@@ -267,7 +267,7 @@ def _checkpoint(given: dict[str, Any], output: str, command: click.Command) -> t
 
 
 def history_of(folder: str | None) -> History | None:
-    """Return what keeps the course of training; what it lacks is said before training begins."""
+    """Return the history of training; missing packages are reported before training."""
     if folder is None:
         return None
     optional("matplotlib", "--report needs matplotlib: pip install 'fstcrf[recipes]'")
@@ -277,7 +277,7 @@ def history_of(folder: str | None) -> History | None:
 
 
 def _heard(told: Reporter, history: History | None) -> Callable[[Progress], None]:
-    """Return what hears of each iteration."""
+    """Return the receiver of iterations."""
     if history is None:
         return told.iteration
 
@@ -289,7 +289,7 @@ def _heard(told: Reporter, history: History | None) -> Callable[[Progress], None
 
 
 def _tell_memory(told: Reporter, memory: ExpectedMemory) -> None:
-    """Say what training will take, where it is much; where it is too much, a warning says so."""
+    """Report the memory of training if it is large; warn if it is too large."""
     if memory.fits and memory.added >= _MUCH:
         told.note(str(memory))
 
@@ -360,7 +360,7 @@ def _finish(
 
 
 def train_line(given: Mapping[str, Any]) -> str:
-    """Return the command that trains with options, without those that have their defaults."""
+    """Return the command that trains with these options, without defaults."""
     words = ["fstcrf", "train"]
     with click.Context(train) as context:
         for parameter in train.params:

@@ -41,13 +41,13 @@ _TUNING = (
 
 
 def weights_option(text: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds ``--weights``, with what its help says."""
+    """Return a decorator that adds ``--weights`` with a help text."""
     option: Callable[[Command], Command] = click.option("--weights", type=NUMBERS, help=text)
     return option
 
 
 def tuning_options(command: Command) -> Command:
-    """Add the options that say what weights are chosen for."""
+    """Add the options for choosing weights."""
     return with_options(_TUNING, command)
 
 
@@ -56,7 +56,7 @@ def weighted(composition: JointCRF, weights: Sequence[float] | None) -> JointCRF
 @overload
 def weighted(composition: Composition, weights: Sequence[float] | None) -> Composition: ...
 def weighted(composition: Composition, weights: Sequence[float] | None) -> Composition:
-    """Return a composition with other weights; with its own where none are given."""
+    """Return a composition with the given weights, or with its weights."""
     if weights is None:
         return composition
     names = ["+".join(tagger.tapes) for tagger in composition.taggers]
@@ -76,7 +76,7 @@ def tuned(
     target: str | None,
     threads: int,
 ) -> JointCRF:
-    """Return a composition with weights chosen on held-out data; each trial is told."""
+    """Return a composition with weights chosen on held-out data; each trial is reported."""
     names = [tagger.tape for tagger in joint.taggers]
     if len(names) == 1:
         raise click.UsageError("there is one tagger: weights are chosen for two or more")
@@ -106,7 +106,7 @@ def tuned(
 
 
 def _check_gold(dev: Corpus, columns: Mapping[str, str], path: str) -> None:
-    """Refuse held-out data without the labels wanted of a tape, in words of the command line."""
+    """Refuse held-out data without gold labels of a tape, in words of the command line."""
     for tape, column in columns.items():
         if dev.n_tokens and column not in dev.columns:
             raise DataError(
@@ -129,7 +129,7 @@ def _in_options(path: str) -> Iterator[None]:
 
 
 def _trials(taggers: int) -> int:
-    """Return how many weights are tried, about: of three taggers or more, the grid comes twice."""
+    """Return the approximate number of trials: from three taggers on, the grid is used twice."""
     line = len(fstcrf.taggers.WEIGHT_GRID) - 1
     return 1 + line * (taggers - 1) * (1 if taggers == 2 else 2)
 

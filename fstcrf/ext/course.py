@@ -22,7 +22,7 @@ __all__: list[str] = []  # of SegmentCRF, LatticeCRF and rules, which describe i
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
-    """How weights are learnt from an objective and its gradient.
+    """The settings for learning weights from an objective and its gradient.
 
     Parameters
     ----------

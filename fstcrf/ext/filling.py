@@ -545,12 +545,12 @@ class _Block:
 
     @made_once
     def tabs(self) -> Longs:
-        """Where tabs are."""
+        """The places of tabs."""
         return np.flatnonzero(self.text == _TAB)
 
     @made_once
     def first_tab(self) -> Longs:
-        """Of the row of each token, among those."""
+        """The number of the first tab in the row of each token."""
         return np.searchsorted(self.tabs, self.starts)
 
     def spans(self, tokens: Longs, cell: int) -> tuple[Longs, Longs]:
@@ -614,7 +614,7 @@ class _Block:
         return start
 
     def line_end(self, start: int, end: int) -> bytes:
-        """Return how the lines of a sentence end."""
+        """Return the line ending of a sentence."""
         found = _ENDS.search(self.data, start, end)
         return b"\n" if found is None else found[0]
 

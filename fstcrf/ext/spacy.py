@@ -161,7 +161,7 @@ class TaggerComponent:
 
     @property
     def calibration(self) -> Calibration | None:
-        """Of probabilities of a tagger's spans."""
+        """The calibration of probabilities of a tagger's spans."""
         if not isinstance(self._calibration, Calibration | None):
             self._calibration = Calibration.load(self._calibration)
         return self._calibration
@@ -461,7 +461,7 @@ def _is_restored(nlp: Any) -> bool:
     """Return whether spaCy is making a pipeline from its config, as `spacy.load` does.
 
     Models are then in the pipeline's folder, read by `from_disk`, and the files that the config
-    names may be gone. spaCy tells its factories nothing about that, so its calls are looked at.
+    names may be gone. spaCy does not inform its factories about this: its calls are inspected.
     """
     code = import_module("spacy.language").Language.from_config.__func__.__code__
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 (inspect.stack reads sources)

@@ -33,7 +33,7 @@ _USUAL = 32
 
 @dataclass(frozen=True, eq=False)
 class SpanLabels:
-    """How the arcs of an axis open and continue spans.
+    """The spans that the arcs of an axis open and continue.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def _lanes(floor: float, tokens: int) -> int:
 
 
 def _ending(labels: SpanLabels, floor: float, tokens: int) -> int:
-    """Return how many spans may end at one token."""
+    """Return the maximum number of spans that end at one token."""
     most = tokens * labels.n_types
     return min(int(1.0 / floor) + 2, most) if floor > 1.0 / (most + 1) else most
 

@@ -28,8 +28,7 @@ _OF_STATES, _OF_ARCS = ("key", "next", "number", "place"), ("source", "target", 
 class IndexedTransducer:
     """A transducer over the labels of a tape, in the form of the kernel.
 
-    It has no states or arcs that lie on no path. Its arcs, called moves, are sorted by state and
-    input.
+    All its states and arcs are on paths. Its arcs, called moves, are sorted by state and input.
 
     Parameters
     ----------
@@ -45,7 +44,7 @@ class IndexedTransducer:
     origin : int64 [E + Q]
         The machine's arc that each move is, and its arcs + state for each end.
     output : int32 [E + Q]
-        Label that is written; −1: none.
+        Label that is written, or −1.
     """
 
     labels: int
@@ -65,7 +64,7 @@ class IndexedTransducer:
     __getstate__ = given_state
 
     def with_scores(self, score: Floats, final: Floats) -> IndexedTransducer:
-        """Return it with the scores of all arcs and ends; the same ones are forbidden."""
+        """Return it with new scores of all arcs and ends; −inf must be at the same places."""
         return replace(self, gain=np.concatenate([score, final])[self.origin])
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,11 @@ from fstcrf.lattices.engine import Runs, Tape, Told
 from fstcrf.lazy import made_once
 from fstcrf.machines import plans
 from fstcrf.machines.plans import Chain, Program
-from fstcrf.machines.plans.pairs import Pairs
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.machines.plans.folds import Pairs
 
 
 class Gathered:

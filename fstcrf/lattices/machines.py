@@ -60,8 +60,8 @@ def _check_acceptor(machine: Machine, arcs: Longs) -> None:
             )
         )
         raise DataError(
-            f"the Fst is not an acceptor: an arc of state {machine.source[arc]} reads {read} and "
-            f"writes {written}; project the Fst on its output first"
+            f"the Fst is not an acceptor: an arc of state {machine.source[arc]} reads {read} "
+            f"and writes {written}; project the Fst on its output first"
         )
 
 
@@ -81,9 +81,9 @@ def _topological(source: Ints, target: Ints, free: Bools, states: int) -> Ints:
 
 def check_labels(machine: Machine, labels: LabelSet) -> None:
     """Refuse labels that are not the symbols of a machine, in their order."""
-    given = symbols(labels)[1:]
-    if given != machine.input_symbols:
-        pairs = zip_longest((*map(repr, machine.input_symbols),), map(repr, given))
+    names = symbols(labels)[1:]
+    if names != machine.input_symbols:
+        pairs = zip_longest((*map(repr, machine.input_symbols),), map(repr, names))
         k, (one, other) = next((k, pair) for k, pair in enumerate(pairs, 1) if pair[0] != pair[1])
         raise DataError(
             f"the symbols of the Fst are not these labels: symbol {k} is {one or 'missing'} in one "

@@ -1,8 +1,8 @@
-"""The algebra of weighted transducers: what is made of one or two of them is a transducer again.
+"""The algebra of weighted transducers: operations on one or two of them return a transducer.
 
 A transducer gives a pair of strings the sum of its runs over them (log), or the best of these
-(tropical). Each function says what the result gives a pair. Symbols are matched by their names.
-Nothing is ever changed in place.
+(tropical). The docstring of each function defines the weight of a pair. Symbols are matched by
+their names. Arguments are never changed in place.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Side = Literal["input", "output"]
 Labels: TypeAlias = tuple[str, ...]
 
 MAX_ARCS = 20_000_000
-"""Arcs of what is made of machines, before those on no path are dropped."""
+"""Maximum number of arcs in results, before removal of incomplete paths."""
 
 MAX_DEPTH = 2_000
-"""Machines within each other, where one takes the place of a symbol of another one."""
+"""Maximum depth of machines inside each other, in place of symbols."""
 
 _FEW = 16
-"""States, or arcs of a state, that are looked at one by one; a state takes as long as so many."""
-_STEP = 1e-4  # by which a cost is changed, to see what changes with it
+"""Limit of states, or of arcs of a state, for loops; a state counts as this many steps."""
+_STEP = 1e-4  # change of a cost in numeric differentiation
 
 _Step: TypeAlias = tuple[int, int, int, int]
 """Source, target, and the arc of each machine or −1."""
@@ -45,7 +45,7 @@ _Columns: TypeAlias = tuple[Array, Array, Array, Array, Floats]  # as the transd
 
 
 def union(first: M, second: M) -> M:
-    """Return what gives each pair of strings the weights of both, together."""
+    """Return the union: it combines the weights of both for each pair of strings."""
     first, second = aligned(first, second)
     places = 1, 1 + len(first.final)
     starts = _silent([0, 0], places, [0.0, 0.0])
@@ -58,7 +58,7 @@ def union(first: M, second: M) -> M:
 
 
 def concatenation(first: M, second: M) -> M:
-    """Return what reads and writes what the first does, and behind it what the second does."""
+    """Return the concatenation: strings of the first, then strings of the second."""
     first, second = aligned(first, second)
     begin = len(first.final)
     final = np.append(np.full(begin, -np.inf), second.final)
@@ -71,7 +71,7 @@ def concatenation(first: M, second: M) -> M:
 
 
 def closure(machine: M) -> M:
-    """Return what reads and writes any number of strings of the machine in a row, or none."""
+    """Return the closure: strings of the machine, repeated any number of times, also zero times."""
     starts = _silent([0], [1], [0.0])
     final = np.append(0.0, np.full(len(machine.final), -np.inf))
     whole = made(machine, [starts, _columns(machine, 1), _ends(machine, 1, 0)], final)
@@ -81,7 +81,7 @@ def closure(machine: M) -> M:
 
 
 def reversed_(machine: M) -> M:
-    """Return what reads and writes the strings of the machine from their ends."""
+    """Return the machine of the reversed strings."""
     source, read, written, target, score = _columns(machine, 1)
     end, _, _, _, weight = _ends(machine, 1, 0)
     final = np.full(len(machine.final) + 1, -np.inf)
@@ -94,7 +94,7 @@ def reversed_(machine: M) -> M:
 
 
 def inverted(machine: M) -> M:
-    """Return what reads what the machine writes, and writes what it reads.
+    """Return the inverse: it reads the machine's output, and writes its input.
 
     It reads the last tape, and writes one called like that which the machine reads, or ``input``.
     """
@@ -112,7 +112,7 @@ def inverted(machine: M) -> M:
 
 
 def projected(machine: M, side: Side) -> M:
-    """Return the acceptor of what the machine reads, or of what it writes.
+    """Return the acceptor of the machine's inputs, or of its outputs.
 
     A string has the weights of all pairs that it is in, together.
     """
@@ -132,21 +132,27 @@ def support(machine: M) -> M:
 
 
 def trimmed(machine: M) -> M:
-    """Return the machine with the states and arcs that are on a path alone, and its start."""
-    machine, useful = _connected(machine)
+    """Return the machine with the states and arcs that are on a path, and its start.
+
+    Arcs are sorted by source.
+    """
+    ends, there = machine.final > -np.inf, machine.score > -np.inf
+    arcs, useful = on_paths(machine.source, machine.target, ends, there)
     useful[0] = True
+    if useful.all() and np.array_equal(arcs, np.arange(len(machine.source))):
+        return machine
     number = np.cumsum(useful) - 1
-    columns = (number[machine.source], machine.input, machine.output, number[machine.target])
-    arcs, ends = _entries(machine)
-    small = made(machine, [(*columns, machine.score)], machine.final[useful])
-    return _with_uses(small, (machine, np.append(arcs, ends[useful])))
+    source, read, written, target, score = (column[arcs] for column in _columns(machine))
+    part = number[source], read, written, number[target], score
+    small = made(machine, [part], machine.final[useful])
+    return _with_uses(small, (machine, np.append(arcs, _entries(machine)[1][useful])))
 
 
 # --- Composition ----------------------------------------------------------------------------------
 
 
 def composed(first: M, second: M, limit: int = MAX_ARCS) -> M:
-    """Return what reads what the first reads and writes what the second writes.
+    """Return the composition: it reads the input of the first and writes the output of the second.
 
     A pair has the weights of all strings between them, together. Of acceptors that is the
     intersection: weights of one string add.
@@ -178,7 +184,7 @@ def composed(first: M, second: M, limit: int = MAX_ARCS) -> M:
 
 
 def intersection(first: M, second: M) -> M:
-    """Return the acceptor of what both acceptors accept; weights of one string add."""
+    """Return the acceptor of the common strings of both acceptors; weights of one string add."""
     for machine in (first, second):
         check_acceptor("an intersection", machine)
     return composed(first, second)
@@ -187,13 +193,13 @@ def intersection(first: M, second: M) -> M:
 class _Product:
     """Pairs of states that two machines reach together.
 
-    Between two symbols on which they meet, the second machine's moves that read nothing come
-    before the first one's that write nothing, so that a pair of runs is one run. A state is
-    (state, state, whether the first one has gone alone), as one number.
+    Between two common symbols, moves of the second machine that read nothing precede moves of the
+    first that write nothing, so that a pair of runs is one run. A state is (state, state, whether
+    the first one has moved by itself), as one number.
     """
 
     def __init__(self, first: Machine, second: Machine, limit: int) -> None:
-        first, second = _connected(first)[0], _connected(second)[0]
+        first, second = trimmed(first), trimmed(second)
         number = {x: k for k, x in enumerate(first.output_symbols)}
         table = np.asarray([*(number.get(x, -2) for x in second.input_symbols), -1])
         label = table[second.input]
@@ -205,7 +211,8 @@ class _Product:
         self.first, self.second = first, second
         self.onward = first.target.astype(np.int64)
         self.limit = self.left = limit
-        self.taken: tuple[Longs, Longs] = _no(0), _no(0)  # of each one, by the arcs and the ends
+        # of each machine, by the arcs and the ends
+        self.taken: tuple[Longs, Longs] = _no(0), _no(0)
 
     def parts(self) -> tuple[list[_Columns], Floats]:
         """Return arcs, and the scores of ends."""
@@ -253,7 +260,7 @@ class _Product:
         return both // count, both % count, state % 2 == 1
 
     def _after(self, state: Longs) -> tuple[_Columns, _Columns, _Columns]:
-        """Return the arcs of some states: of the second alone, of the first alone, of both."""
+        """Return the arcs of some states: of the second, of the first, and of both."""
         p, q, alone = self._pair(state)
         a, b = self.first, self.second
         free = np.flatnonzero(~alone)
@@ -291,7 +298,7 @@ class _Product:
         return tuple(array.tolist() for array in arrays)
 
     def _narrow(self, state: int) -> bool:
-        """Tell whether few arcs leave both states: arrays would take longer."""
+        """Return whether few arcs leave both states: for these, arrays would be slower."""
         p, q = divmod(state // 2, len(self.second.final))
         begin, end = self._lists[0][p : p + 2]
         met = self._met(q, -1, self.size - 2)
@@ -349,11 +356,11 @@ def without_epsilon(machine: M) -> M:
     TooLargeError
         Too many states are joined by arcs without a symbol.
     """
-    machine, _ = _connected(machine)
+    machine = trimmed(machine)
     quiet = (machine.input < 0) & (machine.output < 0)
     loud = np.flatnonzero(~quiet)
     if len(loud) == len(quiet):
-        return trimmed(machine)
+        return machine
     whole = _joined(machine, quiet, loud)
     before = np.append(whole.score, whole.final) > -np.inf
     named: dict[str, Floats] = {}
@@ -365,7 +372,7 @@ def without_epsilon(machine: M) -> M:
 
 
 def _moved(machine: Machine, change: Floats, quiet: Bools, loud: Longs) -> Floats:
-    """Return the scores without ε, of arcs and ends, of a machine with other scores."""
+    """Return the scores of arcs and ends without ε, for a machine with other scores."""
     size = len(machine.score)
     score, final = machine.score + change[:size], machine.final + change[size:]
     other = _joined(replace(machine, score=score, final=final), quiet, loud)
@@ -373,7 +380,7 @@ def _moved(machine: Machine, change: Floats, quiet: Bools, loud: Longs) -> Float
 
 
 def _joined(machine: M, quiet: Bools, loud: Longs) -> M:
-    """Return a machine with the arcs that have a symbol, each behind the silent ways to it."""
+    """Return a machine of the arcs with symbols, each combined with the silent paths before it."""
     needed = np.zeros(len(machine.final), dtype=bool)
     needed[0] = needed[machine.target[loud]] = True
     ends = machine.final > -np.inf
@@ -400,14 +407,14 @@ def _joined(machine: M, quiet: Bools, loud: Longs) -> M:
 
 
 def pushed(machine: M) -> M:
-    """Return a machine that gives the same weights, which lie as early on a path as they can.
+    """Return an equivalent machine with weights moved as early on each path as possible.
 
-    What leads from a state to ends is together 0 then, but from the start.
+    The total weight from each state to ends is then 0, except at the start.
 
     Raises
     ------
     NumericError
-        What leads from a state to ends is together infinite.
+        The total weight from a state to ends is infinite.
     TooLargeError
         Too many states with cycles among them, where weights are summed.
     """
@@ -418,7 +425,7 @@ def pushed(machine: M) -> M:
         return machine
     score = machine.score + (total[machine.target] - total[machine.source])
     final = machine.final - total
-    if (machine.target > 0).all():  # no path comes back to the start
+    if (machine.target > 0).all():  # no path returns to the start
         score[machine.source == 0] += total[0]
         final[0] += total[0]
         return replace(machine, score=score, final=final)
@@ -431,7 +438,7 @@ def pushed(machine: M) -> M:
 
 
 def replaced(root: M, parts: Mapping[str, M], depth: int) -> M:
-    """Return a machine in which others stand where it writes their names, to a depth.
+    """Return a machine with others in place of arcs that write their names, up to a depth.
 
     Raises
     ------
@@ -454,7 +461,8 @@ def replaced(root: M, parts: Mapping[str, M], depth: int) -> M:
     columns: list[_Columns] = []
     states = len(root.final)
     level = {0: [(np.zeros(1, dtype=np.int64), np.full(1, -1))]}
-    for left in range(depth, -1, -1):  # of `every`: where copies begin, and where they lead to
+    # of `every`: the beginnings of copies, and the states that they lead to
+    for left in range(depth, -1, -1):
         deeper: dict[int, list[tuple[Array, Array]]] = {}
         for which, copies in level.items():
             machine, own = every[which], calls[which]
@@ -491,8 +499,8 @@ def _check_parts(parts: object, kind: type) -> None:
 class _Calls(NamedTuple):
     """Arcs of a machine that write names, by part.
 
-    Of each part its number, the states where its copies lead to, the arcs that write its name, and
-    to which copy each of these goes.
+    For each part: its number, the target states of its copies, the arcs that write its name, and
+    the copy of each arc.
     """
 
     by_part: list[tuple[int, Array, Array, Array]]
@@ -508,7 +516,7 @@ class _Calls(NamedTuple):
 
 
 def _shifted(states: Array, begin: Array) -> Array:
-    """Return states of each copy of a machine, by where it begins."""
+    """Return states of each copy of a machine, numbered from the beginning of the copy."""
     shifted: Array = np.add.outer(begin, states).ravel()
     return shifted
 
@@ -565,7 +573,7 @@ def _check_names(machine: Machine, names: Sequence[str], read: Ints, written: In
 
 
 def check_acceptor(what: str, machine: Machine) -> None:
-    """Refuse what writes another tape."""
+    """Refuse a machine with an output tape."""
     if machine.tape is not None:
         raise OptionError(
             f'{what} needs an acceptor, got {machine!r}: take .project("input") or '
@@ -599,7 +607,7 @@ def aligned(first: M, second: M) -> tuple[M, M]:
 
 
 def merged(first: Labels, second: Labels) -> tuple[Labels, Ints]:
-    """Return the symbols of both, and the number of each of the second ones, and of none."""
+    """Return the symbols of both, and the numbers of the second ones, then −1 for no symbol."""
     number = {x: k for k, x in enumerate(dict.fromkeys((*first, *second)))}
     return tuple(number), np.asarray([*(number[x] for x in second), -1], dtype=np.int32)
 
@@ -617,7 +625,7 @@ def _silent(
 
 
 def _ends(machine: Machine, shift: int, to: int) -> _Columns:
-    """Return silent arcs from where the machine ends."""
+    """Return silent arcs from the ends of the machine."""
     ends = np.flatnonzero(machine.final > -np.inf)
     return _silent(ends + shift, np.full(len(ends), to), machine.final[ends])
 
@@ -652,31 +660,22 @@ def _no(size: int) -> Longs:
 
 
 def _entries(machine: Machine) -> tuple[Longs, Longs]:
-    """Return where the arcs and the ends of a machine stand in what it has of each, [A + Q]."""
+    """Return the places of arcs and of ends in arrays of both, [A + Q]."""
     every = np.arange(len(machine.source) + len(machine.final))
     return every[: len(machine.source)], every[len(machine.source) :]
 
 
 def _with_uses(machine: M, *parts: tuple[Machine, Longs]) -> M:
-    """Return a machine with the named costs of those that it is made of.
+    """Return a machine with the named costs of its parts.
 
-    Of each, which of its arcs and ends every arc and end of the machine is; −1: none.
+    The numbers in a part are, for each arc and end of the machine, its arc or end in the part, or
+    −1.
     """
     named: dict[str, Floats] = {}
     for part, by in parts:
         for name, uses in part.named.items():
             named[name] = named.get(name, 0.0) + np.append(uses, 0.0)[by]
     return replace(machine, named=named) if named else machine
-
-
-def _connected(machine: M) -> tuple[M, Bools]:
-    """Return the machine with the arcs on paths alone, by their sources, and useful states."""
-    ends, there = machine.final > -np.inf, machine.score > -np.inf
-    arcs, useful = on_paths(machine.source, machine.target, ends, there)
-    source, read, written, target, score = _columns(machine)
-    part = source[arcs], read[arcs], written[arcs], target[arcs], score[arcs]
-    alive = made(machine, [part], np.where(useful, machine.final, -np.inf))
-    return _with_uses(alive, (machine, np.append(arcs, _entries(machine)[1]))), useful
 
 
 def _sums(machine: Machine) -> bool:

@@ -1,11 +1,11 @@
 """Transducers of which the best of several runs counts: one run for each pair of strings.
 
-A sum over paths counts a run, so a tropical machine may have but one over the same strings. Whether
-it has is told in two steps. First an arc that reads and writes is taken apart: a run is then one
-string, over what is read and what is written, in their order. Where a string has several runs, by
-the square of the machine, the machine is made deterministic, from its beginning or from its end.
-Then runs that write the same strings at other places are compared: see `fstcrf.machines.rivals`.
-Where neither is small enough, runs are compared on the sentence at hand.
+A sum over paths counts each run, so a tropical machine must have only one over the same strings.
+Two steps find out whether it has. First, an arc that reads and writes is split: a run is then one
+string, over input and output symbols, in their order. If a string has several runs, which the
+square of the machine shows, the machine is determinised, from its beginning or from its end. Then
+runs that write the same strings at other places are compared: see `fstcrf.machines.rivals`. If both
+are too large, runs are compared on each sentence.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RIVALS, _MOST_RIVALS = 10, 20_000
 """Runs over the same strings that are compared for each state that there may be, and at most."""
 
 _FEW_ARCS, _FEW_STATES = 1_000, 300
-"""Of machines that are looked at when they are composed, and of their deterministic forms."""
+"""Limits of machines that compositions examine at once, and of their deterministic forms."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,18 +43,19 @@ class BestRuns(Transducer):
     """The runs of another machine of which no other one over the same strings is better."""
 
     of: Transducer | None = None
-    moves: Longs | None = None  # the arc of that machine, or the end behind these, of each
+    # for each arc and end, the arc of that machine, or its end after the arcs
+    moves: Longs | None = None
 
 
 class Single(NamedTuple):
-    """A machine with one run for each pair of strings, or why there is none."""
+    """A machine with one run for each pair of strings, or the reason against it."""
 
-    machine: Transducer  # the one that was given, where there is none
-    problem: str = ""  # why; empty where there is one
+    machine: Transducer  # the original machine, if there is no other
+    problem: str = ""  # the reason; otherwise empty
 
 
 def at_hand(machine: Transducer) -> Single:
-    """Return what `single` does where that is found at once, as best paths do not need it."""
+    """Return the result of `single` if it is fast; best paths do not need it."""
     if machine.semiring == "log" or len(machine.source) <= _FEW_ARCS or is_deterministic(machine):
         return single(machine, _FEW_STATES)
     return Single(machine, f"{machine!r} is large")
@@ -64,7 +65,7 @@ def at_hand(machine: Transducer) -> Single:
 def single(machine: Transducer, limit: int | None = None) -> Single:
     """Return a machine with the same best runs, and one for each pair of strings.
 
-    It has so many states at most, 10,000 when absent.
+    It has at most `limit` states, by default 10,000.
     """
     limit = MAX_STATES if limit is None else min(limit, MAX_STATES)
     if machine.semiring == "log" or is_deterministic(machine):
@@ -81,9 +82,9 @@ def single(machine: Transducer, limit: int | None = None) -> Single:
             several = f"it has several runs over {sequence_shown([names[x] for x in witness])}"
     if several:
         forms = [
-            _joined(found, machine)
+            _joined(made_, machine)
             for backwards in (True, False)
-            if (found := _determinised(string, limit, backwards=backwards)) is not None
+            if (made_ := _determinised(string, limit, backwards=backwards)) is not None
         ]
         form = min(forms, key=lambda one: len(one.source), default=machine)
     if form.tape is None and (form is not machine or not several):
@@ -93,8 +94,8 @@ def single(machine: Transducer, limit: int | None = None) -> Single:
 
 def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int) -> Single:
     """Return a form in which runs over the same strings are one, wherever they write."""
-    found, _ = on_paths(form.source, form.target, form.final > -np.inf, form.score > -np.inf)
-    arcs = np.sort(found)
+    useful_arcs, _ = on_paths(form.source, form.target, form.final > -np.inf, form.score > -np.inf)
+    arcs = np.sort(useful_arcs)
     output = form.output[arcs, None][:, : form.tape is not None]
     ends = (form.source[arcs], form.target[arcs])
     graph = Graph(*ends, form.input[arcs], output, form.score[arcs], form.final)
@@ -132,7 +133,7 @@ def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int)
 
 
 def _taken_apart(machine: Transducer) -> Transducer:
-    """Return the acceptor of strings over what is read, and behind that what is written."""
+    """Return the acceptor of strings over input symbols, each followed by output symbols."""
     size = len(machine.input_symbols)
     states = len(machine.final)
     read, written = machine.input, machine.output
@@ -158,7 +159,7 @@ def _taken_apart(machine: Transducer) -> Transducer:
 
 
 def _determinised(string: Transducer, limit: int, *, backwards: bool) -> Transducer | None:
-    """Return it with one run for each string, of strings read backwards; None: too large."""
+    """Return the string acceptor with one run per string, built backwards; None if too large."""
     try:
         if backwards:
             return reversed_(deterministic(reversed_(string), limit))
@@ -167,9 +168,9 @@ def _determinised(string: Transducer, limit: int, *, backwards: bool) -> Transdu
         return None
 
 
-def _joined(found: Transducer, machine: Transducer) -> Transducer:
-    """Return strings over what is read and written as a transducer again."""
-    symbol = found.input
+def _joined(string: Transducer, machine: Transducer) -> Transducer:
+    """Return the transducer of an acceptor over input and output symbols."""
+    symbol = string.input
     size = len(machine.input_symbols)
     read = np.where(symbol < size, symbol, np.int32(-1))
     written = np.where(symbol >= size, symbol - np.int32(size), np.int32(-1))
@@ -177,19 +178,19 @@ def _joined(found: Transducer, machine: Transducer) -> Transducer:
         written = read
     whole = replace(
         machine,
-        source=found.source,
+        source=string.source,
         input=read,
         output=written,
-        target=found.target,
-        score=found.score,
-        final=found.final,
+        target=string.target,
+        score=string.score,
+        final=string.final,
         named={},
     )
     return whole if machine.tape is None else _together(whole)
 
 
 def _together(machine: Transducer) -> Transducer:
-    """Return the machine with what is written at once behind what is read as one arc."""
+    """Return the machine with one arc for each input symbol and its immediate output."""
     states = len(machine.final)
     ways_in = np.bincount(machine.target, minlength=states)
     ways_out = np.bincount(machine.source, minlength=states)

@@ -1,4 +1,4 @@
-"""Languages: acceptors made deterministic, compared, complemented where they have no weights."""
+"""Languages: acceptors without weights are determinised, compared and complemented."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fstcrf.machines.machine import M, Machine
 from fstcrf.ragged import Ragged
 
 _LONG = 1_000
-"""Arcs of a random walk that still goes where it will."""
+"""Length of a random walk before it heads for an end."""
 
 
 def determinised(machine: M, limit: int = MAX_STATES) -> M:
@@ -57,7 +57,7 @@ def determinised(machine: M, limit: int = MAX_STATES) -> M:
 def minimised(machine: M) -> M:
     """Return the smallest deterministic acceptor that gives the same weights.
 
-    Weights may lie at other places of a path. Errors are those of `determinised`.
+    Weights may be at other places of a path. See `determinised` for errors.
     """
     whole = determinised(machine)
     used, column = np.unique(whole.input, return_inverse=True)
@@ -93,7 +93,7 @@ def complement(machine: M) -> M:
     whole = determinised(support(machine))
     states, size = len(whole.final), len(whole.input_symbols)
     _check_table("a complement", states + 1, size)
-    target = np.full((states + 1, size), states)  # the last state: what leads nowhere
+    target = np.full((states + 1, size), states)  # the last state: a dead end for missing arcs
     target[whole.source, whole.input] = whole.target
     source, symbol = np.divmod(np.arange(target.size), size or 1)
     final = np.where(np.append(whole.final, -np.inf) > -np.inf, -np.inf, 0.0)
@@ -110,13 +110,13 @@ def difference(first: M, second: M) -> M:
 
 
 def witness(first: Machine, second: Machine) -> Labels | None:
-    """Return a shortest string that one acceptor alone accepts; None: they accept the same."""
+    """Return a shortest string that only one acceptor accepts; `None` if they are equivalent."""
     apart = shortest(difference(first, second)), shortest(difference(second, first))
     return min((string for string in apart if string is not None), key=len, default=None)
 
 
 def equivalent(first: Machine, second: Machine) -> bool:
-    """Tell whether two acceptors without weights accept the same strings."""
+    """Return whether two acceptors accept the same strings; weights are not allowed."""
     return witness(first, second) is None
 
 
@@ -132,7 +132,7 @@ def _check_language(what: str, machine: Machine) -> None:
 
 
 def shortest(machine: Machine) -> Labels | None:
-    """Return a string of the acceptor with the fewest labels; None: it accepts nothing."""
+    """Return a string of the acceptor with the fewest labels; `None` if there is no string."""
     check_acceptor("a shortest string", machine)
     machine = trimmed(machine)
     row = Ragged.from_rows(machine.source, len(machine.final)).offsets.tolist()
@@ -163,10 +163,10 @@ def _string(machine: Machine, origin: list[tuple[int, int] | None], state: int) 
 
 
 def sampled(machine: Machine, n: int, seed: int = 0) -> list[Labels]:
-    """Return random strings of an acceptor: of each state one of its arcs, or the end.
+    """Return random strings of an acceptor: each state chooses one of its arcs, or the end.
 
-    These are as likely as each other, whatever their weights, so strings are not. A walk of more
-    than 1,000 arcs goes straight to an end.
+    All choices are equally likely, for any weights; strings are therefore not equally likely. A
+    walk of more than 1,000 arcs continues directly to an end.
     """
     check_acceptor("samples", machine)
     machine = trimmed(machine)
@@ -194,7 +194,7 @@ def sampled(machine: Machine, n: int, seed: int = 0) -> list[Labels]:
 
 
 def _distances(machine: Machine) -> Floats:
-    """Return how many arcs each state is from an end at least, [Q]."""
+    """Return the minimum number of arcs from each state to an end, [Q]."""
     order = np.argsort(machine.target, kind="stable")
     row = Ragged.from_rows(machine.target[order], len(machine.final)).offsets.tolist()
     before = machine.source[order].tolist()

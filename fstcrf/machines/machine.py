@@ -28,7 +28,7 @@ Semiring = Literal["log", "tropical"]
 class Machine:
     """States and weighted arcs of a transducer; a path begins in state 0.
 
-    The fields are those of `Transducer`, which adds operators and constructors. The functions of
+    `Transducer` documents the fields, and adds operators and constructors. The functions of
     `fstcrf.machines.algebra`, `fstcrf.machines.languages` and `fstcrf.machines.openfst` take any
     machine, and return one of the same class.
 
@@ -83,13 +83,10 @@ class Machine:
         check_named("transducer", self.named, len(self.source) + len(self.final))
         self._settle()
         if self.tape is None and not self.is_acceptor:
-            raise OptionError(
-                "this transducer writes other symbols than it reads, so it is not an "
-                "acceptor: name the tape that it writes with tape="
-            )
+            raise OptionError("the transducer is not an acceptor: name the tape that it writes")
 
     def _settle(self) -> None:
-        """Replace arrays that somebody may write to by copies that nobody writes to."""
+        """Replace writable arrays by read-only copies."""
         output = None if self.output is self.input else settled(self.output)
         for name in ("source", "input", "target", "score", "final"):
             object.__setattr__(self, name, settled(getattr(self, name)))
@@ -110,7 +107,7 @@ class Machine:
 
     @property
     def is_acceptor(self) -> bool:
-        """Every arc writes what it reads."""
+        """Every arc writes the symbol that it reads."""
         same = self.input is self.output or bool(np.array_equal(self.input, self.output))
         return same and self.input_symbols == self.output_symbols
 

@@ -90,7 +90,7 @@ def _uses(
     machine: Machine,
     names: list[str],
 ) -> dict[str, Floats]:
-    """Return how often each arc and end contains the cost of each name.
+    """Return the count of each named cost in each arc and end.
 
     Scores are linear in the costs, so changing one cost by ±1 shows this.
     """

@@ -1,4 +1,4 @@
-"""A weighted transducer: from one tape to another, or over one tape alone."""
+"""A weighted transducer: from one tape to another, or an acceptor over one tape."""
 
 from __future__ import annotations
 
@@ -34,34 +34,33 @@ else:  # most transducers are from nowhere else, and stay as they are
 class Transducer(Machine):
     """A weighted transducer; a path begins in state 0.
 
-    ``lattice @ transducer`` and ``tagger @ transducer`` compose: it reads a tape and writes another
-    one. It may read or write nothing with an arc, go several ways, and write more or fewer labels
-    than it reads.
+    ``lattice @ transducer`` and ``tagger @ transducer`` are compositions: the transducer reads one
+    tape and writes another. An arc may omit reading or writing, a string may have several runs, and
+    outputs may be longer or shorter than inputs.
 
     Made by `from_text`, `from_fst`, `from_arrays`, `from_pairs`, `from_table` or `lm`. Its arrays
-    are read-only copies of what it was made of; `with_scores` returns it with other scores.
+    are read-only copies; `with_scores` returns it with other scores.
 
     Parameters
     ----------
     source, input, output, target : int32 [A]
-        States, and symbols between them; −1: none.
+        States, and symbols between them; −1 for no symbol.
     score : float64 [A]
         Natural logs; −inf forbids.
     final : float64 [Q]
         −inf: no path ends there.
     input_symbols, output_symbols : tuple of str
-        Distinct names. Nothing has no name: it is −1, and ``<eps>`` is no symbol.
+        Distinct names. The absence of a symbol is −1 and has no name: ``<eps>`` cannot be a symbol.
     semiring : {"log", "tropical"}
-        What several runs over the same strings are together: their sum, or the best of them.
+        The weight of several runs over the same strings: their sum, or the best of them.
     tape : str, optional
-        The tape that it writes; None: it is an acceptor, which writes what it reads and adds no
-        tape.
+        The output tape; `None` for an acceptor, which writes its input and adds no tape.
     reads : str, optional
         The tape that it reads; the last one when absent.
     named : mapping of str to float64 [A + Q]
         For each cost with a name, ``<?name>`` in a ``.grm`` file, how often each arc has it, and
         each end. ``|``, ``+``, ``@``, `closure`, `reverse`, `invert`, `project` and
-        `remove_epsilon` keep them; an arc that stands for several silent ways, whose weights are
+        `remove_epsilon` keep them; an arc that replaces several silent paths, whose weights are
         summed, has their mean at the present scores.
 
     Raises
@@ -78,7 +77,7 @@ class Transducer(Machine):
     """
 
     def __matmul__(self, other: object) -> Transducer:
-        """Return what reads what this one reads, and writes what the other one writes then."""
+        """Return the composition: it reads this one's input, and writes the other one's output."""
         if isinstance(other, Transducer):
             return algebra.composed(self, other)
         raise OptionError(
@@ -89,19 +88,19 @@ class Transducer(Machine):
         raise OptionError(f"{self!r} is not a grammar: compose it, lattice @ transducer")
 
     def on(self, tape: str, writes: str | None = None) -> Self:
-        """Return the same one that reads a tape, and writes another one where that is said."""
+        """Return the transducer with another input tape, and with another output tape if given."""
         return replace(self, reads=tape, tape=self.tape if writes is None else writes)
 
     @made_once
     def structure(self) -> object:
-        """What this machine and those made of it by `with_scores` share: a key of what is kept."""
+        """A cache key that this machine shares with its copies from `with_scores`."""
         return object()
 
     def with_scores(self, score: ArrayLike, final: ArrayLike | None = None) -> Self:
         """Return the machine with other scores, and the same states, arcs and symbols.
 
-        What was compiled of its structure is used again, as long as the same arcs and ends are
-        forbidden: this is a step of training.
+        Compiled structure is used again, as long as the same arcs and ends are forbidden: this is a
+        step of training.
 
         Parameters
         ----------
@@ -134,27 +133,27 @@ class Transducer(Machine):
     # --- The algebra: what is made is a transducer again --------------------------------------
 
     def __or__(self, other: object) -> Transducer:
-        """Return what gives each pair of strings the weights of both, together."""
+        """Return the union: it combines the weights of both for each pair of strings."""
         return algebra.union(self, _operand(other))
 
     def __add__(self, other: object) -> Transducer:
-        """Return what reads and writes strings of this one and then strings of the other one."""
+        """Return the concatenation: strings of this one, then strings of the other one."""
         return algebra.concatenation(self, _operand(other))
 
     def __and__(self, other: object) -> Transducer:
-        """Return the acceptor of what both acceptors accept; weights of one string add."""
+        """Return the acceptor of common strings of both acceptors; weights of one string add."""
         return algebra.intersection(self, _operand(other))
 
     def __sub__(self, other: object) -> Transducer:
-        """Return the acceptor of what the other acceptor does not accept; without weights."""
+        """Return the acceptor of this one's strings that the other one rejects; no weights."""
         return languages.difference(self, _operand(other))
 
     def __invert__(self) -> Transducer:
-        """Return the acceptor of what this one, without weights, does not accept."""
+        """Return the acceptor of all rejected strings; weights are not allowed."""
         return languages.complement(self)
 
     def closure(self) -> Transducer:
-        """Return what reads and writes any number of strings of this one in a row, or none."""
+        """Return the closure: strings of this one, repeated any number of times, even none."""
         return algebra.closure(self)
 
     def invert(self) -> Transducer:
@@ -162,38 +161,37 @@ class Transducer(Machine):
         return algebra.inverted(self)
 
     def project(self, side: Literal["input", "output"]) -> Transducer:
-        """Return the acceptor of what it reads, or of what it writes: weights go together."""
+        """Return the acceptor of its inputs or outputs; weights of one string are combined."""
         return algebra.projected(self, side)
 
     def reverse(self) -> Transducer:
-        """Return what reads and writes the same strings from their ends."""
+        """Return the transducer of the reversed strings."""
         return algebra.reversed_(self)
 
     def push(self) -> Transducer:
-        """Return it with weights moved as early on each path as possible.
+        """Return the transducer with weights moved as early on each path as possible.
 
         Raises
         ------
         NumericError
             The sum of the ways from a state to an end is infinite, because a cycle gains.
         TooLargeError
-            More than 2,000 states on cycles through each other, of a log transducer.
+            More than 2,000 states in one cycle component of a log transducer.
         """
         return algebra.pushed(self)
 
     def replace(self, parts: Mapping[str, Transducer], depth: int) -> Transducer:
-        r"""Return it with machines in place of symbols: an arc that writes a name is that machine.
+        r"""Return the transducer with machines in place of symbols: a name represents a machine.
 
-        It reads and writes what the machine does, whose weight is added to its own. Machines may
-        write names, too, their own among them.
+        It reads and writes the strings of the machine, whose weight is added to the arc's weight.
+        Machines may also write names, including their own.
 
         Parameters
         ----------
         parts : mapping of str to Transducer
-            By the symbol that each stands for. Such an arc reads that symbol, too, or nothing.
+            Machines by their symbols. Such an arc also reads that symbol, or has no input symbol.
         depth : int
-            So many machines stand within each other at most. Arcs with a name at that depth are
-            left out, and with them what is nested deeper.
+            Maximum depth of machines inside each other. Deeper arcs with a name are left out.
 
         Raises
         ------
@@ -212,7 +210,7 @@ class Transducer(Machine):
         return algebra.replaced(self, parts, depth)
 
     def remove_epsilon(self) -> Transducer:
-        """Return what has the same weights, and reads or writes a symbol by each arc."""
+        """Return an equivalent transducer in which each arc reads or writes a symbol."""
         return algebra.without_epsilon(self)
 
     def determinize(self) -> Transducer:
@@ -225,7 +223,7 @@ class Transducer(Machine):
         EpsilonCycleError
             A cycle without symbols that gains, or the sum over which is infinite.
         TooLargeError
-            There is none of 10,000 states or less.
+            A deterministic machine has more than 10,000 states, or does not exist.
         """
         return languages.determinised(self)
 
@@ -234,23 +232,23 @@ class Transducer(Machine):
         return languages.minimised(self)
 
     def support(self) -> Transducer:
-        """Return it without weights: 0 for all that it gives one. It is tropical."""
+        """Return the tropical transducer of the same pairs of strings, all with weight 0."""
         return algebra.support(self)
 
     def shortest(self) -> tuple[str, ...] | None:
-        """Return an accepted string with the fewest labels; None: an acceptor of nothing."""
+        """Return an accepted string with the fewest labels; `None` if no string is accepted."""
         return languages.shortest(self)
 
     def witness(self, other: Transducer) -> tuple[str, ...] | None:
-        """Return a shortest string that one acceptor alone accepts, weights aside; None: none."""
+        """Return a shortest string that only one acceptor accepts, or `None`; no weights."""
         return languages.witness(self, _operand(other))
 
     def equivalent(self, other: Transducer) -> bool:
-        """Tell whether two acceptors without weights accept the same strings."""
+        """Return whether two acceptors accept the same strings; weights are not allowed."""
         return languages.equivalent(self, _operand(other))
 
     def sample(self, n: int, *, seed: int = 0) -> list[tuple[str, ...]]:
-        """Return random strings of an acceptor; of each state all ways are as likely."""
+        """Return random strings of an acceptor; all choices at a state are equally likely."""
         return languages.sampled(self, n, seed)
 
     # --- From elsewhere -----------------------------------------------------------------------
@@ -276,7 +274,7 @@ class Transducer(Machine):
         Parameters
         ----------
         source, input, output, target : int [A]
-            States from 0, where it starts, and symbols; −1: none.
+            States from 0, the start, and symbols; −1 for no symbol.
         score : [A], optional
             Natural logs; zeros when absent.
         final : [Q], optional
@@ -315,8 +313,8 @@ class Transducer(Machine):
         r"""Return the transducer of a text in AT&T's format, as ``fstprint`` writes it.
 
         Each line is ``source target input output [cost]``, or ``state [cost]`` for an end; costs
-        are −score. The first line's source is the start; ``<eps>`` is no symbol. A column of
-        numbers alone is refused: they may be ids, of which 0 is no symbol, or names.
+        are −score. The first line's source is the start; ``<eps>`` is no symbol. A file with only
+        numbers is refused: they may be ids, among which 0 is epsilon, or names.
 
         Parameters
         ----------
@@ -324,18 +322,19 @@ class Transducer(Machine):
         semiring, tape
             As for the class; with ``tape=None`` there is one column for both symbols.
         input_symbols, output_symbols : sequence of str, optional
-            All symbols of each side, in order. Those of the text, as they come, when absent.
+            All symbols of each side, in order. By default, the symbols of the text, in order of
+            appearance.
         numeric : bool
-            Symbols are numbers: i + 1 is symbol i of those given, 0 is none.
+            Symbols are numbers: i + 1 is the given symbol i, 0 is epsilon.
         epsilon : str, optional
-            What stands for none, beside ``<eps>``: ``"@0@"`` in texts of foma. When absent, such
-            a name is a symbol, with a warning.
+            Another name of epsilon, besides ``<eps>``: ``"@0@"`` in texts of foma. When absent,
+            such a name is a symbol, with a warning.
 
         Raises
         ------
         DataError, LabelError, OptionError
-            A line that is no arc or end; says which. A text without a state; a symbol that is none
-            of those given; numbers without symbols.
+            A line that is not an arc or end; the message names it. A text without states; an
+            unknown symbol; numbers without symbols.
 
         Examples
         --------
@@ -366,10 +365,10 @@ class Transducer(Machine):
         fst : pynini.Fst, or str or Path
             Or a file of one: OpenFst's bytes, which need no pynini. Weights are costs, −score.
         input_symbols, output_symbols : sequence of str, optional
-            Symbol i + 1 of each side, where the machine has no table of its own.
+            Symbol i + 1 of each side, if the machine has no symbol table.
         semiring : {"log", "tropical"}, optional
-            When absent, that of its arcs: tropical of ``standard`` ones, log of ``log`` and
-            ``log64``.
+            By default, the semiring of its arcs: tropical for ``standard`` arcs, log for ``log``
+            and ``log64``.
         tape : str, optional
             As for the class.
 
@@ -396,8 +395,9 @@ class Transducer(Machine):
     ) -> Transducer:
         """Return the transducer from each first string of some pairs to the second one.
 
-        Labels go together by their places; what one string has more is written behind, or read
-        without writing. Pairs share the states of their common beginnings.
+        Labels are paired by their places; if one string is longer, its further labels are written
+        after the end of the input, or read without output. Pairs share the states of their common
+        beginnings.
 
         Parameters
         ----------
@@ -430,13 +430,13 @@ class Transducer(Machine):
         semiring: Semiring = "log",
         tape: str = "output",
     ) -> Transducer:
-        """Return the transducer that rewrites label by label, whatever stands beside it.
+        """Return the transducer that rewrites labels one by one, independently of context.
 
         Parameters
         ----------
         table : mapping
-            For each label that it reads what it may write: a label, several of them, a mapping of
-            labels to scores (natural logs), or None for nothing.
+            The possible outputs of each input label: a label, several labels, a mapping of labels
+            to scores (natural logs), or `None` for no output.
         semiring, tape
             As for the class.
 
@@ -457,15 +457,15 @@ class Transducer(Machine):
         """Return the language model of an ARPA file as an acceptor.
 
         Its scores are natural logs of probabilities, the end of a sentence among them. Failure arcs
-        are expanded: a context reads each label, by a back-off where it has none of its own.
+        are expanded: a context reads each label, through a back-off if it has no arc for it.
 
         Parameters
         ----------
         path : str or Path
             UTF-8 text, perhaps gzipped.
         labels : sequence of str, optional
-            The labels that it is to read; those that the file lacks are its ``<unk>``, or, without
-            that, never legal. All its words when absent.
+            The input labels; labels that the file lacks are its ``<unk>``, or, without that,
+            illegal. All its words when absent.
 
         Raises
         ------
@@ -517,7 +517,7 @@ class Transducer(Machine):
         Raises
         ------
         GrammarError
-            What cannot be read or bound, with its place; an export or a name that there is not.
+            A text that cannot be read or bound, with its place; an unknown export or name.
         TooLargeError
             More states than can be had.
         OSError
@@ -535,7 +535,7 @@ class Transducer(Machine):
         return cls._of(relations.from_grammar(*args))
 
     def by_name(self, gradient: Floats) -> dict[str, float]:
-        """Return what the derivative of the costs with names is, of one by arc and end.
+        """Return the derivatives of named costs from a derivative by arc and end.
 
         Parameters
         ----------
@@ -555,8 +555,8 @@ class Transducer(Machine):
     def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:
         """Return the same machine with failure arcs, expanded.
 
-        A state without an arc for a label pays its failure score and goes on from its failure
-        target; a state in which no path ends does so, too. Arcs of its own hide those behind.
+        A state without an arc for a label adds its failure score and continues from its failure
+        target; so does a state that is not final. Arcs of a state hide arcs of its failure target.
 
         Parameters
         ----------
@@ -578,7 +578,10 @@ class Transducer(Machine):
 
     @classmethod
     def _of(cls, machine: Machine) -> Self:
-        return cls(**{one.name: getattr(machine, one.name) for one in fields(Machine)})
+        made = object.__new__(cls)  # its arrays have been checked
+        for one in fields(Machine):
+            object.__setattr__(made, one.name, getattr(machine, one.name))
+        return made
 
     def to_fst(self, arc_type: openfst.ArcType | None = None) -> pynini.Fst:
         """Return the transducer as a machine of pynini; weights are costs.

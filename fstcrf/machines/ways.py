@@ -1,9 +1,9 @@
-"""Paths through machines with cycles: from each state to ends, and along arcs without a symbol.
+"""Paths through machines with cycles: their states and arcs, their weights, and silent arcs.
 
-Both take time proportional to the arcs of machines without cycles: sets of states that reach each
-other, *components*, are processed one after another, from the ends backwards. Within a component, a
-best path is searched best first, and sums solve linear equations. A computation with too many steps
-raises `TooLargeError` early.
+Weights take time proportional to the arcs of machines without cycles: sets of states that reach
+each other, *components*, are processed one after another, from the ends backwards. Within a
+component, a best path is searched best first, and sums solve linear equations. A computation with
+too many steps raises `TooLargeError` early.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def on_paths(
     ends : bool [Q]
         The states in which a path may end.
     there : bool [A], optional
-        The arcs that there are; all of them when absent.
+        The arcs that exist; by default all.
     starts : int [S]
         Where a path may begin; in state 0 when absent.
 
@@ -148,7 +148,7 @@ def together(scores: Sequence[float]) -> float:
 
 
 def _sum(one: float, other: float) -> float:
-    """Return what `together` does, of two scores: in a loop of millions that counts."""
+    """Return the result of `together` for two scores, faster, for a loop of millions."""
     if one < other:
         one, other = other, one
     return one if other == -math.inf else one + math.log1p(math.exp(other - one))

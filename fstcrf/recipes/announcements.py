@@ -1,8 +1,8 @@
 """Seminar announcements by token: table 6 of Finkel, Grenager and Manning (2005).
 
-Every message is tested once. What is chosen is chosen within the training folds, by a tagger that
-has not seen one of them: the prior, penalties, how values that differ are counted, and, between two
-sets of features, whether line breaks are tokens.
+Every message is tested once. Choices are made within the training folds, by a tagger that has not
+seen one of them: the prior, penalties, the count of differing values, and, between two sets of
+features, whether line breaks are tokens.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Fold(msgspec.Struct):
 @dataclass(frozen=True, slots=True)
 class Chosen:
     choices: dict[tuple[str, int], FoldChoice]  # by the features and the fold
-    tokens: tuple[str, ...]  # of each fold, the features of the paper that it takes
+    tokens: tuple[str, ...]  # for each fold, the paper's features that it uses
 
 
 def chosen(protocol: Protocol, setting: Setting) -> Chosen:
@@ -194,7 +194,7 @@ def _of_field(counts: SpanCounts, k: int) -> SpanCounts:
 
 
 def _of_fold(name: str, fold: Fold) -> Iterator[Row]:
-    """Yield what is known of one fold: a run that ends early has no others."""
+    """Yield the results of one fold: an early end leaves no others."""
     for system in fold.tokens:
         mean = 100 * float(np.mean([run.f for run in _all_runs([fold], system)]))
         yield Row(f"{name}: {system}", "token F, %: mean of the fields", mean)
@@ -241,7 +241,7 @@ class _Part:
         return CRF.train(self._where(mask), "field", self.features.template, scheme=SCHEME, l2=l2)
 
     def chosen(self, protocol: Protocol) -> FoldChoice:
-        """Choose the prior, then penalties of times and how they count, then that of names."""
+        """Choose the prior, then penalties and counts of times, then the penalty of names."""
         held = self._where(self.number == (self.k + 1) % FOLDS)
 
         def local(settings: Settings) -> float:

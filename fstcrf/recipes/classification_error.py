@@ -24,7 +24,7 @@ from fstcrf.text.corpus import Corpus
 
 
 def chosen_tagset(protocol: Protocol, name: str, setting: Setting) -> given.LabellingTask:
-    """Choose labels, by what MCE-F from MAP can reach with the weakest penalty."""
+    """Choose labels, by the best result of MCE-F from MAP with the weakest penalty."""
 
     def held_out(settings: Settings) -> float:
         trainer = given.TaskTrainer(given.TASKS[name](setting, given.Tagset(**settings)), setting)
@@ -61,7 +61,7 @@ def chosen(
     if not full or not system.grid:
         return best("", [system.given[trainer.task.name]], trainer.held_out)
     start: float | None = None
-    if system.from_map:  # with the penalty that hides least of what a start is good for
+    if system.from_map:  # with the penalty that preserves most of the advantage of a start
         starts = [given.Choice(max(system.grid), None, c) for c in given.STARTS]
         start = best(", start", starts, trainer.reached).start
     candidates = [given.Choice(c, None, start) for c in system.grid]
@@ -79,7 +79,7 @@ class Measured:
     l2: float
     labels: list[list[str]]
     objective: float | None  # where training ended
-    seconds: float  # of training, without that of its start
+    seconds: float  # of training, without the training of its start
     error: float  # of its probabilities, expected
     worth: Worth | None  # of its probabilities, in full; of the first seed
 
@@ -140,7 +140,7 @@ class _Tested:
         return Measured(l2, labels, objective, seconds, error, found)
 
     def _worth(self, model: CRF) -> Worth:
-        """Measure probabilities, with a temperature where there is other text for it."""
+        """Measure probabilities, with a temperature if there is other text for it."""
         other = None if self.task.dev is None else self._asked(model, self.task.dev)
         return worth(*self._asked(model, self.test), other, threads=THREADS)
 
@@ -148,7 +148,7 @@ class _Tested:
         return lattices_of(model, corpus, threads=THREADS), corpus.column_lists(self.task.target)
 
     def reported(self, runs: Iterator[Measured]) -> Result:
-        """Report what the runs gave, which come in the order of `works`."""
+        """Report the results of runs, in the order of `works`."""
         result = Result()
         for system in self.systems:
             mine = self.found[system.name] = [next(runs) for _ in self.seeds(system)]
@@ -219,7 +219,7 @@ class _Tested:
         return prose("mce/significance", body, name=self.task.name)
 
     def _probabilities(self) -> str:
-        """Tell what probabilities are worth; of MAP with the penalty of a start, too."""
+        """Describe the quality of probabilities, including MAP with the penalty of a start."""
         task = self.task
         known = {name: runs[0].worth for name, runs in self.found.items()}
         errors = {name: [one.error for one in runs] for name, runs in self.found.items()}

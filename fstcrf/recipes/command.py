@@ -65,7 +65,7 @@ def _data_folder(data: str | None) -> Path:
 
 
 def _show(report: Report) -> None:
-    """Print a report: for a terminal laid out to its width, else as it goes to report.md."""
+    """Print a report: formatted for a terminal, else in the form of report.md."""
     from rich.console import Console
     from rich.markdown import Markdown
     from rich.table import Table

@@ -53,7 +53,7 @@ class Local:
     l2: float = L2
 
     def trained(self, train: Corpus, setting: Setting) -> CRF:
-        """Return the tagger of a training text, its labels in BIOES, or that of an earlier run."""
+        """Return the tagger of a training text, with labels in BIOES, maybe from an earlier run."""
         options: dict[str, Any] = {"scheme": self.scheme, "l2": self.l2, "seed": setting.seed}
 
         def make() -> CRF:
@@ -285,7 +285,7 @@ def _f(tagger: CRF | DocumentTagger, corpus: Corpus) -> float:
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """What one run of a system gives on the test file."""
+    """The results of one run of a system on the test file."""
 
     f: float  # of spans, percent
     by_type: dict[str, float]
@@ -309,7 +309,7 @@ def _without_models(tagger: CRF, seed: int, **options: Any) -> DocumentTagger:
     return DocumentTagger(tagger, [], seed=seed, **options)
 
 
-_PASSES = 5  # passes over the test file, of whose seconds the median is that of Viterbi
+_PASSES = 5  # passes over the test file; the median of their seconds is Viterbi's time
 
 
 def _by_type(
@@ -346,7 +346,7 @@ class SolvedDocument(msgspec.Struct, frozen=True):
     """A small document: scores that are natural logs, spans, seconds."""
 
     tokens: int
-    score: float | None  # of the best labels; None where that is not proven
+    score: float | None  # of the best labels; `None` if not proven
     sampled: float
     agree: bool
     seconds: float

@@ -74,7 +74,7 @@ FIELDS = ("stime", "etime", "location", "speaker")
 
 TWINS = (0, 25)  # numbers of two messages that are the same: never one to train, one to test
 
-# Runs of letters, of digits, of one sign: a field may end between any two of them.
+# Runs of letters, of digits, or of one sign: the possible ends of fields.
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|([^\w\s]|_)\1*")
 _TAG = re.compile(r"<(/?)(sentence|paragraph|stime|etime|location|speaker)>")
 
@@ -94,7 +94,7 @@ class Message:
     fields: tuple[MessageField, ...]  # in the order of their ends
 
 
-BREAK = "<br>"  # what stands for a line break, where that is a token
+BREAK = "<br>"  # the token for a line break, if line breaks are tokens
 
 
 def all_messages(setting: Setting, *, breaks: bool = False) -> Corpus:
@@ -187,7 +187,7 @@ def _labels(message: Message, bounds: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def documents_of(test: Corpus) -> Longs | None:
-    """Return the number of each sentence's document, from 0; None where there is but one."""
+    """Return the number of each sentence's document, from 0; `None` for a single document."""
     numbers = np.unique(test.documents, return_inverse=True)[1].astype(np.int64)
     return numbers if len(numbers) and numbers.max() > 0 else None
 
@@ -199,7 +199,7 @@ def counted(test: Corpus, target: str, labels: Sequence[Sequence[str]]) -> SpanC
 
 
 def retokenised(corpus: Corpus, column: str, *, spans: bool) -> Corpus:
-    """Return words cut as those of messages are, with their labels; `spans` are in IOB2."""
+    """Return words split like the words of messages, with their labels; `spans` are in IOB2."""
     word = "word" if "word" in corpus.columns else "form"
     columns: dict[str, list[str]] = {name: [] for name in ("word", *MARKS, column)}
     offsets = [0]
@@ -233,17 +233,17 @@ def _spread(
 
 
 #
-# A message is taken to give one value of a field. It is right if its tokens are those of one of the
-# field's true mentions in the message. The paper takes one value and does not say which.
+# A message is taken to give one value of a field. It is right if its tokens are equal to one of the
+# field's true mentions in the message. The paper takes one value, without naming it.
 
 POLICIES = ("first", "frequent")
-"""``first``: the first span. ``frequent``: the value of most spans, of these the first."""
+"""``first``: the first span. ``frequent``: the value of most spans, or the first such value."""
 
 _Words = tuple[str, ...]
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """How many are right, were found, are there: tokens of a type, messages with a field."""
+    """The numbers of right, found and gold items: tokens of a type, or messages with a field."""
 
     right: int = 0
     found: int = 0

@@ -1,4 +1,4 @@
-"""What the recipe ``consistency`` sees of a token: columns from its document, and templates."""
+"""The columns and templates of the recipe ``consistency``: information from the whole document."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from fstcrf.text.features import TemplateSet, parse_template
 # --- What the rest of a document says of a word ---------------------------------------------------
 #
 # Its neighbours and its case at other places, beyond the paper: its local model sees four words to
-# either side. Words are compared in lower case; places in lower case lend no neighbours, and words
-# that begin with no letter get none.
+# either side. Words are compared in lower case; occurrences in lower case contribute no neighbours,
+# and words without an initial letter receive none.
 
 MOST = 5
 CASE = "case"
@@ -30,10 +30,10 @@ def columns(side: str) -> list[str]:
 
 
 def elsewhere(corpus: Corpus, column: str = "word") -> Corpus:
-    """Return a corpus with columns of what its documents say of words elsewhere.
+    """Return a corpus with columns about other occurrences of its words in the same document.
 
-    `columns` of ``before`` and ``after``, and `CASE`: which of lower case (l), capitalised (c) and
-    capitals (U) the word has at places where it is not the sentence that decides.
+    The columns are ``before`` and ``after``, and `CASE`: lower case (l), capitalised (c) or
+    capitals (U), from occurrences with informative case.
     """
     words = corpus.column(column).strings()
     found = {name: [""] * len(words) for side in ("before", "after") for name in columns(side)}
@@ -65,7 +65,7 @@ def _lend(
 def _neighbours(
     words: Sequence[str], bounds: Sequence[int]
 ) -> tuple[dict[str, list[str]], list[bool]]:
-    """Return the words before and after each token, and whether its case tells something."""
+    """Return the words before and after each token, and whether its case is informative."""
     before, after = [""] * len(words), [""] * len(words)
     telling = [False] * len(words)
     for first, end in itertools.pairwise(bounds):
@@ -98,11 +98,11 @@ OCCURS, REACH, NEAR = "occurs", 150, 3
 def occurrences(corpus: Corpus, column: str = "word") -> Corpus:
     """Return a corpus with the column `OCCURS`: how a capitalised word occurs nearby.
 
-    Only of words that end a name or stand alone: a word in lower case follows. Each pattern is a
-    sign, ``+`` for places behind, ``-`` for places before, and a letter. Where the word before is a
-    part of the name: p, it stands there, too; n, another one does. Else: l or r, a name stands to
-    the left or right of the word there; a, none does. ``0`` for no such place, ``-`` for other
-    words. Places are `NEAR` to `REACH` tokens away in the document.
+    Only for words that end a name or are a whole name: a word in lower case follows. Each pattern
+    is a sign, ``+`` for later places, ``-`` for earlier places, and a letter. If the previous word
+    is a part of the name: p, it precedes this occurrence, too; n, another word precedes it.
+    Otherwise: l or r, a name is to the left or right of this occurrence; a, neither. ``0`` for no
+    such place, ``-`` for other words. Places are `NEAR` to `REACH` tokens away in the document.
     """
     words, tags = corpus.column(column).strings(), corpus.column("pos").strings()
     named = [_capitalised(w) and t.startswith("NNP") for w, t in zip(words, tags, strict=True)]
@@ -160,21 +160,21 @@ _SHAPE, _KNOWN_SHAPE = "short_shape(word)", 'known_shape(word,"lower")'
 
 @dataclass(frozen=True, slots=True)
 class LocalFeatures:
-    """Features of a local model: the paper's table, and what may be added to it."""
+    """Features of a local model: the paper's table, and optional additions."""
 
-    known: bool = False  # shapes mark words that the training text has in lower case, too
+    known: bool = False  # also mark words by whether the training text has them in lower case
     products: bool = False  # words with the shapes of their neighbours
     occurrences: bool = False
     across: bool = False  # windows go on across the sentences of a document
     more: bool = False
-    pairs: bool = False  # shapes and tags on pairs of labels, too
+    pairs: bool = False  # also use shapes and tags on pairs of labels
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> LocalFeatures:
         return cls(**{name: bool(settings[name]) for name in cls.__slots__ if name in settings})
 
     def template(self, train: Corpus) -> TemplateSet:
-        """Return the templates; words in lower case are those of a training text."""
+        """Return the templates, with the lower-case words of a training text."""
         text = f"{_PRODUCTS if self.products else ''}{TEMPLATE}".replace("SHAPE", _SHAPE)
         if self.pairs:
             text += _ON_PAIRS.replace("SHAPE", _SHAPE)

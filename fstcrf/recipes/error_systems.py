@@ -1,4 +1,4 @@
-"""Tasks and systems of the recipe ``mce``: what labels are, each objective's options, training.
+"""Tasks and systems of the recipe ``mce``: labels, options of each objective, training.
 
 The penalty of the paper is |weights|² / 2C. The likelihood and the count of sentences have it as it
 is, l2 = 1 / 2C. F of segments has a ratio in the paper and that ratio times M = 2 · gold segments
@@ -24,10 +24,10 @@ from fstcrf.text.corpus import Corpus, convert_column
 
 T = TypeVar("T")
 
-_FOLDS = 3  # of training data, where there is no dev part
+_FOLDS = 3  # of training data without a dev part
 
 # Kudo and Matsumoto (2001), and pairs of one kind in a window of five. An exploration on the dev
-# parts that is not kept left out pairs of affixes and of what does not stand side by side.
+# parts, which is not included, left out pairs of affixes and of sources that are not adjacent.
 _CHUNKING = ("word", "pos")
 _AFFIXES = tuple(f"{kind}(word,{n})" for n in range(1, 5) for kind in ("prefix", "suffix"))
 _ENTITIES = ("word", "pos", "chunk", "charclass(word)", "short_shape(word)")
@@ -36,7 +36,7 @@ _ENTITIES = ("word", "pos", "chunk", "charclass(word)", "short_shape(word)")
 def _template(
     sources: tuple[str, ...], alone: tuple[str, ...] = (), *, apart: tuple[int, ...] = (1,)
 ) -> str:
-    """Return a window of each source, and pairs so far apart of all but those that stand alone."""
+    """Return a window of each source, and pairs at distances `apart` except in `alone`."""
     lines = [f"U{k}a:%x[-2..2,{source}]" for k, source in enumerate(sources + alone)]
     for k, source in enumerate(sources):
         for n in apart:
@@ -51,7 +51,7 @@ _Scheme = Literal["iob2", "bioes"]
 
 @dataclass(frozen=True, slots=True)
 class Tagset:
-    """What labels are, and what a span's measure looks at."""
+    """The form of labels, and the tokens in a span's measure."""
 
     scheme: _Scheme
     span_end: Literal["inside", "next"]
@@ -66,17 +66,17 @@ class LabellingTask:
     template: str
     tagset: Tagset
     train: Corpus  # all to train on
-    held_out: tuple[tuple[Corpus, Corpus], ...]  # to train on and to choose by, of each fold
+    held_out: tuple[tuple[Corpus, Corpus], ...]  # for each fold: training and held-out data
 
     @property
     def dev(self) -> Corpus | None:
-        """What is chosen by, where it is no training data in the end."""
+        """The data for choices, unless it becomes training data in the end."""
         ((part, dev), *others) = self.held_out
         return dev if not others and part is self.train else None
 
 
 def chunking(setting: Setting, tagset: Tagset) -> LabellingTask:
-    """Read the training file of CoNLL-2000; what is chosen is chosen by three folds of it."""
+    """Read the training file of CoNLL-2000; three of its folds serve for choices."""
     train = convert_column(corpora.chunk_file(setting, "train"), "chunk", "iob2", tagset.scheme)
     numbers = np.arange(len(train))
     pieces = np.array_split(numbers, _FOLDS)
@@ -121,9 +121,9 @@ TAGSETS: list[dict[str, Any]] = [
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    C: float | None  # of the penalty |weights|² / 2C of the paper; None for no penalty
-    iterations: int | None = None  # None for as many as convergence takes
-    start: float | None = None  # C of the MAP that it starts from; None: from zero
+    C: float | None  # of the penalty |weights|² / 2C of the paper; `None` for no penalty
+    iterations: int | None = None  # `None` for convergence
+    start: float | None = None  # C of the initial MAP; `None` for a start at zero
 
 
 def _errors(objective: str, **options: Any) -> dict[str, Any]:
@@ -134,9 +134,9 @@ def _errors(objective: str, **options: Any) -> dict[str, Any]:
 class System:
     name: str
     options: dict[str, Any]  # of `CRF.train`
-    # F and share of right sentences in the paper, in percent, of each task
+    # F and share of right sentences in the paper, in percent, for each task
     paper: dict[str, tuple[float, float]]
-    given: dict[str, Choice]  # what a short run takes
+    given: dict[str, Choice]  # the choices of a short run
     grid: tuple[float, ...]  # values of C to choose from
     iterations: tuple[int, ...] = ()  # numbers of iterations to choose from, ascending
     from_map: bool = False  # it starts from the weights of MAP rather than from zero
@@ -144,7 +144,7 @@ class System:
 
     @property
     def seeds(self) -> int:
-        """Runs of a full measurement: what begins at zero begins with epochs that are drawn."""
+        """Runs of a full measurement: runs from zero begin with random epochs."""
         drawn = self.options["objective"] != "likelihood" and not self.from_map
         return SEEDS if drawn else 1
 
@@ -189,12 +189,12 @@ SYSTEMS = (  # the systems of the paper's tables
         quick=True,
     ),
 )  # fmt: skip
-LIKELIHOOD = SYSTEMS[1]  # what the others are compared with, and start from: MAP
-PROBE = SYSTEMS[-1]  # what labels are chosen with
+LIKELIHOOD = SYSTEMS[1]  # the baseline and start of the others: MAP
+PROBE = SYSTEMS[-1]  # the system that chooses labels
 
 
 def penalty(system: System, task: LabellingTask, corpus: Corpus, c: float | None) -> float:
-    """Return l2 of a C of the paper; for F of segments it grows with those of the corpus."""
+    """Return l2 for a C of the paper; for F of segments it grows with their number."""
     if c is None:
         return 0.0
     if system.options["objective"] != "mce-f":
@@ -225,18 +225,18 @@ _REMEMBERED = 2  # models of MAP, 0.2 GB each of entities; the others are kept i
 
 
 class TaskTrainer:
-    """The models of one task: those of MAP that others start from are trained once."""
+    """Trains the models of one task; MAP models that others start from are trained once."""
 
     def __init__(self, task: LabellingTask, setting: Setting) -> None:
         self.task, self._setting = task, setting
         self._starts: dict[tuple[float | None, int | None], tuple[CRF, float]] = {}
 
     def likelihood(self, c: float | None, fold: int | None = None) -> tuple[CRF, float]:
-        """Return the model of MAP and its seconds; of what a fold leaves, or of all sentences."""
+        """Return the model of MAP and its seconds, for a fold's training part, or for all."""
         key = c, fold
         if key not in self._starts:
             task, setting = self.task, self._setting
-            # With a dev part, what is trained to choose by is what is trained in the end.
+            # With a dev part, models for choices and final models have the same training data.
             corpus = task.train if fold is None else task.held_out[fold][0]
             where = "all" if corpus is task.train else f"fold {fold}"
             options = _options(LIKELIHOOD, task, corpus, Choice(c), setting.seed)
@@ -275,7 +275,7 @@ class TaskTrainer:
         return float(np.mean(found))
 
     def course(self, system: System, choice: Choice, longest: int | None = None) -> list[float]:
-        """Return mean F over folds after each iteration; a fold that ended stays where it is."""
+        """Return mean F over folds after each iteration; a fold that has ended keeps its value."""
         choice = replace(choice, iterations=longest or max(system.iterations))
         works = [
             self._course(system, choice, part, dev, fold)
@@ -314,7 +314,7 @@ class TaskTrainer:
 
 
 def after(course: Sequence[float], iterations: int) -> float:
-    """Return the figure after so many iterations; a course that ended stays where it is."""
+    """Return the figure after some iterations; a course that has ended keeps its value."""
     return course[min(iterations, len(course)) - 1]
 
 

@@ -1,7 +1,7 @@
-"""Experiments: what a run is given, what of it is kept, and how it is run.
+"""Experiments: the inputs of a run, its saved parts, and its execution.
 
-Each part of the work goes through the `Setting`: what is finished is kept, and shown, before the
-rest begins, so that a run that ended early goes on from there.
+Each part of the work uses the `Setting`: finished parts are saved and shown before the rest begins,
+so that a run that ended early continues from there.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _CLAIMS = "claims"
 
 
 class Parts:
-    """What is kept of a run, in files ``NAME-KEY.json`` of a folder; without a folder nothing is.
+    """The saved parts of a run: files ``NAME-KEY.json`` of a folder; without one, nothing is saved.
 
-    The key is made from the fingerprint of the run, the name of the part and what it depends on, so
-    that parts of other runs lie beside those of this one and are never taken for them. Several
-    processes may work on one folder: each claims what it makes.
+    The key comes from the fingerprint of the run, the name of the part and its dependencies, so
+    that parts of other runs may be in the same folder and are never confused. Several processes may
+    use one folder: each claims the part that it makes.
     """
 
     def __init__(self, folder: Path | None = None, run: str = "", code: str = "") -> None:
@@ -65,9 +65,9 @@ class Parts:
         self._begun = _processor_seconds()
 
     def get(self, name: str, kind: type[T], about: object = None) -> T:
-        """Return a part that was kept, of a kind that msgspec takes; KeyError where there is none.
+        """Return a saved part, of a type that msgspec supports; KeyError if it is not saved.
 
-        `about`: what the part depends on beside recipe, options and data, told apart by its `repr`.
+        `about`: dependencies of the part besides recipe, options and data, distinguished by `repr`.
         """
         path = self._path(name, about, "json")
         if path is None or not path.exists():
@@ -99,7 +99,7 @@ class Parts:
 
     @contextmanager
     def claimed(self, name: str, about: object = None, *, wait: bool = True) -> Iterator[bool]:
-        """Hold a part while it is made; false where another process holds it and none waits."""
+        """Hold a part during its making; false if another process holds it and `wait` is false."""
         if self.folder is None:
             yield True
             return
@@ -126,17 +126,17 @@ class Parts:
         return file
 
     def forget_empty(self) -> None:
-        """Remove the folder where nothing is kept."""
+        """Remove the folder if it has no parts."""
         if self.folder is not None and [path.name for path in self.folder.glob("*")] == [_CLAIMS]:
             (self.folder / _CLAIMS).unlink()
             self.folder.rmdir()
 
     def file(self, name: str, suffix: str, about: object = None) -> Path | None:
-        """Return where a part goes that is a file of its own, such as a model; None for nowhere."""
+        """Return the path of a part with a separate file, such as a model; `None` if not saved."""
         return self._path(name, about, suffix, made=True)
 
     def earlier(self) -> str:
-        """Tell what was taken from earlier runs, and what code made it; empty for nothing."""
+        """Describe the parts from earlier runs, and their code versions; empty without any."""
         if not self._earlier:
             return ""
         codes = ", ".join(sorted({kept.code for kept in self._earlier.values()}))
@@ -181,7 +181,7 @@ def fastest(work: Callable[[], object]) -> float:
 
 
 def fingerprint(files: Iterable[Path], options: Mapping[str, object]) -> str:
-    """Return what a run is of, as a digest: contents of files, options."""
+    """Return the digest of a run's inputs: contents of files, options."""
     contents = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
     return _digest([*contents, *(f"{name}={value!r}" for name, value in options.items())])
 
@@ -208,7 +208,7 @@ def _plain(value: Any) -> Any:
 
 
 class WorkCourse:
-    """How far a run is. `until` says at which share of the whole the work that comes now will end.
+    """The progress of a run; `until` sets the share of the whole at the end of the next work.
 
     Loops go by `each`, which divides that evenly; they may be nested.
     """
@@ -223,7 +223,7 @@ class WorkCourse:
         self._end = share
 
     def each(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items of a loop; each takes the same part of the work that comes now."""
+        """Yield the items of a loop; each takes an equal part of the next work."""
         several, begun, end = list(items), self.share, self._end
         for k, item in enumerate(several):
             self._end = begun + (end - begun) * (k + 1) / len(several)
@@ -243,26 +243,26 @@ class Work(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a run is given, what of it is finished, and what it has found until now."""
+    """The inputs of a run, its finished parts, and its results so far."""
 
     data: Path  # the folder of the corpora
     report: Path | None = None  # the folder of the report, for plots; it exists
-    full: bool = False  # everything, also what takes long
+    full: bool = False  # everything, including slow parts
     seed: int = 0
-    say: Callable[[str], None] = lambda _: None  # told in one line what is being done
+    say: Callable[[str], None] = lambda _: None  # receives one line about the current work
     parts: Parts = field(default_factory=Parts)
     found: Result = field(default_factory=Result)
     course: WorkCourse = field(default_factory=WorkCourse)
 
     def files(self, pattern: str) -> list[Path]:
-        """Return the files of the data folder that a pattern names, sorted; DataError for none."""
+        """Return the sorted files of the data folder that match a pattern; DataError if none."""
         found = sorted(self.data.glob(pattern))
         if not found:
             raise DataError(f"no {pattern} in this folder", path=str(self.data))
         return found
 
     def plot(self, name: str) -> Path | None:
-        """Return where a plot goes, in a folder made for plots; None without a report."""
+        """Return the path of a plot, in a folder made for plots; `None` without a report."""
         if self.report is None:
             return None
         folder = self.report / "plots"
@@ -270,21 +270,21 @@ class Setting:
         return folder / name
 
     def drawn(self, name: str, draw: Callable[[Path], None]) -> list[str]:
-        """Let a plot be drawn; return its path. Nothing without a report or matplotlib."""
+        """Draw a plot; return its path in a list, or [] without a report or matplotlib."""
         path = self.plot(name)
         if path is None:
             return []
         try:
             draw(path)
-        except ImportError as error:  # it says what to install, or what is wrong with it
+        except ImportError as error:  # its message has the reason
             self.say(f"no plot {name}: {error}")
             return []
         return [f"plots/{name}"]
 
-    # Parts of the work: what is finished is kept, and shown, before the rest begins.
+    # Parts of the work: finished parts are saved and shown before the rest begins.
 
     def rows(self, name: str, make: Callable[[], Iterable[Row]], about: object = None) -> list[Row]:
-        """Return rows that take long: told one by one as they come, and kept as by `kept`."""
+        """Return the rows of slow work, reported one by one, and saved as by `kept`."""
         shown = len(self.found.rows)
         rows = self.kept(name, lambda: self.told(make()), list[Row], about)
         return rows if len(self.found.rows) > shown else self.told(rows)
@@ -292,12 +292,12 @@ class Setting:
     def kept(self, name: str, make: Callable[[], T], kind: type[T], about: object = None) -> T:
         """Return a part of a kind that JSON has a form for: of an earlier run, else made and kept.
 
-        `about` is what it depends on, beside the recipe, `full`, `seed` and the data.
+        `about` has its dependencies besides the recipe, `full`, `seed` and the data.
         """
         return self.all_kept([Work(name, make, about)], kind)[0]
 
     def all_kept(self, works: Sequence[Work[T]], kind: type[T]) -> list[T]:
-        """Return parts that need not each other; those that another process makes come last."""
+        """Return independent parts; parts that another process makes are last."""
         found: dict[int, T] = {}
         wait = len(works) == 1
         while len(found) < len(works):
@@ -328,7 +328,7 @@ class Setting:
     def trained(
         self, name: str, make: Callable[[], tuple[CRF, T]], kind: type[T], about: object = None
     ) -> tuple[CRF, T]:
-        """Return a tagger and what is known of it: `tagger` and `kept` in one."""
+        """Return a tagger and its results: `tagger` and `kept` in one."""
         path = self.parts.file(name, "fstcrf", about)
         with self.parts.claimed(name, about):
             if path is not None and path.exists():
@@ -343,12 +343,12 @@ class Setting:
         return tagger, facts
 
     def section(self, text: str) -> str:
-        """Return a section of the report, which a run that ends early has, too."""
+        """Return a section of the report, which is also written if the run ends early."""
         self.found.sections.append(text)
         return text
 
     def told(self, rows: Iterable[Row]) -> list[Row]:
-        """Return rows, each shown as it comes: for those that cost nothing to make again."""
+        """Return rows, each shown when it is ready: for rows that are fast to make again."""
         told = []
         for row in rows:
             told.append(row)
@@ -362,26 +362,25 @@ class Recipe:
     """An experiment."""
 
     name: str  # as ``fstcrf recipe NAME`` has it
-    title: str  # one line on what it shows
+    title: str  # one line about its subject
     needs: tuple[str, ...]  # patterns of files that must be in the data folder
-    paper: str  # heading of the published numbers: a citation, or a program that runs beside
+    paper: str  # heading of the published numbers: a citation, or a compared program
     run: Callable[[Setting], Result]
     packages: tuple[str, ...] = ()  # whose versions belong into the report
-    # Raised where kept parts are no longer what would be made: nothing else tells, since a part is
-    # known by its settings and data.
+    # Increased when saved parts are outdated: they are identified only by settings and data.
     revision: int = 1
 
 
 def run_recipe(recipe: Recipe, setting: Setting) -> Report:
-    """Run a recipe; write its report where the setting has a folder for it.
+    """Run a recipe; write its report if the setting has a folder for it.
 
-    A run that ends early, by Ctrl-C or an error, leaves a report of what it had found. What its
-    recipe keeps (`Setting.rows`, `kept`, `tagger`) is taken up by the next run to the same folder.
+    A run that ends early, by Ctrl-C or an error, writes a report of its results so far. Saved parts
+    (`Setting.rows`, `kept`, `tagger`) are used by the next run with the same folder.
     """
     files = [path for pattern in recipe.needs for path in setting.files(pattern)]
     folder = setting.report
     new = folder is not None and not folder.exists()
-    if folder is not None:  # what cannot be written should be known before the work
+    if folder is not None:  # errors of writing should occur before the work
         if folder.exists() and not folder.is_dir():
             raise OptionError(f"{folder} is a file, expected a folder for the report")
         folder.mkdir(parents=True, exist_ok=True)

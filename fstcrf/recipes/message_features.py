@@ -1,9 +1,9 @@
-"""What the tokens of a message look like, and where on the page they are: columns, and templates.
+"""Columns and templates of messages: the form of tokens, and their places on the page.
 
-A column of `MARKS` says which of several features a token has: ``cl`` of each of the five patterns
-of characters, and so on. A weight for each combination can say whatever weights of single features
-can. Those of `LAYOUT` are not in the paper, whose features see a message as a row of words.
-Announcements are set out in lines, many of which begin with what they tell: ``Place:    WeH 5409``.
+A column of `MARKS` combines several features of a token: ``cl`` of each of the five patterns of
+characters, and so on. A weight for each combination is at least as expressive as weights of single
+features. The columns of `LAYOUT` are not in the paper, whose features treat a message as a sequence
+of words. Announcements consist of lines, and many lines begin with a heading: ``Place: WeH 5409``.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _lists(word: str) -> str:
 
 
 def _times(text: str, tokens: Sequence[tuple[int, int]]) -> list[str]:
-    """Mark what is part of a time (t), of one before (b) or after (a) a dash, of a date (d)."""
+    """Mark parts of a time (t), of a time before (b) or after (a) a dash, of a date (d)."""
     found = [set[str]() for _ in tokens]
     starts = [a for a, _ in tokens]
 
@@ -120,7 +120,7 @@ _TOPICS = {
 
 
 def layout(text: str, tokens: Sequence[tuple[int, int]]) -> dict[str, list[str]]:
-    """Return, for each name in `LAYOUT`, a string a token of a message; ``-`` for nothing."""
+    """Return, for each name in `LAYOUT`, one string for each token; ``-`` for no value."""
     words = [text[a:b] for a, b in tokens]
     starts = [a for a, _ in tokens]
     lines = list(_lines(text, starts))
@@ -144,7 +144,7 @@ def _lines(text: str, starts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def _heads(text: str, lines: Sequence[tuple[int, int, int]], n: int) -> list[str]:
-    """Return before which colon a token's line, or the line that it goes on with, begins."""
+    """Return the heading before the colon of a token's line, or of the line that it continues."""
     found = ["-"] * n
     parts = text.split("\n")
     head, before = "-", -2
@@ -162,7 +162,7 @@ def _heads(text: str, lines: Sequence[tuple[int, int, int]], n: int) -> list[str
 
 
 def _by_line(text: str, lines: Sequence[tuple[int, int, int]], n: int) -> list[str]:
-    """Return whether a line is indented, stands below or above a blank one, is short."""
+    """Return whether a line is indented, is next to a blank one, is short."""
     found = ["-"] * n
     parts = text.split("\n")
     numbers = {number for _, _, number in lines}
@@ -184,7 +184,7 @@ def _places(length: int) -> Iterator[str]:
 
 
 def _rooms(text: str, starts: Sequence[int]) -> list[str]:
-    """Return begin (b), inside (i), end (e) of what looks like a room and its building."""
+    """Return begin (b), inside (i), end (e) of text that looks like a room and its building."""
     found = ["-"] * len(starts)
     for match in _ROOM.finditer(text):
         first, end = bisect_left(starts, match.start()), bisect_left(starts, match.end())
@@ -197,7 +197,7 @@ def _ends(length: int) -> list[str]:
 
 
 def _runs(words: Sequence[str], lines: Sequence[tuple[int, int, int]]) -> list[str]:
-    """Return where in a run of capitals and numbers a token is, and what the run holds."""
+    """Return the place of a token in a run of capitals and numbers, and the contents of the run."""
     found = ["-"] * len(words)
     for first, end, _ in lines:
         k = first
@@ -229,7 +229,7 @@ def _holds(words: Sequence[str]) -> str:
 
 
 def _also(words: Sequence[str], heads: Sequence[str]) -> list[str]:
-    """Return under which heads the word stands elsewhere: of a place, speaker, host, topic."""
+    """Return the headings of the word's other occurrences: place, speaker, host, topic."""
     where: defaultdict[str, list[int]] = defaultdict(list)
     for k, word in enumerate(words):
         if _starts_high(word) and len(word) > 1:
@@ -265,13 +265,13 @@ class Features:
     alone: str
     transfer: str
     options: dict[str, Any] = field(hash=False)  # of training
-    prefix: str = ""  # what the names of its systems begin with
+    prefix: str = ""  # prefix of the names of its systems
 
     def named(self, system: str) -> str:
         return f"{self.prefix}{system}"
 
     def prepared(self, corpus: Corpus) -> Corpus:
-        """Return messages with labels in the scheme of the options; they come in IOB2."""
+        """Return messages with labels in the scheme of the options, converted from IOB2."""
         scheme = self.options["scheme"]
         return corpus if scheme == "iob2" else convert_column(corpus, "field", "iob2", scheme)
 
@@ -298,7 +298,7 @@ _OWN = {
 _PAPER_TABLE1 = _prefixed("".join(f"{n}:%x[-4..4,{c}]\n" for n, c in _OWN.items()))
 _PAIRS = "".join(f"E{n}:%y[0,ner]/%x[-4..4,{c}]\n" for n, c in _OWN.items()) + "E:%y[0,ner]\n"
 
-CONVERGED = 1000  # iterations within which training of the paper's features ends by itself
+CONVERGED = 1000  # limit of iterations; training of the paper's features ends earlier
 
 PAPER = Features(
     "features of the paper",

@@ -22,25 +22,25 @@ from fstcrf.files import atomic_write
 from fstcrf.lazy import optional
 from fstcrf.machines.grammar import Grammar
 
-Loss: TypeAlias = Literal["softmax", "crf", "crf under grammar"]  # what a network is trained by
+Loss: TypeAlias = Literal["softmax", "crf", "crf under grammar"]  # the loss of a network
 
 UNDER_GRAMMAR: Loss = "crf under grammar"
 LOSSES: tuple[Loss, ...] = ("softmax", "crf", UNDER_GRAMMAR)
 
 _ADVICE = "the recipe neural needs PyTorch: pip install 'fstcrf[torch]'"
 _LONGEST = 20  # characters of a word that are read
-_UNKNOWN = 1  # number of what was not in training; 0 is padding
+_UNKNOWN = 1  # number of unknown words; 0 is padding
 _BATCH = 256  # sentences whose scores are computed at once
 STEPS = 100  # steps of a round, at least: of few sentences it has several passes
 _POOL = 20  # batches that are drawn together and sorted by length
-_WORD, _CHARACTER, _FILTERS, _CASE = 100, 25, 50, 8  # numbers that stand for each
+_WORD, _CHARACTER, _FILTERS, _CASE = 100, 25, 50, 8  # sizes of the vectors of each
 _FORGOTTEN = 0.3  # share of words that occur once and are taken for unknown ones, each time
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
     rate: float = 0.002  # step size of Adam
-    dropout: float = 0.4  # of what the BiLSTM reads and says
+    dropout: float = 0.4  # of the BiLSTM's inputs and outputs
     hidden: int = 100  # cells of each direction
     batch: int = 16  # sentences of a step
     rounds: int = 40  # at most: passes over the sentences, as many as `STEPS` steps take
@@ -49,7 +49,7 @@ class NetworkOptions:
 
 @dataclass(frozen=True, slots=True)
 class NetworkVocabulary:
-    """Numbers of words (in lower case) and of characters; 0 is padding, 1 what is not known."""
+    """Numbers of words (in lower case) and of characters; 0 is padding, 1 is unknown."""
 
     words: Mapping[str, int]
     characters: Mapping[str, int]
@@ -91,7 +91,7 @@ def _case(word: str) -> int:
 
 
 class Network:
-    """A network with what it is trained by; `grammar` is that of the loss ``crf under grammar``."""
+    """A network with its loss; `grammar` belongs to the loss ``crf under grammar``."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Network:
     ) -> None:
         torch = optional("torch", _ADVICE)
         layers = optional("fstcrf.ext.torch", _ADVICE)
-        torch.set_num_threads(1)  # the same bits again; what waits for a second one takes longer
+        torch.set_num_threads(1)  # reproducible bits; a second thread would be slower
         torch.manual_seed(seed)
         self._torch, self._seed = torch, seed
         self._random = np.random.default_rng(seed)
@@ -150,7 +150,7 @@ class Network:
         return found[torch.from_numpy(place)].unflatten(0, letters.shape[:2])
 
     def _contexts(self, x: Any, lengths: Any) -> Any:
-        """Return what the two LSTMs say of each token, [B, T, 2H].
+        """Return the outputs of the two LSTMs for each token, [B, T, 2H].
 
         Sentences are turned round for the second one: padded batches take half the time.
         """
@@ -189,7 +189,7 @@ class Network:
 
     def rounds(self, sentences: Sequence[Sequence[str]], tags: Sequence[Longs]) -> Iterator[float]:
         """Train round by round; yield the loss of each, a token."""
-        self._torch.manual_seed(self._seed)  # of dropout, whatever was drawn since
+        self._torch.manual_seed(self._seed)  # of dropout, independent of earlier draws
         rows = self.vocabulary.numbers(sentences)
         there = np.asarray([k for k, row in enumerate(rows) if len(row)])
         adam = self._torch.optim.Adam(self.layers.parameters(), lr=self.options.rate, fused=True)
@@ -259,7 +259,7 @@ def write_parameters(parameters: Mapping[str, Array], path: Path) -> None:
 
 
 def read_parameters(path: Path) -> dict[str, Array]:
-    """Read parameters; DataError where the file is damaged."""
+    """Read parameters; DataError if the file is damaged."""
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}

@@ -1,4 +1,4 @@
-"""The recipe ``neural``: what grammars and consistency bring to a network's scores.
+"""The recipe ``neural``: effects of grammars and consistency on the scores of a network.
 
 Entities of CoNLL-2003, 50 to all training sentences, several seeds. A small network (`network`) is
 trained by cross-entropy, by a CRF layer, and by a CRF layer under the grammar of BIOES; each is
@@ -50,7 +50,7 @@ FEW_SEEDS = 3  # runs with all training sentences, which take longest
 
 _OPTIONS = grid(rate=(0.001, 0.002, 0.004), dropout=(0.3, 0.5))
 _LEAST_HELD_OUT = 500
-"""Sentences of the dev file that end a training, where the training part has fewer."""
+"""Minimum number of sentences of the dev file for early stopping."""
 _CHOSEN_ON = 1000  # training sentences that options are chosen with
 _QUICK_OPTIONS: dict[str, Any] = {"rate": 0.002, "dropout": 0.5}
 _PENALTIES = grid(same=(0.0, 0.25, 1.0), within=(0.0, 0.5, 1.0, 2.0))
@@ -65,7 +65,7 @@ class EntityData:
     dev: Corpus
 
     def held_out(self, size: int) -> Corpus:
-        """Return what so many training sentences are chosen by: as many of the dev file's."""
+        """Return the held-out sentences for a training part: as many sentences of the dev file."""
         return self.dev[: max(_LEAST_HELD_OUT, size)]
 
     def tags(self, corpus: Corpus) -> list[Longs]:
@@ -99,7 +99,7 @@ class NetworkRun:
 
 
 def trained(run: NetworkRun, data: EntityData, setting: Setting) -> tuple[Network, NetworkCourse]:
-    """Train a network, or take what an earlier run has kept."""
+    """Train a network, or load a network that an earlier run saved."""
     train = data.train[: run.size]
     words = train.column_lists("word")
     network = Network(
@@ -157,17 +157,17 @@ def _f(corpus: Corpus, labels: Sequence[Sequence[str]]) -> float:
 
 
 def consistency(data: EntityData, size: int, settings: Mapping[str, Any]) -> Consistency:
-    """Return the model of entities that agree in so many training sentences, weighted."""
+    """Return the weighted model of consistent entities, estimated on `size` training sentences."""
     model = Consistency.estimate(data.train[:size], corpora.ENTITY)
     return model.scaled(settings["same"], "same").scaled(settings["within"], "within")
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """What one way to decode one network's scores gives on the test file."""
+    """The results of one way to decode one network's scores on the test file."""
 
     f: float  # of spans, percent
     illegal: int  # sentences whose labels are no BIOES
-    error: float | None  # of the probabilities of spans; None where labels are drawn
+    error: float | None  # of the probabilities of spans; `None` if labels are drawn
     seconds: float  # of the processor, from scores to labels
     counts: SpanCounts  # of documents
 
@@ -343,7 +343,7 @@ def _tables(found: _Found, sizes: Sequence[int]) -> list[str]:
 
 
 def _grammar_in_training(found: _Found, sizes: Sequence[int]) -> str:
-    """Write what it brings to train under the grammar, where both are decoded under it."""
+    """Write the effect of training under the grammar, if both are decoded under it."""
     body = []
     for size in sizes:
         mine, other = (_of(found, size, loss, WAYS[1]) for loss in (UNDER_GRAMMAR, "crf"))

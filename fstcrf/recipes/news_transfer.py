@@ -1,7 +1,7 @@
 """Transfer between two public corpora: people and places of announcements to entities of news.
 
-Beside Table 4 of Sutton and McCallum (2005), whose corpus is not public: a tenth of the news text
-to train on, and a tagger of speakers and locations that is read.
+For comparison with Table 4 of Sutton and McCallum (2005), whose corpus is not public: a tenth of
+the news text for training, and a tagger of speakers and locations whose labels are read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fstcrf.taggers import CRF
 from fstcrf.taggers.pipelines import Pipeline, Task
 from fstcrf.text.corpus import Corpus
 
-SHARES = (0.01, 0.1)  # of the training file, as the paper takes a tenth of its own
+SHARES = (0.01, 0.1)  # of the training file; the paper takes a tenth of its corpus
 
 NONE, CASCADE, JOINT, MARGINALS = "no transfer", "cascade", "joint", "marginals"
 SYSTEMS = (NONE, CASCADE, JOINT, MARGINALS)
@@ -34,7 +34,7 @@ _TYPES = ("PER", "LOC", "all")
 
 
 class Draw(msgspec.Struct, frozen=True):
-    """What each system finds after training on one draw of sentences."""
+    """The results of each system after training on one sample of sentences."""
 
     f: dict[str, dict[str, float]]  # by system and type, percent
     counts: dict[str, SpanCounts]  # by system, of documents, or sentences of a text without any
@@ -43,7 +43,7 @@ class Draw(msgspec.Struct, frozen=True):
 def transfer(
     setting: Setting, common: Shared, protocol: Protocol
 ) -> tuple[list[Row], list[Headline], str]:
-    """Train on parts of the news text with and without the announcements; return what is found."""
+    """Train on parts of the news text with and without the announcements; return the results."""
     setting.say("seminars: people and places to news")
     first = _people_and_places(setting, common)
     train = news(setting, "train", common.tags)

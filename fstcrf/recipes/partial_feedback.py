@@ -32,7 +32,7 @@ from fstcrf.text.corpus import Corpus
 
 QUICK, FULL = 20, 180  # passes over the training part, 7,936 samples each
 
-SEEDS_OF_LONG = 3  # seeds of those whose samples are many times those of others
+SEEDS_OF_LONG = 3  # seeds of systems with many times more samples
 
 MARKS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 """Ratings after which F on the dev part is looked at, for the curve."""
@@ -48,7 +48,7 @@ _CURVES = (
     "logistic, noisy raters",
 )
 
-_BEYOND = (  # beside those that were published, in the first table
+_BEYOND = (  # in the first table, in addition to published ones
     "expected loss, control: mean",
     "expected loss, leave one out of 4",
     "preference, binary, same, control: mean",
@@ -115,16 +115,16 @@ def run(setting: Setting) -> Result:
 
 
 # Every rate of every system learns from a share of the samples, with two seeds that no table of
-# results uses; those with more samples than others have three times as many here, and one seed. The
-# rate with the best mean F on the dev part is the system's: a full run chooses so, and freezes what
-# it chose before it reads the test part; a quick one has the rates of the table of systems.
+# results uses; systems with more samples than others have three times as many here, and one seed.
+# The rate with the best mean F on the dev part is chosen. A full run chooses and freezes its choice
+# before it reads the test part; a quick run has the rates of the table of systems.
 RATE_PASSES, LONG_RATE_PASSES = 20, 60
 RATE_SEEDS = (100, 101)
 
 
 @dataclass(frozen=True, slots=True)
 class _Study:
-    """A run with its data: what it chooses and trains."""
+    """A run with its data, its choices and its training."""
 
     setting: Setting
     data: ways.RewardedSentences

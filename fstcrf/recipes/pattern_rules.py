@@ -25,7 +25,7 @@ from fstcrf.text.corpus import Corpus
 _SMALL = template("rules/small")
 
 TEMPLATES = {"tokens": _SMALL, "chain": _SMALL + "B"}
-"""A tagger that decides every token alone, and a chain: the same features."""
+"""A tagger that decides every token separately, and a chain: the same features."""
 
 RULES = template("rules/rules")
 
@@ -43,7 +43,7 @@ SYSTEMS = (PLAIN, HARD, FROZEN, JOINT)
 
 
 class LearnedFacts(msgspec.Struct, frozen=True):
-    grammar: str  # what it stands under: the text of a grammar file
+    grammar: str  # its constraints: the text of a grammar file
     weights: dict[str, float]  # of the rules
     seconds: float  # of the processor
 
@@ -104,7 +104,7 @@ def _facts(grammar: str, weights: dict[str, float], began: float) -> LearnedFact
 
 
 def choose(protocol: Protocol, chunker: Chunker, held_out: Corpus) -> dict[str, Settings]:
-    """Choose the penalty of the tagger alone, which stays; those of the rules beside it."""
+    """Choose the penalty of the tagger, which is then fixed, and the penalties of the rules."""
 
     def f(system: str, settings: Settings) -> float:
         labels = chunker.constrained(system, settings).tag_all(held_out, threads=THREADS)

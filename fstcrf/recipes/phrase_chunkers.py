@@ -44,7 +44,7 @@ def read_training(setting: Setting) -> DataSplit:
 
 
 Boundary = Literal["skip", "pad"]
-"""What templates see beyond the ends of a sentence: nothing, or padding."""
+"""Values of templates beyond the ends of a sentence: none, or padding."""
 
 L2 = 0.5  # sigma = 1, as in table 3
 EPOCHS_TRIED = 30  # of the perceptron; all of them are candidates
@@ -55,7 +55,7 @@ EPOCHS = 12  # of the stochastic start: at order 2, twice the usual number saves
 class PublishedOptimiser:
     name: str
     options: Mapping[str, Any]  # of `CRF.train`
-    # f, minutes, objective: what the paper reports: F, minutes, penalised log-likelihood
+    # f, minutes, objective: the results of the paper: F, minutes, penalised log-likelihood
     f: float | None = None
     minutes: float | None = None
     objective: float | None = None
@@ -78,7 +78,7 @@ OPTIMISERS = (
 class Point:
     passes: int  # over the data so far
     seconds: float  # of training so far, without the time for held-out scores
-    # objective, likelihood: penalised and plain log-likelihood; of a perceptron NaN
+    # objective, likelihood: penalised and plain log-likelihood; NaN for a perceptron
     objective: float
     likelihood: float
     gradient_norm: float | None
@@ -120,7 +120,7 @@ def trained(
     **given: Any,
 ) -> CRF:
     """Train an order-2 chunker with the paper's features; `given` are options of `CRF.train`."""
-    # Padding says where a sentence begins and ends; where nothing is beyond, attributes do.
+    # Padding marks the beginning and end of a sentence; without padding, attributes do.
     template = TEMPLATE if boundary == "skip" else TEMPLATE.replace("BOS\nEOS\n", "")
     options = {"order": 2, "scheme": "iob2", "boundary": boundary, **given}
     if options.get("method") != "perceptron":  # which has no penalty
@@ -139,7 +139,7 @@ def optimised(
 ) -> tuple[CRF, ChunkerRun]:
     """Train by an optimiser; with `held_out` dev is left out, and scored after every iteration.
 
-    What is not given here is an option of `trained`.
+    Other options belong to `trained`.
     """
     course: list[Point] = []
     began = time.perf_counter()
@@ -160,7 +160,7 @@ def optimised(
 
 
 def run_of(optimiser: PublishedOptimiser, data: DataSplit, **options: Any) -> ChunkerRun:
-    """Return the run alone of a tagger that all threads of recipes train."""
+    """Return only the run of a tagger that is trained with all threads of recipes."""
     return optimised(optimiser, data, threads=THREADS, **options)[1]
 
 

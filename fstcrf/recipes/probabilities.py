@@ -1,12 +1,12 @@
-"""What a model's probabilities are worth to somebody who uses them: tables of recipes.
+"""The quality of a model's probabilities for its users: tables of recipes.
 
-Spans found with a probability are compared with gold ones: how far claims are from what comes true,
-before and after scores are divided by one temperature; what is right among those above a threshold,
-and how many of the gold ones these are; and the F of the best of n labellings.
+Spans with probabilities are compared with gold spans: the distance of probabilities from
+frequencies, before and after scores are divided by one temperature; precision and recall of spans
+above a threshold; and the F of the best of n labellings.
 
-The calibration error of all spans above a small probability is less where many of them are
-improbable, and so hardly wrong. The error of those above a half, and the Brier score of a gold
-span, stand beside it: they are no less for that.
+The calibration error of all spans above a small probability is smaller if many of them are
+improbable, and so rarely wrong. Tables therefore also have the error of spans above a half, and the
+Brier score of a gold span, which do not have this property.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _ABOVE = 0.01
 
 
 class ConfidentSpans(msgspec.Struct, frozen=True):
-    precision: float | None  # share of them that is right, percent; None where there is none
+    precision: float | None  # share of right spans, percent; `None` without spans
     recall: float  # share of the gold spans that is among them, percent
 
 
 class Worth(msgspec.Struct, frozen=True):
-    """What the probabilities of one model are worth on one text."""
+    """The quality of one model's probabilities on one text."""
 
     error: float  # expected calibration error of spans above 0.01, in 15 bins
-    likely: float  # that of the spans that are at least as probable as not
+    likely: float  # the same for spans with a probability of at least 0.5
     brier: float  # (probability − right)², and 1 for each gold span below 0.01, per gold span
     spans: float  # above 0.01, per gold span
-    temperature: float | None  # what scores are divided by, fitted on other text
+    temperature: float | None  # divisor of scores, fitted on other text
     tempered: float | None  # expected calibration error after that
     kept: list[ConfidentSpans]  # for each of the `THRESHOLDS`, before any temperature
     oracle: list[float]  # F, percent, of the best of n labellings, for each n of `BEST`
@@ -77,7 +77,7 @@ def worth(
 
 
 def calibration_error(lattices: Sequence[Lattice], gold: Labels, *, threads: int = 1) -> float:
-    """Return the expected calibration error of spans above 0.01, in 15 bins, alone."""
+    """Return only the expected calibration error of spans above 0.01, in 15 bins."""
     return _error(span_events(lattices, gold, above=_ABOVE, threads=threads))
 
 
@@ -105,7 +105,7 @@ def oracle_f(lattices: Sequence[Lattice], gold: Labels, *, threads: int = 1) -> 
 def worth_table(
     found: Mapping[str, Worth], errors: Mapping[str, Sequence[float]] | None = None
 ) -> str:
-    """Write the probabilities of several models; of several runs, their mean calibration error."""
+    """Write the quality of several models' probabilities; `errors` has values of several runs."""
     runs = {} if errors is None else errors
     head = ["", "calibration error", "spans", "of p ≥ 0.5", "Brier"]
     head += ["temperature", "error after it"]

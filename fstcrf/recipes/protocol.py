@@ -1,9 +1,9 @@
 """The protocol of all recipes: choose on held-out data, freeze, and only then read test data.
 
-A recipe asks `Protocol.choose` for each of its settings, with candidates that stand in its source
-and a figure of held-out data. `Protocol.freeze` writes ``settings.json``: what was tried, what was
-chosen, and the SHA-256 of it. `Protocol.test` reads test data, and refuses before that. Whatever is
-drawn is drawn from several seeds (`over_seeds`).
+A recipe asks `Protocol.choose` for each of its settings, with candidates from its source code and a
+score on held-out data. `Protocol.freeze` writes ``settings.json``: the trials, the choices, and
+their SHA-256. `Protocol.test` reads test data, and refuses before that. Random work is repeated
+with several seeds (`over_seeds`).
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def grid(**values: Sequence[Value]) -> list[dict[str, Any]]:
     return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
 
 
-FILE = "settings.json"  # where frozen settings stand, in the folder of the report
+FILE = "settings.json"  # file of frozen settings, in the folder of the report
 
-SEEDS = 5  # runs of whatever draws
+SEEDS = 5  # runs of random work
 
 
 class HeldOutTrial(msgspec.Struct, frozen=True):
@@ -47,14 +47,14 @@ class HeldOutTrial(msgspec.Struct, frozen=True):
 
 
 class SettingChoice(msgspec.Struct, frozen=True):
-    """What was chosen for one system, and all that was tried, in order."""
+    """The choice for one system, and all trials, in order."""
 
     settings: dict[str, Value]
     trials: tuple[HeldOutTrial, ...] = ()
 
 
 class Frozen(msgspec.Struct, frozen=True):
-    """What ``settings.json`` holds."""
+    """The contents of ``settings.json``."""
 
     recipe: str
     choices: dict[str, SettingChoice]
@@ -65,7 +65,7 @@ class Frozen(msgspec.Struct, frozen=True):
 
 
 class Protocol:
-    """Choices of one run; DataError where the folder of the report has those of another one."""
+    """Choices of one run; DataError if the folder of the report has choices of another run."""
 
     def __init__(self, recipe: str, setting: Setting) -> None:
         self._recipe, self._setting = recipe, setting
@@ -128,7 +128,7 @@ class Protocol:
         return sha256
 
     def test(self, read: Callable[[], T]) -> T:
-        """Return test data; RuntimeError where the settings are not frozen."""
+        """Return test data; RuntimeError if the settings are not frozen."""
         if not self._sha256:
             raise RuntimeError("settings are frozen before test data is read")
         return read()
@@ -141,7 +141,7 @@ class Protocol:
         )
 
     def section(self) -> str:
-        """Return what was tried and chosen, as a section of the report, folded."""
+        """Return trials and choices, as a folded section of the report."""
         blocks = [
             folded(f"{name}: {len(choice.trials)} tried", _trials(choice))
             for name, choice in self._choices.items()
@@ -164,7 +164,7 @@ def digest(recipe: str, choices: Mapping[str, SettingChoice]) -> str:
 
 
 def frozen(path: Path) -> Frozen:
-    """Read settings that were frozen; DataError where they are not what was written."""
+    """Read frozen settings; DataError if they have been changed."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Frozen)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -200,7 +200,7 @@ def over_seeds(
     seeds: int = SEEDS,
     about: object = None,
 ) -> list[T]:
-    """Run what draws once from each seed, from that of the run on; each is kept as it ends."""
+    """Run random work once for each seed, starting with the run's seed; each result is saved."""
     works = [
         Work(f"{name}, seed {seed}", partial(make, seed), (about, seed))
         for seed in range(setting.seed, setting.seed + seeds)

@@ -1,4 +1,4 @@
-"""Reports: what a run found, beside what was published, where it came about, and its plots."""
+"""Reports: results of a run, published results, provenance, and plots."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from fstcrf.ext.significance import SpanCounts, bootstrapped_f, resampled_t
 from fstcrf.files import atomic_write
 from fstcrf.lazy import optional
 
-FILES = ("report.md", "results.json")  # what `write` leaves in a folder
+FILES = ("report.md", "results.json")  # files that `write` makes in a folder
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One number of a report."""
 
-    row: str  # what was measured: a model, a system
-    metric: str  # what of it, with its unit
+    row: str  # the measured object: a model, a system
+    metric: str  # the metric, with its unit
     value: float
-    paper: float | None = None  # published, or what the peer reaches in the same run
+    paper: float | None = None  # published, or the result of another program in the same run
     seconds: float | None = None
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Headline:
         *,
         resamples: int = 1999,
     ) -> Headline:
-        """Return F of runs, in percent, with the interval over what they count apart, and runs."""
+        """Return F of runs, in percent, with an interval over sentences or groups, and runs."""
         low, high = bootstrapped_f(runs, resamples=resamples)
         values = tuple(100.0 * run.f for run in runs)
         return cls(row, metric, values, paper, (100.0 * low, 100.0 * high))
@@ -76,7 +76,7 @@ class Headline:
 
     @property
     def deviation(self) -> float | None:
-        """Standard deviation over seeds, with n − 1; None for a single one."""
+        """Standard deviation over seeds, with n − 1; `None` for a single one."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     def cells(self) -> list[str]:
@@ -89,10 +89,10 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run found."""
+    """The results of a run."""
 
     rows: list[Row] = field(default_factory=list)
-    sections: list[str] = field(default_factory=list)  # Markdown that stands behind the table
+    sections: list[str] = field(default_factory=list)  # Markdown after the table
     plots: list[str] = field(default_factory=list)  # paths, relative to the folder of the report
     headline: list[Headline] = field(default_factory=list)  # first; with one, rows are folded
 
@@ -106,7 +106,7 @@ class Report:
     paper: str
     result: Result
     facts: Mapping[str, str]  # date, machine, versions, seed, wall clock
-    ended: str = ""  # why the run ended before it was complete; empty where it was not so
+    ended: str = ""  # the reason for an early end; empty for a complete run
 
     @property
     def head(self) -> list[str]:
@@ -146,7 +146,7 @@ class Report:
         return [table(body[0], body[1:]), folded("All rows", rows)]
 
     def json(self) -> str:
-        """Return facts, headline and rows as JSON; of a headline every run's figure."""
+        """Return facts, headline and rows as JSON, with every run's figure in the headline."""
         found = {
             "facts": dict(self.facts),
             "headline": [asdict(line) for line in self.result.headline],
@@ -165,7 +165,7 @@ def write(report: Report, folder: Path) -> list[Path]:
 
 
 def number(value: float | None) -> str:
-    """Write a number with the digits that it deserves; nothing for None."""
+    """Write a number with a suitable number of digits; empty for `None`."""
     if value is None:
         return ""
     if value == int(value) and abs(value) < 1e15:
@@ -199,7 +199,7 @@ _LINE_END = re.compile(r"(?<!\n)\n(?!\n|- )\s*")
 
 
 def prose(name: str, /, rows: Sequence[Sequence[str]] | None = None, **fields: object) -> str:
-    """Return a section of ``texts.md``, what stands in braces there filled in.
+    """Return a section of ``texts.md``, with values in place of braces.
 
     With `rows`, its last paragraph is the head of their table, a bar between two columns.
     """
@@ -212,7 +212,7 @@ def prose(name: str, /, rows: Sequence[Sequence[str]] | None = None, **fields: o
 
 
 def template(name: str) -> str:
-    """Return what ``templates.txt`` has by a name: templates of features, or rules."""
+    """Return a text of ``templates.txt`` by its name: templates of features, or rules."""
     return texts("templates.txt")[name] + "\n"
 
 
@@ -229,7 +229,7 @@ _CPU = Path("/proc/cpuinfo")
 
 
 def gain_over_splits(differences: Floats, *, test_share: float) -> str:
-    """Write a mean over splits that overlap, with interval and p-value where there are three."""
+    """Write a mean over overlapping splits, with interval and p-value for at least three."""
     mean = f"{round(float(np.mean(differences)), 2) + 0.0:+.2f}"
     if len(differences) < 3:
         return mean
@@ -241,7 +241,7 @@ def gain_over_splits(differences: Floats, *, test_share: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """By how much F of some runs is better than that of others, percent, with its 95 % interval."""
+    """The difference in F between two sets of runs, percent, with its 95 % interval."""
 
     mean: float
     low: float
@@ -249,7 +249,7 @@ class Margin:
 
     @classmethod
     def of(cls, mine: Sequence[SpanCounts], others: Sequence[SpanCounts], **options: Any) -> Margin:
-        """Compare means of runs; options are those of `bootstrapped_f`."""
+        """Compare means of runs; see `bootstrapped_f` for options."""
         low, high = bootstrapped_f(mine, others, **{"resamples": 1999, **options})
         means = [statistics.fmean(one.f for one in side) for side in (mine, others)]
         return cls(100.0 * (means[0] - means[1]), 100.0 * low, 100.0 * high)
@@ -264,7 +264,7 @@ class Margin:
 
 
 def spread(values: Sequence[float], write: Callable[[float], str] = "{:.2f}".format) -> str:
-    """Write a mean, of several values with their standard deviation."""
+    """Write a mean, and for several values their standard deviation."""
     deviation = f" ± {write(statistics.stdev(values))}" if len(values) > 1 else ""
     return f"{write(statistics.fmean(values))}{deviation}"
 
@@ -275,7 +275,7 @@ def chances(pair: Comparison) -> list[str]:
 
 
 def chance_of_no_gain(name: str, runs: Sequence[float], other: float) -> Iterator[Row]:
-    """Yield the p-value of a t-test over runs, which knows nothing of other documents."""
+    """Yield the p-value of a t-test over runs, which ignores variation between documents."""
     from scipy.stats import ttest_1samp  # noqa: PLC0415 (slow to import)
 
     if len(set(runs)) > 1:
@@ -284,7 +284,7 @@ def chance_of_no_gain(name: str, runs: Sequence[float], other: float) -> Iterato
 
 
 def provenance(packages: Sequence[str] = ()) -> dict[str, str]:
-    """Return what a reader must know to repeat a measurement, versions of packages among it."""
+    """Return the facts that a repetition needs, including versions of packages."""
     versions = [f"Python {platform.python_version()}", f"NumPy {np.__version__}"]
     for name in packages:
         try:
@@ -346,7 +346,7 @@ class Curve:
 
     name: str
     x: Sequence[float]
-    y: Sequence[float | None]  # as many; where None or NaN, the line is interrupted
+    y: Sequence[float | None]  # the same length as x; `None` or NaN interrupts the line
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +363,7 @@ class Panel:
 
 
 def blank_figure(width: float, height: float) -> Any:
-    """Return a ``matplotlib.figure.Figure`` of so many inches."""
+    """Return a ``matplotlib.figure.Figure`` with a size in inches."""
     advice = "it needs matplotlib: pip install 'fstcrf[recipes]'"
     figure = optional("matplotlib.figure", advice).Figure
     return figure(figsize=(width, height), layout="constrained")
@@ -377,7 +377,7 @@ def draw(
     size: tuple[float, float],
     log: bool = False,
 ) -> None:
-    """Draw panels with one horizontal axis, of a size in inches; the legend stands in the first."""
+    """Draw panels with a common horizontal axis and a size in inches; the first has the legend."""
     figure = blank_figure(*size)
     rows = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axes, panel in zip(rows, panels, strict=True):

@@ -1,4 +1,4 @@
-"""Learners of noun phrases from rewards: how each learns, its published figures, what became of it.
+"""Learners of noun phrases from rewards: their options, published figures, and results.
 
 Data, features and the learners' table of the recipe ``partial-feedback``.
 """
@@ -41,7 +41,7 @@ TEMPLATE = template("partial-feedback/template")
 
 @dataclass(frozen=True, slots=True)
 class RewardedSentences:
-    """What learners read: sentences to learn from, and those to choose by."""
+    """The data of learners: sentences for training, and sentences for choices."""
 
     train: Corpus
     dev: Corpus
@@ -63,30 +63,30 @@ NOTHING = (None, None)
 
 
 Beginning = Literal["zeros", "ones"]
-"""All weights, zero, or those that gold labels support, one: so does ChRisF begin."""
+"""Initial weights: all weights zero, or one for weights that gold labels support, like ChRisF."""
 
 
 @dataclass(frozen=True, slots=True)
 class RewardedSystem:
     name: str
-    # aim, rule, schedule: what rewards mean, and how far steps go
+    # aim, rule, schedule: the objective, and the rule for the size of steps
     aim: Aim
     rule: Rule
     # the F on the test part that was published, in percent, and its number of samples
     paper: tuple[float | None, int | None] = NOTHING
     schedule: Schedule = field(default_factory=Schedule)
     graded: bool = False  # pairs: the reward is how far the first is ahead
-    warm: int = 0  # learn from the gold labels of so many sentences first
+    warm: int = 0  # sentences for initial learning from gold labels
     hash_bits: int | None = None  # hash attributes into 2^k rows
     passes: int = 5  # passes over the training part between two looks at the dev part
-    longer: int = 1  # so many times the samples of the others
-    samples: int | None = None  # its own number of samples, whatever others have
+    longer: int = 1  # factor for the number of samples
+    samples: int | None = None  # its number of samples, independent of others
     begin: Beginning = "zeros"
-    rater: Rater | None = None  # who gives the rewards; what gold labels say when absent
-    logged: bool = False  # learn from a log of the tagger where it begins
+    rater: Rater | None = None  # the raters; by default, rewards are exact
+    logged: bool = False  # learn from a log of the initial tagger
     clipped: float | None = None  # the share of clipped samples that was published, in percent
-    # rates from which that of the rule is chosen, on the dev part; none where it is given, or that
-    # of another (`SHARED_RATE`)
+    # candidates for the rate of the rule, chosen on the dev part; empty for a given rate, or for
+    # the rate of another system (`SHARED_RATE`)
     rates: tuple[float, ...] = ()
 
     @property
@@ -175,7 +175,7 @@ SYSTEMS = (
 )
 
 
-PLAINLY = {  # of each learner with a control the one that differs in that alone, and in its rate
+PLAINLY = {  # for each learner with a control, the one that differs only in control and rate
     "expected loss, control: mean": "expected loss",
     "expected loss, control: sentence": "expected loss",
     "expected loss, leave one out of 4": "expected loss",
@@ -200,7 +200,7 @@ def _longer(name: str, rate: float, rates: tuple[float, ...]) -> RewardedSystem:
     return replace(one, name=f"{name}, longer", rule=rule, rates=rates, passes=10, longer=5)
 
 
-LONGER = (  # those of the paper with 5 times the samples, nearer to how many the paper took
+LONGER = (  # the paper's learners with 5 times the samples, closer to the paper's number
     _longer("expected loss", 0.005, (0.002, 0.005, 0.01)),
     _longer("preference, graded", 0.002, (0.001, 0.002, 0.005, 0.01)),
     _longer("cross-entropy", 3e-6, (1e-6, 3e-6, 1e-5)),
@@ -228,7 +228,7 @@ PUBLISHED = (  # the paper's learners with its rates, L2, numbers of samples, an
     _fixed("preference, binary, the paper's samples", _PAIRS, 1e-4, _RATES, PREFERENCE, **_SAMPLES),
 )
 
-# Rate, clip, and what the write-up of ChRisF says of them: F on the test part and share of samples
+# Rate, clip, and the figures in the write-up of ChRisF: F on the test part and share of samples
 # that are clipped in the end, both in percent. Its L2 is 1e-5, and it begins with ones.
 _EPOCHS = 400
 _PUBLISHED = (
@@ -261,7 +261,7 @@ CLIPPED = tuple(  # cross-entropy with the rates and clips of ChRisF's table 1
 
 # --- Learning -------------------------------------------------------------------------------------
 
-L2S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # penalties to choose that of full information from
+L2S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # candidates for the penalty of full information
 _WARM_L2 = 0.2  # of the few gold labels that some learners begin with; not chosen
 
 
@@ -274,14 +274,14 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class LearningRun:
-    """What became of a system; of its weights, those that are best on the dev part."""
+    """The results of a system, with the weights that are best on the dev part."""
 
     # dev, test: its F, in percent
     dev: float
     test: float
     samples: int  # up to the best weights
     course: list[Look]
-    spans: SpanCounts  # of each sentence of the test part
+    spans: SpanCounts  # for each sentence of the test part
     ended: str  # why it ended, and whether it stood still
     collisions: str = ""  # of hashed attributes
 
@@ -333,7 +333,7 @@ def trained(
     passes: int,
     seed: int,
 ) -> LearningRun:
-    """Learn from rewards, in so many passes over the training part, times `longer`."""
+    """Learn from rewards in several passes over the training part, multiplied by `longer`."""
     course: list[Look] = []
 
     def seen(progress: Progress) -> None:
@@ -367,7 +367,7 @@ def learnt(
     options: dict[str, Any] = {"aim": system.aim, "rule": system.rule, "epochs": epochs}
     options |= {"dev": data.dev, "seed": seed, "report": report}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LearningWarning)  # the outcome says so, too
+        warnings.simplefilter("ignore", LearningWarning)  # the outcome has the same information
         if system.logged:
             return learn_from_log(start, log_of(start, data, seed), **options)
         return simulate(
@@ -416,7 +416,7 @@ def f_of(model: CRF, corpus: Corpus) -> float:
 
 
 def samples_until(system: RewardedSystem, one: LearningRun, f: float, sentences: int) -> int | None:
-    """Return how many samples it took until the F on the dev part was as high; None for never."""
+    """Return the number of samples until F on the dev part reached `f`; `None` for never."""
     step = sentences * system.passes
     for progress in one.course:
         if progress.dev is not None and 100.0 * progress.dev >= f:

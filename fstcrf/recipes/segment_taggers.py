@@ -1,4 +1,4 @@
-"""The recipe ``segments``: semi-Markov taggers beside chains with the same features."""
+"""The recipe ``segments``: semi-Markov taggers, and chains with the same features."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHAPES: list[dict[str, Any]] = [
 """Tokens of the longest segment without a tail; whether strings of whole segments are features."""
 
 LABELS = grid(scheme=("iob2", "bioes"))
-"""Of a chain: with BIOES it has weights for the last token of a span, as segments have."""
+"""Of a chain: with BIOES it has weights for the last token of a span, like segments."""
 
 MIDDLE = 0.1  # the penalty that shapes, and labels, are compared under
 
@@ -39,7 +39,7 @@ QUICK: dict[str, dict[str, Any]] = {  # settings of a quick run
 HELD_OUT = 2000
 """The last sentences of CoNLL-2000's training file, which choose; it has no other dev part."""
 
-EVERY = 3  # candidates learn from every so many sentences of what is not held out
+EVERY = 3  # candidates learn from every n-th sentence outside the held-out part
 
 CHAIN, SEGMENTS = "chain", "segments"
 
@@ -54,7 +54,7 @@ class SegmentTask:
     template: str
     columns: tuple[str, ...]  # whose strings over a segment may be features
     train: Corpus
-    learnt: Corpus  # what candidates are trained on
+    learnt: Corpus  # training data of candidates
     held_out: Corpus
     read_test: Callable[[], Corpus]
 

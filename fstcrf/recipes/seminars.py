@@ -39,7 +39,7 @@ TABLE_2 = {  # the paper's table 2: start time, end time, location, speaker, the
 }
 
 THEIRS = ("no transfer", "cascaded", "joint, λ = 1")
-"""What the paper has, too: its figures follow once, not after every variant."""
+"""Systems of the paper: their figures appear once, not after every variant."""
 
 PAIRS = (
     ("joint, λ = 1", "cascaded"),

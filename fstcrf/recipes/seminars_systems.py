@@ -1,7 +1,7 @@
-"""Systems of the recipe ``seminars``: taggers that no split changes, those of a split, choices.
+"""Systems of the recipe ``seminars``: taggers of all splits, taggers of one split, choices.
 
-The messages have no parts of speech. They, and CoNLL-2003, get those that a tagger trained on EWT
-predicts; it has seen neither, so that it errs alike on both.
+The messages have no parts of speech. They, and CoNLL-2003, receive predictions of a tagger trained
+on EWT, which has seen neither, so that its errors are alike on both.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _BEST = {"scheme": "iob2", "max_iterations": 100}
 
 
 def declared(features: Features) -> tuple[object, ...]:
-    """Return what the taggers are made by that go with features of the field tagger."""
+    """Return the settings of the taggers that belong to features of the field tagger."""
     names = (PAPER.alone, PAPER.options) if features.name == PAPER.name else (NAMES, _BEST)
     return TAGS, _FAST, *names
 
@@ -71,7 +71,7 @@ class Shared:
     plain: CRF  # that with the features of the paper's field tagger, trained to convergence
 
     def entities(self, features: Features) -> CRF:
-        """Return the entity tagger that goes with features of the field tagger."""
+        """Return the entity tagger that belongs to features of the field tagger."""
         return self.plain if features.name == PAPER.name else self.ner
 
 
@@ -89,12 +89,12 @@ def shared(setting: Setting, messages: Corpus) -> Shared:
 
 
 def kept_tagger(setting: Setting, name: str, task: Task, about: object = None) -> CRF:
-    """Return the tagger of a task alone: a pipeline goes on from where it ended."""
+    """Return the tagger of a single task; its pipeline continues after an interruption."""
     return Pipeline([task]).train(setting.parts.file(name, "pipeline", about))[task.name]
 
 
 def tagger_rows(setting: Setting, common: Shared, protocol: Protocol) -> list[Row]:
-    """Return how good the taggers are on the texts that belong to them."""
+    """Return the scores of the taggers on their test texts."""
 
     def rows() -> Iterator[Row]:
         sentences = protocol.test(lambda: _ewt(setting, "test"))
@@ -126,10 +126,10 @@ def _tagged(corpus: Corpus, tagger: CRF) -> Corpus:
 
 
 class SplitOutcome(msgspec.Struct):
-    """What was measured on a split: for each system, F by ``field/policy``, and more."""
+    """The results of a split: for each system, F by ``field/policy``, and more."""
 
     scores: dict[str, dict[str, float]] = {}
-    # of each system, by policy: [4, M]
+    # for each system, by policy: [4, M]
     messages: dict[str, dict[str, SpanCounts]] = {}
     chosen: dict[str, str] = {}
     host: dict[str, int] = {}
@@ -209,7 +209,7 @@ class SplitScores:
 
 
 def _hosts(words: Sequence[Sequence[str]], names: Sequence[Sequence[str]] | None) -> int:
-    """Count ``Host`` before a colon; with entity labels, those that are part of an entity."""
+    """Count ``Host`` before a colon; with entity labels, only as a part of an entity."""
     return sum(
         w[k] == "Host" and w[k + 1] == ":" and (names is None or names[i][k] != "O")
         for i, w in enumerate(words)
@@ -219,8 +219,8 @@ def _hosts(words: Sequence[Sequence[str]], names: Sequence[Sequence[str]] | None
 
 # --- Fields that agree throughout a message -------------------------------------------------------
 #
-# That a name which is a speaker's in one place is so in all others is no regular language: no
-# grammar can say it, but a list of the n best can be asked.
+# A name that is a speaker in one place must be a speaker everywhere: this is not a regular
+# language, so no grammar can express it, but a list of the n best can be filtered.
 
 
 Ranked: TypeAlias = Sequence[tuple[float, tuple[str, ...]]]
@@ -231,7 +231,7 @@ SIZE = 50
 def ranked(pipeline: TrainedPipeline, corpus: Corpus) -> list[Ranked]:
     """Return the best joint decisions about the fields of each message, best first.
 
-    The entities are those of the best decision: without that, most of a list differs in entities.
+    The entities come from the best decision: otherwise, most of a list differs only in entities.
     """
     decided = pipeline.tag_all(corpus, decode="joint")
     lattices = pipeline.composition.lattices(corpus)
@@ -252,8 +252,8 @@ def _decided(lattice: Lattice, entities: Sequence[str]) -> Lattice:
 def agreeing(lists: Sequence[Ranked], corpus: Corpus, penalty: float) -> list[list[str]]:
     """Return the labels of each message that score best with the penalties added.
 
-    `penalty`, natural log: of each token of two times that differ, and of each place where a
-    speaker's last name is not the speaker's.
+    `penalty`, natural log: for each token of two differing times, and for each place with a
+    speaker's last name outside a speaker.
     """
     model = Fields.seminars(penalty)
     return [
@@ -280,7 +280,7 @@ def split(n: int, seed: int, number: int) -> Halves:
     return Halves(np.sort(order[:half]), np.sort(order[half:]))
 
 
-LEAST = 4  # messages: of a half, which is cross-validated, something must be left to train on
+LEAST = 4  # messages: a half is cross-validated, and must leave something to train on
 
 
 def check_splits(setting: Setting, messages: Corpus, count: int) -> None:
@@ -321,7 +321,7 @@ class SplitChoice:
     decoder: float  # of the field tagger, with the grammar
     grammar: str  # its name among `grammars`
     policy: str  # which value of a field is taken, see `scored`
-    penalty: float | None = None  # what it costs that fields do not agree; None: not asked for
+    penalty: float | None = None  # cost of disagreeing fields; `None` ignores them
 
     def tuned(self, pipeline: TrainedPipeline) -> TrainedPipeline:
         """Return a pipeline with the weight that was chosen without a grammar."""
@@ -399,7 +399,7 @@ class _Folds:
         return self._f(self._labels(change, "joint"), policy)
 
     def agreement(self, choice: SplitChoice) -> Callable[[float], float]:
-        """Return mean F by the penalty of fields that do not agree, beside all that was chosen."""
+        """Return mean F by the penalty of disagreeing fields, given all other choices."""
 
         @cache
         def lists() -> list[list[Ranked]]:
@@ -423,7 +423,7 @@ class _Folds:
 def chosen(
     protocol: Protocol, name: str, taggers: SplitTaggers, about: object, *, agree: bool
 ) -> SplitChoice:
-    """Choose a value's policy, weights, a grammar; with `agree` the price of what differs."""
+    """Choose a value's policy, weights, a grammar; with `agree`, also the cost of disagreement."""
     folds = _Folds(taggers)
 
     def best(what: str, candidates: Sequence[Settings], worth: _Worth) -> Settings:
@@ -461,7 +461,7 @@ Measured: TypeAlias = dict[str, SplitOutcome]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A way to decide: its features, and the row of the paper's Table 2 that it stands beside."""
+    """A way to decide: its features, and the corresponding row of the paper's Table 2."""
 
     features: Features
     beside: str | None = None
@@ -517,7 +517,7 @@ class MessageSplit:
         return SplitTaggers(self.features, self._half("train"), ner, self._place)
 
     def chosen(self, protocol: Protocol) -> SplitChoice:
-        """Choose what is chosen on the training half."""
+        """Make all choices on the training half."""
         agree = self.features.name == MORE.name
         return chosen(protocol, self.name, self.taggers(), self._about, agree=agree)
 
@@ -530,7 +530,7 @@ class MessageSplit:
         return self.setting.kept(name, make, SplitOutcome, about=(*self._about, choice))
 
     def unproven(self, protocol: Protocol) -> list[int]:
-        """Return how many answers by the chain rule are not proven, and how many there are."""
+        """Return the number of unproven answers by the chain rule, and of all answers."""
 
         def make() -> list[int]:
             taggers = self.taggers()
@@ -570,7 +570,7 @@ def _measured(one: MessageSplit, study: SplitScores, choice: SplitChoice) -> Spl
     study.score("cascaded", plain, "cascade")
     study.score("joint, λ = 1", plain, "joint")
     study.score("joint, λ tuned", choice.tuned(plain), "joint")
-    bound = alone.constrained(grammars()[choice.grammar])  # what the grammar does alone
+    bound = alone.constrained(grammars()[choice.grammar])  # the effect of only the grammar
     study.score("no transfer, with that grammar", bound, "joint")
     study.score("joint, chosen with a grammar", choice.decided(plain), "joint")
     if choice.penalty is None:

@@ -1,7 +1,7 @@
 """The recipe ``shallow-parsing``: tables 2 to 4 of Sha and Pereira (2003), and their figures.
 
 Boundary, penalty and number of iterations are chosen on held-out sentences, as in the paper, by
-`protocol`. Table 3 has nothing to choose but where mixed CG drops its preconditioner.
+`protocol`. Table 3 has one choice: the iteration at which mixed CG drops its preconditioner.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from fstcrf.taggers import CRF
 
 # --- What is chosen on the dev part ---------------------------------------------------------------
 
-# Iterations, where a limit is needed: GIS does not end in reasonable time.
+# Limits of iterations: GIS does not end in reasonable time.
 GIS, GIS_FULL, DEV_ITERATIONS, DEV_FULL = 60, 3700, 40, 300
 _SWITCHES = (5, 10, 15, 20, 30, 40)  # iterations after which mixed CG may drop its preconditioner
 _STOPS: tuple[int | None, ...] = (5, 7, 9, 11, 13, 15, 20, 30, None)
-"""Iterations that a CRF may stop after; None for convergence."""
+"""Iterations after which a CRF may stop; `None` for convergence."""
 _PENALTIES = (0.1, 0.25, 0.5, 1.0)
 _BOUNDARIES: tuple[chunkers.Boundary, ...] = ("skip", "pad")
 _FEATURES = ("supported", "complete")
@@ -52,7 +52,7 @@ _FEATURES = ("supported", "complete")
 class Stop:
     boundary: chunkers.Boundary
     l2: float
-    iterations: int | None  # None for as many as convergence takes
+    iterations: int | None  # `None` for convergence
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Choices:
 _GIVEN = Choices(
     15, {"supported": Stop("skip", 0.25, 13), "complete": Stop("pad", 0.25, 13)}, {"supported": 20}
 )
-"""What a short run takes: the best of an earlier grid on dev, which was not by the protocol."""
+"""Settings of a short run: the best of an earlier grid on dev, outside the protocol."""
 
 
 def chosen(
@@ -219,7 +219,7 @@ def _watched(data: DataSplit, setting: Setting) -> list[chunkers.ChunkerRun]:
 
 
 def _with_switch(iterations: int) -> list[chunkers.PublishedOptimiser]:
-    """Let mixed CG drop its preconditioner after so many iterations."""
+    """Let mixed CG drop its preconditioner after `iterations` iterations."""
     switch = {"method": "mixed-cg", "preconditioned": iterations}
     return [
         replace(one, options=switch) if one.options["method"] == "mixed-cg" else one
@@ -298,7 +298,7 @@ _PASSES = (5, 10, 20, 30, 50, 75, 100, 150, 200, 400)
 
 
 def reached(course: Sequence[chunkers.Point], objective: float) -> chunkers.Point | None:
-    """Return the first point whose penalised log-likelihood is as high; None for never."""
+    """Return the first point with at least this penalised log-likelihood, or `None`."""
     for point in course:
         value = _objective(point)
         if value is not None and value >= objective:
@@ -307,12 +307,12 @@ def reached(course: Sequence[chunkers.Point], objective: float) -> chunkers.Poin
 
 
 def _objective(point: chunkers.Point) -> float | None:
-    """None after an epoch of drawn sentences: that is each sentence's before its own step."""
+    """`None` after a stochastic epoch: its value is measured for each sentence before its step."""
     return None if point.gradient_norm is None else point.objective
 
 
 def _after(course: Sequence[chunkers.Point], passes: int) -> chunkers.Point | None:
-    """Return the last point that took at most so many passes, if training went on as long."""
+    """Return the last point within a number of passes, if training continued until then."""
     if not course or course[-1].passes < passes:
         return None
     known = [point for point in course if point.passes <= passes]
@@ -342,7 +342,7 @@ def courses(runs: Sequence[chunkers.ChunkerRun]) -> str:
 
 
 def lowest(runs: Sequence[chunkers.ChunkerRun]) -> float | None:
-    """Return where the panel of F begins: below the best F of the worst run; None for anywhere."""
+    """Return the lower limit of F's panel: below the best F of the worst run; `None` without F."""
     scores = [[point.dev for point in run.course if point.dev is not None] for run in runs]
     best = [max(course) for course in scores if course]
     return max(0.0, math.floor(min(best)) - 1.0) if best else None

@@ -1,4 +1,4 @@
-"""The recipe ``words``: word lattices that are trained, beside MeCab."""
+"""The recipe ``words``: trained word lattices, compared with MeCab."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TEMPLATES = {
     "words": _WORD + _FORM + _PAIR,
     "strings": _WORD + _FORM + _PAIR + _TEXT,
 }
-"""Features: of neighbours; classes of words, too; words in them; strings and kinds of writing."""
+"""Features: of neighbours; also classes of words; words in them; strings and kinds of writing."""
 
 ENTRIES = grid(new_words=(1, 2, 3))
 """How often lattices must lack a word of dev that becomes an entry."""
@@ -70,7 +70,7 @@ Spans = list[tuple[int, int, str]]  # words of a text: characters and label
 class WordTask:
     lexicon: Lexicon
     rewrite: str
-    train: list[Annotation]  # what candidates learn from
+    train: list[Annotation]  # training data of candidates
     held_out: list[Annotation]
     read_test: Callable[[], list[Annotation]]
     mecab: Callable[[Sequence[str]], list[list[tuple[str, str]]]]  # words and their features
@@ -129,7 +129,7 @@ class WordOptions:
 
 
 def _trained(task: WordTask, data: Sequence[Annotation], options: WordOptions) -> LatticeCRF:
-    with warnings.catch_warnings():  # what lattices lack is told once, by `_coverage`
+    with warnings.catch_warnings():  # `_coverage` reports the missing words of lattices once
         warnings.simplefilter("ignore", LabelWarning)
         return LatticeCRF.train(
             task.lexicon,
@@ -147,10 +147,10 @@ def _trained(task: WordTask, data: Sequence[Annotation], options: WordOptions) -
 
 
 def choose(protocol: Protocol, task: WordTask) -> tuple[WordOptions, WordOptions]:
-    """Return the options of learning on MeCab's costs, and from nothing.
+    """Return the options of learning with MeCab's costs, and without them.
 
-    New entries are chosen with nothing learnt, then templates, then what is left, by F of words
-    with labels on held-out texts.
+    New entries are chosen before learning, then templates, then the rest, by F of words with labels
+    on held-out texts.
     """
 
     def entries(settings: Settings) -> float:
@@ -181,7 +181,7 @@ def _with(given: Settings, score: Callable[[WordOptions], float], own: Settings)
 
 
 def with_entries(task: WordTask, data: Sequence[Annotation], least: int) -> Lexicon:
-    """Return the lexicon with entries for words that its lattices lack so often in annotations."""
+    """Return the lexicon with entries for words that its lattices lack at least `least` times."""
     return task.lexicon.with_entries(new_entries(task.lexicon, data, LABEL, least=least))
 
 
@@ -217,7 +217,7 @@ def mecab_run(task: WordTask) -> WordRun:
 
 
 def entries_run(task: WordTask, least: int) -> WordRun:
-    """MeCab's costs with new entries for words of dev, and nothing learnt."""
+    """MeCab's costs with new entries for words of dev, without learning."""
     own = with_entries(task, task.dev, least)
     spans = _spans_of(own, task.texts)
     speed = _speed(task.texts, own.tag_all)
@@ -250,7 +250,7 @@ def some_words(data: Sequence[Annotation], share: float, seed: int) -> list[Anno
 def some_boundaries(data: Sequence[Annotation], share: float, seed: int) -> list[Annotation]:
     """Return annotations of which each place between characters is known with a probability.
 
-    They have no words; places beside blanks are left open.
+    They have no words; places next to blanks are left open.
     """
     generator = np.random.default_rng(seed)
     found = []

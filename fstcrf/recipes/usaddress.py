@@ -163,7 +163,7 @@ def _changes(plain: Parses, system: _System, gold: Sequence[LabelledAddress]) ->
 
 
 def _right(gold: Sequence[LabelledAddress], group: Sequence[Change], new: str) -> str:
-    """Return how many of the changed tokens have the label that people gave."""
+    """Return the number of changed tokens with the gold label."""
     wanted = [gold[place.address].labels for place in group]
     pairs = zip(wanted, group, strict=True)
     return number(sum(labels[p.token : p.token + 1] == (new,) for labels, p in pairs))
@@ -181,8 +181,8 @@ def _shown(system: _System, place: Change) -> str:
 #
 #     <AddressString><AddressNumber>12</AddressNumber> <StreetName>Elm</StreetName></AddressString>
 #
-# The parser is that of the standard library, which expands the entities that a file defines: read
-# files of a source that you trust.
+# The parser is the standard library's parser, which expands the entities that a file defines: read
+# only files from a trusted source.
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def _addresses(path: Path) -> Iterator[LabelledAddress]:
 
 
 class Peer:
-    """What usaddress says of addresses; on those in `raised` its ``tag`` raises."""
+    """usaddress's labels of addresses; for addresses in `raised`, its ``tag`` raises."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._package = installed()
@@ -261,7 +261,7 @@ class Accuracy(NamedTuple):
 def accuracy(
     gold: Sequence[LabelledAddress], found: Parses, numbers: Iterable[int] | None = None
 ) -> Accuracy:
-    """Compare with labels that people gave, over all addresses or those of some numbers."""
+    """Compare with labels from people, over all addresses or over some numbers."""
     tokens = right = addresses = all_right = misaligned = 0
     for i in range(len(gold)) if numbers is None else numbers:
         if tuple(token.strip() for token in found.tokens[i]) != gold[i].tokens:
@@ -274,7 +274,7 @@ def accuracy(
 
 
 def raises(labels: Sequence[str]) -> bool:
-    """Tell whether a label comes back after another one, so that ``usaddress.tag`` raises."""
+    """Return whether a label is repeated after another one, so that ``usaddress.tag`` raises."""
     try:
         components_of([("", label) for label in labels])
     except ValueError:
@@ -307,7 +307,7 @@ class Timing:
     """Seconds of the processor for all addresses, one thread; medians."""
 
     tag: float  # ``usaddress.tag``, one address after the other
-    # of each parser: for the first time, no token seen before; again; again, one after the other
+    # for each parser: the first time, with new tokens; again; again, one after the other
     of: list[dict[str, float]]
 
 

@@ -283,6 +283,23 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         known = [tape for tape in self.given if tape.tape not in self.label_sets]
         return component.observed([tagger.index for tagger in self.taggers], self.label_sets, known)
 
+    def renamed(self, tape: str) -> JointCRF[LabelsT]:
+        """Return a tagger under a grammar with another name of its tape; as for `CRF.renamed`.
+
+        Raises
+        ------
+        OptionError
+            It has several tapes.
+        """
+        if len(self.tapes) > 1:
+            raise OptionError(f"tapes {', '.join(self.tapes)}: rename taggers, then compose them")
+        (only,), (old,) = self.taggers, self.tapes
+        conjuncts = tuple(
+            replace(one, tapes=tuple(tape if name == old else name for name in one.tapes))
+            for one in self.conjuncts
+        )
+        return replace(self, taggers=(only.renamed(tape),), conjuncts=conjuncts)
+
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
         return KIND, *encoded(self)

@@ -89,7 +89,7 @@ def test_labels_of_tokens_are_not_asked_of_a_written_tape(kind: str, name: str) 
 
 def test_a_scorer_with_another_name_is_warned_about() -> None:
     composed = lattices()["chain"] @ MACHINES["chooses"]
-    with pytest.warns(LabelWarning, match="make it with tape='y'"):
+    with pytest.warns(LabelWarning, match="lattice with tape='y'"):
         assert (composed @ Lattice.from_arrays(["B", "A"], np.zeros((3, 2)))).tapes[1:] == (
             "y",
             "label",

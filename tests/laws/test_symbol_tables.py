@@ -156,7 +156,7 @@ def test_a_name_twice_is_refused_when_a_machine_is_made(twice: str, tmp_path: Pa
     path, ids = tmp_path / "twice.fst", machine.input + 1
     columns = 0, machine.source, machine.target, ids, ids, machine.score, machine.final
     path.write_bytes(bytes_of_ids(*columns, ("<eps>", "a", "", "a")))
-    with pytest.raises(LabelError, match="holds 'a' twice"):
+    with pytest.raises(LabelError, match="label 'a' occurs twice"):
         Transducer.from_fst(path)
 
 

@@ -278,7 +278,7 @@ def watchdog() -> Iterator[None]:
     signal.signal(signal.SIGALRM, usual)
 
 
-REFUSED = "more|at most|too large|without gaps"
+REFUSED = "more|at most|too large|without gaps|exceed"
 _SECONDS = 20
 """Of the processor, ten times what a quiet machine takes."""
 

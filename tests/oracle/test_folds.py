@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.lattices import Lattice, Lattices, folds
+from fstcrf.lattices import Lattice, Lattices
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.folds import FoldedArcs
 from fstcrf.lattices.lattice import AnyLattice
 from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans import folds as plans_folds
 from fstcrf.machines.transducer import Transducer
 from tests.oracle.test_composition_transducers import (
     INPUT,
@@ -165,8 +166,8 @@ def test_company_changes_no_bit() -> None:
 
 @pytest.mark.parametrize("limit", [0, 2, 7])
 def test_what_is_too_large_is_not_folded(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folds, "MOST_ARCS", limit)
-    monkeypatch.setattr(folds, "LEAST_ARCS", limit)
+    monkeypatch.setattr(plans_folds, "MOST_ARCS", limit)
+    monkeypatch.setattr(plans_folds, "LEAST_ARCS", limit)
     written = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)

@@ -15,7 +15,7 @@ from fstcrf.errors import NoPathError
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.lattice import TapeLattice
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.plans import pairs
+from fstcrf.machines.plans import folds
 
 LABELS = ("a", "b", "c")
 
@@ -41,7 +41,7 @@ def both(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> tuple[TapeLattice, TapeLattice]:
     """Return a lattice that is folded at any price, and one whose product is expanded."""
-    monkeypatch.setattr(pairs, "_ADVANTAGE", 1e-6)
+    monkeypatch.setattr(folds, "_ADVANTAGE", 1e-6)
     free, grammar = labelled(rng, length), counting(rng)
     folded = free.constrained(grammar)
     return folded, free.constrained(grammar, search="expanded")

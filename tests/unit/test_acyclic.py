@@ -173,7 +173,7 @@ def test_drawing_with_graphviz(tmp_path: File, monkeypatch: pytest.MonkeyPatch) 
     program = tmp_path / "dot"
     program.write_text("#!/bin/sh\nexec cat\n")
     program.chmod(0o755)
-    assert '0 -> 1 [label="x/1"];' in lattice().draw()
+    assert 'a0_0 -> a0_1 [label="x/1"];' in lattice().draw()
 
 
 def test_order_of_states() -> None:

@@ -29,7 +29,7 @@ BOTH = ONE @ OTHER
 SMALL = fstcrf.Grammar.from_text('export x = at_most[1, "B"];')
 LAZY = fstcrf.compose(ONE).constrained(SMALL, search="lazy")
 CHAIN = fstcrf.compose(ONE, OTHER, normalize="chain")
-ACYCLIC = from_att("0 1 1 1\n0 1 2 2\n1\n")
+ACYCLIC = from_att("0 1 A A\n0 1 B B\n1\n")
 SPANS = Lattice.from_spans(3, [(0, 1, "A", 1.0), (1, 3, "A", 0.5)])
 WORDS = fstcrf.Lexicon.from_words(["a", "b", "ab"])
 SCORES = np.random.default_rng(0).normal(size=(4, 2))

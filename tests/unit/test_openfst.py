@@ -352,19 +352,14 @@ def test_symbols_that_text_cannot_hold() -> None:
 
 
 def test_dot() -> None:
-    lines = drawn.dot_text(machine(input_symbols=('a"\\', "b"))).splitlines()
-    assert lines[:2] == ["digraph machine {", "  rankdir=LR;"]
-    assert '  0 [label="0", style=bold];' in lines
-    assert '  1 [label="1/0.25", shape=doublecircle];' in lines
-    assert '  0 -> 1 [label="a\\"\\\\:b/0.5"];' in lines
-    assert '  1 -> 2 [label="<eps>:a"];' in lines
+    spaced = machine(input_symbols=('a"\\', "b"))
+    lines = drawn.dot_text([drawn.diagram(spaced)]).splitlines()
+    assert lines[:2] == ["digraph grammar {", "  rankdir=LR;"]
+    assert '    a0_0 [label="0", style=bold];' in lines
+    assert '    a0_1 [label="1/0.25", shape=doublecircle];' in lines
+    assert '    a0_0 -> a0_1 [label="a\\"\\\\:b/0.5"];' in lines
+    assert '    a0_1 -> a0_2 [label="<eps>:a"];' in lines
     assert lines[-1] == "}"
-    assert '"1:a/-0.3"' in drawn.dot_text(
-        machine(input_symbols=("1", "2"), output=ints(0, -1), score=np.asarray([-1 / 3, 0.0])),
-        digits=1,
-    )
-    with pytest.raises(OptionError, match="digits is 0"):
-        drawn.dot_text(machine(), digits=0)
 
 
 def fake_dot(folder: Path, body: str) -> None:
@@ -376,7 +371,7 @@ def fake_dot(folder: Path, body: str) -> None:
 def test_svg_by_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     fake_dot(tmp_path, 'echo "<svg>$1"; exec cat')
-    assert drawn.svg(machine()) == "<svg>-Tsvg\n" + drawn.dot_text(machine())
+    assert drawn.svg(machine()) == "<svg>-Tsvg\n" + drawn.dot_text([drawn.diagram(machine())])
     fake_dot(tmp_path, "cat >/dev/null; echo out of ink >&2; exit 3")
     with pytest.raises(OSError, match="dot failed with status 3: out of ink"):
         drawn.svg(machine())

@@ -394,7 +394,7 @@ def test_what_cannot_be_composed_or_renamed() -> None:
     joint = ner.tagger_.renamed("ner") @ ner.tagger_.renamed("pos")
     with pytest.raises(OptionError, match="tapes ner, pos: rename taggers, then compose them"):
         joint.renamed("x")
-    with pytest.raises(OptionError, match="options has 'tape', which has a parameter of its own"):
+    with pytest.raises(OptionError, match="options contains 'tape', which is already a parameter"):
         CRFTagger(options={"tape": "x"}).fit(X, Y)
     words = [{"word": row, "pos": tags} for row, tags in zip(WORDS, POS, strict=True)]
     pos = fstcrf.CRF.train(words, "pos", TEMPLATE)

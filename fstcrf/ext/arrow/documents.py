@@ -58,7 +58,7 @@ class DocumentJob:
         least: float | None = None,
         **others: object,
     ) -> Self:
-        """Return what is to be done to batches of a schema; errors as for `tag_batches`."""
+        """Return the job for batches of a schema; errors as for `tag_batches`."""
         odd = next((name for name, value in others.items() if value is not None), None)
         if odd is not None:
             raise OptionError(f"{odd}= is for taggers of sentences, and this is a TokenDecoder")

@@ -1,4 +1,4 @@
-"""Which sentences to label next: how unsure a model is of them, and batches that are not alike.
+"""The choice of sentences to label next: a model's uncertainty, and batches of different sentences.
 
 The scores are defined by Settles and Craven (2008). More is more worth asking about.
 """
@@ -27,7 +27,7 @@ def uncertainty(
     per_token: bool = False,
     threads: int = 1,
 ) -> Floats:
-    """Return how unsure each lattice is.
+    """Return the uncertainty of each lattice.
 
     Parameters
     ----------

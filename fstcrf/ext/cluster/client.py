@@ -85,7 +85,7 @@ def _ended(client: Client, futures: list[Future]) -> list[Future]:
 
 
 class _Patience:
-    """How long a run has been without workers, and how many threads they have."""
+    """The time of a run without workers, and the number of their threads."""
 
     def __init__(self, client: Client) -> None:
         self._client, self._alone = client, 0.0

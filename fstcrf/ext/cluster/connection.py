@@ -96,7 +96,7 @@ def checked(client: Client, *, workers: int = 1, seconds: float = 2 * ANSWER) ->
 
 
 def check_workers(client: Client) -> None:
-    """Check that every worker has the fstcrf that is here.
+    """Check that every worker has this version of fstcrf.
 
     Raises
     ------

@@ -22,7 +22,7 @@ FileWork: TypeAlias = Callable[[str, str], Counts]
 
 @dataclass(frozen=True, slots=True)
 class FileShare:
-    """How far a file is that is being done.
+    """The progress of a file.
 
     Parameters
     ----------

@@ -470,7 +470,7 @@ _Kind = TypeVar("_Kind", bound=DeclaredModel)
 
 
 def read_model(path: str | os.PathLike[str], *kinds: type[_Kind]) -> _Kind:
-    """Read a model of one of some kinds; errors as for `DeclaredModel.load`."""
+    """Read a model of one of several classes; errors as for `DeclaredModel.load`."""
     name = path_name(path)
     data = Path(name).read_bytes()
     try:

@@ -475,7 +475,7 @@ class DocumentChain:
         number = np.arange(n)
         whole = number % 2 == 0 if kind == "mixed" else np.full(n, kind == "sentence")
         if n and kind == "mixed":
-            whole[-1] = False  # at the end each token is looked at
+            whole[-1] = False  # the last sweep draws single tokens
         draws = len(self.document) + len(self.document.offsets) - 1
         run = max(1, _DRAWS // draws)  # memory does not grow with the number of sweeps
         scores = [

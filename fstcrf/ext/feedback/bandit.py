@@ -111,7 +111,7 @@ Rewards = Callable[[Proposals], Floats]
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How temperature and momentum change from step to step.
+    """The changes of temperature and momentum from step to step.
 
     Parameters
     ----------

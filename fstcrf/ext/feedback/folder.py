@@ -52,7 +52,7 @@ class Proposal:
 
 
 class Proposed(msgspec.Struct, frozen=True, array_like=True, tag="p"):
-    """A proposal as it is remembered; arrays are bytes, little-endian."""
+    """The stored form of a proposal; arrays are bytes, little-endian."""
 
     id: int
     counts: bytes  # int32 [T] attributes of each token
@@ -87,7 +87,7 @@ class Proposed(msgspec.Struct, frozen=True, array_like=True, tag="p"):
         return SparseRows(indptr, np.frombuffer(self.index, "<i4"), value, rows)
 
     def proposals(self, states: int) -> Proposals:
-        """Return it as the kernel knows it, the only sentence of a batch."""
+        """Return it in the kernel's form, as the only sentence of a batch."""
         return Proposals(
             np.zeros(1, dtype=np.int64),
             np.frombuffer(self.path, "<i4"),
@@ -186,7 +186,7 @@ class State:
         self.reward_sum = 0.0
 
     def save(self, path: Path, settings: LearnerSettings) -> None:
-        """Write it to a file, whole or not at all."""
+        """Write the state to a file, completely or not at all."""
         one = self.descent
         arrays: dict[str, NDArray[Any]] = {
             "control.mean": self.controls.mean,

@@ -13,7 +13,7 @@ from fstcrf.ext.feedback.descent import Aim, Noise
 
 @dataclass(frozen=True, slots=True)
 class Rater:
-    """Who gives rewards in a simulation, and how well.
+    """The people who give rewards in a simulation, and their accuracy.
 
     The reward of a sample is computed from gold labels. A rater adds a personal bias and an error.
     A single sample receives the nearest number of a scale in [0, 1]; a pair receives a preference,

@@ -78,7 +78,7 @@ def convert(
 
 
 def _kind(output: str, name: str | None) -> str:
-    """Return the name of the format that is wanted, if something writes it."""
+    """Return the name of the requested format, if it can be written."""
     suffixes = {f".{_NATIVE}": _NATIVE}
     suffixes |= {f.suffix: f.name for f in FORMATS if f.suffix and f.write}
     names = [_NATIVE, *(f.name for f in FORMATS if f.write)]

@@ -1,4 +1,4 @@
-"""Which format a file has, and taggers from any of them."""
+"""The detection of a file's format, and taggers from all formats."""
 
 from __future__ import annotations
 

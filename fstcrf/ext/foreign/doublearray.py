@@ -86,7 +86,7 @@ def _trie(keys: Sequence[bytes], values: Longs) -> tuple[_Arcs, int]:
 
 
 def _shared(a: bytes, b: bytes) -> int:
-    """Return how many bytes two keys begin with together."""
+    """Return the number of common first bytes of two keys."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2

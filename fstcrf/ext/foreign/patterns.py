@@ -92,7 +92,7 @@ class SparseWeights:
         return cls(numbers, weights[numbers])
 
     def counts(self, first: Longs, size: int) -> Longs:
-        """Return how many there are among the `size` weights from each number on, int64 [R]."""
+        """Return the number of stored weights in each range of `size` numbers, int64 [R]."""
         begin, end = self._bounds(first, size)
         return end - begin
 
@@ -157,7 +157,7 @@ class PatternModel:
         return self.node_first if kind == "node" else self.arc_first
 
     def block(self, kind: Literal["node", "arc"]) -> int:
-        """Return how many weights of a kind an attribute has."""
+        """Return the number of weights of a kind of an attribute."""
         return len(self.labels) if kind == "node" else len(self.labels) ** 2
 
 
@@ -169,7 +169,7 @@ Choices: TypeAlias = Sequence[Collection[bytes] | None]
 
 
 class CutBudget:
-    """How many cuts a model may have: no file may ask for more memory than its size justifies."""
+    """The limit of a model's cuts: no file may request more memory than its size justifies."""
 
     def __init__(self, size: int, where: str) -> None:
         self._left = _ALWAYS + size // 2

@@ -350,7 +350,7 @@ def _numbering(contents: _Contents, n_labels: int, where: str) -> tuple[Longs, L
 
 
 def _columns(read: Sequence[object], where: str) -> int:
-    """Return how many columns there must be."""
+    """Return the required number of columns."""
     last = max((column for column in read if isinstance(column, int)), default=0)
     if last >= _MOST_COLUMNS:
         raise ModelFileError(f"{where}: column {last}, expected one below {_MOST_COLUMNS}")

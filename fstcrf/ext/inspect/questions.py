@@ -34,7 +34,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LatticeQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A sentence, and how it is to be decided."""
+    """A sentence, and the way to decide it."""
 
     rows: Annotated[tuple[Row, ...], msgspec.Meta(max_length=MAX_TOKENS)]  # the columns of tokens
     # the way to decide tapes together; `None` for the way of the model
@@ -45,7 +45,7 @@ class LatticeQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A question, and which part of its answer is wanted."""
+    """A question, and the requested part of its answer."""
 
     question: LatticeQuestion
     first: Count = 0  # of the window
@@ -54,7 +54,7 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CellAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A question, and a cell whose features are wanted."""
+    """A question about the features of a cell."""
 
     question: LatticeQuestion
     tape: str

@@ -76,7 +76,7 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may ask.
+    """The clients with access.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ _KEPT, _VARIANTS, _PUSHES, _LISTED = 64, 16, 20, 200
 
 
 class Recent(Generic[T]):
-    """The values last asked for, a bounded number of them; any thread may ask."""
+    """A cache of recently used values with a fixed size, safe for threads."""
 
     def __init__(self, size: int) -> None:
         self._size, self._kept, self._lock = size, OrderedDict[Hashable, T](), Lock()
@@ -229,7 +229,7 @@ class Workbench:
         return SentenceOpened(rows, {t: gold[first:end] for t, gold in text.gold.items()})
 
     def sentences(self, first: int = 0) -> list[SentenceShown]:
-        """Return some sentences of the file; where gold is there, those with most errors first."""
+        """Return some sentences of the file; with gold labels, the ones with most errors first."""
         text = self.text
         if text is None:
             return []
@@ -441,7 +441,7 @@ class Workbench:
         ]
 
     def _sentences(self, cases: Sequence[_Case]) -> Any:
-        """Return the sentences of questions, read once for all that is asked of them."""
+        """Return the sentences of questions, read once for all questions."""
         sentences = [case.sentence for case in cases]
         return sentences if self.composition.literal else as_corpus(self.composition, sentences)
 

@@ -536,7 +536,7 @@ def _in_characters(
 
 
 def _characters(data: Bytes) -> Ints:
-    """Return how many characters begin before each byte, and in all."""
+    """Return the number of characters that begin before each byte, and their total."""
     before = np.zeros(len(data) + 1, dtype=np.int32)
     np.cumsum((data & 0xC0) != 0x80, out=before[1:], dtype=np.int32)
     return before

@@ -14,7 +14,7 @@ from fstcrf.lattices import AnyLattice, Lattice
 
 
 class _Tagger(Protocol):
-    """What tags characters."""
+    """A tagger of characters."""
 
     @property
     def tapes(self) -> tuple[str, ...]: ...
@@ -24,7 +24,7 @@ class _Tagger(Protocol):
 
 
 class _Lexicon(Protocol):
-    """What finds words."""
+    """A source of words."""
 
     def lattice(
         self, text: str, *, boundaries: Mapping[int, bool] | None, word_class: Callable[[str], str]

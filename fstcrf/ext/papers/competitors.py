@@ -133,7 +133,7 @@ class Mass:
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Where paths are traced from: states of single tokens, of runs of tokens.
+    """The starting points of traced paths: states of single tokens, of runs of tokens.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ class Gradient:
     value: Floats
 
     def dense(self, size: int) -> Floats:
-        """Return it as float64 [size]."""
+        """Return the mass as float64 [size]."""
         return np.asarray(np.bincount(self.index, self.value, minlength=size), dtype=np.float64)
 
 

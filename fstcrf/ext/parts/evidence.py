@@ -145,7 +145,7 @@ def part_observed(part: SentencePart, space: ParameterSpace) -> Floats:
 
 
 def part_magnitudes(part: SentencePart, space: ParameterSpace) -> Floats:
-    """Return how large the values of features are."""
+    """Return the magnitudes of feature values."""
     return sums_of_squares(part.problem, space)
 
 
@@ -305,7 +305,7 @@ class SpreadEvidence:
 
     @made_once
     def counts(self) -> DataCounts:
-        """How much there is of it."""
+        """The sizes of the evidence."""
         known = all(part.known for part in self._facts)
         return DataCounts(
             sentences=len(self._offsets) - 1,

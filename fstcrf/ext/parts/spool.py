@@ -32,7 +32,7 @@ _AHEAD = 1 << 17  # minimum bytes that a system reads at once on request
 
 
 class Place(NamedTuple):
-    """Where an array is in a file."""
+    """The place of an array in a file."""
 
     start: int
     dtype: np.dtype[Any]

@@ -10,7 +10,7 @@ import numpy as np
 
 from fstcrf.errors import TooLargeError
 from fstcrf.ext.pictures import svg as pictures
-from fstcrf.ext.pictures.machines import by_graphviz, quoted
+from fstcrf.ext.pictures.machines import drawn
 from fstcrf.machines.grammar.acceptor import Acceptor
 
 _MOST_ARCS = 2_000  # between different pairs of states
@@ -28,7 +28,7 @@ def acceptors_picture(acceptors: Sequence[Acceptor], title: str) -> str:
         graphviz fails.
     """
     graphs = [_graph(acceptor) for acceptor in acceptors]
-    return by_graphviz(_dot(graphs)) or pictures.graphs(graphs, title)
+    return drawn(graphs, title)
 
 
 def _graph(acceptor: Acceptor) -> pictures.Diagram:
@@ -77,21 +77,3 @@ def _named(names: Sequence[str], symbols: Sequence[int]) -> str:
 
 def _shown(score: float) -> str:
     return f"/{score:.3g}" if score and score > -np.inf else ""
-
-
-def _dot(found: Sequence[pictures.Diagram]) -> str:
-    """Return graphs in graphviz's language, a cluster each."""
-    lines = ["digraph grammar {", "  rankdir=LR;", "  node [shape=circle];"]
-    for n, one in enumerate(found):
-        lines += [f"  subgraph cluster_{n} {{", f"    label={quoted(one.name)};"]
-        for state, name in enumerate(one.states):
-            looks = [f"label={quoted(name)}"]
-            looks += ["shape=doublecircle"] if one.final[state] else []
-            looks += ["style=bold"] if state == one.start else []
-            lines.append(f"    a{n}_{state} [{', '.join(looks)}];")
-        lines += [
-            f"    a{n}_{arc.source} -> a{n}_{arc.target} [label={quoted(arc.label)}];"
-            for arc in one.arcs
-        ]
-        lines.append("  }")
-    return "\n".join([*lines, "}\n"])

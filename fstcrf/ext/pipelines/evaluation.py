@@ -1,4 +1,4 @@
-"""How right a pipeline is on text with gold labels, by each way to decide."""
+"""The accuracy of a pipeline on text with gold labels, for each way to decide."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ MANIFEST = "pipeline.json"
 
 
 class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What ``pipeline.json`` says."""
+    """The contents of ``pipeline.json``."""
 
     format: Literal["fstcrf-pipeline"] = "fstcrf-pipeline"
     version: Literal[1] = 1
@@ -456,7 +456,7 @@ class TrainedPipeline(Tagger):
     def confidence_all(
         self, sentences: Data, *, decode: Decode | None = None, **options: Any
     ) -> list[Confidence]:
-        """Return how sure the best labels of each sentence are.
+        """Return the confidence in the best labels of each sentence.
 
         In a cascade, and by marginals, the bounds are one number, the probability of `paths_all`.
         There, labels are legal if the labels of each task are legal, given the earlier labels.

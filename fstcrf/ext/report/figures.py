@@ -83,7 +83,7 @@ def figure_of_precision(curves: Sequence[Curve], *, as_figure: bool = False) -> 
 def figure_of_confusions(
     labels: Sequence[str], counts: Sequence[Sequence[int]], *, as_figure: bool = False
 ) -> Any:
-    """Return how often a gold label (row) was found as another (column), as a heat map."""
+    """Return a heat map of confusions: gold labels (rows) and found labels (columns)."""
     size = 0.28 * len(labels) + 1.6
     figure = _figure(size, size)
     axes = figure.add_subplot(xlabel="found", ylabel="gold")

@@ -30,7 +30,7 @@ _TOGETHER = 20_000
 
 
 class TypeScore(NamedTuple):
-    """How right a type of spans, or a label, is; intervals hold 19 times of 20 (Wilson 1927)."""
+    """The scores of a type of spans, or of a label, with 95 % intervals (Wilson 1927)."""
 
     type: str
     gold: int

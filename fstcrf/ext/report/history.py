@@ -1,4 +1,4 @@
-"""How training went, iteration by iteration: kept while it runs, drawn when asked."""
+"""The history of training, iteration by iteration: recorded while it runs, drawn on request."""
 
 from __future__ import annotations
 

@@ -352,7 +352,7 @@ class SegmentCRF(Composable[list[str]]):
         return np.where(allowed, biases(topology, known.bias.get(tape, {})), -np.inf)
 
     def spelling(self, tape: str) -> Spelling | None:
-        """Return how segments of a tape are written as labels of tokens."""
+        """Return the notation of a tape's segments as labels of tokens."""
         return self._spelling if tape in self.tapes else None
 
     @made_once

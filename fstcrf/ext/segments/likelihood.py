@@ -83,7 +83,7 @@ class SegmentSpace:
 
     @property
     def bounds(self) -> list[int]:
-        """Where the parts of theta begin and end."""
+        """The bounds of the parts of theta."""
         sizes = (
             len(self.cells),
             int(self.length_cells.sum()),
@@ -330,7 +330,7 @@ class SegmentLikelihood:
 
 
 def _value_sums(problem: SegmentProblem, space: SegmentSpace) -> Floats | None:
-    """Return how large the values of attributes are, as `magnitudes` does."""
+    """Return the magnitudes of attribute values, as `magnitudes` does."""
     if problem.rows.value is None:
         return None
     sums = np.ones((2, space.size))
@@ -361,7 +361,7 @@ def _row_blocks(rows: SparseRows, space: SegmentSpace) -> Iterator[_RowBlock]:
 
 
 def observed(problem: SegmentProblem, space: SegmentSpace) -> Floats:
-    """Return how often each weight counts in the gold segments, float64 [size]."""
+    """Return the count of each weight in the gold segments, float64 [size]."""
     gold, labels, width = problem.gold, space.labels, space.width
     counts = np.zeros(len(space.cells))
     for role, (token, label) in enumerate(gold_roles(gold)):

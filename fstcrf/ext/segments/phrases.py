@@ -242,7 +242,7 @@ def _check_column(corpus: Corpus, column: str) -> None:
 def observed_values(
     extras: Extras, gold: GoldSegments, offsets: Longs, depth: int, width: int, size: int
 ) -> Floats:
-    """Return how often each weight of segments counts in gold ones, float64 [size]."""
+    """Return the count of each weight of segments in gold ones, float64 [size]."""
     own = np.searchsorted(offsets, gold.start, side="right") - 1
     length = gold.end - gold.start
     kept = length <= depth

@@ -32,7 +32,7 @@ _WORD = "word"  # the column of sentences that are lists of strings
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was given: B sentences with N tokens together, or a table of them."""
+    """The input: B sentences with N tokens in total, or a table of them."""
 
     sentences: Data
     offsets: Longs  # [B + 1]
@@ -136,7 +136,7 @@ def _shaped(sentence: Any) -> Any:
 
 
 def _runs(keys: list[Any], name: Any) -> Longs:
-    """Return where runs of equal keys begin, int64 [B + 1]."""
+    """Return the bounds of runs of equal keys, int64 [B + 1]."""
     runs = [(key, len(list(group))) for key, group in groupby(keys)]
     offsets = Ragged.from_lengths(n for _, n in runs).offsets
     seen: set[Any] = set()

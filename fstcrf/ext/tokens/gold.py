@@ -134,7 +134,7 @@ class GoldCheck:
         return any(x in table.last for x in now)
 
     def _breaking(self, batch: WordBatch, gold: Sequence[set[Key]]) -> str:
-        """Return how many documents' gold spans break the grammar, and where the first does."""
+        """Describe how many documents have gold spans that break the grammar, and the first."""
         if self.grammar is None:
             return ""
         grammar, broken = self.grammar.bound(self.labels), {}

@@ -165,7 +165,7 @@ def _windows(pieces: Pieces, where: str) -> list[tuple[str, _Window]]:
 
 
 def _depth(value: Any) -> int:
-    """Return how many axes an array, or lists of lists, or a list of arrays have."""
+    """Return the number of axes of an array, of nested lists, or of a list of arrays."""
     if isinstance(value, list | tuple):
         return 1 + (_depth(value[0]) if len(value) else 0)
     return int(getattr(value, "ndim", 0))
@@ -289,7 +289,7 @@ def _continued(places: Sequence[Longs], mine: Sequence[Longs], where: str) -> in
 
 
 def _weights(size: int, *, first: bool, last: bool) -> Floats:
-    """Return how far each piece of a window is from its nearest border, from 1."""
+    """Return the distance of each piece of a window from its nearest border, from 1."""
     place = np.arange(size, dtype=np.float64)
     left = np.full(size, size + 1.0) if first else place + 1.0
     right = np.full(size, size + 1.0) if last else size - place

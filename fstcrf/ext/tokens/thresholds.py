@@ -16,7 +16,7 @@ Thresholds: TypeAlias = float | Mapping[str, float | None]
 """One for all types, or one for each type; `None` for never."""
 
 FLOOR = 0.01
-"""Spans of a lower probability are never looked at."""
+"""Spans of a lower probability are never found."""
 LIKELY = 0.5
 """Threshold of a type without a given one."""
 _ROUNDING = 1e-12

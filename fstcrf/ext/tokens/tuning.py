@@ -25,7 +25,7 @@ _GAIN = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is wanted.
+    """The goal of tuning.
 
     Parameters
     ----------
@@ -121,11 +121,11 @@ class _Cuts:
         return cls(p[last], np.concatenate([zero, last + 1]), np.concatenate([zero, right[last]]))
 
     def best(self, rate: float) -> int:
-        """Return how many different probabilities are taken at a price."""
+        """Return the number of different probabilities above the best threshold at a price."""
         return int(np.argmax(self.right - rate * self.found))
 
     def reach(self, threshold: float) -> int:
-        """Return how many of them are at or above a threshold."""
+        """Return the number of different probabilities at or above a threshold."""
         return int((self.probability >= threshold).sum())
 
     def threshold(self, cut: int, floor: float) -> float:

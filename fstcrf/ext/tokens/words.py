@@ -51,7 +51,7 @@ class WordRows(NamedTuple):
 
 
 class Spelling:
-    """How the pieces of a word spell its label.
+    """The labels of the pieces of a word, for each label of the word.
 
     Parameters
     ----------

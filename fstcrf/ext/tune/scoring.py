@@ -1,4 +1,4 @@
-"""How well options do: on held-out data iteration by iteration, or fold by fold."""
+"""The scores of options: on held-out data iteration by iteration, or fold by fold."""
 
 from __future__ import annotations
 

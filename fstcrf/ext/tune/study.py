@@ -428,7 +428,7 @@ class Study:
         return tuple(_trial(found) for found in self._finished())
 
     def limit(self, trials: int) -> int:
-        """Return how many trials there can be, of so many."""
+        """Return the number of possible trials, at most `trials`."""
         return trials if self._finite is None else min(trials, len(self._finite))
 
     def run(self, evaluate: Evaluate) -> Trial:

@@ -137,7 +137,7 @@ class Annotation:
         return not self.text[at:].strip()
 
     def agrees(self, start: Array, end: Array, label: Callable[[int], str]) -> Bools:
-        """Return which words at some characters, with these labels, agree with it, bool [n]."""
+        """Return whether words at some characters, with these labels, agree with it, bool [n]."""
         begins = np.zeros(len(self.text) + 1, dtype=np.int64)
         none = np.zeros(len(self.text) + 1, dtype=bool)
         known = [w.start for w in self.words] + [w.end for w in self.words]

@@ -162,7 +162,7 @@ class WordClasses:
         return FoundClasses(*self._slots[:, slot])
 
     def of_word(self, word: int, surface: str) -> tuple[int, int, int]:
-        """Return the classes of one word; the surface of an unknown one is not looked at."""
+        """Return the classes of one word; only the length of an unknown surface counts."""
         slot = int(self._slot(np.asarray([word]), np.asarray([len(surface)]))[0])
         if self._slots[0, slot] < 0:
             with self._turns.lock:

@@ -52,7 +52,7 @@ Costs = Literal["none", "fixed", "scaled"]
 
 
 class WordCounts(msgspec.Struct, frozen=True):
-    """How many words are right, were found, are there."""
+    """The numbers of right, found and gold words."""
 
     right: int = 0
     found: int = 0

@@ -138,7 +138,7 @@ class WordTagger(Composable[list[str]]):
         return (Tape(self.tape, self._labels.all[0], segments=True),)
 
     def spelling(self, tape: str) -> Spelling | None:
-        """Return how words are written as labels of characters."""
+        """Return the notation of words as labels of characters."""
         return self._spelling if tape == self.tape else None
 
     def decoded(self, asked: Request) -> Answer:

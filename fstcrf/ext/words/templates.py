@@ -179,7 +179,7 @@ class WordTemplates:
 
     @made_once
     def fields(self) -> int:
-        """How many fields a feature must have for all templates."""
+        """The number of fields that all templates need."""
         parts = [part for one in (*self.unigrams, *self.bigrams) for part in one.parts]
         return max((part.field + 1 for part in parts), default=0)
 
@@ -295,7 +295,7 @@ class Rewrites:
 
     @made_once
     def fields(self) -> int:
-        """How many fields a feature must have for every rule."""
+        """The number of fields that all rules need."""
         rules = (*self.unigram, *self.left, *self.right)
         return max((rule.size for rule in rules), default=0)
 

@@ -1,10 +1,10 @@
 """Automata with alternatives, made deterministic; machines made elsewhere as constraints.
 
-The weighted subset construction: what a regular expression makes has several paths for one label
-sequence, and the score of a sequence is that of its best path, or of a log machine their sum. So a
-state of the result is a set of states, each with its weight relative to that of the set. Such sets
-may be many, or endlessly many where two loops over the same labels differ in score: hence a limit.
-A machine with one path for each labelling may have any number of states.
+The weighted subset construction. A regular expression gives several paths for one label sequence;
+the score of a sequence is the score of its best path, or, in a log machine, the sum of its paths. A
+state of the result is therefore a set of states, each with its weight relative to the weight of the
+set. There may be many such sets, or infinitely many if two loops over the same labels differ in
+score: hence a limit. A machine with one path for each labelling may have any number of states.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 MAX_STATES = 10_000
 MAX_STEPS = 1_000_000
-"""Steps that are looked at on the way to a deterministic form."""
+"""Limit of steps of sets of states in a determinisation."""
 
 MAX_MEMBERS = 500_000
-"""Members of all sets of states together: what takes more takes too long."""
+"""Total members of all sets of states: larger constructions take too long."""
 
 _KEPT = 100_000
-"""Sets whose continuations are kept, so as not to look for them again."""
+"""Limit of sets whose successors are cached."""
 
 MAX_PAIRS = 1_000_000
-"""Pairs of states that are looked at to tell whether a machine has several paths for a sequence."""
+"""Pairs of states that the test for several paths of one sequence examines."""
 
 _DIGITS = 10
 _EPSILON = 1e-12
@@ -62,13 +62,13 @@ class Automaton:
     """An automaton with alternatives; scores are natural logs.
 
     A step reads any symbol of a class: `classes` has the symbols of each, int64, sorted. Without
-    them, class k is symbol k alone.
+    them, class k has only symbol k.
     """
 
     start: int
-    steps: Sequence[Sequence[tuple[int, float, int]]]  # of each state: class, score, target
-    silent: Sequence[Sequence[tuple[float, int]]]  # of each state: score, target
-    final: Sequence[float]  # −inf where it may not end
+    steps: Sequence[Sequence[tuple[int, float, int]]]  # for each state: class, score, target
+    silent: Sequence[Sequence[tuple[float, int]]]  # for each state: score, target
+    final: Sequence[float]  # −inf for a state that is not final
     n_symbols: int
     classes: Sequence[Longs] | None = None
 
@@ -76,7 +76,7 @@ class Automaton:
     def of_arcs(
         cls, source: Array, symbol: Array, target: Array, score: Floats, final: Floats, size: int
     ) -> Automaton:
-        """Return the automaton of arcs over `size` symbols, −1: none; it starts in state 0."""
+        """Return the automaton of arcs over `size` symbols, −1 for silent ones, from state 0."""
         steps: list[list[tuple[int, float, int]]] = [[] for _ in final]
         silent: list[list[tuple[float, int]]] = [[] for _ in final]
         columns = (x.tolist() for x in (source, symbol, target, score))
@@ -89,7 +89,7 @@ class Automaton:
 
     @classmethod
     def of(cls, machine: Machine) -> Automaton:
-        """Return the automaton of what a machine reads."""
+        """Return the automaton of a machine's input."""
         columns = machine.source, machine.input, machine.target, machine.score
         return cls.of_arcs(*columns, machine.final, len(machine.input_symbols))
 
@@ -97,8 +97,8 @@ class Automaton:
 def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Floats, Floats]:
     """Return an automaton with at most one path for each sequence, and the same best scores.
 
-    That is its targets, int32 [Q, n_symbols], −1 where there is no step, the scores of steps,
-    and of ends, float64 [Q], −inf where there is none. A loop that reads no token and has a
+    The results are its targets, int32 [Q, n_symbols], −1 without a step, the scores of steps, and
+    the scores of ends, float64 [Q], −inf for states that are not final. A silent loop with a
     positive score is a GrammarError, more than `limit` states a TooLargeError.
     """
     steps, final = subsets(automaton, limit)
@@ -114,13 +114,13 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
 def deterministic(machine: M, limit: int = MAX_STATES) -> M:
     """Return an acceptor with the same weights, and at most one run for each string.
 
-    Of a log machine, each arc has to read a symbol. Weights of strings are sums or maxima of those
-    of runs, as its semiring says.
+    The weight of a string is the sum or the maximum of its runs, depending on the semiring. Each
+    arc of a log machine must read a symbol.
 
     Raises
     ------
     GrammarError
-        A loop that reads nothing and gains.
+        A silent loop with a positive score.
     TooLargeError
         More than `limit` states.
     """
@@ -143,7 +143,7 @@ Steps: TypeAlias = list[list[tuple[Longs, int, float]]]
 def subsets(
     automaton: Automaton, limit: int = MAX_STATES, *, log: bool = False
 ) -> tuple[Steps, list[float]]:
-    """Return the same, of each state its steps, as symbols, target and score, and the ends.
+    """Return the same as lists: steps of each state (symbols, target, score), and the ends.
 
     With `log`, the weights of paths are summed; then each step has to read a symbol.
     """
@@ -157,7 +157,7 @@ def subsets(
         steps.append([])
         for symbols, reached in alphabet.read(subset):
             successor = sets.after(reached)
-            if successor is not None:  # else nothing is accepted from here
+            if successor is not None:  # otherwise no string is accepted from here
                 steps[-1].append((symbols, *successor))
     return steps, final
 
@@ -170,7 +170,7 @@ class _Subsets:
 
     def __init__(self, automaton: Automaton, limit: int, plus: _Plus) -> None:
         self.automaton, self.limit, self.plus = automaton, limit, plus
-        # Only the first set keeps the scores as they are: there is nothing before to take them.
+        # Only the first set keeps absolute scores: no earlier step can take them.
         begin = _closed(automaton, {automaton.start: 0.0})
         self.queue = [begin]
         self.number: dict[_Subset, int] = {_key(begin): 0}
@@ -178,7 +178,7 @@ class _Subsets:
         self.known: dict[_Subset, tuple[int, float] | None] = {}
 
     def after(self, reached: dict[int, float]) -> tuple[int, float] | None:
-        """Return the set of what is reached and its weight; None where nothing is accepted."""
+        """Return the number of the set of reached states and its weight; None if it is dead."""
         total = self.plus(list(reached.values()))
         rest = {state: value - total for state, value in reached.items()}
         key = _key(rest)
@@ -193,7 +193,7 @@ class _Subsets:
         rest, more = _closed(self.automaton, reached), 0.0
         if not rest:
             return None
-        if self.plus is max:  # what is reached without reading may be better
+        if self.plus is max:  # silent steps may reach better scores
             more = max(rest.values())
             rest = {state: value - more for state, value in rest.items()}
         key = _key(rest)
@@ -212,7 +212,7 @@ class _Subsets:
 
 
 class _Alphabet:
-    """What a set of states reads: symbols that lead to the same are looked at once."""
+    """The symbols that a set of states reads; symbols with equal targets are processed once."""
 
     def __init__(self, automaton: Automaton, plus: _Plus) -> None:
         self.steps, self.plus = automaton.steps, plus
@@ -228,7 +228,10 @@ class _Alphabet:
         self._count(subset)
         for state, rest in subset.items():
             for number, score, target in self.steps[state]:
-                self._add(by_class.setdefault(number, {}), target, rest + score)
+                scores = by_class.setdefault(number, {})
+                before, value = scores.get(target, -np.inf), rest + score
+                if value > -np.inf:
+                    scores[target] = value if before == -np.inf else self.plus((before, value))
         key = tuple(sorted(by_class))
         if key not in self.parts:
             self.parts[key] = self._told_apart(key)
@@ -238,15 +241,9 @@ class _Alphabet:
                 reached = dict(reached)
                 for number in others:
                     for target, value in by_class[number].items():
-                        self._add(reached, target, value)
+                        before = reached.get(target, -np.inf)
+                        reached[target] = value if before == -np.inf else self.plus((before, value))
             yield symbols, reached
-
-    def _add(self, scores: dict[int, float], target: int, value: float) -> None:
-        before = scores.get(target)
-        if before is not None:
-            scores[target] = self.plus((before, value))
-        elif value > -np.inf:
-            scores[target] = value
 
     def _count(self, subset: Iterable[int]) -> None:
         self.taken += sum(len(self.steps[state]) for state in subset)
@@ -268,15 +265,15 @@ class _Alphabet:
 
 
 # --- Whether a sequence has several paths ---------------------------------------------------------
-# Pairs of states that two paths over the same symbols have reached, and whether the paths have
-# parted. Where both have and may end, the symbols so far have two paths.
+# Pairs of states that two paths over the same symbols reach, and whether the paths have parted. If
+# they have, and both states are final, the symbols so far have two paths.
 
 
 def ambiguous(automaton: Automaton) -> list[int] | None:
-    """Return a shortest sequence of symbols with several paths; None where there is none.
+    """Return a shortest sequence of symbols with several paths, or `None`.
 
-    All states are useful. Steps without a symbol count, too: a loop of them makes endlessly many
-    paths. More than `MAX_PAIRS` pairs of states are a TooLargeError.
+    All states must be useful. Silent steps also count: a loop of them makes infinitely many paths.
+    More than `MAX_PAIRS` pairs of states are a TooLargeError.
     """
     moves = _Moves(automaton)
     first = (automaton.start, automaton.start, False)
@@ -302,14 +299,14 @@ def _symbols_to(origin: dict[_Pair, tuple[_Pair, int] | None], pair: _Pair) -> l
 
 
 class _Moves:
-    """What follows pairs of states; a state is listed twice where two silent ways lead to it."""
+    """The successors of pairs of states; several silent paths to a state list it repeatedly."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
         self.known: dict[int, tuple[dict[int, list[int]], int]] = {}
 
     def ends(self, pair: _Pair) -> bool:
-        """Tell whether the symbols so far have two paths that end here."""
+        """Return whether the symbols so far have two paths that end here."""
         one, other, parted = pair
         if parted:
             return self._of(one)[1] > 0 and self._of(other)[1] > 0
@@ -328,7 +325,7 @@ class _Moves:
             yield from ((symbol, (min(both), max(both), True)) for both in pairs)
 
     def _of(self, state: int) -> tuple[dict[int, list[int]], int]:
-        """Return the targets of each symbol behind a state, and in how many ways it may end."""
+        """Return the targets of each symbol from a state, and the number of paths to an end."""
         if state not in self.known:
             steps: dict[int, list[int]] = {}
             reached, times = [state], Counter([state])
@@ -352,8 +349,8 @@ class _Moves:
 def check_sums(machine: Machine, paths: Automaton, name: str, shown: Sequence[str]) -> None:
     """Refuse a machine that sums over the paths of a sequence, of which some sequence has several.
 
-    Here the best path alone counts; where there is one, it is the sum. `shown` names the symbols of
-    `paths`. Nothing is asked of a machine of the tropical semiring.
+    Only the best path counts here; if there is one path, it is the sum. `shown` names the symbols
+    of `paths`. A machine of the tropical semiring is always accepted.
     """
     if machine.semiring == "tropical":
         return
@@ -376,7 +373,7 @@ def check_sums(machine: Machine, paths: Automaton, name: str, shown: Sequence[st
 
 
 def is_deterministic(machine: Machine) -> bool:
-    """Tell whether each arc reads a symbol, and no state has two arcs that read the same one."""
+    """Return whether each arc reads a symbol, and all arcs of a state read different symbols."""
     place = machine.source.astype(np.int64) * (len(machine.input_symbols) + 1) + machine.input
     return bool((machine.input >= 0).all()) and len(distinct(place)) == len(place)
 
@@ -406,7 +403,7 @@ def _closed(automaton: Automaton, states: dict[int, float]) -> dict[int, float]:
         rounds += 1
         if rounds > len(automaton.steps) + 1:
             raise GrammarError("a loop that reads no label has a negative weight, a reward")
-    # States that only lead on without reading have told all that they say.
+    # States with only silent steps have already passed on their scores.
     return {
         s: value for s, value in best.items() if automaton.steps[s] or automaton.final[s] > -np.inf
     }
@@ -428,8 +425,8 @@ _SPECIAL, _ESCAPED = re.compile(r"([\s\\])"), r"\\\1"
 def to_fst(acceptor: Acceptor, arc_type: openfst.ArcType = "log64") -> pynini.Fst:
     """Return an acceptor as a machine of pynini with a symbol table; label i is symbol i + 1.
 
-    Of several tapes, a symbol is ``pos=NN chunk=B-NP``, as `.grm` files have it: a blank or a
-    backslash within a label has a backslash before it. The last tape's label runs fastest.
+    For several tapes, a symbol is ``pos=NN chunk=B-NP``, as in `.grm` files: a blank or a backslash
+    within a label has a backslash before it. The last tape's label runs fastest.
     """
     flat = acceptor.target.reshape(acceptor.n_states, -1)
     states, symbols = np.nonzero(flat >= 0)

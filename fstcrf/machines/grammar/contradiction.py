@@ -207,8 +207,8 @@ def _breaks(word: Word, acceptor: Acceptor) -> bool:
 # Twelve labels that must each occur do not fit into eleven tokens. The product of twelve
 # constraints shows this as well, but has 4096 states. Counting uses each constraint separately: the
 # number of tokens it still needs, the number it still allows, and the labels that change these
-# numbers. If weights of the constraints exist for which the sum exceeds the possible change,
-# whatever the labels, they are a proof; a linear program finds the best weights.
+# numbers. If weights of the constraints exist for which the sum exceeds the possible change under
+# every labelling, they are a proof; a linear program finds the best weights.
 
 _MAX_COUNTED = 2_000
 """Larger acceptors are not counted."""

@@ -223,7 +223,7 @@ class Expansion:
         return other
 
     def _allowed(self, name: str) -> Path:
-        """Return the path of a file that this one names; GrammarError where it may not be read."""
+        """Return the path of a file that this one names; GrammarError for a forbidden file."""
         if "\0" in name:
             raise GrammarError(f"{name!r} contains a null character, which no file name can have")
         own = Path(self.file.path or "").parent

@@ -83,7 +83,7 @@ def simplified(acceptor: Acceptor, legal: Bools) -> Acceptor:
     Parameters
     ----------
     acceptor : Acceptor
-        Of one tape; others are returned unchanged.
+        Of one tape; other acceptors are returned unchanged.
     legal : bool [L + 1, L + 1]
         Which label may follow which; the last row is the start of a sentence, the last column its
         end. Illegal sequences must be excluded elsewhere: the result gives them arbitrary scores.

@@ -23,14 +23,21 @@ from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.files import read_file
 from fstcrf.lazy import optional
 from fstcrf.machines.machine import Machine, Semiring
-from fstcrf.machines.openfst.machine import AS_WRITTEN, Arcs, Naming, Table, arcs_by_source, symbols
+from fstcrf.machines.openfst.machine import (
+    AS_WRITTEN,
+    EPSILON,
+    Arcs,
+    Naming,
+    Table,
+    arcs_by_source,
+)
 from fstcrf.ragged import Ragged
 
 T = TypeVar("T")
 
 # --- Property bits --------------------------------------------------------------------------------
-# OpenFst believes what a file says of its machine, so only what can be told from the arrays in a
-# pass or two is said. The rest stays unknown: OpenFst finds it out when it needs it.
+# OpenFst trusts the properties in a file, so only properties that one or two passes over the arrays
+# show are written. The others are unknown: OpenFst computes them when it needs them.
 
 _EXPANDED = 1 << 0
 _MUTABLE = 1 << 1
@@ -62,7 +69,7 @@ def _properties(arcs: Arcs, final: Floats) -> int:
     bits |= _either(_O_EPSILONS, yes=bool(free_out.any()))
     bits |= _sorted(ilabel, same_state, _I_LABEL_SORTED, _I_DETERMINISTIC)
     bits |= _sorted(olabel, same_state, _O_LABEL_SORTED, _O_DETERMINISTIC)
-    weights = np.append(score, final)  # what is forbidden does not count
+    weights = np.append(score, final)  # forbidden arcs do not count
     bits |= _either(_WEIGHTED, yes=bool(((weights != 0.0) & (weights > -np.inf)).any()))
     upwards = bool((target > source).all())
     bits |= _either(_TOP_SORTED, yes=upwards)
@@ -95,7 +102,7 @@ _MOST_SYMBOLS = 1 << 21  # every character of Unicode is a symbol
 
 
 class _Header(NamedTuple):
-    """What stands before the states."""
+    """The fields before the states."""
 
     fst_type: str
     arc_type: str
@@ -103,12 +110,12 @@ class _Header(NamedTuple):
     flags: int  # `_ALIGNED`, and which symbol tables follow
     properties: int
     start: int  # −1: none
-    n_states: int  # −1: not known, up to the end (vector only); arcs, too
+    n_states: int  # −1 if unknown, until the end (vector only); the same for arcs
     n_arcs: int
 
 
 def _header_bytes(header: _Header, *tables: tuple[str, ...]) -> bytes:
-    """Return a header and the symbol tables of both sides behind it, which it announces."""
+    """Return a header, followed by the symbol tables of both sides."""
     flags = header.flags | _I_TABLE | _O_TABLE
     parts = [struct.pack("<i", _MAGIC), _text(header.fst_type), _text(header.arc_type)]
     parts.append(struct.pack("<iiQqqq", header.version, flags, *header[4:]))
@@ -150,7 +157,7 @@ class _Reader:
         return struct.unpack("<" + form, self.take(struct.calcsize("<" + form), what))
 
     def text(self, what: str, longest: int | None = None) -> str:
-        """Return the next string; raises as `take`, and where it is none."""
+        """Return the next string; raises as `take`, and for bytes that are not a string."""
         (size,) = self.numbers("i", what)
         if size < 0 or (longest is not None and size > longest):
             raise DataError(f"OpenFst bytes: {what} has {size} bytes")
@@ -239,7 +246,7 @@ def to_bytes(
     ----------
     machine : Machine or Transducer
     arc_type : {"standard", "log", "log64"}
-        Weights of the first two are float32; those of log64 are exact.
+        Weights of the first two are float32; weights of log64 are exact.
     fst_type : {"vector", "const"}
 
     Raises
@@ -266,7 +273,8 @@ def to_bytes(
         n_states=len(final),
         n_arcs=len(cost),
     )
-    head = _header_bytes(header, symbols(machine.input_symbols), symbols(machine.output_symbols))
+    tables = machine.input_symbols, machine.output_symbols
+    head = _header_bytes(header, *((EPSILON, *names) for names in tables))
     return (_const_bytes if const else _vector_bytes)(head, arcs, final, cost)
 
 
@@ -330,14 +338,14 @@ def _words(array: NDArray[np.generic]) -> Ints:
 def from_bytes(data: bytes, naming: Naming = AS_WRITTEN) -> Machine:
     """Read a machine in OpenFst's binary format: vector or const; standard, log or log64 arcs.
 
-    Its start becomes state 0, in whose place the former state 0 comes.
+    Its start becomes state 0, and exchanges its number with the former state 0.
 
     Parameters
     ----------
     data : bytes
     naming : Naming, optional
-        Names of symbols, the semiring, and the tape. When absent, symbols have the names of its
-        tables, and the semiring is that of its arcs: tropical for ``standard`` arcs.
+        Names of symbols, the semiring, and the tape. By default, symbols have the names of its
+        tables, and the semiring is the semiring of its arcs: tropical for ``standard`` arcs.
 
     Raises
     ------
@@ -435,7 +443,7 @@ def _read_vector(reader: _Reader, header: _Header, weight: np.dtype[np.floating]
 
 
 def _walk(words: Ints, n_states: int, wide: int) -> tuple[Longs, Longs]:
-    """Where each state begins, and how many arcs it has: one step a state."""
+    """Return the first word of each state and its number of arcs, by one step for each state."""
     total, size, place = len(words), 3 + wide, 0
     numbers = words.data  # items of it are Python's numbers
     places: list[int] = []
@@ -504,9 +512,9 @@ def _bytes_of(fst: Any) -> bytes:
 
 
 def has_symbols(fst: Any) -> bool:
-    """Tell whether a machine of pynini, or of a file, has a table of its input symbols.
+    """Return whether a machine of pynini, or of a file, has a table of its input symbols.
 
-    Errors are those of `from_fst`.
+    See `from_fst` for errors.
     """
     return _of_file(fst, lambda data: _Reader(data).header()[1][0]) is not None
 

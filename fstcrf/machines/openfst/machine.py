@@ -18,7 +18,7 @@ from fstcrf.machines.algebra import merged
 from fstcrf.machines.machine import Machine, Semiring
 
 EPSILON = "<eps>"
-"""Symbol 0: nothing is read or written."""
+"""Symbol 0: an arc with it reads or writes nothing."""
 
 
 def symbols(labels: LabelSet) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ Arcs: TypeAlias = tuple[Ints, Ints, Ints, Ints, Floats]
 """Source, id that is read, id that is written, target and score of each arc."""
 
 Table: TypeAlias = tuple[str, ...] | None
-"""The name of each id, empty where an id has none; None: no id has a name."""
+"""The name of each id, empty for an id without one; `None` if no id has a name."""
 
 
 def arcs_by_source(machine: Machine) -> Arcs:
@@ -57,16 +57,16 @@ def arcs_by_source(machine: Machine) -> Arcs:
 
 @dataclass(frozen=True)
 class Naming:
-    """How a machine with ids of symbols becomes a `Machine`.
+    """The options for converting a machine with ids of symbols into a `Machine`.
 
     Parameters
     ----------
     symbols : pair of (sequence of str, or None)
-        The names of each side, symbol i + 1 at i, for a side that has no table of its own.
+        The names of each side, symbol i + 1 at i, for a side without a table.
     semiring : {"log", "tropical"}, optional
-        When absent, the reader says which one the machine has.
+        By default, the reader determines the semiring.
     tape : str, optional
-        As for `Transducer`; None: the machine is an acceptor.
+        As for `Transducer`; `None` for an acceptor.
     numbered : bool
         Call symbols without a name by their ids, instead of refusing them.
     """
@@ -84,14 +84,14 @@ class Naming:
         tables: tuple[Table, Table],
         semiring: Semiring = "log",
     ) -> Machine:
-        """Return the machine of arcs and ends; with a start below 0 it accepts nothing.
+        """Return the machine of arcs and ends; with a start below 0 it accepts no string.
 
         Raises
         ------
         LabelError
             A symbol without a name, or with two of them.
         OptionError
-            The tape is None, and an arc writes something else than it reads.
+            The tape is `None`, and the output of an arc differs from its input.
         """
         source, ilabel, olabel, target, score = arcs
         if start < 0:
@@ -121,13 +121,13 @@ class Naming:
         )
 
     def _named(self, side: int, label: Ints, table: Table) -> tuple[Ints, tuple[str, ...]]:
-        """Return symbols without a number for none, and their names; ids without one are left out.
+        """Return symbols, −1 for epsilon, and their names; ids without names are left out.
 
         No arc may have the id of a symbol that is called like epsilon, which is id 0.
         """
-        given, does = self.symbols[side], ("reads", "writes")[side]
-        if table is None and given is not None:
-            table = symbols(given)
+        names, does = self.symbols[side], ("reads", "writes")[side]
+        if table is None and names is not None:
+            table = symbols(names)
         elif table is None and self.numbered:
             used = distinct(np.append(label, 0))  # numbers of ids may be large
             return np.searchsorted(used, label).astype(np.int32) - 1, (*map(str, used[1:]),)
@@ -137,13 +137,13 @@ class Naming:
                 "output_symbols=, where entry i names symbol i + 1"
             )
         table = table or ("",)
-        known = [k for k, name in enumerate(table) if k and name not in ("", EPSILON)]
+        named = [k for k, name in enumerate(table) if k and name not in ("", EPSILON)]
         place = np.full(len(table), -2, dtype=np.int32)
-        place[0], place[known] = -1, np.arange(len(known))
+        place[0], place[named] = -1, np.arange(len(named))
         beyond = label[label >= len(table)]
         if len(beyond):
             raise LabelError(
-                f"the machine {does} symbol {beyond[0]}, but there are {len(known)} labels; label "
+                f"the machine {does} symbol {beyond[0]}, but there are {len(named)} labels; label "
                 "i is symbol i + 1"
             )
         odd = label[place[label] < -1]
@@ -151,7 +151,7 @@ class Naming:
             name = table[odd[0]]
             why = f"is named {name!r}: nothing has the id 0" if name else "its table does not have"
             raise LabelError(f"the machine {does} symbol {odd[0]}, which {why}")
-        return place[label], tuple(table[k] for k in known)
+        return place[label], tuple(table[k] for k in named)
 
 
 AS_WRITTEN = Naming()

@@ -28,8 +28,8 @@ from fstcrf.text.lines import text_fields, text_lines
 def att_text(machine: Machine, *, numeric: bool = False) -> str:
     """Return a machine as text; costs have all their digits.
 
-    An acceptor, a machine whose tape is None, has one column for both symbols, as
-    ``fstprint --acceptor`` writes.
+    An acceptor (a machine whose tape is `None`) has one column for both symbols, as in
+    ``fstprint --acceptor``.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def att_text(machine: Machine, *, numeric: bool = False) -> str:
     source, ilabel, olabel, target, score = arcs_by_source(machine)
     sides = [(ilabel, machine.input_symbols), (olabel, machine.output_symbols)]
     columns = [
-        label.tolist() if numeric else _names(label, symbols(names))
+        label.tolist() if numeric else _names(label, (EPSILON, *names))
         for label, names in (sides if machine.tape is not None else sides[:1])
     ]
     row = Ragged.from_rows(source, len(machine.final)).offsets.tolist()
@@ -54,7 +54,7 @@ def att_text(machine: Machine, *, numeric: bool = False) -> str:
     for state, final in enumerate(machine.final.tolist()):
         for *fields, cost in arcs[row[state] : row[state + 1]]:
             lines.append("\t".join([*map(str, fields), _cost(cost)]))
-        # A start without a line of its own would leave that to another state.
+        # Without a line for the start, another state would become the start.
         if final > -np.inf or not lines:
             lines.append(f"{state}\t{_cost(final)}")
     return "".join(f"{line}\n" for line in lines)
@@ -86,12 +86,13 @@ def from_att(
     ----------
     text : str
     naming : Naming, optional
-        Names of symbols, the semiring, and the tape. Of an acceptor, whose tape is None, there is
-        one column for both symbols. When absent, the symbols are those of the text, as they come.
+        Names of symbols, the semiring, and the tape. An acceptor (its tape is `None`) has one
+        column for both symbols. By default, the symbols are the symbols of the text, in order of
+        appearance.
     numeric : bool
-        Symbols are ids: i + 1 is symbol i of those given, 0 is none.
+        Symbols are ids: i + 1 is the given symbol i, 0 is epsilon.
     epsilon : str, optional
-        Another name of epsilon, beside ``<eps>``. When absent, there is a warning of symbols that
+        Another name of epsilon, besides ``<eps>``. When absent, there is a warning of symbols that
         other programs write for it.
 
     Returns
@@ -104,15 +105,15 @@ def from_att(
     DataError
         A line with other columns, or that is no machine; names the line. A text without a state.
     LabelError
-        A label that is none of the symbols.
+        An unknown label.
     OptionError
         Ids without symbols.
     """
     if not isinstance(epsilon, str | None):
         raise OptionError(f"epsilon is {epsilon!r}, expected a str, or None")
     acceptor = naming.tape is None
-    given = naming.symbols[:1] if acceptor else naming.symbols
-    if numeric and any(symbols is None for symbols in given):
+    tables = naming.symbols[:1] if acceptor else naming.symbols
+    if numeric and any(symbols is None for symbols in tables):
         raise OptionError("numeric=True needs input_symbols= and output_symbols=")
     arcs: list[tuple[int, int, float]] = []
     ends: list[tuple[int, float]] = []
@@ -132,7 +133,7 @@ def from_att(
     if first < 0:
         raise DataError("the text has no start state, so it accepts no string")
     sides = []
-    for labels_, column in zip(given, zip(*read, strict=True) if read else [()] * 2, strict=False):
+    for labels_, column in zip(tables, zip(*read, strict=True) if read else [()] * 2, strict=False):
         there = [EPSILON if label == epsilon else label for label in column]
         table = None if labels_ is None else symbols(labels_)
         sides.append(_ids(there, table) if numeric and table else _numbered(there, table))
@@ -142,11 +143,11 @@ def from_att(
 
 
 _EPSILONS = ("@0@", "@_EPSILON_SYMBOL_@", "<epsilon>")
-"""What other programs write where nothing is read or written."""
+"""Names of epsilon in other programs."""
 
 
 def _warn_of_epsilon(symbols: set[str]) -> None:
-    """Warn of symbols that other programs write for none."""
+    """Warn of symbols that are names of epsilon in other programs."""
     found = [name for name in _EPSILONS if name in symbols]
     numbers = symbols - {EPSILON}
     if found:

@@ -20,7 +20,7 @@ pass, is 0.15 of the product, or 0.12 without that pass. From then on the search
 of the product times its progress, but at most half of the product. Progress is the fall of its
 bound, relative to the score of a legal path that is found greedily. The bound is a better measure
 of progress than the longest path, which is near the end after a tenth of the product in any case.
-No such rule can always stay below twice the better of the two: whatever a failing search may spend,
+No such rule can always stay below twice the better of the two: for any effort of a failing search,
 another search would have ended a little later. For several paths, progress is the number of paths
 found.
 """

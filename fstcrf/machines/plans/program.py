@@ -26,7 +26,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.errors import ContradictionError, OptionError, TooLargeError
 from fstcrf.kernel import Budget, JointChain
-from fstcrf.lazy import made_once, memoised
+from fstcrf.lazy import LazyModule, made_once, memoised
 from fstcrf.machines.plans.chain import (
     Axes,
     Chain,
@@ -52,10 +52,12 @@ from fstcrf.machines.plans.folding import (
     multiplied,
     table_factor,
 )
-from fstcrf.machines.plans.pairs import Pairs, pairs_of
 
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Acceptor
+    from fstcrf.machines.plans import folds
+else:  # most programs have no automaton to fold
+    folds = LazyModule("fstcrf.machines.plans.folds")
 
 LAZY_FROM = 1.8
 """Best paths are searched if the product costs more than this many times the cheapest search."""
@@ -138,14 +140,16 @@ class Program:
         return fold(self.chains, self.conjuncts)
 
     @made_once
-    def pairs(self) -> tuple[Program, Pairs] | None:
+    def pairs(self) -> tuple[Program, folds.Pairs] | None:
         """The chain and its grammar as one chain of pairs; `None` if that is slower.
 
         It is used if the caller does not select a search.
         """
         if self.search != "auto" or len(self.chains) != 1 or self.couplings:
             return None
-        found = pairs_of(self.chains[0], self.folding)
+        if len(self.folding.rest) != 1:
+            return None
+        found = folds.pairs_of(self.chains[0], self.folding)
         if found is None:
             return None
         program = Program([found.chain])

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from itertools import count
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints
-from fstcrf.machines.algebra import trimmed
-from fstcrf.machines.machine import Machine
+from fstcrf.lazy import LazyModule
 from fstcrf.machines.topology.topology import Topology, given_potentials
+
+if TYPE_CHECKING:
+    from fstcrf.machines import algebra, machine
+else:  # rarely needed
+    algebra = LazyModule("fstcrf.machines.algebra")
+    machine = LazyModule("fstcrf.machines.machine")
 
 
 def topology_machine(
@@ -17,7 +23,7 @@ def topology_machine(
     arc_slots: Floats | None = None,
     initial: Floats | None = None,
     final: Floats | None = None,
-) -> Machine:
+) -> machine.Machine:
     """Return a topology as a transducer from arc classes to labels.
 
     Parameters
@@ -30,7 +36,7 @@ def topology_machine(
 
     Returns
     -------
-    Machine
+    fstcrf.machines.machine.Machine
         Restricted to states and arcs on paths. Input symbol k is class k of `arc_classes`.
 
     Raises
@@ -52,7 +58,7 @@ def topology_machine(
     classes, begin, inner = _classes(topology)
     begins = np.flatnonzero(topology.initial).astype(np.int32)
     target = np.concatenate([begins, topology.target])
-    machine = Machine(
+    made = machine.Machine(
         source=np.concatenate([np.zeros_like(begins), topology.source + np.int32(1)]),
         input=np.concatenate([begin[begins], inner]),
         output=topology.state_label[target],
@@ -62,7 +68,7 @@ def topology_machine(
         input_symbols=tuple(_names(topology, classes)),
         output_symbols=topology.labels,
     )
-    return trimmed(machine)
+    return algebra.trimmed(made)
 
 
 def arc_classes(topology: Topology) -> tuple[Ints, Ints]:

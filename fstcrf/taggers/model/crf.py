@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec
@@ -19,7 +19,7 @@ import numpy as np
 
 from fstcrf import display
 from fstcrf.arrays import Array, Floats
-from fstcrf.errors import ModelFileError
+from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lazy import LazyModule, StaticFunction, made_once
 from fstcrf.machines.topology import Topology, topology_machine
@@ -196,6 +196,18 @@ class CRF(TokenTagger[list[str]]):
             The file cannot be opened.
         """
         return read(path, mapped=mmap)
+
+    def renamed(self, tape: str) -> CRF:
+        """Return the same tagger with another name of its tape, so that it composes with others.
+
+        Raises
+        ------
+        OptionError
+            A name of a tape that it reads.
+        """
+        if any(tape == read.name for read in self.reads):
+            raise OptionError(f"the tagger reads a tape {tape!r}: give its own another name")
+        return replace(self, tape=tape)
 
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""

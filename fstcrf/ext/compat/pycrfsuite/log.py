@@ -31,7 +31,7 @@ from fstcrf.training import Progress
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """How a model does."""
+    """The evaluation of a model."""
 
     # match, model, ref: int64 [L], tokens of each label: right, predicted, in the data
     match: Longs

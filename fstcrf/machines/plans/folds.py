@@ -1,0 +1,411 @@
+"""A chain and a transducer as one chain of pairs of their states, without scores: their fold.
+
+States / Start / Final / Arcs
+    A state of the chain and a state of the transducer after the label is read; initial and final
+    if both are; an arc of the chain and a run of the transducer along it: any number of moves
+    without input, then one that reads the label.
+
+Several runs of the transducer between the same two states are one arc, with the score of the best
+of them, or the log of their sum. A grammar's automaton is a transducer without output. If few of
+its states are reachable with each label, as in language models of labels, in tries and in counters,
+a token costs only the existing arcs, and no search is necessary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from fstcrf import kernel
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.kernel.acyclic import connected
+from fstcrf.kernel.transduced import IndexedTransducer
+from fstcrf.lazy import made_once
+from fstcrf.machines.grammar.acceptor import Acceptor
+from fstcrf.machines.plans.chain import Chain
+from fstcrf.machines.plans.folding import Folded, Folding, arc_ends
+from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
+
+LEAST_ARCS, MOST_ARCS = 20_000, 1_000_000
+"""Arcs at a token that a fold may have where arcs are few, and where they are many."""
+
+_LOOKED = 20  # pairs that are looked at for an arc there may be
+_WORTH = 16  # arcs of a fold that take less time than one that is written out, compiling aside
+_MOST_CELLS = 10_000_000
+_ADVANTAGE = 5  # a dense step handles so many arcs in the time of a sparse one
+_MOST_PAIRED = 2_000_000
+
+Scores: TypeAlias = tuple[Floats, Floats, Floats]
+"""Of beginning in each state, of each arc, and of ending in each state."""
+
+
+class _Runs(NamedTuple):
+    """Runs of the transducer: of those with one key the best one, and the log of their sum."""
+
+    key: Longs  # [R] rising
+    best: Floats  # [R]
+    total: Floats  # [R]
+    before: Longs  # [R] the run without its last move; −1: it has none
+    move: Longs  # [R] its last move
+
+
+def _longer(moves: IndexedTransducer, runs: _Runs, own: Longs, move: Longs, key: Longs) -> _Runs:
+    """Extend some runs by one move, and return them under new keys."""
+    gain = moves.gain[move]
+    best, total = runs.best[own] + gain, runs.total[own] + gain
+    order = np.lexsort((-best, key))
+    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    one = order[starts]
+    total = np.logaddexp.reduceat(total[order], starts) if len(starts) < len(key) else total[one]
+    return _Runs(key[one], best[one], total, own[one], move[one])
+
+
+def _silent(moves: IndexedTransducer, most: int) -> _Runs | None:
+    """Return the runs without input from the targets of labels, by first and last state.
+
+    Runs are sorted by length. If there are more than `most`, the result is None.
+    """
+    bounds, width = moves.index.astype(np.int64), moves.labels + 1
+    root = distinct(np.append(moves.target[moves.reads >= 0].astype(np.int64), moves.start))
+    none, nothing, count = np.full(len(root), -1), np.zeros(len(root)), 0
+    levels = [_Runs(root * moves.states + root, nothing, nothing, none, none)]
+    while True:
+        root, at = np.divmod(levels[-1].key, moves.states)
+        ways = Ragged.from_lengths(bounds[at * width + 1] - bounds[at * width])
+        if not ways.total:
+            return _Runs(*map(np.concatenate, zip(*levels, strict=True)))
+        if count + ways.total > most:
+            return None
+        own, move = ways.rows(), ways.ranges(bounds[at * width])
+        key = root[own] * moves.states + moves.target[move].astype(np.int64)
+        runs = _longer(moves, levels[-1], own, move, key)
+        levels.append(runs._replace(before=runs.before + count))
+        count += len(root)
+
+
+class Shape(NamedTuple):
+    """The part of a chain that decides which paths exist."""
+
+    label: Longs  # [S]
+    source: Longs  # [A] of the arcs that are not forbidden, rising
+    target: Longs  # [A]
+    number: Longs  # [A] in the kernel
+    initial: Bools  # [S]
+    final: Bools  # [S]
+
+    @classmethod
+    def of(cls, chain: Chain, legal: Bools, scores: Scores) -> Shape:
+        """Return the shape of a chain with the scores that `chain_scores` returns."""
+        source, target = (ends[legal].astype(np.int64) for ends in arc_ends(chain.topology))
+        label = chain.topology.state_label.astype(np.int64)
+        begins, ends = (score > -np.inf for score in (scores[0], scores[2]))
+        return cls(label, source, target, np.flatnonzero(legal), begins, ends)
+
+
+def chain_scores(chain: Chain, more: Folded | None) -> tuple[Scores, Bools] | None:
+    """Return the scores of a chain with a part of a grammar, and which kernel arcs are legal.
+
+    The result is None if the scores depend on other tapes.
+    """
+    plain = (chain.arc_context, chain.node_contexts, chain.tables) == ((), ((),), ())
+    if chain.arc is None or not plain:
+        return None
+    topology, first, arc, last = chain.topology, chain.initial, chain.arc.reshape(-1), chain.final
+    if more is not None:
+        first, arc, last = first + more.initial, arc + more.arc, last + more.final
+    first = np.where(topology.initial, first, -np.inf)
+    last = np.where(topology.final, last, -np.inf)
+    legal = np.zeros(len(arc), dtype=bool)
+    legal[topology.kernel_arcs()] = True
+    return (first, arc, last), legal & (arc > -np.inf)
+
+
+def indexed(acceptor: Acceptor) -> IndexedTransducer:
+    """Return an acceptor over one tape as a transducer without output."""
+    there = acceptor.target >= 0
+    state, label = np.nonzero(there)
+    states, labels = there.shape
+    cell = state * (labels + 1) + label + 1
+    score = np.zeros(len(state)) if acceptor.score is None else acceptor.score[there]
+    return IndexedTransducer(
+        labels=labels,
+        start=0,
+        index=Ragged.from_rows(cell, states * (labels + 1)).offsets.astype(np.int32),
+        reads=label.astype(np.int32),
+        target=acceptor.target[there],
+        gain=np.append(score, acceptor.final),
+        origin=np.arange(len(state) + states),
+        output=np.full(len(state) + states, -1, dtype=np.int32),
+    )
+
+
+class _Says(dict[tuple[int, int], tuple[tuple[int, int], ...]]):
+    """Cache of the output of a fold's elements: labels, and their offsets in tokens.
+
+    The key is two consecutive pairs of a path; −1 is the beginning or the end of the path.
+    """
+
+    def __init__(self, fold: Fold) -> None:
+        super().__init__()
+        self._fold = fold
+
+    def __missing__(self, key: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+        fold, (source, target) = self._fold, key
+        arcs, pairs = len(fold.source), len(fold.state)
+        if target < 0:
+            element = arcs + len(fold.begins) + (source if source >= 0 else pairs)
+        elif source < 0:
+            element = arcs + int(fold.begins.searchsorted(target))
+        else:
+            element = int(fold.code.searchsorted(source * pairs + target))
+        own = slice(*fold.writes.offsets[element : element + 2].tolist())
+        both = fold.late[own].tolist(), fold.written[own].tolist()
+        self[key] = says = tuple(zip(*both, strict=True))
+        return says
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """The chain of pairs, without the scores of the chain.
+
+    Its *elements* are its E arcs, B beginnings, P ends, and one for the empty sequence.
+    """
+
+    state: Longs  # [P] of the chain, in each pair
+    source: Longs  # [E] pairs; rising, and of one source the targets
+    target: Longs  # [E]
+    arc: Longs  # [E] of the chain
+    begins: Longs  # [B] pairs, rising
+    best: Floats  # [E + B + P + 1] what the transducer adds to elements by its best run
+    total: Floats  # by the sum of runs
+    writes: Ragged  # of elements, by the best run
+    written: Ints
+    late: Longs  # 1: it is written behind the label that the element reads; 0: before it
+
+    @made_once
+    def code(self) -> Longs:
+        """Source · pairs + target of each arc, rising."""
+        return self.source * len(self.state) + self.target
+
+    @made_once
+    def says(self) -> _Says:
+        """The output of its elements."""
+        return _Says(self)
+
+    @made_once
+    def single(self) -> bool:
+        """Whether each element has one run."""
+        return bool((self.best == self.total).all())
+
+    def scored(self, scores: Scores, gain: Floats) -> Scores:
+        """Return the scores of beginning in pairs, of arcs, and of ending in pairs."""
+        arcs, ends = len(self.source), len(self.source) + len(self.begins)
+        first = np.full(len(self.state), -np.inf)
+        first[self.begins] = scores[0][self.state[self.begins]] + gain[arcs:ends]
+        return first, scores[1][self.arc] + gain[:arcs], scores[2][self.state] + gain[ends:-1]
+
+    def machine(self, scores: Scores, gain: Floats, empty: float) -> kernel.JointChain:
+        """Return the fold for the kernel, with the scores of a chain and of the fold's elements."""
+        pairs, arcs = len(self.state), len(self.source)
+        first, score, last = self.scored(scores, gain)
+        source, target = self.source.astype(np.int32), self.target.astype(np.int32)
+        axis = kernel.Axis(pairs, source, target, score[None])
+        if not arcs or pairs**2 <= _ADVANTAGE * arcs:
+            full = np.full((1, pairs**2), -np.inf)
+            full[0, self.code] = score
+            axis = kernel.Axis(pairs, score=full)
+        factor = kernel.Factor(1, pairs)
+        return kernel.JointChain(
+            (axis,), (factor,), None, first[None], last[None], empty=empty + gain[-1]
+        )
+
+
+def folded(shape: Shape, moves: IndexedTransducer, limit: int | None = None) -> Fold | None:
+    """Return the fold of a chain and a transducer; None if it is too large or has no path.
+
+    `limit` is its largest number of arcs; by default, as many as are faster than a composition.
+    """
+    width, states = moves.labels + 1, moves.states
+    written = len(shape.source) * states + len(moves.target)  # at a token, at most
+    most = min(MOST_ARCS, max(LEAST_ARCS, _WORTH * written)) if limit is None else limit
+    runs = _silent(moves, most) if states * width <= _MOST_CELLS else None
+    if runs is None:
+        return None
+    bounds, (root, at) = moves.index.astype(np.int64), np.divmod(runs.key, states)
+    first = bounds[at * width + 1]
+    reads = Ragged.from_lengths(bounds[(at + 1) * width] - first)
+    if reads.total > most:
+        return None
+    own, move = reads.rows(), reads.ranges(first)
+    place = root[own] * moves.labels + moves.reads[move]
+    ways = _longer(moves, runs, own, move, place * states + moves.target[move])
+    own = np.flatnonzero(moves.ends[at])
+    ends = _longer(moves, runs, own, len(moves.target) + at[own], root[own])
+    end = np.full(states, -1)
+    end[ends.key] = np.arange(len(ends.key))
+    met = _met(shape, moves, ways, end, most)
+    return None if met is None else _fold_of(met, moves, runs, ways, ends, end[moves.start])
+
+
+class _Met(NamedTuple):
+    """Pairs that lie on a path, and the ways to read a label, or to end, that lead there."""
+
+    state: Longs  # [P] of the chain
+    source: Longs  # [E] rising, and of one source the targets
+    target: Longs  # [E]
+    arc: Longs  # [E]
+    way: Longs  # [E]
+    begins: Longs  # [B] rising
+    begun: Longs  # [B] ways
+    end: Longs  # [P] ways to end; −1: none
+
+
+def _met(shape: Shape, moves: IndexedTransducer, ways: _Runs, end: Longs, most: int) -> _Met | None:
+    """Return the pairs of states of a chain and of a transducer that lie on a path."""
+    states, labels = moves.states, moves.labels
+    place, after = np.divmod(ways.key, states)
+    by_place, by_label = Ragged.from_rows(place, states * labels), np.argsort(shape.label)
+    label, at = np.divmod(distinct(place % labels * states + after), states)
+    rows = Ragged.from_rows(shape.label, labels)
+    entered = rows.select(label)
+    if entered.total > most:
+        return None
+    code = np.sort(by_label[entered.ranges(rows.offsets[label])] * states + at[entered.rows()])
+    state, at = np.divmod(code, states)
+    leaving = (by_source := Ragged.from_rows(shape.source, len(shape.label))).select(state)
+    if leaving.total > _LOOKED * most:
+        return None
+    arc, before = leaving.ranges(by_source.offsets[state]), leaving.rows()
+    first = np.flatnonzero(shape.initial)
+    into = np.append(shape.target[arc], first)  # of each arc of a pair, then of each beginning
+    cell = np.append(at[before], np.full(len(first), moves.start)) * labels + shape.label[into]
+    read = by_place.select(cell)
+    if read.total > most:
+        return None
+    way, own = read.ranges(by_place.offsets[cell]), read.rows()
+    target = code.searchsorted(into[own] * states + after[way])
+    source = np.append(before, np.full(len(first), len(code)))[own]  # all begin from one more
+    row = Ragged.from_rows(source, len(code) + 1).offsets
+    ending = np.where(shape.final[state], end[at], -1)
+    kept = connected(row, target.astype(np.int32), len(code), np.append(ending >= 0, False))
+    if not kept[-1]:
+        return None
+    there = np.flatnonzero(kept[source] & kept[target])
+    there = there[np.lexsort((target[there], source[there]))]
+    number, inner = np.cumsum(kept) - 1, int(np.searchsorted(source[there], len(code)))
+    arcs, begun, pairs = there[:inner], there[inner:], np.flatnonzero(kept[:-1])
+    source, target = number[source[arcs]], number[target]
+    own_arc = shape.number[arc[own[arcs]]]
+    begins = target[begun]
+    return _Met(
+        state[pairs], source, target[arcs], own_arc, way[arcs], begins, way[begun], ending[pairs]
+    )
+
+
+def _fold_of(
+    met: _Met, made: IndexedTransducer, runs: _Runs, ways: _Runs, ends: _Runs, empty: int
+) -> Fold:
+    """Return the fold of the pairs; `empty`: the way to end at once."""
+    reading, ending = np.append(met.way, met.begun), np.append(met.end, empty)
+
+    def of_each(name: str, nothing: float) -> Any:
+        last = np.append(getattr(ends, name), nothing)[ending]
+        return np.append(getattr(ways, name)[reading], last)
+
+    output = np.append(made.output, np.int32(-1))
+    run, move = of_each("before", -1), of_each("move", -1)
+    element, label, time = [np.arange(len(run))], [output[move]], [np.ones(len(run), np.int64)]
+    while len(run):  # from the last move to the first
+        silent = np.flatnonzero(run >= 0)
+        element.append(element[-1][silent] if len(element) > 1 else silent)
+        move, run = runs.move[run[silent]], runs.before[run[silent]]
+        label.append(output[move])
+        time.append(np.full(len(run), 1 - len(time)))
+    rows, said, when = (np.concatenate(part) for part in (element, label, time))
+    order = np.lexsort((when, rows))
+    order = order[said[order] >= 0]
+    return Fold(
+        *(met.state, met.source, met.target, met.arc, met.begins),
+        best=of_each("best", -np.inf),
+        total=of_each("total", -np.inf),
+        writes=Ragged.from_rows(rows[order], len(reading) + len(ending)),
+        written=said[order],
+        late=np.maximum(when[order], 0),
+    )
+
+
+# --- The fold of a chain and its grammar ----------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The chain of pairs.
+
+    Parameters
+    ----------
+    chain : Chain
+    state : int64 [P]
+        The state of the chain in each pair: the pair has its potentials.
+    """
+
+    chain: Chain
+    state: Longs
+
+    def values(self, parts: Sequence[Floats]) -> tuple[Floats, ...]:
+        """Return the potentials of a sentence, [T, S], for pairs, [T, P]."""
+        (node,) = parts
+        return (node.take(self.state, axis=1),)
+
+
+def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs | None:
+    """Return the chain of pairs; None if no automaton is left, or if the fold is not faster.
+
+    Parameters
+    ----------
+    chain : Chain
+        The only chain.
+    folding : Folding
+        The part of the grammar inside the chain, and a remaining automaton.
+    most : int, optional
+        Limit of arcs, which replaces the comparison of costs.
+    """
+    if len(folding.rest) != 1 or folding.couplings:
+        return None
+    scored = chain_scores(chain, folding.chains.get(chain.name))
+    if scored is None:
+        return None
+    scores, legal = scored
+    shape, (acceptor,) = Shape.of(chain, legal, scores), folding.rest
+    states = chain.topology.n_states
+    if most is None:
+        most = min(_MOST_PAIRED, int(acceptor.n_states * states**2 // _ADVANTAGE))
+    fold = folded(shape, indexed(acceptor), max(LEAST_ARCS, most))
+    if fold is None or np.bincount(shape.source, minlength=states)[fold.state].sum() >= most:
+        return None
+    return Pairs(_chain_of(chain, fold, scores), fold.state)
+
+
+def _chain_of(chain: Chain, fold: Fold, scores: Scores) -> Chain:
+    """Return the chain of pairs."""
+    topology, state = chain.topology, fold.state
+    first, score, last = fold.scored(scores, fold.best)
+    met = Topology(
+        labels=topology.labels,
+        state_names=tuple(topology.state_names[s] for s in state.tolist()),
+        state_label=topology.state_label[state],
+        node_slots=topology.node_slots[state],
+        node_slot_names=topology.node_slot_names,
+        source=fold.source.astype(np.int32),
+        target=fold.target.astype(np.int32),
+        arc_slot=np.full(len(score), -1, dtype=np.int32),
+        n_arc_slots=0,
+        initial=first > -np.inf,
+        final=last > -np.inf,
+    )
+    kept = np.full(met.n_states**2 if met.dense else len(score), -np.inf)
+    kept[met.kernel_arcs()] = score
+    return Chain(chain.name, met, first, last, kept)
