@@ -367,9 +367,9 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         """
         if self.conditional:
             raise OptionError(
-                "normalize='chain' has no lattice of all labellings: use lattice(sentence, "
-                "n=50) for the best labellings, lattice(sentence, samples=1000) for "
-                "samples, or compose with normalize='product'"
+                "normalize='chain' has no lattice of all labellings and no marginals in closed "
+                "form: use lattice(sentence, n=50) for the best labellings, lattice(sentence, "
+                "samples=1000) for samples, or compose with normalize='product'"
             )
         lattices: TaggedLattices = batches.lattices_of(self, sentences, known, streamed=streamed)
         return lattices

@@ -86,7 +86,7 @@ def test_a_joint_decision_by_the_chain_rule(trained: TrainedPipeline) -> None:
     )
     best, second = chain.nbest_all(TEST[:1], 2)[0]
     assert best.probability >= second.probability
-    with pytest.raises(OptionError, match="has no lattice of all labellings"):
+    with pytest.raises(OptionError, match="no marginals in closed form"):
         chain.marginals_all(TEST)
 
 
