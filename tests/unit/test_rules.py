@@ -135,7 +135,7 @@ def test_data_and_options_that_are_refused(
     strict = error(DataError, rules=STRICT)
     assert "sentence 2" in strict
     assert "gold labels of 1 of 3 sentences are forbidden" in strict
-    with pytest.warns(LearningWarning, match=r"of these 2 sentences has a match of X:") as told:
+    with pytest.warns(LearningWarning, match=r"of these 2 sentences has a match of X, so its weight stays 0") as told:
         learned = learn(tagger, data, STRICT, on_missing="skip")
     assert len(told) == 1
     assert (learned.skipped, learned.weights) == (1, {"X": 0.0})

@@ -217,7 +217,7 @@ def test_more_epochs_come_closer_to_the_optimum(method: str, options: dict[str, 
 @pytest.mark.parametrize(("method", "far"), [("sgd", 1e290), ("asgd", 1e39)])
 def test_no_step_size_converges(method: str, far: float) -> None:
     case = random_case(0, values=True)
-    wanted = "no step size converges, .* lower calibration_rate or l2"
+    wanted = "no step size from .* converges: lower calibration_rate or l2"
     with np.errstate(all="ignore"), pytest.raises(NumericError, match=wanted):
         STOCHASTIC[method][0](case, np.full(case.space.size, far))
 
