@@ -138,12 +138,12 @@ def test_every_door_obeys_or_refuses(name: str, way: Any) -> None:
     model = under(name)
     if name in SEVERAL and way in ONE_BY_ONE:
         for door in DOORS.values():
-            with pytest.raises(OptionError, match=r"is over several tapes.*decode='joint'"):
+            with pytest.raises(OptionError, match=r"reads several tapes.*decode='joint'"):
                 door(model, way)
         for ask in (model.marginals_all, model.confidence_all):
-            with pytest.raises(OptionError, match="is over several tapes"):
+            with pytest.raises(OptionError, match="reads several tapes"):
                 ask(TEST, decode=way)
-        with pytest.raises(OptionError, match="is over several tapes"):
+        with pytest.raises(OptionError, match="reads several tapes"):
             model.composition.cascade(TEST)
         return
     answers = {name: door(model, way) for name, door in DOORS.items()}
@@ -169,7 +169,7 @@ def test_jointly_unless_asked_otherwise(name: str, tmp_path: Path) -> None:
         assert again.decoder == decoder
         assert again.way == (decoder or "joint")
         if name in SEVERAL and decoder in ONE_BY_ONE:
-            with pytest.raises(OptionError, match="is over several tapes"):
+            with pytest.raises(OptionError, match="reads several tapes"):
                 again.tag_all(TEST)
         else:
             assert again.tag_all(TEST) == under(name, decoder).tag_all(TEST)
@@ -287,7 +287,7 @@ def test_the_shell_says_the_same(name: str, way: Any, tmp_path: Path) -> None:
     ]  # fmt: skip
     if name in SEVERAL:
         for command in (*commands, ("eval", model, tmp_path / "in.txt", "--cascade")):
-            assert "is over several tapes" in failure(*command, status=2)
+            assert "reads several tapes" in failure(*command, status=2)
         return
     wanted = under(name).tag_all(TEST, decode=way)
     cells = [" ".join(row) for tapes in wanted for row in zip(*tapes, strict=True)]
@@ -308,4 +308,4 @@ def test_scores_of_every_way(tmp_path: Path) -> None:
     two = done(*command, *pair).splitlines()
     assert [line.split()[0] for line in two] == ["decode", "joint"]
     line = failure(*command, *pair, "--decode", "joint,cascade", status=2)
-    assert "is over several tapes" in line
+    assert "reads several tapes" in line

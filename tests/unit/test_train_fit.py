@@ -365,7 +365,7 @@ def test_when_checkpoints_are_due(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run"
     fit(Counter(), max_iterations=2, checkpoint=kept(path))
-    with pytest.raises(ModelFileError, match="run: is of a run with other data or options"):
+    with pytest.raises(ModelFileError, match="run: belongs to a run with other data or options"):
         Checkpoint(path, fingerprint="other", resume=True).restore(Counter())
     whole = path.read_bytes()
     for damaged in (whole[:-1], whole[: len(whole) // 2], b"", b"hello", whole[:-2] + b"xx"):
