@@ -19,16 +19,15 @@ from fstcrf.machines.machine import Machine, Semiring
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.machines import algebra, backoff, languages, openfst, relations, rewriting
+    from fstcrf.machines import algebra, languages, openfst, relations, sources
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.grammar.labels import Labels
 else:  # most transducers are from nowhere else, and stay as they are
     algebra = LazyModule("fstcrf.machines.algebra")
-    backoff = LazyModule("fstcrf.machines.backoff")
     languages = LazyModule("fstcrf.machines.languages")
     openfst = LazyModule("fstcrf.machines.openfst")
     relations = LazyModule("fstcrf.machines.relations")
-    rewriting = LazyModule("fstcrf.machines.rewriting")
+    sources = LazyModule("fstcrf.machines.sources")
 
 
 class Transducer(Machine):
@@ -291,7 +290,7 @@ class Transducer(Machine):
         """
         given = {"source": source, "input": input, "output": output, "target": target}
         return cls(
-            **rewriting.columns(given, score, final, named or {}),
+            **sources.columns(given, score, final, named or {}),
             input_symbols=label_tuple(input_symbols, error=LabelError),
             output_symbols=label_tuple(output_symbols, error=LabelError),
             semiring=semiring,
@@ -420,7 +419,7 @@ class Transducer(Machine):
         >>> Transducer.from_pairs([("New York", "LOC"), ("York", "LOC")])
         <Transducer: the last tape → output; 4 states, 3 arcs, log>
         """
-        return cls._of(rewriting.of_pairs(pairs, scores, semiring, tape))
+        return cls._of(sources.of_pairs(pairs, scores, semiring, tape))
 
     @classmethod
     def from_table(
@@ -450,7 +449,7 @@ class Transducer(Machine):
         >>> Transducer.from_table({"NN": "NOUN", "VB": {"VERB": 0.0, "AUX": -1.5}, ".": None})
         <Transducer: the last tape → output; 1 states, 4 arcs, log>
         """
-        return cls._of(rewriting.of_table(table, semiring, tape))
+        return cls._of(sources.of_table(table, semiring, tape))
 
     @classmethod
     def lm(cls, path: str | Path, labels: LabelSet | None = None) -> Transducer:
@@ -477,7 +476,7 @@ class Transducer(Machine):
         OSError
             A file that cannot be read.
         """
-        return cls._of(backoff.read_arpa(path, labels))
+        return cls._of(sources.read_arpa(path, labels))
 
     @classmethod
     def from_grammar(
@@ -574,7 +573,7 @@ class Transducer(Machine):
         TooLargeError
             More than 20 million arcs.
         """
-        return backoff.expanded(self, target, score)
+        return sources.expanded(self, target, score)
 
     @classmethod
     def _of(cls, machine: Machine) -> Self:

@@ -12,7 +12,7 @@ import pytest
 
 from fstcrf import Lattice, Transducer
 from fstcrf.errors import DataError, FstcrfError, OptionError, ShapeError, TooLargeError
-from fstcrf.machines import backoff
+from fstcrf.machines import sources
 
 WORDS = ("a", "b", "c")
 GRAMS: dict[tuple[str, ...], tuple[float, float]] = {
@@ -197,7 +197,7 @@ def test_failure_arcs_that_are_none_are_refused(
 
 
 def test_what_is_too_large_to_expand_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "MOST_ARCS", 1)
+    monkeypatch.setattr(sources, "MOST_ARCS", 1)
     machine = Transducer.from_text("0 1 a\n0 1 b\n1", tape=None)
     with pytest.raises(TooLargeError, match="2 states over 2 labels has more than 1 arcs"):
         machine.with_failures([1, -1], [0.0, 0.0])

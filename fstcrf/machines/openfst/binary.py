@@ -499,7 +499,7 @@ def to_fst(machine: Machine, arc_type: ArcType = "log64") -> Any:
     return pynini_module().Fst.read_from_string(to_bytes(machine, arc_type, fst_type="const"))
 
 
-def _bytes_of(fst: Any) -> bytes:
+def _bytes_of(fst: object) -> bytes:
     pynini_module()
     import pywrapfst  # noqa: PLC0415 (comes with pynini)
 
@@ -511,7 +511,7 @@ def _bytes_of(fst: Any) -> bytes:
     return data
 
 
-def has_symbols(fst: Any) -> bool:
+def has_symbols(fst: object) -> bool:
     """Return whether a machine of pynini, or of a file, has a table of its input symbols.
 
     See `from_fst` for errors.
@@ -519,7 +519,7 @@ def has_symbols(fst: Any) -> bool:
     return _of_file(fst, lambda data: _Reader(data).header()[1][0]) is not None
 
 
-def from_fst(fst: Any, naming: Naming = AS_WRITTEN) -> Machine:
+def from_fst(fst: object, naming: Naming = AS_WRITTEN) -> Machine:
     """Read a ``pynini.Fst`` (or pywrapfst's), or the file of one; files need no pynini.
 
     `naming` is as for `from_bytes`.
@@ -540,7 +540,7 @@ def from_fst(fst: Any, naming: Naming = AS_WRITTEN) -> Machine:
     return _of_file(fst, lambda data: from_bytes(data, naming))
 
 
-def _of_file(fst: Any, read: Callable[[bytes], T]) -> T:
+def _of_file(fst: object, read: Callable[[bytes], T]) -> T:
     if not isinstance(fst, str | Path):
         return read(_bytes_of(fst))
     try:
