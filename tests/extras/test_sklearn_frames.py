@@ -49,5 +49,5 @@ def test_missing_values_are_named(library: Any) -> None:
     broken = library.DataFrame({**TABLE, "word": ["Anna", None, *TABLE["word"][2:]]})
     with pytest.raises(DataError, match="column 'word', row 1: NaN"):
         CRFTagger(sentence="doc").fit(broken, LABELS)
-    with pytest.raises(DataError, match="no column 'text' to tell sentences by"):
+    with pytest.raises(DataError, match="no column 'text' to separate sentences by"):
         CRFTagger(sentence="text").fit(library.DataFrame(TABLE), LABELS)

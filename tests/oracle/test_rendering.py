@@ -245,7 +245,7 @@ def test_texts_that_mean_two_attributes_are_named() -> None:
     sentences = [[("a/b", "c", "X"), ("a", "b/c", "Y")], [("a", "b/c", "Y")]]
     corpus = fstcrf.Corpus.from_sentences(sentences, COLUMNS)
     tagger = fstcrf.CRF.train(corpus, "c", "U:%x[0,a]/%x[0,b]", l2=0.1)
-    with pytest.raises(OptionError, match="the text 'U:a/b/c' means two attributes"):
+    with pytest.raises(OptionError, match="the attribute name 'U:a/b/c' is ambiguous"):
         converted(tagger, "crfpp")
 
 

@@ -66,7 +66,7 @@ def test_components() -> None:
         "PlaceName": "Ithaca",
     }
     assert type_of([label for _, label in labelled]) == "Intersection"
-    with pytest.raises(ValueError, match="PlaceName comes back after ZipCode"):
+    with pytest.raises(ValueError, match="PlaceName is repeated after ZipCode"):
         components_of([("a", "PlaceName"), ("b", "ZipCode"), ("c", "PlaceName")])
 
 

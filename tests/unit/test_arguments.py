@@ -98,7 +98,7 @@ def test_the_first_that_was_there_before() -> None:
     assert first_twice(["", ""]) == ""
     assert first_twice("abc") is None
     names = [f"w{k}" for k in range(200_000)]
-    with pytest.raises(LabelError, match="'w0' twice"):
+    with pytest.raises(LabelError, match="label 'w0' occurs twice, at 0 and 200000"):
         fstcrf.Transducer.from_arrays(
             [0], [0], [0], [0], input_symbols=names * 2, output_symbols=["a"]
         )

@@ -417,7 +417,7 @@ def test_simulation_refuses() -> None:
 
 def test_kernel_refuses() -> None:
     one = bandits(0)
-    with pytest.raises(OptionError, match="none of the 3"):
+    with pytest.raises(OptionError, match="order names an unknown sentence, expected 0 to 2"):
         one.propose(np.asarray([3]), Aim(), seed=0)
     made = one.propose(np.asarray([0]), Aim(), seed=0)
     with pytest.raises(ShapeError, match="uniform"):

@@ -176,7 +176,7 @@ def test_a_calibration_decides_what_is_too_improbable() -> None:
     alone = failure("tag", "field", "dev.txt", "--calibration", "low.json", status=2)
     assert "--min-confidence or --span-probabilities" in alone
     chain = failure("tag", "chain", "dev.txt", "--min-confidence", 0.5, status=2)
-    assert "--min-confidence needs a transducer" in chain
+    assert '--min-confidence is not available with normalize = "chain"' in chain
     assert "1.5" in failure("tag", "field", "dev.txt", "--min-confidence", 1.5, status=2)
 
 
@@ -186,7 +186,7 @@ def test_what_it_writes_replaces_nothing_that_it_reads() -> None:
         (["-o", "field"], "--output field would overwrite an input"),
         (["-o", "dev.txt"], "--output dev.txt would overwrite an input"),
         (["--plot", "dev.txt"], "--plot dev.txt would overwrite an input"),
-        (["-o", "x", "--plot", "x"], "--plot x would overwrite what --output writes"),
+        (["-o", "x", "--plot", "x"], "--plot x would overwrite the file of --output"),
         (["--plot", "-"], "--plot -: expected the name of a file"),
         (["-o", "-", "--json"], "--json and --output - both print JSON"),
     ):

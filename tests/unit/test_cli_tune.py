@@ -235,7 +235,7 @@ def test_a_command_repeats_what_it_was_given() -> None:
         ),
         (
             ["--folds", 3, "--journal", "x", "-o", "x"],
-            "--journal x would overwrite what --output writes",
+            "--journal x would overwrite the file of --output",
         ),
     ],
 )

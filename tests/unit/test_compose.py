@@ -128,7 +128,7 @@ def test_a_single_tagger_stays_one(normalize: Any) -> None:
     (column,) = composition.cascade(TEST)
     assert column.strings() == [label for labels in pos.tag_all(TEST) for label in labels]
     assert composition.paths_all([{"word": []}])[0] == fstcrf.Path((), 0.0, 1.0, True, 0.0)
-    with pytest.raises(OptionError, match="several tapes: pos, chunk"):
+    with pytest.raises(OptionError, match="several tapes: choose one of pos, chunk"):
         _ = compose(*taggers("pair")).tape
 
 

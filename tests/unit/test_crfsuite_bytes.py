@@ -231,9 +231,9 @@ def test_models_that_are_none(
 
 
 def test_strings_that_the_format_cannot_hold() -> None:
-    with pytest.raises(OptionError, match="attribute holds NUL"):
+    with pytest.raises(OptionError, match="an attribute contains a NUL character"):
         write_model(CRFsuiteModel.of(["A"], ["x\0y"], features([])))
-    with pytest.raises(OptionError, match="label holds NUL"):
+    with pytest.raises(OptionError, match="a label contains a NUL character"):
         write_model(CRFsuiteModel.of(["A\0"], ["x"], features([])))
 
 

@@ -252,7 +252,7 @@ def test_given_labels_that_do_not_fit() -> None:
         batch.restrict([np.ones((3, 3))] * 2)
     with pytest.raises(ShapeError, match="1 masks for 2 sentences"):
         batch.restrict([np.ones((3, 3))])
-    with pytest.raises(ShapeError, match="2 lattices beside 1"):
+    with pytest.raises(ShapeError, match="2 lattices cannot be composed with 1"):
         batch @ [batch[0]]
     for wrong in (np.zeros((1, 2, 3, 3)), [np.zeros((2, 3, 3))]):
         with pytest.raises(ShapeError, match="transitions of 1 sentences, expected 2"):

@@ -49,7 +49,7 @@ def test_nothing_to_score() -> None:
 
 def test_gold_spans_that_strict_rules_drop_are_counted() -> None:
     gold = [["I-A", "O", "B-A"], ["B-A", "E-A", "I-B"]]
-    with pytest.warns(LabelWarning, match=r"formed in iob2 count as none: A \(2\), B \(1\)$"):
+    with pytest.warns(LabelWarning, match=r"formed in iob2 are ignored: A \(2\), B \(1\)$"):
         report = evaluate_spans(gold, gold, scheme="iob2", strict=True)
     assert report.overall.gold == 2  # the first B-A of the second sentence is one by itself
 

@@ -372,10 +372,10 @@ def test_what_needs_all_of_the_text_is_refused(
         CRF.train([[["a"]]], [["x"]], "U:%x[0,word]", executor=here)
     with pytest.raises(OptionError, match="a memory limit of 1 MiB"):
         train(files, memory_limit=1 << 20)
-    with pytest.raises(OptionError, match=r"a memory limit of 1\.5 KiB: the work on one part"):
+    with pytest.raises(OptionError, match=r"a memory limit of 1\.5 KiB is too low: one part"):
         train(files, memory_limit=1536)
     monkeypatch.setattr(distributed, "_ENTRY_BYTES", 10**6)
-    with pytest.raises(OptionError, match="a memory limit of 256 MiB: the work on a part"):
+    with pytest.raises(OptionError, match="a memory limit of 256 MiB is too low: one part"):
         train(files, memory_limit=1 << 28)
     with pytest.raises(TemplateError, match="a template reads the target column 'label' itself"):
         train(files, "U:%x[0,label]\n", executor=here)

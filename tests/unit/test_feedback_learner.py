@@ -345,7 +345,7 @@ def test_a_proposal_with_labels_that_are_not_there(folder: Path, start: CRF) -> 
     )
     one.save()
     one.close()
-    refused(folder, "proposal 0 makes no sense")
+    refused(folder, "proposal 0 cannot be read")
 
 
 def test_journals_of_the_first_format_go_on(folder: Path, start: CRF) -> None:

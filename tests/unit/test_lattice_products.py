@@ -183,7 +183,7 @@ def test_a_product_too_large_to_expand() -> None:
         product(parts).best()
     message = str(caught.value)
     assert "2,097,152 joint states at every token, 128 (a) × 128 (b) × 128 (c)" in message
-    assert "some 805,306,368 operations a token" in message
+    assert "needs about 805,306,368 operations per token" in message
     assert "compose fewer tapes" in message
     assert "\n" not in message
     for ask in ("plan", "log_partition", "marginals", "entropy"):

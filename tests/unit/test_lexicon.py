@@ -374,7 +374,7 @@ def test_other_bad_input_is_named(tmp_path: Path) -> None:
         ("lex.csv", "a,-1,-1,4,y\n", "no contexts"),
         ("matrix.def", "3\n", "two sizes"),
         ("matrix.def", "3 3\n0 0\n", "lines of"),
-        ("matrix.def", "3 3\n0 0 1\n5 0 1\n", "line 3: contexts 5 and 0"),
+        ("matrix.def", "3 3\n0 0 1\n5 0 1\n", "line 3: the contexts 5 and 0 are out of range"),
         ("matrix.def", "3 3\n0 0 99999\n", "32767"),
         ("char.def", "DEFAULT 0 1 0\n", "SPACE is missing"),
         ("char.def", "DEFAULT 0 1 0\nSPACE 0 1 0\n0x61 LETTER\n", "LETTER"),

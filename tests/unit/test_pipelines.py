@@ -107,7 +107,7 @@ def test_a_cascade_under_a_grammar_of_several_tasks_is_refused_first(
 ) -> None:
     """Before anything is trained."""
     grammar = Grammar.from_text('tape a, b; export PAIR = (any - "[a=A1 b=B1]")*;')
-    with pytest.raises(OptionError, match=r"PAIR is over several tapes, a, b: .*decode='joint'"):
+    with pytest.raises(OptionError, match=r"PAIR reads several tapes, a, b, .*decode='joint'"):
         Pipeline(tasks(), decode=decode, grammar=grammar).train(told=told.append)
     assert told == []
 

@@ -88,7 +88,7 @@ def test_patterns_that_are_refused(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ('export X = each["[O]", <1>];', "no cost is open"),
+        ('export X = each["[O]", <1>];', "the rules have no open cost to learn"),
         (
             f"{RULE}\nA = each['[O]', <?>];".replace("'", '"'),
             "an open cost <?> needs its own export",
@@ -126,16 +126,16 @@ def test_data_and_options_that_are_refused(
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
-    assert "no cost is open" in error(GrammarError, rules='export X = each["[O]", <1>];')
+    assert "the rules have no open cost to learn" in error(GrammarError, rules='export X = each["[O]", <1>];')
     assert "no sentences" in error(DataError, data=[])
     assert "no column 'gold'" in error(DataError, target="gold")
     odd = [{"word": ["a"], "tag": ["B-VP"]}]
-    assert "gold label 'B-VP' is none" in error(LabelError, data=odd)
+    assert "gold label 'B-VP' is not a label of the tagger" in error(LabelError, data=odd)
     assert learn(tagger, [*SENTENCES, *odd], RULE, on_missing="skip").skipped == 1
     strict = error(DataError, rules=STRICT)
     assert "sentence 2" in strict
     assert "gold labels of 1 of 3 sentences are forbidden" in strict
-    with pytest.warns(LearningWarning, match=r"of these 2 sentences has a match of X:") as told:
+    with pytest.warns(LearningWarning, match=r"of these 2 sentences has a match of X, so its weight stays 0") as told:
         learned = learn(tagger, data, STRICT, on_missing="skip")
     assert len(told) == 1
     assert (learned.skipped, learned.weights) == (1, {"X": 0.0})
@@ -185,7 +185,7 @@ def test_in_the_shell(files: list[str]) -> None:
     assert "would overwrite" in failure(
         "rules", "model", "gold.txt", "rules.grm", "rules.grm", status=2
     )
-    assert "is open" in failure("tag", "model", "gold.txt", "--grammar", "rules.grm")
+    assert "rules.grm:1:36: the cost <?> has no value yet" in failure("tag", "model", "gold.txt", "--grammar", "rules.grm")
     Path("learned.grm").unlink()
     assert "no such file" in failure("rules", "model", "gold.txt", "no.grm", "out.grm").lower()
     assert not Path("out.grm").exists()
@@ -304,7 +304,7 @@ def test_wrong_usage(files: list[str]) -> None:
     Path("rules.grm").write_text(f'{RULE}\nexport ONE = at_most[1, "NP"];', "utf-8")
     message = failure("rules", *files, "--joint", "new")
     assert message.startswith("gold.txt:8: the gold labels of 1 of 3 sentences are forbidden")
-    assert "--on-missing='skip' leaves them out" in message
+    assert "leave these sentences out with --on-missing='skip'" in message
     assert not Path("new").exists()
     assert not Path("learned.grm").exists()
 

@@ -52,7 +52,7 @@ def test_columns_are_lists_of_labels() -> None:
     assert (listed.found == counted.found).all()
     with pytest.raises(OptionError, match="need offsets"):
         span_counts(column(GOLD), column(FIRST))
-    with pytest.raises(OptionError, match="two of a kind"):
+    with pytest.raises(OptionError, match="give two columns or two lists"):
         span_counts(column(GOLD), FIRST)
 
 

@@ -121,7 +121,7 @@ def test_mistakes() -> None:
         template_set(BOS, BOS)
     with pytest.raises(TemplateError, match="two different lists are called 'x'"):
         template_set(at(member("w", ["a"], name="x")), at(member("w", ["b"], name="x"), 1))
-    with pytest.raises(TemplateError, match="line end"):
+    with pytest.raises(TemplateError, match="an argument of match contains a line break"):
         match("word", "a\nb")
 
 

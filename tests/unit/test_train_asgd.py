@@ -187,7 +187,7 @@ def test_the_best_weights_are_kept_where_later_steps_diverge() -> None:
 
 def test_lbfgs_names_what_can_be_done_about_its_epochs() -> None:
     """It has no option for their step sizes."""
-    wanted = r"no step size converges, .*: lower l2, or .*: stochastic_epochs=0$"
+    wanted = r"no step size from .* converges: lower l2, or .*: stochastic_epochs=0$"
     with pytest.raises(NumericError, match=wanted) as raised:
         CRF.train(SENTENCES, "y", TEMPLATE, l2=1e200, stochastic_epochs=2)
     assert "calibration" not in str(raised.value)

@@ -271,8 +271,8 @@ _SPARE_LABELS = 2
 
 def write_model(model: CRFsuiteModel) -> bytes:
     """Return a model as the bytes of a file, as CRFsuite writes it."""
-    labels = _checked(Texts(*pack_strings(model.labels)), "label")
-    attributes = _checked(Texts(model.attribute_text, model.attribute_offsets), "attribute")
+    labels = _checked(Texts(*pack_strings(model.labels)), "a label")
+    attributes = _checked(Texts(model.attribute_text, model.attribute_offsets), "an attribute")
     features = _chunk_bytes(b"FEAT", len(model.features), model.features.tobytes())
     tables = [string_table(labels), string_table(attributes)]
     begins = list(accumulate([_HEADER, len(features), *map(len, tables)]))
@@ -296,7 +296,7 @@ def write_model(model: CRFsuiteModel) -> bytes:
 def _checked(texts: Texts, what: str) -> Texts:
     if (texts.text == 0).any():
         raise OptionError(
-            f"a {what} contains a NUL character, which ends a string in CRFsuite's format"
+            f"{what} contains a NUL character, which ends a string in CRFsuite's format"
         )
     return texts
 
