@@ -159,7 +159,7 @@ def _taken_apart(machine: Transducer) -> Transducer:
 
 
 def _determinised(string: Transducer, limit: int, *, backwards: bool) -> Transducer | None:
-    """Return the string acceptor with one run per string, built backwards; None if too large."""
+    """Return the string acceptor with one run per string, unless it is too large."""
     try:
         if backwards:
             return reversed_(deterministic(reversed_(string), limit))

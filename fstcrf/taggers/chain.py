@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,6 @@ from fstcrf.machines.plans import warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, check_empty, lattices_of
 from fstcrf.taggers.incumbents import Incumbents
-from fstcrf.taggers.joint import BUDGET, JointCRF
 from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.reading import (
     Data,
@@ -43,9 +42,12 @@ from fstcrf.taggers.reading import (
     is_short,
     runs_of,
 )
-from fstcrf.taggers.search import ChainRule, Search
+from fstcrf.taggers.search import BUDGET, ChainRule, Search
 from fstcrf.taggers.stages import Stage, possible_lengths, repeated, with_tape
 from fstcrf.text.corpus import Corpus, Sentence
+
+if TYPE_CHECKING:
+    from fstcrf.taggers.joint import JointCRF
 
 _T = TypeVar("_T", bound=np.generic)
 

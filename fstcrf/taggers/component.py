@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,12 +30,14 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Chain, Program
 from fstcrf.machines.topology import Topology, chain_topology
-from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.potentials import Binding, Potentials, Term, bind
 from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import FeatureIndex, LiteralIndex
 from fstcrf.text.features.template import tape_column
+
+if TYPE_CHECKING:
+    from fstcrf.taggers.model.crf import CRF
 
 
 @dataclass(frozen=True, eq=False, slots=True)

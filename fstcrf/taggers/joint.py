@@ -47,15 +47,6 @@ batches, chain = LazyModule("fstcrf.taggers.batches"), LazyModule("fstcrf.tagger
 explaining = LazyModule("fstcrf.ext.explain.joint")
 tuning = LazyModule("fstcrf.ext.tune.weights")
 
-BUDGET = 16
-"""Labellings of a tape that are looked at before the best one found is given as not proven.
-
-Chosen on held-out sentences: docs/guides/joint-score.md."""
-
-WIDE_BUDGET = 64
-"""The same under a grammar, known labels or biases, where the best labels are less probable, and
-for n best labellings."""
-
 _UNTUNED = (
     "weights of 1: unless tuned, a product of taggers that read each other tends to be worse than "
     "their cascade; use normalize='chain', or tune_weights"

@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,11 +31,22 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.kernel import Budget
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.incumbents import Incumbents
-from fstcrf.taggers.joint import BUDGET, WIDE_BUDGET, JointCRF
 from fstcrf.taggers.known import Known
 from fstcrf.taggers.prefixes import Around, Prefixes
 from fstcrf.taggers.stages import Given, Stage, largest_gains, repeated, with_tape
 from fstcrf.text.corpus import Corpus
+
+if TYPE_CHECKING:
+    from fstcrf.taggers.joint import JointCRF
+
+BUDGET = 16
+"""Labellings of a tape that are looked at before the best one found is given as not proven.
+
+Chosen on held-out sentences: docs/guides/joint-score.md."""
+
+WIDE_BUDGET = 64
+"""The same under a grammar, known labels or biases, where the best labels are less probable, and
+for n best labellings."""
 
 _FIRST = 16  # labellings of the first tape that are ranked at first; then 8 times as many
 _WITHIN = 2.0  # nats below the best: at first, no others are ranked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,12 +18,14 @@ from fstcrf.machines.plans import Program, scaled
 from fstcrf.machines.topology import chain_topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import Component, GivenTape, Reading, as_read, bare_chain, pinned
-from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.potentials import bind
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import LiteralIndex
 from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.template import tape_column
+
+if TYPE_CHECKING:
+    from fstcrf.taggers.model.crf import CRF
 
 
 @dataclass(frozen=True, eq=False)

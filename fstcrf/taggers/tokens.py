@@ -68,7 +68,7 @@ class TokenTagger(Composable[LabelsT]):
             )
         asked = Request.of(sentences, self.label_sets, forced, bias)
         lattices = self.transducers(sentences, asked.evidence(self.tapes), streamed=True)
-        rows: list[Any] = lattices.marginals(threads=threads)
+        rows = lattices.marginals(threads=threads)
         if len(lattices.on) == len(self.tapes):
             return rows
         return [row[0] if len(self.tapes) == 1 else row[: len(self.tapes)] for row in rows]

@@ -19,9 +19,8 @@ from fstcrf.lattices import Path
 from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.chain import best, tag_one
-from fstcrf.taggers.joint import BUDGET
 from fstcrf.taggers.prefixes import Around, Prefixes
-from fstcrf.taggers.search import ChainRule
+from fstcrf.taggers.search import BUDGET, ChainRule
 from tests.support.joint_cases import (
     GRAMMARS,
     LONG,

@@ -61,7 +61,7 @@ class Naming:
 
     Parameters
     ----------
-    symbols : pair of (sequence of str, or None)
+    symbols : pair of sequences of str, optional
         The names of each side, symbol i + 1 at i, for a side without a table.
     semiring : {"log", "tropical"}, optional
         By default, the reader determines the semiring.

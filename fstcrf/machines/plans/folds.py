@@ -44,7 +44,7 @@ Scores: TypeAlias = tuple[Floats, Floats, Floats]
 
 
 class _Runs(NamedTuple):
-    """Runs of the transducer: of those with one key the best one, and the log of their sum."""
+    """Runs of the transducer: for each key the best run, and the log of the sum of all runs."""
 
     key: Longs  # [R] rising
     best: Floats  # [R]
@@ -67,7 +67,7 @@ def _longer(moves: IndexedTransducer, runs: _Runs, own: Longs, move: Longs, key:
 def _silent(moves: IndexedTransducer, most: int) -> _Runs | None:
     """Return the runs without input from the targets of labels, by first and last state.
 
-    Runs are sorted by length. If there are more than `most`, the result is None.
+    Runs are sorted by length. There is no result if there are more than `most` runs.
     """
     bounds, width = moves.index.astype(np.int64), moves.labels + 1
     root = distinct(np.append(moves.target[moves.reads >= 0].astype(np.int64), moves.start))
@@ -109,7 +109,7 @@ class Shape(NamedTuple):
 def chain_scores(chain: Chain, more: Folded | None) -> tuple[Scores, Bools] | None:
     """Return the scores of a chain with a part of a grammar, and which kernel arcs are legal.
 
-    The result is None if the scores depend on other tapes.
+    There is no result if the scores depend on other tapes.
     """
     plain = (chain.arc_context, chain.node_contexts, chain.tables) == ((), ((),), ())
     if chain.arc is None or not plain:
@@ -225,7 +225,7 @@ class Fold:
 
 
 def folded(shape: Shape, moves: IndexedTransducer, limit: int | None = None) -> Fold | None:
-    """Return the fold of a chain and a transducer; None if it is too large or has no path.
+    """Return the fold of a chain and a transducer, unless it is too large or has no path.
 
     `limit` is its largest number of arcs; by default, as many as are faster than a composition.
     """
@@ -252,7 +252,7 @@ def folded(shape: Shape, moves: IndexedTransducer, limit: int | None = None) -> 
 
 
 class _Met(NamedTuple):
-    """Pairs that lie on a path, and the ways to read a label, or to end, that lead there."""
+    """Pairs on paths, and the runs by which each reads a label, or ends."""
 
     state: Longs  # [P] of the chain
     source: Longs  # [E] rising, and of one source the targets
@@ -265,7 +265,7 @@ class _Met(NamedTuple):
 
 
 def _met(shape: Shape, moves: IndexedTransducer, ways: _Runs, end: Longs, most: int) -> _Met | None:
-    """Return the pairs of states of a chain and of a transducer that lie on a path."""
+    """Return the pairs of states of a chain and a transducer that are on a path."""
     states, labels = moves.states, moves.labels
     place, after = np.divmod(ways.key, states)
     by_place, by_label = Ragged.from_rows(place, states * labels), np.argsort(shape.label)
@@ -362,7 +362,7 @@ class Pairs:
 
 
 def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs | None:
-    """Return the chain of pairs; None if no automaton is left, or if the fold is not faster.
+    """Return the chain of pairs, unless no automaton is left or the fold is not faster.
 
     Parameters
     ----------

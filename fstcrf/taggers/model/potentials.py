@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.weights import Cells, Spread
 from fstcrf.taggers.reading import Data, Run, read_corpus, read_sentences, runs_of
 from fstcrf.text.corpus import Column, Sentence
@@ -30,6 +29,9 @@ from fstcrf.text.features.hashed import Hashed
 from fstcrf.text.features.reader import Reader
 from fstcrf.text.features.tables import AttributeTables, Predicates, TokenRows, divided, is_constant
 from fstcrf.text.features.template import tape_column
+
+if TYPE_CHECKING:
+    from fstcrf.taggers.model.crf import CRF
 
 Labels = Mapping[str, Sequence[str]]
 Runs = Callable[[int, int], Floats]

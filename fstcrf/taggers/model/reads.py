@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.lattices import DenseRow, Lattice, marginals, nbest
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.crf import CRF, TrainingRecord
 from fstcrf.taggers.model.gold import gold_labels, legal_gold
 from fstcrf.taggers.model.options import Options, stored_options
 from fstcrf.taggers.model.potentials import Term, bind
@@ -36,6 +35,9 @@ from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.text.features.template import tape_column
 from fstcrf.training import Progress
+
+if TYPE_CHECKING:
+    from fstcrf.taggers.model.crf import CRF, TrainingRecord
 
 Report = Callable[[Progress], None]
 

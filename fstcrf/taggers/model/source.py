@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.kernel import SparseRows
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.gold import Unknown, comparable, in_scheme, legal_gold, spoken_gold
 from fstcrf.taggers.model.options import Options
 from fstcrf.taggers.model.reads import Retrain, built, ordered, pass_on, with_labels
@@ -25,6 +24,9 @@ from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.text.features.surroundings import with_surroundings
 from fstcrf.text.features.template import as_templates
 from fstcrf.training import Progress
+
+if TYPE_CHECKING:
+    from fstcrf.taggers.model.crf import CRF
 
 Target = str | Sequence[Sequence[str]]
 """A column of labels, or the labels of each sentence."""

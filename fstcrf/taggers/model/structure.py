@@ -15,7 +15,6 @@ from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.topology import Topology, chain_topology
-from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.options import Options
 from fstcrf.text.corpus import legal_transitions
 from fstcrf.training.memory import free_memory
@@ -24,6 +23,7 @@ from fstcrf.training.problem import ParameterSpace
 if TYPE_CHECKING:
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines.grammar import Grammar
+    from fstcrf.taggers.model.crf import CRF
     from fstcrf.text.features import FeatureIndex, LiteralIndex
 else:  # which most runs have none of
     grammars = LazyModule("fstcrf.machines.grammar")
