@@ -126,7 +126,8 @@ def test_data_and_options_that_are_refused(
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
-    assert "the rules have no open cost to learn" in error(GrammarError, rules='export X = each["[O]", <1>];')
+    closed = error(GrammarError, rules='export X = each["[O]", <1>];')
+    assert "the rules have no open cost to learn" in closed
     assert "no sentences" in error(DataError, data=[])
     assert "no column 'gold'" in error(DataError, target="gold")
     odd = [{"word": ["a"], "tag": ["B-VP"]}]
@@ -135,7 +136,8 @@ def test_data_and_options_that_are_refused(
     strict = error(DataError, rules=STRICT)
     assert "sentence 2" in strict
     assert "gold labels of 1 of 3 sentences are forbidden" in strict
-    with pytest.warns(LearningWarning, match=r"of these 2 sentences has a match of X, so its weight stays 0") as told:
+    unmatched = r"of these 2 sentences has a match of X, so its weight stays 0"
+    with pytest.warns(LearningWarning, match=unmatched) as told:
         learned = learn(tagger, data, STRICT, on_missing="skip")
     assert len(told) == 1
     assert (learned.skipped, learned.weights) == (1, {"X": 0.0})
@@ -185,7 +187,8 @@ def test_in_the_shell(files: list[str]) -> None:
     assert "would overwrite" in failure(
         "rules", "model", "gold.txt", "rules.grm", "rules.grm", status=2
     )
-    assert "rules.grm:1:36: the cost <?> has no value yet" in failure("tag", "model", "gold.txt", "--grammar", "rules.grm")
+    message = failure("tag", "model", "gold.txt", "--grammar", "rules.grm")
+    assert "rules.grm:1:36: the cost <?> has no value yet" in message
     Path("learned.grm").unlink()
     assert "no such file" in failure("rules", "model", "gold.txt", "no.grm", "out.grm").lower()
     assert not Path("out.grm").exists()

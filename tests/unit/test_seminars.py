@@ -358,7 +358,8 @@ def test_too_few_messages_are_met_before_anything_is_trained(setting: Setting) -
 def test_fields_that_too_few_messages_have(setting: Setting) -> None:
     for path in setting.files("seminars/docs/*.txt")[1:]:
         path.write_text(re.sub("</?speaker>", "", path.read_text()))
-    assert "too few of the 12 messages have a <speaker>: it is missing in all 4 " in refused(setting)
+    message = refused(setting)
+    assert "too few of the 12 messages have a <speaker>: it is missing in all 4 " in message
 
 
 def test_four_messages_are_enough(setting: Setting) -> None:
