@@ -85,12 +85,13 @@ def public_modules() -> list[str]:
     return sorted(name for name in names if importlib.import_module(name).__all__)
 
 
-def public_home(module: str) -> str:
-    """Return the public module that a module is, or lies in; of other packages ``fstcrf``."""
+def public_home(module: str, item: str) -> str | None:
+    """Return the innermost public module around a module that offers an item, if there is one."""
     module = next((OFFERED[name] for name in OFFERED if module.startswith(name)), module)
     parts = module.split(".")
-    inner = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
-    return next((name for name in inner if name in public_modules()), "fstcrf")
+    inner = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    public = [name for name in (*inner, "fstcrf") if name in public_modules()]
+    return next((name for name in public if item in importlib.import_module(name).__all__), None)
 
 
 def described(name: str) -> Iterator[tuple[str, str, Any]]:
@@ -98,10 +99,9 @@ def described(name: str) -> Iterator[tuple[str, str, Any]]:
     module = importlib.import_module(name)
     for item in module.__all__:
         value = getattr(module, item)
-        home = public_home(getattr(value, "__module__", None) or name)
-        there = item in importlib.import_module(home).__all__
+        home = public_home(getattr(value, "__module__", None) or name, item)
         if not isinstance(value, ModuleType):
-            yield item, home if there else name, value
+            yield item, home or name, value
 
 
 def directive(value: Any) -> tuple[str, ...]:
