@@ -181,7 +181,7 @@ def test_refusals_say_what_to_ask_instead() -> None:
         (lambda: whole.lattice(one, n=0), OptionError, "expected at least"),
         (lambda: whole.lattice(one, n=1, budget=0), OptionError, "expected at least"),
         (lambda: whole.lattice(one, samples=0), OptionError, "expected at least"),
-        (lambda: whole.lattice(one, n=1, samples=1), OptionError, "ask for one of them"),
+        (lambda: whole.lattice(one, n=1, samples=1), OptionError, "set only one of them"),
         (lambda: whole.lattice(one, n=1).standard_error(0.5), OptionError, "only sampled"),
         (lambda: whole.lattice(one, samples=1).standard_error(2), OptionError, "outside"),
         (lambda: whole.sample(one, -1), OptionError, "expected at least"),

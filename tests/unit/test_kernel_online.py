@@ -79,9 +79,9 @@ def test_parameters_must_be_writable() -> None:
 
 @pytest.mark.parametrize("order", [[0, 2], [-1], [2**40]])
 def test_orders_name_sentences(order: list[int]) -> None:
-    with pytest.raises(OptionError, match="none of the 2"):
+    with pytest.raises(OptionError, match="order names an unknown sentence, expected 0 to 1"):
         epoch(learner(), parameters(), order=np.asarray(order))
-    with pytest.raises(OptionError, match="none of the 2"):
+    with pytest.raises(OptionError, match="order names an unknown sentence, expected 0 to 1"):
         sgd(learner(), parameters(), order=np.asarray(order), rate=np.zeros(len(order)))
 
 
