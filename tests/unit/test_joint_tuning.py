@@ -184,7 +184,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "other labels": (
         {"targets": {"pos": "word"}},
         DataError,
-        "none of the gold labels of tape 'pos'",
+        "no gold label of tape 'pos' is among its labels",
     ),
 }
 

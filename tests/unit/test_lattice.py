@@ -95,9 +95,12 @@ def test_numbers(bad: float, name: str, shape: tuple[int, ...], place: tuple[int
         Lattice.from_arrays(LABELS, **arguments)
 
 
-@pytest.mark.parametrize("labels", [(), ("a", "a")])
-def test_labels(labels: tuple[str, ...]) -> None:
-    with pytest.raises(OptionError, match="distinct"):
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [((), "distinct"), (("a", "a"), "label 'a' occurs twice, at 0 and 1")],
+)
+def test_labels(labels: tuple[str, ...], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         Lattice.from_arrays(labels, np.zeros((1, len(labels))))
 
 
