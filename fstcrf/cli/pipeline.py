@@ -269,7 +269,7 @@ def eval(  # noqa: A001 (the command's name)
 def _ways_of(model: TrainedPipeline) -> tuple[Decode, ...]:
     """Return the ways to decide that a pipeline has: joint ones under any grammar."""
     try:
-        _ = model.composition.apart
+        _ = model.composition.cascade_taggers
     except OptionError:
         say("the grammar is over several tasks: scored by joint alone")
         return ("joint",)

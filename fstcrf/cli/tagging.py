@@ -37,7 +37,7 @@ from fstcrf.text.corpus.items import LABEL
 from fstcrf.text.corpus.schemes import OUTSIDE, has_spans
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.findings import Confidence
+    from fstcrf.lattices.results import Confidence
     from fstcrf.machines import grammar
 else:  # plain tagging does not wait for it
     grammar = LazyModule("fstcrf.machines.grammar")

@@ -17,11 +17,11 @@ from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.ext.foreign import load_crfsuite
 from fstcrf.ext.tokenwise import TokenPotentials
 from fstcrf.kernel import Budget
-from fstcrf.lattices import DenseRow, Lattice
-from fstcrf.lattices.many import Paths, found_runs
+from fstcrf.lattices import ChainRow, Lattice
+from fstcrf.lattices.batching import Paths, found_runs
 from fstcrf.lazy import made_once, optional
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.plans import gathered, no_path_error, warn_unproven
+from fstcrf.machines.plans import no_path_error, one_warning, warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 
@@ -105,7 +105,7 @@ class AddressParser:
         _check_several(addresses)
         rest = iter(addresses)
         found: list[list[tuple[str, str]] | None] = []
-        with gathered():
+        with one_warning():
             while some := list(itertools.islice(rest, _RUN)):
                 parses, without = self._searched(_tokens(some, len(found)), budget)
                 found += map(list, map(zip, parses.tokens, parses.labels))
@@ -165,7 +165,7 @@ class AddressParser:
         ]
         exact = best.proven > 0
         warn_unproven(int((~exact & legal).sum()), len(tokens))
-        parses = Parses(tokens, labels, best.score[:, 0], exact, best.popped)
+        parses = Parses(tokens, labels, best.score[:, 0], exact, best.states_expanded)
         return parses, np.flatnonzero(~legal).tolist()
 
     def _no_labels(
@@ -174,7 +174,7 @@ class AddressParser:
         """Return the error that explains why an address has no legal labels."""
         lattice = self.lattices([tokens])[0]
         found: Paths = Paths([lattice], found_runs([lattice], 1, 1, None, budget))
-        given_up = None if found.exact[0] else int(found.popped[0])
+        given_up = None if found.exact[0] else int(found.states_expanded[0])
         return no_path_error(
             lattice.dense.program, lattice.dense.values, sentence=number, given_up=given_up
         )
@@ -184,7 +184,7 @@ class AddressParser:
         program = self.model.program
         offsets, node = self.potentials.node(tokens)
         pairs = itertools.pairwise(offsets.tolist())
-        return [Lattice(DenseRow(program, (node[a:b],))) for a, b in pairs]
+        return [Lattice(ChainRow(program, (node[a:b],))) for a, b in pairs]
 
     @made_once
     def _names(self) -> list[str]:
@@ -249,7 +249,7 @@ class Parses(NamedTuple):
     score: Floats  # [B] natural log, not normalised
     exact: Bools  # [B] the labels are proven to be the best
     # [B] states that a lazy search expanded; 0 if the grammar was expanded completely
-    popped: Longs
+    states_expanded: Longs
 
 
 def _check_several(addresses: object) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from fstcrf.arrays import Array, Bools, Floats, Ints
 from fstcrf.errors import NoPathError, NumericError, OptionError, TooLargeError
-from fstcrf.kernel import EmissionRows, Emitter, Graph, Sums, forward_backward
+from fstcrf.kernel import EmissionRows, ExpandedChain, Graph, Sums, forward_backward
 from fstcrf.lattices import Lattices, product
 from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.emissions.batch import ArrayLattices
@@ -100,7 +100,7 @@ class Heads:
         """Labels of each tape."""
         return tuple(len(labels) for _, labels in self.tapes)
 
-    def emitter(self, chains: Sequence[ChainParameters]) -> Emitter:
+    def emitter(self, chains: Sequence[ChainParameters]) -> ExpandedChain:
         """Return the joint chain with the scores of all tapes added."""
         assert self.structure is not None  # noqa: S101 (checked when made)
         return self.structure.emitter(chains)
@@ -266,7 +266,7 @@ def _given_labels(
 class _Question:
     """A question about a batch."""
 
-    emitter: Emitter
+    emitter: ExpandedChain
     gradients: bool
     threads: int
 

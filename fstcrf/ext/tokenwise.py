@@ -18,7 +18,7 @@ from fstcrf.errors import OptionError
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.crf import CRF
-from fstcrf.taggers.model.weights import Spread
+from fstcrf.taggers.model.weights import WeightTable
 from fstcrf.text.features import LiteralIndex
 
 __all__ = ["NEIGHBOURS", "TokenPotentials"]
@@ -170,7 +170,7 @@ class TokenPotentials:
         return found.reshape(-1, len(self._views), self._width).swapaxes(0, 1)
 
     @made_once
-    def _by_view(self) -> tuple[LiteralIndex, Spread]:
+    def _by_view(self) -> tuple[LiteralIndex, WeightTable]:
         """The attributes without their prefixes, and their weights by view and state."""
         names = self.crf.index.attribute_strings  # type: ignore[union-attr]  # checked
         views = [_seen(names, prefix) for prefix in self._views.values()]
@@ -184,7 +184,7 @@ class TokenPotentials:
             row.append(base[cells.row[there]])
             column.append(cells.column[there] + view * self._width)
             weight.append(cells.weight[there])
-        spread = Spread.of(
+        spread = WeightTable.of(
             np.concatenate(row),
             np.concatenate(column),
             np.concatenate(weight),

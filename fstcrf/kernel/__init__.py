@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fstcrf.kernel.decoding import sample_paths as sample_paths
     from fstcrf.kernel.emissions import MOST_EMITTERS as MOST_EMITTERS
     from fstcrf.kernel.emissions import EmissionRows as EmissionRows
-    from fstcrf.kernel.emissions import Emitter as Emitter
+    from fstcrf.kernel.emissions import ExpandedChain as ExpandedChain
     from fstcrf.kernel.emissions import PathSpans as PathSpans
     from fstcrf.kernel.emissions import SpanRules as SpanRules
     from fstcrf.kernel.emissions import Sums as Sums
@@ -81,7 +81,7 @@ __all__, __getattr__ = importer(
         "acyclic": "columns growing",
         "decoding": "AxisPosterior Ranked Variants axis_max_marginals axis_posterior best_paths "
         "dead_tokens log_partitions nbest_paths rescored sample_paths",
-        "emissions": "EmissionRows Emitter MOST_EMITTERS PathSpans SpanRules Sums",
+        "emissions": "EmissionRows ExpandedChain MOST_EMITTERS PathSpans SpanRules Sums",
         "graphs": "BestPaths Classes Domain Graph Posterior forward_backward log_partition maxima "
         "viterbi",
         "lazy": "Allowance Budget Conjunction LazyAcceptor SearchResult lazy_paths",

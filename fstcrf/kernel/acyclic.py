@@ -15,7 +15,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, patiently, settle
+from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, lib, patiently
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 
@@ -79,7 +79,7 @@ class Acyclic:
     def __post_init__(self) -> None:
         if not len(self.final):
             raise ShapeError("a machine needs a state: final is empty")
-        settle(self, "row", "target", "begins")
+        freeze(self, "row", "target", "begins")
         where = ffi.new("int64_t *")
         status = lib.fc_check_acyclic(self.handle, where)
         if status == lib.FC_ENUMERIC:

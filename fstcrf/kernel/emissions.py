@@ -23,10 +23,10 @@ from fstcrf.kernel.native import (
     array_out,
     check,
     ffi,
+    freeze,
+    frozen,
     lib,
     mapped,
-    settle,
-    settled,
 )
 from fstcrf.ragged import Ragged
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Emitter:
+class ExpandedChain:
     """A chain whose states each have a label, with a full matrix of arcs.
 
     Parameters
@@ -64,7 +64,7 @@ class Emitter:
     empty: float = 0.0
 
     def __post_init__(self) -> None:
-        settle(self, "label")
+        freeze(self, "label")
 
     def view(self) -> tuple[Any, list[Any]]:
         """Return the C view of the chain, and the memory it points into."""
@@ -155,7 +155,7 @@ class EmissionRows:
 
     Parameters
     ----------
-    emitter : Emitter
+    emitter : ExpandedChain
     rows : float32 or float64 [B, W, L] or [N, L]
         Labels are contiguous, rows at least L numbers apart; [N, L]: concatenated sentences.
     sentences : Ragged
@@ -174,7 +174,7 @@ class EmissionRows:
 
     def __init__(
         self,
-        emitter: Emitter,
+        emitter: ExpandedChain,
         rows: Array,
         sentences: Ragged,
         width: int,
@@ -182,7 +182,7 @@ class EmissionRows:
         *,
         padded: bool = True,
     ) -> None:
-        self.offsets = settled(sentences.offsets)
+        self.offsets = frozen(sentences.offsets)
         lengths = self.lengths = Ragged(self.offsets).lengths
         lengths.flags.writeable = False
         self.emitter, self.width, self.threads, self.padded = emitter, width, threads, padded

@@ -15,7 +15,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
+from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, frozen, lib
 from fstcrf.ragged import Ragged
 
 Domain = Literal["auto", "linear", "log"]
@@ -44,7 +44,7 @@ class Classes:
         """Return states in `count` classes: int32 [S] → Classes."""
         state = np.argsort(of, kind="stable").astype(np.int32)[int((of < 0).sum()) :]
         row = Ragged.from_rows(of[of >= 0], count).offsets
-        return cls(settled(of), settled(row), settled(state))
+        return cls(frozen(of), frozen(row), frozen(state))
 
     def view(self) -> tuple[Any, list[Any]]:
         """Return the C view, and the memory it points into."""
@@ -100,7 +100,7 @@ class Graph:
             raise NumericError(f"the potential of pairs without an arc is {self.rest}")
         if not len(self.initial):
             raise ShapeError("a graph needs a state: initial is empty")
-        settle(self, "source", "target")
+        freeze(self, "source", "target")
         handle, _keep = graph_view(self, classed=True)
         skipped = self.n_arcs if self.per_token else 0  # first tokens have no arcs into them
         for array, start in ((self.score, skipped), (self.initial, 0), (self.final, 0)):

@@ -14,7 +14,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.machines import Bound, JointChain, allocated
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
+from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, lib
 from fstcrf.lazy import made_once, making
 from fstcrf.ragged import Ragged
 
@@ -121,7 +121,7 @@ class LazyAcceptor:
             raise ShapeError(f"final is {list(self.final.shape)}, expected [states]")
         if self.target.ndim != 2 or len(self.target) != states:
             raise ShapeError(f"target is {list(self.target.shape)}, expected [{states}, classes]")
-        settle(self, "place", "target")
+        freeze(self, "place", "target")
         if self.target.size and not -1 <= self.target.min() <= self.target.max() < states:
             raise ShapeError(f"target holds numbers outside [-1, {states})")
 
@@ -312,7 +312,7 @@ class SearchResult(NamedTuple):
     bound : float64 [B]
         Upper bound of the score of all paths that are not proven; −inf: no such path exists, or all
         n are proven.
-    popped : int64 [B]
+    states_expanded : int64 [B]
         States taken from the queue.
     """
 
@@ -321,7 +321,7 @@ class SearchResult(NamedTuple):
     score: Floats
     path: Ints
     bound: Floats
-    popped: Longs
+    states_expanded: Longs
 
     def unproven(self, n: int) -> Bools:
         """Return whether fewer than the n best paths of a sentence are proven, bool [B]."""
@@ -377,7 +377,7 @@ def lazy_paths(
         score=np.full((size, n), -np.inf),
         path=np.full((n, batch.n_tokens), -1, dtype=np.int32),
         bound=np.full(size, -np.inf),
-        popped=counts[2],
+        states_expanded=counts[2],
     )
     arena = grammar.arena(batch.n_sentences)
     product = _SearchLimit(batch, grammar, n, limit, arena, allowance, stand_in)
@@ -419,7 +419,7 @@ def _run(
             check(status, "lazy search")
 
 
-_OUTPUTS = ("path", "score", "found", "proven", "bound", "popped")
+_OUTPUTS = ("path", "score", "found", "proven", "bound", "states_expanded")
 
 
 class _SearchLimit:

@@ -15,7 +15,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
-from fstcrf.kernel.native import array_in, ffi, lib, settle, settled
+from fstcrf.kernel.native import array_in, ffi, freeze, frozen, lib
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
@@ -54,7 +54,7 @@ class Axis:
     others: Longs | None = None
 
     def __post_init__(self) -> None:
-        settle(self, "source", "target", "place", "others")
+        freeze(self, "source", "target", "place", "others")
 
     @property
     def n_arcs(self) -> int:
@@ -95,7 +95,7 @@ class Factor:
     value: Floats | None = None
 
     def __post_init__(self) -> None:
-        settle(self, "place")
+        freeze(self, "place")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -127,7 +127,7 @@ class Residual:
     place: Ints | None = None
 
     def __post_init__(self) -> None:
-        settle(self, "source", "target", "place")
+        freeze(self, "source", "target", "place")
 
 
 # --- The parts of a machine as C reads them -------------------------------------------------------
@@ -357,7 +357,7 @@ class Bound:
     ) -> None:
         if offsets.ndim != 1 or not len(offsets):
             raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
-        offsets = settled(offsets)
+        offsets = frozen(offsets)
         self.machine = machine
         self.n_sentences, self.n_tokens = len(offsets) - 1, int(offsets[-1])
         self.offsets = array_in(offsets, np.int64, offsets.shape, "offsets")

@@ -100,7 +100,7 @@ def array_in(
     return ffi.from_buffer(_POINTER[wanted], array, require_writable=writable)
 
 
-def settled(array: AnyArray, *, owned: bool = False) -> AnyArray:
+def frozen(array: AnyArray, *, owned: bool = False) -> AnyArray:
     """Return a read-only copy of an array.
 
     C relies on checks that were made once, so the array must not change later. With `owned`, an
@@ -116,12 +116,12 @@ def settled(array: AnyArray, *, owned: bool = False) -> AnyArray:
     return array
 
 
-def settle(part: object, *names: str, owned: bool = False) -> None:
+def freeze(part: object, *names: str, owned: bool = False) -> None:
     """Replace index arrays of a frozen dataclass by read-only copies."""
     for name in names:
         array = getattr(part, name)
         if array is not None:
-            object.__setattr__(part, name, settled(array, owned=owned))
+            object.__setattr__(part, name, frozen(array, owned=owned))
 
 
 def array_out(array: np.ndarray[Any, Any]) -> Any:

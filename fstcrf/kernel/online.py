@@ -10,7 +10,7 @@ import numpy as np
 from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
-from fstcrf.kernel.native import array_in, check, ffi, lib, settle, settled
+from fstcrf.kernel.native import array_in, check, ffi, freeze, frozen, lib
 from fstcrf.kernel.rows import SparseRows, padded
 from fstcrf.ragged import Ragged
 
@@ -127,7 +127,7 @@ class _Call:
 
     def inputs(self, order: Longs) -> tuple[Any, Any, Any, int, Any, Any, Any]:
         """Return the arguments of all epochs: structures, order of sentences, targets."""
-        sentences, order = self.batch.B, settled(order)
+        sentences, order = self.batch.B, frozen(order)
         if order.size and not 0 <= order.min() <= order.max() < sentences:
             raise OptionError(f"order names an unknown sentence, expected 0 to {sentences - 1}")
         turns = array_in(order, np.int64, (len(order),), "order")
@@ -207,7 +207,7 @@ class Learner:
     label: Ints | None = None
 
     def __post_init__(self) -> None:
-        settle(self, "offsets", "slots", "gold", "arc_slot", "label")
+        freeze(self, "offsets", "slots", "gold", "arc_slot", "label")
         _check(self)
         call = _Call(self)
         status = lib.fc_check_path(call.graph, call.batch, call.gold, call.where)

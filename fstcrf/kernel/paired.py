@@ -16,7 +16,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
+from fstcrf.kernel.native import array_in, array_out, check, ffi, frozen, lib
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
@@ -47,7 +47,7 @@ class PairScores:
         if bad.any():
             place = np.argwhere(bad)[0].tolist()
             raise NumericError(f"NaN, +inf or beyond 1e300: score of the pair {place}")
-        object.__setattr__(self, "pair", settled(np.ascontiguousarray(self.pair)))
+        object.__setattr__(self, "pair", frozen(np.ascontiguousarray(self.pair)))
 
     def beside(self, other: PairScores) -> PairScores:
         """Return the scores of pairs of both: classes are pairs of classes."""

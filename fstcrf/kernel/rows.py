@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import ShapeError
-from fstcrf.kernel.native import ENTRY, array_in, array_out, check, ffi, lib, settle
+from fstcrf.kernel.native import ENTRY, array_in, array_out, check, ffi, freeze, lib
 from fstcrf.ragged import Ragged
 
 _LANES = 8
@@ -50,7 +50,7 @@ class SparseRows:
     def __post_init__(self) -> None:
         if not self.indptr.size:
             raise ShapeError("indptr is empty, expected [N + 1] numbers from 0")
-        settle(self, "indptr", "index", owned=True)
+        freeze(self, "indptr", "index", owned=True)
         where = ffi.new("int64_t *")
         status = lib.fc_check_rows(
             len(self),
@@ -186,7 +186,7 @@ class PackedTable:
     entries: NDArray[Any]
 
     def __post_init__(self) -> None:
-        settle(self, "place", "entries", owned=True)
+        freeze(self, "place", "entries", owned=True)
         slot, width = self.entries["slot"], self.table.shape[1]
         inside = (
             self.place.max(initial=-1) < len(self.table)

@@ -157,7 +157,7 @@ class SentencePath(NamedTuple):
         Whether it is the best path, or no path exists.
     bound : float
         Upper bound of the score of other paths; −inf if the path is proven.
-    popped : int
+    states_expanded : int
         States taken from the queue.
     """
 
@@ -165,7 +165,7 @@ class SentencePath(NamedTuple):
     score: float
     proven: bool
     bound: float
-    popped: int
+    states_expanded: int
 
 
 class SentenceMachine:
@@ -199,8 +199,8 @@ class SentenceMachine:
         self._factor = self._view.factor[per_token[0]]
         self._scores, self._counts = ffi.new("double[2]"), ffi.new("int64_t[3]")
         score, bound = (self._scores + k for k in range(2))
-        count, proven, popped = (self._counts + k for k in range(3))
-        self._addresses = score, count, proven, bound, popped
+        count, proven, states_expanded = (self._counts + k for k in range(3))
+        self._addresses = score, count, proven, bound, states_expanded
         self._offsets = ffi.new("int64_t[2]")
         self._arena = None if grammar is None else lazy.Arena(grammar.words)
         self._usual = lazy.Budget()
@@ -261,7 +261,7 @@ class SentenceMachine:
         check(status, "best path")
         score = self._scores[0]
         path = [] if score == -np.inf else ffi.unpack(self._path, tokens)
-        return SentencePath(path, score, proven=True, bound=-np.inf, popped=0)
+        return SentencePath(path, score, proven=True, bound=-np.inf, states_expanded=0)
 
     def _searched(self, tokens: int, budget: Budget | None) -> SentencePath:
         arena = self._arena
@@ -290,6 +290,6 @@ class SentenceMachine:
                 check(status, "lazy search")
             give_up = 0 if arena.grow(4 * limit) else 1
         score, bound = self._scores
-        count, proven, popped = self._counts
+        count, proven, states_expanded = self._counts
         path = ffi.unpack(self._path, tokens) if count else []
-        return SentencePath(path, score, proven > 0 or bound == -np.inf, bound, popped)
+        return SentencePath(path, score, proven > 0 or bound == -np.inf, bound, states_expanded)

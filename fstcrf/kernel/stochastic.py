@@ -10,7 +10,7 @@ import numpy as np
 from fstcrf.arrays import Bytes, Floats, Ints, Longs, Singles
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
+from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, frozen, lib
 from fstcrf.kernel.sweep import Layout, ShardAttributes, aligned, frequent, shard_view
 from fstcrf.ragged import Ragged
 
@@ -39,7 +39,7 @@ class ArcWeights:
     final: Ints
 
     def __post_init__(self) -> None:
-        settle(self, "arc", "initial", "final")
+        freeze(self, "arc", "initial", "final")
 
 
 class StochasticEpoch(NamedTuple):
@@ -108,7 +108,7 @@ class StochasticLearner:
         mask = _slot_bits(layout, attributes.rows, width)
         sizes = (graph.n_arcs,), (graph.n_states,), trained.shape
         pointers = {
-            "gold": array_in(settled(gold), np.int32, (int(offsets[-1]),), "gold"),
+            "gold": array_in(frozen(gold), np.int32, (int(offsets[-1]),), "gold"),
             "arc_slot": array_in(arcs.arc, np.int32, sizes[0], "arc"),
             "initial": array_in(arcs.initial, np.int32, sizes[1], "initial"),
             "final": array_in(arcs.final, np.int32, sizes[1], "final"),
@@ -182,7 +182,7 @@ class StochasticLearner:
         OptionError
             A number in `order` that is not a sentence.
         """
-        order = settled(order)
+        order = frozen(order)
         if order.size and not 0 <= order.min() <= order.max() < self._n_sentences:
             raise OptionError(
                 f"order names an unknown sentence, expected 0 to {self._n_sentences - 1}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.errors import DataError, FstcrfError, ShapeError
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
+from fstcrf.kernel.native import array_in, array_out, check, ffi, frozen, lib
 from fstcrf.ragged import Ragged
 
 _ROOM = 1 << 10
@@ -25,7 +25,7 @@ class Strings:
 
     def __init__(self, text: Bytes | None = None, offsets: Longs | None = None) -> None:
         self._text = np.empty(8 * _ROOM, dtype=np.uint8) if text is None else text
-        own = np.zeros(_ROOM + 1, dtype=np.int64) if offsets is None else settled(offsets)
+        own = np.zeros(_ROOM + 1, dtype=np.int64) if offsets is None else frozen(offsets)
         # a copy if others could write to it, because each search reads them
         self._offsets: Longs = own
         self.view = ffi.new("fc_strings *")

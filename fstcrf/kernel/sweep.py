@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
+from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, frozen, lib
 from fstcrf.ragged import Ragged
 
 _CACHE_LINE = 64
@@ -44,7 +44,7 @@ class Layout:
     slot: NDArray[np.uint16]
 
     def __post_init__(self) -> None:
-        settle(self, "ptr", "slot", owned=True)
+        freeze(self, "ptr", "slot", owned=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ class ShardAttributes:
     singles: Ints
 
     def __post_init__(self) -> None:
-        settle(self, "row_ptr", "row", "rows", owned=True)
-        settle(self, "single_ptr", "single", "single_slot", "singles", owned=True)
+        freeze(self, "row_ptr", "row", "rows", owned=True)
+        freeze(self, "single_ptr", "single", "single_slot", "singles", owned=True)
 
 
 class Sweep(NamedTuple):
@@ -175,7 +175,7 @@ class Shard:
         )
         self._n_parameters, self._n_states = len(layout.slot), graph.n_states
         if gold is not None:
-            gold = settled(gold)
+            gold = frozen(gold)
             self._shard.gold = array_in(gold, np.int32, (len(own.row_ptr) - 1,), "gold")
             self._memory.append(gold)
         handle, _keep = graph_view(graph, classed=True)
@@ -323,8 +323,8 @@ def shard_view(
     """Return the C structures of a shard and its layout, and the memory they point into."""
     if not (len(offsets) and len(own.row_ptr) and len(own.single_ptr) and len(layout.ptr)):
         raise ShapeError("shard: offsets, row_ptr, single_ptr or ptr is empty, expected a 0")
-    offsets = settled(offsets)
-    state_slots = None if state_slots is None else settled(state_slots)
+    offsets = frozen(offsets)
+    state_slots = None if state_slots is None else frozen(state_slots)
     pointers = _pointers(n_states, state_slots, offsets, weight, own)
     scalars = {
         "B": len(offsets) - 1,

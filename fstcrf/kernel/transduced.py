@@ -14,7 +14,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import TooLargeError
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
+from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, lib
 from fstcrf.lazy import given_state, made_once
 
 MOST_ARCS = 50_000_000
@@ -57,7 +57,7 @@ class IndexedTransducer:
     output: Ints
 
     def __post_init__(self) -> None:
-        settle(self, "index", "reads", "target")
+        freeze(self, "index", "reads", "target")
         where = ffi.new("int64_t *")
         check(lib.fc_check_transducer(self.handle, where), "transducer", where[0])
 

@@ -8,22 +8,22 @@ if TYPE_CHECKING:
     from fstcrf.lattices.answer import Answer as Answer
     from fstcrf.lattices.answer import TapeAnswer as TapeAnswer
     from fstcrf.lattices.batch import Lattices as Lattices
+    from fstcrf.lattices.batching import Paths as Paths
+    from fstcrf.lattices.batching import Ranking as Ranking
+    from fstcrf.lattices.batching import best as best
+    from fstcrf.lattices.batching import log_partition as log_partition
+    from fstcrf.lattices.batching import marginals as marginals
+    from fstcrf.lattices.batching import nbest as nbest
+    from fstcrf.lattices.batching import sample as sample
+    from fstcrf.lattices.chainrow import ChainRow as ChainRow
     from fstcrf.lattices.composition import product as product
-    from fstcrf.lattices.denserow import DenseRow as DenseRow
-    from fstcrf.lattices.findings import ProbableSpans as ProbableSpans
-    from fstcrf.lattices.findings import SegmentCounts as SegmentCounts
     from fstcrf.lattices.lattice import AnyLattice as AnyLattice
     from fstcrf.lattices.lattice import JointLattice as JointLattice
     from fstcrf.lattices.lattice import Lattice as Lattice
     from fstcrf.lattices.lattice import TapeLattice as TapeLattice
-    from fstcrf.lattices.many import Paths as Paths
-    from fstcrf.lattices.many import Ranking as Ranking
-    from fstcrf.lattices.many import best as best
-    from fstcrf.lattices.many import log_partition as log_partition
-    from fstcrf.lattices.many import marginals as marginals
-    from fstcrf.lattices.many import nbest as nbest
-    from fstcrf.lattices.many import sample as sample
     from fstcrf.lattices.paths import Path as Path
+    from fstcrf.lattices.results import ProbableSpans as ProbableSpans
+    from fstcrf.lattices.results import SegmentCounts as SegmentCounts
     from fstcrf.lattices.spans import probable_spans as probable_spans
     from fstcrf.lattices.spans import span_probabilities as span_probabilities
 
@@ -33,10 +33,10 @@ __all__, __getattr__ = importer(
         "answer": "Answer Path TapeAnswer",
         "batch": "Lattices",
         "composition": "product",
-        "denserow": "DenseRow",
-        "findings": "ProbableSpans SegmentCounts",
+        "chainrow": "ChainRow",
+        "results": "ProbableSpans SegmentCounts",
         "lattice": "AnyLattice JointLattice Lattice TapeLattice",
-        "many": "Paths Ranking best log_partition marginals nbest sample",
+        "batching": "Paths Ranking best log_partition marginals nbest sample",
         "spans": "probable_spans span_probabilities",
     },
 )

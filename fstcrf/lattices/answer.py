@@ -15,7 +15,7 @@ from fstcrf import display
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import columns
-from fstcrf.lattices.paths import Path, Places, labels_of_tapes, shares
+from fstcrf.lattices.paths import Path, Positions, labels_of_tapes, shares
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Scheme, Span, named_scheme, span_arrays
@@ -128,14 +128,16 @@ class TapeAnswer:
         names = self.label_set
         return tuple([names[i] for i in row.tolist()]) if k < self._counts[sentence] else ()
 
-    def positions(self, sentence: int, k: int = 0) -> Places | None:
+    def positions(self, sentence: int, k: int = 0) -> Positions | None:
         """Return where labels are written; None: each token has one, or `tapes=` was said."""
         if self.at is None:
             return None
         own = slice(self.offsets[sentence], self.offsets[sentence + 1])
         at = tuple(self.at[k, own][self.flat[k, own] >= 0].tolist())
         return (
-            Places(at, at, np.full(len(at), -1), written=True) if min(at, default=0) >= 0 else None
+            Positions(at, at, np.full(len(at), -1), output=True)
+            if min(at, default=0) >= 0
+            else None
         )
 
     @overload
@@ -327,7 +329,7 @@ class Answer:
             )
         self.width = width
         self._tapes, clocks = {}, clocks or {}
-        self.clocked = frozenset(clocks)  # tapes with a clock of their own
+        self.positioned = frozenset(clocks)  # tapes with a clock of their own
         for tape, ids in flat.items():
             cuts, at = clocks.get(tape, (offsets, None))
             names = self.label_sets[tape]
@@ -413,7 +415,7 @@ class Answer:
         change : str
             What was given up for them.
         """
-        if self.clocked | part.clocked:
+        if self.positioned | part.positioned:
             return self._with_paths(where, part, change)
         alive, asked = np.flatnonzero(~part.dead), where
         where, shape = where[alive], (len(self), max(self.n, part.n))
@@ -453,7 +455,7 @@ class Answer:
         for b, paths in zip(where.tolist(), part.ranked(), strict=True):
             rows[b], changed[b] = paths or rows[b], change if paths else changed[b]
         n, lengths = max(self.n, part.n), Ragged(self.offsets).lengths.tolist()
-        made = Answer.of_paths(rows, self.label_sets, lengths, n, self.clocked | part.clocked)
+        made = Answer.of_paths(rows, self.label_sets, lengths, n, self.positioned | part.positioned)
         made.changed = changed
         return made.with_posterior(lambda: self.posterior.with_part(where, part.posterior))
 
@@ -546,7 +548,7 @@ class Answer:
         b = range(len(self))[sentence]
         rows = (self.scores, self.probabilities, self.exact, self.bounds)
         score, probability, exact, bound = (np.atleast_1d(row[b]).tolist() for row in rows)
-        placed = self._tapes.values() if self.clocked else ()
+        placed = self._tapes.values() if self.positioned else ()
         return [
             Path(
                 labels_of_tapes([tape.path(b, k) for tape in self._tapes.values()]),
@@ -562,7 +564,7 @@ class Answer:
 
     def ranked(self) -> list[list[Path]]:
         """Return `paths` of every sentence, faster than one by one."""
-        if self.clocked:
+        if self.positioned:
             return [self.paths(b) for b in range(len(self))]
         shape = (len(self), self.n)
         rows = (self.scores, self.probabilities, self.bounds)

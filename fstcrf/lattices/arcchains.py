@@ -16,9 +16,9 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints
 from fstcrf.kernel.paired import PairScores
-from fstcrf.lattices.dense import Dense
-from fstcrf.lattices.engine import Runs
-from fstcrf.lattices.tapes import chain_program
+from fstcrf.lattices.chains import ChainEngine
+from fstcrf.lattices.engine import PathBatch
+from fstcrf.lattices.inputs import chain_program
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
@@ -45,7 +45,7 @@ class ArcChain:
 
     @classmethod
     def of(cls, arcs: Any) -> ArcChain | None:
-        """Return the chain that `Arcs` of one row are; None: they are none, or too few."""
+        """Return the chain that `ArcEngine` of one row are; None: they are none, or too few."""
         if arcs.pairs is None or len(arcs.begins) != 1 or arcs.under.shape[1] != 1:
             return None
         length, count = len(arcs.final) - 1, len(arcs.source)
@@ -78,8 +78,8 @@ class ArcChain:
         return ArcChain(parts[0].program, [node for part in parts for node in part.nodes], moved)
 
     @made_once
-    def _chain(self) -> Dense:
-        return Dense(self.program, [(node,) for node in self.nodes])
+    def _chain(self) -> ChainEngine:
+        return ChainEngine(self.program, [(node,) for node in self.nodes])
 
     @property
     def log_z(self) -> Floats:
@@ -103,19 +103,19 @@ class ArcChain:
         """Score of the best path of each row, [B]; −inf where there is none."""
         return self._chain.best_scores
 
-    def nbest(self, n: int) -> Runs:
+    def nbest(self, n: int) -> PathBatch:
         """Return the n best paths of each row."""
         return self._of_arcs(self._chain.nbest(n))
 
-    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
         """Return n samples of each row, without their scores; there must be paths."""
         return self._of_arcs(self._chain.sample(n, generators))
 
-    def _of_arcs(self, runs: Runs) -> Runs:
+    def _of_arcs(self, runs: PathBatch) -> PathBatch:
         """Return paths of labels as paths of arcs."""
         first = np.repeat(self._chain.rows.offsets[:-1], runs.found)
         arcs = self.arc[Ragged(runs.bounds).ranges(first), runs.elements]
-        return Runs(runs.found, runs.score, runs.bounds, arcs)
+        return PathBatch(runs.found, runs.score, runs.bounds, arcs)
 
 
 def _single(arcs: Any) -> bool:

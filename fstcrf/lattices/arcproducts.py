@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
 from fstcrf.errors import OptionError
 from fstcrf.kernel.paired import PairScores
-from fstcrf.lattices.arcs import TAPED, Arcs, check_size
+from fstcrf.lattices.arcs import TAPED, ArcEngine, check_size
 from fstcrf.lattices.engine import Coupling
 from fstcrf.ragged import Ragged
 
@@ -27,7 +27,7 @@ _FREE, _CARRIED = -1, -2
 # --- Some of the paths ----------------------------------------------------------------------------
 
 
-def exactly(arcs: Arcs, tape: int, start: Longs, end: Longs, label: Longs) -> Arcs:
+def exactly(arcs: ArcEngine, tape: int, start: Longs, end: Longs, label: Longs) -> ArcEngine:
     """Return the paths of the only row on which these facts, and no others, are on a tape.
 
     That arcs say only these is not that they say all of them: a path may end before the last.
@@ -49,7 +49,7 @@ def exactly(arcs: Arcs, tape: int, start: Longs, end: Longs, label: Longs) -> Ar
     return replace(arcs.with_arcs(keep), final=final)
 
 
-def spelling(arcs: Arcs, tape: int, labels: Sequence[int]) -> Arcs:
+def spelling(arcs: ArcEngine, tape: int, labels: Sequence[int]) -> ArcEngine:
     """Return the paths on which these labels, and no others, are on a tape, one by one.
 
     By pairs (node, labels read), of those arcs alone that read the next one.
@@ -78,7 +78,7 @@ def spelling(arcs: Arcs, tape: int, labels: Sequence[int]) -> Arcs:
     ).in_order()
 
 
-def bounded(arcs: Arcs, wanted: Longs) -> Arcs:
+def bounded(arcs: ArcEngine, wanted: Longs) -> ArcEngine:
     """Return the paths of the only row by boundaries: 1 must, −1 must not be one, [T + 1]."""
     here = wanted[arcs.position[arcs.source]]
     inside = (arcs.position[arcs.source] > 0) & (arcs.tokens > 0)
@@ -89,7 +89,7 @@ def bounded(arcs: Arcs, wanted: Longs) -> Arcs:
     return replace(arcs.with_arcs(keep), final=final)
 
 
-def _crossed(arcs: Arcs, places: Longs) -> Bools:
+def _crossed(arcs: ArcEngine, places: Longs) -> Bools:
     """Tell which arcs pass over any of some positions, bool [A]."""
     last = max(int(arcs.position.max()), int(places.max(initial=0)))
     before = np.zeros(last + 2, dtype=np.int64)  # paths may end before places
@@ -102,12 +102,12 @@ def _crossed(arcs: Arcs, places: Longs) -> Bools:
 # --- Two lattices ---------------------------------------------------------------------------------
 
 
-def beside(left: Arcs, right: Arcs, coupling: Coupling) -> Arcs:
+def beside(left: ArcEngine, right: ArcEngine, coupling: Coupling) -> ArcEngine:
     """Return the pairs of paths over the same tokens, trimmed: an arc for each two at a token.
 
     Parameters
     ----------
-    left, right : Arcs
+    left, right : ArcEngine
         The tapes of the second come behind.
     coupling : mapping of (int, int) to float64 [L1, L2] or [T, L1, L2]
         Potentials of labels at a token, of an only row at each, by the numbers of two tapes.
@@ -141,7 +141,7 @@ def beside(left: Arcs, right: Arcs, coupling: Coupling) -> Arcs:
     }
     texts = one.texts if one.texts is not None else two.texts
     ends = (one.class_final[:-1, None] + two.class_final[:-1]).reshape(-1)
-    return Arcs(
+    return ArcEngine(
         texts=texts,
         begins=number(one.begins, two.begins),
         at=None if texts is None else one.position[first],
@@ -162,7 +162,7 @@ def beside(left: Arcs, right: Arcs, coupling: Coupling) -> Arcs:
     ).trimmed()
 
 
-def _plain(one: Arcs, two: Arcs, coupling: Coupling) -> Arcs:
+def _plain(one: ArcEngine, two: ArcEngine, coupling: Coupling) -> ArcEngine:
     """Return the pairs of paths of lattices without pairs; arcs of either may read nothing.
 
     Between two tokens the first goes through all such arcs of its own before the second does, so
@@ -207,7 +207,7 @@ def _plain(one: Arcs, two: Arcs, coupling: Coupling) -> Arcs:
 
     texts = one.texts if one.texts is not None else two.texts
     classes, before = np.zeros(len(score), dtype=np.int32), np.repeat(begun, len(a) // states)
-    return Arcs(
+    return ArcEngine(
         texts=texts,
         begins=number(one.begins, two.begins, begun[:1]).astype(np.int64),
         at=None if texts is None else np.repeat(one.position[first], states),
@@ -229,12 +229,12 @@ def _plain(one: Arcs, two: Arcs, coupling: Coupling) -> Arcs:
     ).trimmed()
 
 
-def _may_be_empty(arcs: Arcs) -> bool:
+def _may_be_empty(arcs: ArcEngine) -> bool:
     """Tell whether a path may read nothing."""
     return bool((arcs.final[arcs.begins] > -np.inf).any() or (arcs.tokens < 1).any())
 
 
-def _paired(arcs: Arcs, *, empty: bool) -> Arcs:
+def _paired(arcs: ArcEngine, *, empty: bool) -> ArcEngine:
     """Return the same with pairs, which score nothing where there were none.
 
     Of paths that read nothing, where none of these stands beside an `empty` one, there may be many.
@@ -247,7 +247,7 @@ def _paired(arcs: Arcs, *, empty: bool) -> Arcs:
     return replace(arcs, left=none, right=none, class_final=np.zeros(2), pairs=pairs).in_order()
 
 
-def _reading(arcs: Arcs, *, empty: bool) -> Arcs:
+def _reading(arcs: ArcEngine, *, empty: bool) -> ArcEngine:
     """Return the same paths by arcs that all read: each goes on through those that read nothing.
 
     An arc of a row's start goes through such arcs before it, too. Nothing else does: a path through
@@ -286,7 +286,7 @@ def _reading(arcs: Arcs, *, empty: bool) -> Arcs:
     ).trimmed()
 
 
-def _silent_ways(arcs: Arcs, silent: Longs) -> tuple[Longs, Longs, Floats]:
+def _silent_ways(arcs: ArcEngine, silent: Longs) -> tuple[Longs, Longs, Floats]:
     """Return the ways through arcs that read nothing, the empty ones too: start, end and score."""
     nodes = np.arange(len(arcs.final))
     source, target = arcs.source[silent].astype(np.int64), arcs.target[silent].astype(np.int64)
@@ -301,7 +301,7 @@ def _silent_ways(arcs: Arcs, silent: Longs) -> tuple[Longs, Longs, Floats]:
     return columns[0], columns[1], columns[2]
 
 
-def _pieces(arcs: Arcs) -> Arcs:
+def _pieces(arcs: ArcEngine) -> ArcEngine:
     """Cut arcs into tokens; arcs to one node with one label share what is behind their first.
 
     Nodes within arcs come in the order of their positions. Inner classes stand behind those of
@@ -365,7 +365,7 @@ def _pieces(arcs: Arcs) -> Arcs:
     )
 
 
-def _moves(one: Arcs, two: Arcs, above: Longs, below: Longs) -> Longs | None:
+def _moves(one: ArcEngine, two: ArcEngine, above: Longs, below: Longs) -> Longs | None:
     """Return the moves of pairs of arcs; −1 is the arc of one that does not move."""
     pairs = ((one.moves, above), (two.moves, below))
     parts = [_at(moves, arc, -1) for moves, arc in pairs if moves is not None]

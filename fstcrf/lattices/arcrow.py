@@ -28,22 +28,22 @@ from fstcrf.errors import (
 from fstcrf.kernel import Budget
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices import arcproducts
-from fstcrf.lattices.arcs import Arcs
+from fstcrf.lattices.arcs import ArcEngine
 from fstcrf.lattices.ctc import Frames
-from fstcrf.lattices.engine import Coupling, Over, Row, Runs, Said, Segment, Tape
-from fstcrf.lattices.findings import (
+from fstcrf.lattices.engine import Coupling, Labelling, Over, PathBatch, Row, Segment, Tape
+from fstcrf.lattices.inputs import SentenceInputs
+from fstcrf.lattices.machines import joint_arrays, joint_symbol
+from fstcrf.lattices.pathquestions import refuse_options
+from fstcrf.lattices.paths import Path, share
+from fstcrf.lattices.questions import Questions
+from fstcrf.lattices.results import (
     Confidence,
     Method,
     MinimumRisk,
     ProbableSpans,
     SegmentCounts,
 )
-from fstcrf.lattices.machines import joint_arrays, joint_symbol
-from fstcrf.lattices.pathquestions import refuse_options
-from fstcrf.lattices.paths import Path, share
-from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
-from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Plan, Search
@@ -84,11 +84,11 @@ class ArcRow:
 
     Parameters
     ----------
-    free : Arcs
+    unconstrained : ArcEngine
         One row, without the grammar.
     on : tuple of Tape
-    many : int, optional
-        Arcs that were given, which `Arcs.origin` numbers; None: scores of labels at tokens were.
+    n_input_arcs : int, optional
+        Arcs of the input, which `ArcEngine.origin` numbers; None if the input is scores of labels.
     rules : tuple of Rule
         The grammar.
     frames : Frames, optional
@@ -96,23 +96,23 @@ class ArcRow:
     dead : int, optional
         First token that no path passes, where it is known why there is none.
     machines : tuple of Transducer
-        The transducers that were composed, to whose arcs `Arcs.moves` leads.
+        The transducers that were composed, to whose arcs `ArcEngine.moves` leads.
     stepwise : tuple of str
         Tapes whose labels were given scores of successions at each token.
-    whole : callable, optional
+    make_unambiguous : callable, optional
         Makes the same, without rules, of transducers with one run over the same strings where these
         are found; None: it is made of such.
     """
 
-    free: Arcs
+    unconstrained: ArcEngine
     on: tuple[Tape, ...]
-    many: int | None = None
+    n_input_arcs: int | None = None
     rules: tuple[Rule, ...] = ()
     frames: Frames | None = None
     dead: int | None = None
     machines: tuple[Transducer, ...] = ()
     stepwise: tuple[str, ...] = ()
-    whole: Callable[[], ArcRow] | None = None
+    make_unambiguous: Callable[[], ArcRow] | None = None
 
     summable: ClassVar = True
     large: ClassVar = ""
@@ -124,37 +124,45 @@ class ArcRow:
         return any(tape.segments for tape in self.on)
 
     @property
-    def given(self) -> int | None:
-        return self.many if self.segmented else None
+    def n_selectable_arcs(self) -> int | None:
+        return self.n_input_arcs if self.segmented else None
 
     @made_once
-    def engine(self) -> Arcs:
-        return self.single.native.resolved
+    def engine(self) -> ArcEngine:
+        return self.unambiguous.legal.resolved
 
     @made_once
-    def native(self) -> Arcs:
+    def legal(self) -> ArcEngine:
         """The paths under the grammar as they are best searched: several may say the same."""
-        found = self.free
+        found = self.unconstrained
         for rule in self.rules:
             found = found.product(*rule)
         return found
 
     @property
-    def ranked(self) -> Arcs:
+    def search_engine(self) -> ArcEngine:
         """The paths under the grammar as the best ones are asked for."""
-        unknown = self.native.ambiguous and self.native.apart is None
-        return self.engine if unknown else self.native
+        unknown = self.legal.ambiguous and self.legal.apart is None
+        return self.engine if unknown else self.legal
 
     @made_once
-    def single(self) -> ArcRow:
+    def unambiguous(self) -> ArcRow:
         """The same row, of transducers with one run over the same strings where there are such."""
-        return self if self.whole is None else replace(self.whole(), rules=self.rules)
+        return (
+            self
+            if self.make_unambiguous is None
+            else replace(self.make_unambiguous(), rules=self.rules)
+        )
 
     @property
-    def settled(self) -> ArcRow:
+    def summed(self) -> ArcRow:
         """The same row, of which sums can be taken."""
-        free = self.single.free.resolved
-        return self.single if free is self.single.free else replace(self.single, free=free)
+        free = self.unambiguous.unconstrained.resolved
+        return (
+            self.unambiguous
+            if free is self.unambiguous.unconstrained
+            else replace(self.unambiguous, unconstrained=free)
+        )
 
     @made_once
     def _searched(self) -> Frames | None:
@@ -163,19 +171,19 @@ class ArcRow:
             return None
         return self.frames.under([rule.acceptor for rule in self.rules])
 
-    def moving(self, tape: int) -> bool:
+    def has_token_transitions(self, tape: int) -> bool:
         return self.on[tape].name in self.stepwise
 
     @property
-    def timed(self) -> bool:
-        return self.free.texts is not None
+    def covers_text(self) -> bool:
+        return self.unconstrained.texts is not None
 
     @property
     def length(self) -> int:
-        if self.timed:
-            return int(self.free.rows.lengths[0])
-        there = (self.native.final > -np.inf).any()
-        return int((self.native if there else self.free).clocked.rows.lengths[0])
+        if self.covers_text:
+            return int(self.unconstrained.rows.lengths[0])
+        there = (self.legal.final > -np.inf).any()
+        return int((self.legal if there else self.unconstrained).time_aligned.rows.lengths[0])
 
     def __len__(self) -> int:
         shortest, longest = self.lengths
@@ -187,30 +195,32 @@ class ArcRow:
 
     @made_once
     def lengths(self) -> tuple[int, int]:
-        return (self.length, self.length) if self.timed else self.native.lengths()
+        return (self.length, self.length) if self.covers_text else self.legal.lengths()
 
     # --- Without a path -----------------------------------------------------------------------
 
     def check_alive(self) -> None:
-        total = self.native.best_scores if self.native.ambiguous else self.native.log_z
+        total = self.legal.best_scores if self.legal.ambiguous else self.legal.log_z
         if total[0] == -np.inf:
             raise self.no_path()
 
-    def no_path(self, runs: Runs | None = None) -> NoPathError:  # noqa: ARG002
+    def no_path(self, runs: PathBatch | None = None) -> NoPathError:  # noqa: ARG002
         if not self.segmented:
             if self.dead is None:
                 return NoPathError("the lattice has no path")
             return NoPathError("every label sequence is forbidden from here on", position=self.dead)
-        position = self.native.furthest()
+        position = self.legal.furthest()
         if position >= self.length:
             return NoPathError("every sequence of segments that covers the text is forbidden")
         return NoPathError("no sequence of segments covers the text from here", position=position)
 
     # --- Paths ---
 
-    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Arcs, Runs]:
+    def searched(
+        self, n: int, budget: Budget | None, search: Search | None
+    ) -> tuple[ArcEngine, PathBatch]:
         refuse_options({"budget": budget, "search": search})
-        return self.ranked, self.ranked.nbest(n)
+        return self.search_engine, self.search_engine.nbest(n)
 
     def labellings(
         self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
@@ -220,7 +230,7 @@ class ArcRow:
         refuse_options({"budget": budget, "search": search})
         names = [tape.name for tape in self.on]
         numbers = [names.index(tape) for tape in shown]
-        machine, code, known = self._sequences(self.native, numbers)
+        machine, code, known = self._sequences(self.legal, numbers)
         found = islice(best_sequences(machine, code), n)
         return [self._labelling(numbers, known[list(x)], score) for x, score in found]
 
@@ -233,7 +243,7 @@ class ArcRow:
         tokens the label of each tape, whether a segment begins there (0 for a label in `loose`),
         and the number of tokens.
         """
-        arcs = self.native.clocked
+        arcs = self.legal.time_aligned
         machine, which = arcs.explicit
         columns = [arcs.under[:, k] for k in tapes]
         for k, own in zip(tapes, loose, strict=True):
@@ -247,7 +257,7 @@ class ArcRow:
             yield known[list(labels)], score
 
     def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
-        best = self.engine.told(self.engine.nbest(1).elements, tape).label.tolist()
+        best = self.engine.labels_along(self.engine.nbest(1).elements, tape).label.tolist()
         if self._searched is not None:
             found = self._searched.search(budget, n, tuple(best))
         else:
@@ -273,14 +283,14 @@ class ArcRow:
     @property
     def _deterministic(self) -> bool:
         """A label sequence has at most one path."""
-        arcs = self.native
+        arcs = self.legal
         if arcs.pairs is not None:
             return False
         label = arcs.label[:, 0]
         read = distinct(arcs.source.astype(np.int64) * len(self.on[0].labels) + label)
         return len(read) == len(label) and bool((label >= 0).all())
 
-    def _sequences(self, arcs: Arcs, tapes: Sequence[int]) -> tuple[Any, Ints, Ints]:
+    def _sequences(self, arcs: ArcEngine, tapes: Sequence[int]) -> tuple[Any, Ints, Ints]:
         """Return a machine, what each arc reads of some tapes, and the labels that that stands for.
 
         −1: nothing.
@@ -324,7 +334,7 @@ class ArcRow:
         if own and (arcs.left == arcs.label[:, 0]).all():
             count, ends = arcs.met()
             return SegmentCounts(mine, count[:-1], count[-1], ends[:-1])
-        both = self.engine.clocked.after_last(0, size, "segments")
+        both = self.engine.time_aligned.after_last(0, size, "segments")
         code = both.label[:, -1]
         there = code >= 0
         weights = both.posterior[there]
@@ -333,9 +343,9 @@ class ArcRow:
         last = np.maximum(total.sum(axis=0) - total[1:].sum(axis=1), 0.0)
         return SegmentCounts(mine, total[1:], total[0], last)
 
-    def written(self, tape: int) -> Floats:
+    def expected_output(self, tape: int) -> Floats:
         self.check_alive()
-        arcs, size = self.engine.clocked, len(self.on[tape].labels)
+        arcs, size = self.engine.time_aligned, len(self.on[tape].labels)
         arc = np.flatnonzero(arcs.label[:, tape] >= 0)
         cell = arcs.position[arcs.target[arc]] * size + arcs.label[arc, tape]
         least = (self.length + 1) * size
@@ -346,7 +356,7 @@ class ArcRow:
         self.check_alive()
         known, arcs = self.engine.origin >= 0, self.engine
         share = arcs.posterior[known]
-        total = np.bincount(arcs.origin[known], weights=share, minlength=self.many or 0)
+        total = np.bincount(arcs.origin[known], weights=share, minlength=self.n_input_arcs or 0)
         return total.astype(np.float64)
 
     def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
@@ -355,7 +365,7 @@ class ArcRow:
             return self._searched.log_sum(self._ids(row))
         return self._sum_of([*labels], [self._ids(row, tape) for tape, row in labels.items()])
 
-    def saying(self, said: Said) -> ArcRow:
+    def clamped(self, said: Labelling) -> ArcRow:
         given: Any = said  # None: of one tape, any labels
         if given is not None and not isinstance(given, list | tuple):
             given = list(items_of(given, "the labels are", "a list of labels or segments"))
@@ -363,7 +373,9 @@ class ArcRow:
         if self.segmented and not tapes and not (given and isinstance(given[0], str)):
             tape, spans = self._of_segments, cast("Sequence[Segment]", given)
             index = {label: k for k, label in enumerate(self.on[tape].labels)}
-            found = arcproducts.exactly(self.engine.clocked, tape, *self._checked(spans, index))
+            found = arcproducts.exactly(
+                self.engine.time_aligned, tape, *self._checked(spans, index)
+            )
         else:
             several = len(self.on) > 1 and given and not isinstance(given[0], str)
             found = self.engine
@@ -371,7 +383,7 @@ class ArcRow:
                 if labels is None:  # any
                     continue
                 found = arcproducts.spelling(found, tape, self._ids(labels, tape))
-        return replace(self.single, free=found, rules=(), frames=None)
+        return replace(self.unambiguous, unconstrained=found, rules=(), frames=None)
 
     def _ids(self, labels: Sequence[str], tape: int = 0) -> list[int]:
         index = {label: k for k, label in enumerate(self.on[tape].labels)}
@@ -420,14 +432,14 @@ class ArcRow:
         self.check_alive()
         on, chosen = self.on[tape], named_scheme(scheme or "conlleval")
         spelled = any(split_label(one, chosen)[0] not in (OUTSIDE, "?") for one in on.labels)
-        stands = on.segments or on.written or not spelled
+        stands = on.segments or on.output or not spelled
         if stands and scheme is not None:
             raise OptionError(
                 "scheme= is for labels of tokens: the labels of this lattice's arcs "
                 "already name whole segments"
             )
         if (tape, chosen) not in self._runs:
-            arcs, read = self.engine.clocked, None if stands else chosen
+            arcs, read = self.engine.time_aligned, None if stands else chosen
             self._runs[tape, chosen] = runs.SpanRuns.of(arcs, tape, on.labels, read)
         return self._runs[tape, chosen]
 
@@ -446,7 +458,7 @@ class ArcRow:
         path, expected = there.best()
         if there.tape == tape:
             return MinimumRisk(Questions(self).said(there.ended, path), expected)
-        names, told = self.on[tape].labels, there.ended.told(path, tape)
+        names, told = self.on[tape].labels, there.ended.labels_along(path, tape)
         return MinimumRisk(tuple([names[k] for k in told.label.tolist()]), expected)
 
     def bounded_confidence(self, method: Method, *_options: object) -> Confidence:
@@ -458,9 +470,9 @@ class ArcRow:
     # --- Changes ------------------------------------------------------------------------------
 
     def restrict(self, masks: Sequence[Bools]) -> ArcRow:
-        if self.whole is not None:
-            return self.single.restrict(masks)
-        free, frames = self.free.clocked, self.frames
+        if self.make_unambiguous is not None:
+            return self.unambiguous.restrict(masks)
+        free, frames = self.unconstrained.time_aligned, self.frames
         for tape, mask in enumerate(masks):
             if mask.ndim == 1:
                 allowed = np.asarray(np.append(mask, True)[free.origin], dtype=bool)
@@ -471,32 +483,34 @@ class ArcRow:
         return self._left(free, frames)
 
     def bounded(self, wanted: Longs) -> ArcRow:
-        row = self.single
-        return row._left(arcproducts.bounded(row.free.clocked, wanted), None)  # noqa: SLF001
+        row = self.unambiguous
+        return row._left(arcproducts.bounded(row.unconstrained.time_aligned, wanted), None)  # noqa: SLF001
 
-    def _left(self, free: Arcs, frames: Frames | None) -> Self:
+    def _left(self, free: ArcEngine, frames: Frames | None) -> Self:
         """Return what is left of the paths; where there is no text, without what is dead."""
-        if self.timed:
-            return replace(self, free=free, frames=frames)
+        if self.covers_text:
+            return replace(self, unconstrained=free, frames=frames)
         left = free.trimmed()
         dead = free.furthest() if not (left.final > -np.inf).any() else None
-        return replace(self, free=left, dead=self.dead if dead is None else dead)
+        return replace(self, unconstrained=left, dead=self.dead if dead is None else dead)
 
     def scale(self, factor: float, *, grammar: bool) -> ArcRow:
-        if (settled := self.settled) is not self:
-            return settled.scale(factor, grammar=grammar)
+        if (frozen := self.summed) is not self:
+            return frozen.scale(factor, grammar=grammar)
         rules = self.rules
         if grammar:
             each = [(rule, scaled_acceptor(rule.acceptor, factor)) for rule in rules]
             rules = tuple(rule._replace(acceptor=acceptor) for rule, acceptor in each)
         frames = None if self.frames is None else self.frames.scale(factor)
-        return replace(self, free=self.free.scale(factor), rules=rules, frames=frames)
+        return replace(
+            self, unconstrained=self.unconstrained.scale(factor), rules=rules, frames=frames
+        )
 
-    def reweight(self, tables: Sequence[Floats]) -> Arcs:
-        arcs = self.engine.clocked
+    def reweight(self, tables: Sequence[Floats]) -> ArcEngine:
+        arcs = self.engine.time_aligned
         value = np.zeros(arcs.n_elements)
         for tape, table in enumerate(tables):
-            value += arcs.covers(tape).gathered(table, arcs.n_elements)
+            value += arcs.covers(tape).sum_over_tokens(table, arcs.n_elements)
         return arcs.reweight(value)
 
     def without_grammar(self) -> Self:
@@ -528,7 +542,7 @@ class ArcRow:
         for part in parts:
             tapes = tuple(names.index(tape) if tape else 0 for tape in part.tapes)
             read: Over = over or ("segments" if len(tapes) == 1 else "tokens")
-            away = next((self.on[k].name for k in tapes if self.on[k].written), None)
+            away = next((self.on[k].name for k in tapes if self.on[k].output), None)
             if away is not None and read == "tokens":
                 raise GrammarError(
                     f"tape {away!r} has no label per token: use a grammar that reads only this "
@@ -538,7 +552,7 @@ class ArcRow:
         return replace(self, rules=tuple(rules))
 
     @classmethod
-    def of_tokens(cls, lattice: Taped, on: Sequence[Tape]) -> Self:
+    def of_tokens(cls, lattice: SentenceInputs, on: Sequence[Tape]) -> Self:
         """Return what one sentence brings to a program, its arcs written out."""
         joint = joint_arrays(lattice)
         states, length = joint.node.shape[1], len(lattice)
@@ -552,7 +566,7 @@ class ArcRow:
         pairs[:, :-1] = joint.step if len(joint.step) else 0.0
         pairs[:, -1] = joint.initial
         end = np.repeat(source[:, None] + np.int64(1), len(on), axis=1)
-        arcs = Arcs.of_row(
+        arcs = ArcEngine.of_row(
             length,
             source=source,
             target=source + np.int32(1),
@@ -580,18 +594,18 @@ class ArcRow:
     ) -> ArcRow:
         parts = [self, *(other.arcs() for other in others)]
         first = Ragged.from_lengths(len(part.on) for part in parts).offsets.tolist()
-        arcs = self.engine.clocked
+        arcs = self.engine.time_aligned
         for k, other in enumerate(parts[1:], start=1):
             tables = {}
             for (a, b), table in coupling.items():
                 if first[k] <= max(a, b) < first[k + 1]:
                     tables[min(a, b), max(a, b)] = table if a < b else table.swapaxes(-1, -2)
-            arcs = arcproducts.beside(arcs, cast("Arcs", other.engine.clocked), tables)
+            arcs = arcproducts.beside(arcs, cast("ArcEngine", other.engine.time_aligned), tables)
         each = [*zip(cast("Sequence[ArcRow]", parts), names, strict=True)]
         on = [tape._replace(name=new[tape.name]) for part, new in each for tape in part.on]
         machines = tuple(machine for part, _ in each for machine in part.machines)
         stepwise = tuple(new[tape] for part, new in each for tape in part.stepwise)
-        return ArcRow(arcs, tuple(on), self.many, machines=machines, stepwise=stepwise)
+        return ArcRow(arcs, tuple(on), self.n_input_arcs, machines=machines, stepwise=stepwise)
 
     def beginning_where(self, begins: Callable[[str], bool]) -> ArcRow:
         """Return the paths whose segments begin at tokens that begin one, and only there.
@@ -607,10 +621,10 @@ class ArcRow:
                 "first, segments @ tokens"
             )
         first = np.asarray([begins(label) for label in self.on[1].labels])
-        arcs = self.settled.free
+        arcs = self.summed.unconstrained
         return replace(
-            self.settled,
-            free=arcs.with_arcs(first[arcs.under[:, 1]] != arcs.carries[:, 0]).trimmed(),
+            self.summed,
+            unconstrained=arcs.with_arcs(first[arcs.under[:, 1]] != arcs.carries[:, 0]).trimmed(),
         )
 
     # --- Other forms --------------------------------------------------------------------------
@@ -618,8 +632,8 @@ class ArcRow:
     @made_once
     def machine(self) -> Transducer:
         flat, _ = self.engine.explicit
-        own = [k for k, tape in enumerate(self.on) if not tape.written]
-        written = [k for k, tape in enumerate(self.on) if tape.written]
+        own = [k for k, tape in enumerate(self.on) if not tape.output]
+        written = [k for k, tape in enumerate(self.on) if tape.output]
         read, names = self._side(own, own[0])
         output, outputs = self._side(written[-1:], written[-1]) if written else (read, names)
         return Transducer(

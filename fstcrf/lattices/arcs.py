@@ -29,7 +29,7 @@ from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged, ascending
 from fstcrf.lattices import distinct
 from fstcrf.lattices.arcchains import ArcChain
-from fstcrf.lattices.engine import Over, Runs, Told
+from fstcrf.lattices.engine import Over, PathBatch, TapeLabels
 from fstcrf.lattices.reading import Reading, successions
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
@@ -49,7 +49,7 @@ _BEHIND = ("moves", "apart", "gain")
 
 
 @dataclass(frozen=True, eq=False)
-class Arcs:
+class ArcEngine:
     """B rows of M nodes and A arcs together, with K tapes.
 
     Parameters
@@ -132,7 +132,7 @@ class Arcs:
         class_final: Floats,
         pairs: PairScores | None,
         **others: Any,
-    ) -> Arcs:
+    ) -> ArcEngine:
         """Return a row of T tokens with a node at each boundary, which ends at the last of them.
 
         Where nothing else is given, arcs begin their labels, which end with them.
@@ -158,7 +158,7 @@ class Arcs:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave the kernel's structures behind: they are made again."""
-        return Arcs, tuple(getattr(self, part.name) for part in fields(self))
+        return ArcEngine, tuple(getattr(self, part.name) for part in fields(self))
 
     @property
     def n_elements(self) -> int:
@@ -166,7 +166,7 @@ class Arcs:
         return len(self.source)
 
     @property
-    def written(self) -> Arcs:
+    def expanded(self) -> ArcEngine:
         """The same: all arcs are there."""
         return self
 
@@ -214,7 +214,7 @@ class Arcs:
             return self.position
         return self.position + self.rows.offsets[self.row]
 
-    def with_arcs(self, keep: Bools | NDArray[np.integer]) -> Arcs:
+    def with_arcs(self, keep: Bools | NDArray[np.integer]) -> ArcEngine:
         """Return some of the arcs."""
         parts = {name: getattr(self, name)[keep] for name in _OF_ARCS}
         parts |= {name: None if v is None else v[keep] for name, v in self._optional.items()}
@@ -224,7 +224,7 @@ class Arcs:
     def _optional(self) -> dict[str, Longs | Floats | None]:
         return {name: getattr(self, name) for name in ("end", *_BEHIND)}
 
-    def in_order(self) -> Arcs:
+    def in_order(self) -> ArcEngine:
         """Return the arcs in the order in which machines have them."""
         if self.pairs is None:
             return self.with_arcs(ascending(self.source.astype(np.int64)))
@@ -290,7 +290,7 @@ class Arcs:
         return *same, *form, self.at is None, self.tapes, *widths, self.ambiguous
 
     @staticmethod
-    def joined(parts: Sequence[Arcs]) -> Arcs:
+    def joined(parts: Sequence[ArcEngine]) -> ArcEngine:
         """Return engines with the same pair scores and tapes as one."""
         if len(parts) == 1:
             return parts[0]
@@ -301,7 +301,7 @@ class Arcs:
         found: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
         moved = np.repeat(shift[:-1].astype(np.int32), [len(p.source) for p in parts])
         begins = [p.begins + s for p, s in zip(parts, shift.tolist(), strict=False)]
-        joined = Arcs(
+        joined = ArcEngine(
             texts=None
             if own
             else Ragged.from_lengths(np.concatenate([p.rows.lengths for p in parts])),
@@ -350,7 +350,7 @@ class Arcs:
         machine = self.machine
         return machine.marginals()[1] if isinstance(machine, Acyclic) else machine.marginals().arc
 
-    def nbest(self, n: int, budget: Budget | None = None) -> Runs:  # noqa: ARG002
+    def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:  # noqa: ARG002
         """Return the n best paths of each row.
 
         Ties: ending comes before going on, then the smaller left class, then the arc that comes
@@ -370,13 +370,13 @@ class Arcs:
             return self._runs(found.arcs, found.score, found.found)
         (path, offsets), score = self.machine.best_paths(), self.best_scores
         if len(score) == 1 and score[0] > -np.inf:
-            return Runs(_ONE, score, offsets, path)
+            return PathBatch(_ONE, score, offsets, path)
         alive = score > -np.inf
         bounds = Ragged.from_lengths(np.diff(offsets)[alive]).offsets
-        return Runs(alive.astype(np.int64), score[alive], bounds, path)
+        return PathBatch(alive.astype(np.int64), score[alive], bounds, path)
 
     @property
-    def resolved(self) -> Arcs:
+    def resolved(self) -> ArcEngine:
         """The rows with one path for all runs over the same strings: the best of these.
 
         They are still `ambiguous` where there are too many runs to tell.
@@ -384,10 +384,10 @@ class Arcs:
         return self if self.apart is None else self._resolved
 
     @made_once
-    def _resolved(self) -> Arcs:
+    def _resolved(self) -> ArcEngine:
         return distinct.resolved(self)
 
-    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
         """Return n independent exact samples of each row, their scores among them."""
         self.check_sum()
         if self.chain is not None and n > 0:
@@ -399,16 +399,16 @@ class Arcs:
         runs = self._runs(drawn, np.zeros(len(drawn)), found)
         return runs._replace(score=self._scores(runs))
 
-    def _runs(self, paths: Ints, score: Floats, found: Longs) -> Runs:
+    def _runs(self, paths: Ints, score: Floats, found: Longs) -> PathBatch:
         """Return paths of the explicit machine, [R, W], as paths of these arcs."""
         _, which = self.explicit
         own = paths >= 0
         if which is not None and paths.size:
             paths = np.where(own, which[np.maximum(paths, 0)], -1)
             own = paths >= 0
-        return Runs(found, score, Ragged.from_lengths(own.sum(axis=1)).offsets, paths[own])
+        return PathBatch(found, score, Ragged.from_lengths(own.sum(axis=1)).offsets, paths[own])
 
-    def _scores(self, runs: Runs) -> Floats:
+    def _scores(self, runs: PathBatch) -> Floats:
         """Return the scores of paths."""
         count, path = len(runs.score), runs.elements
         rows = Ragged(runs.bounds)
@@ -457,7 +457,7 @@ class Arcs:
             found.append(successions(code, token, both.tokens, under, both.posterior, shape))
         return found
 
-    def after_last(self, tape: int, size: int, over: Over) -> Arcs:
+    def after_last(self, tape: int, size: int, over: Over) -> ArcEngine:
         """Return the product with the machine whose state is the last label: 0, none, or label + 1.
 
         Its last tape has state · labels + label.
@@ -529,7 +529,7 @@ class Arcs:
         shift = self._place[source] - self.position[source]
         return Reading(arc, self._place[source], end[arc] + shift, label[arc])
 
-    def told(self, path: Ints, tape: int, *, placed: bool = False) -> Told:
+    def labels_along(self, path: Ints, tape: int, *, placed: bool = False) -> TapeLabels:
         """Return what stands on a tape along a path, or along paths one behind the other."""
         label = self.label[:, tape][path]
         begins: Longs | None = None
@@ -544,13 +544,13 @@ class Arcs:
             first, last, label = first[named], last[named], label[named]
             begins = named if begins is None else begins[named]
         if not placed:
-            return Told(label, begins)
+            return TapeLabels(label, begins)
         origin = self.origin[first] if tape == 0 else np.full(len(label), -1)
         start, end = self.position[self.source[first]], self.position[self.target[last]]
         if self.at is None:
             read = self._read_along(path)
             end = read if begins is None else read[begins]
-        return Told(label, begins, start, end, origin)
+        return TapeLabels(label, begins, start, end, origin)
 
     def _first(self, path: Ints) -> Bools:
         """Return which arcs of paths one behind the other are the first of one."""
@@ -569,7 +569,7 @@ class Arcs:
 
     # --- Some of the paths --------------------------------------------------------------------
 
-    def trimmed(self) -> Arcs:
+    def trimmed(self) -> ArcEngine:
         """Return what lies on a path; nodes where rows begin stay in any case."""
         arcs = self.with_arcs(self.score > -np.inf)
         ends = arcs.final > -np.inf
@@ -588,7 +588,7 @@ class Arcs:
         ).in_order()
 
     @made_once
-    def clocked(self) -> Arcs:
+    def time_aligned(self) -> ArcEngine:
         """The same with nodes at one position each, whatever path leads there.
 
         Where there is no text, a node may be behind several numbers of labels.
@@ -613,7 +613,7 @@ class Arcs:
 
     # --- Other scores -------------------------------------------------------------------------
 
-    def reweight(self, score: Floats) -> Arcs:
+    def reweight(self, score: Floats) -> ArcEngine:
         """Return the same paths, each with the sum of its arcs' new scores."""
         return replace(
             self,
@@ -623,7 +623,7 @@ class Arcs:
             pairs=None if self.pairs is None else PairScores(_support(self.pairs.pair)),
         )
 
-    def scale(self, factor: float) -> Arcs:
+    def scale(self, factor: float) -> ArcEngine:
         """Return the same paths with all scores times a factor; what is forbidden stays so."""
         found = replace(
             self,
@@ -639,7 +639,7 @@ class Arcs:
 
     def product(
         self, acceptor: Acceptor, tapes: Sequence[int], over: Over, *, written: bool = False
-    ) -> Arcs:
+    ) -> ArcEngine:
         """Return the product with an acceptor, trimmed.
 
         Parameters
@@ -676,7 +676,7 @@ class Arcs:
             score=moved.score + gain[arc, state],
         ).trimmed()
 
-    def with_tape(self, label: Ints) -> Arcs:
+    def with_tape(self, label: Ints) -> ArcEngine:
         """Return the arcs with one tape more, of which each begins its label."""
         none = np.zeros(len(label), dtype=bool)
         parts: dict[str, Any] = {"label": label, "under": label, "carries": none}

@@ -12,9 +12,9 @@ from fstcrf.arguments import AS_GRAMMAR, LabelSet, is_fst, refuse_fst, whole_num
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget, SearchResult, columns
-from fstcrf.lattices import many, spans
+from fstcrf.lattices import batching, spans
 from fstcrf.lattices.answer import Answer
-from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.chains import ChainEngine
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import warn_unproven
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     import pynini
 
     from fstcrf.lattices import distributions, labellings
+    from fstcrf.lattices.batching import Group
     from fstcrf.lattices.distributions import Distributions
     from fstcrf.lattices.engine import Tape
-    from fstcrf.lattices.findings import MinimumRisk
     from fstcrf.lattices.lattice import TapeLattice
-    from fstcrf.lattices.many import Group
     from fstcrf.lattices.paths import Path
+    from fstcrf.lattices.results import MinimumRisk
     from fstcrf.machines import transducer as transducers
     from fstcrf.machines.transducer import Transducer
 else:
@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 _S = TypeVar("_S", bound=np.generic)
 
 
-class Lattices(many.Batch[LatticeT]):
+class Lattices(batching.Batch[LatticeT]):
     """Many lattices, asked together: a sequence of them, of any kinds.
 
     ``lattices[i]`` is one of them. A question that a lattice answers has a list, or an array, with
@@ -121,15 +121,15 @@ class Lattices(many.Batch[LatticeT]):
 
     # --- Paths ------------------------------------------------------------------------------------
 
-    best, sample = many.best, many.sample
-    score, probability = many.score, many.probability
+    best, sample = batching.best, batching.sample
+    score, probability = batching.score, batching.probability
 
     def nbest(
         self, n: int, *, tapes: Sequence[str] | None = None, **options: Any
     ) -> Sequence[list[Path]]:
         """Return the n best paths of each lattice, best first; of some tapes as `Lattice.nbest`."""
         if tapes is None:
-            return many.nbest(self, n, **options)
+            return batching.nbest(self, n, **options)
         return [one.nbest(n, tapes=tapes, **options) for one in self]
 
     def decode(self, n: int = 1, *, budget: Budget | None = None, threads: int = 1) -> Answer:
@@ -167,7 +167,7 @@ class Lattices(many.Batch[LatticeT]):
 
         def ask(group: Group) -> tuple[SearchResult, list[Ints]]:
             engine = group.engine
-            if not isinstance(engine, Dense) or engine.on[: len(on)] != on:
+            if not isinstance(engine, ChainEngine) or engine.on[: len(on)] != on:
                 raise OptionError(
                     "decode() needs lattices with the same labels at each token: call best() "
                     "or nbest(n) for other lattices"
@@ -179,7 +179,7 @@ class Lattices(many.Batch[LatticeT]):
                 _ = engine.usual_log_z
             return found, engine.labels_found(found, len(on))
 
-        rows, groups = self.rows, many.answered(self, ask, threads)
+        rows, groups = self.rows, batching.answered(self, ask, threads)
         parts, labels = [part for _, (part, _) in groups], [own for _, (_, own) in groups]
         n = columns(n, max((int(part.found.max(initial=0)) for part in parts), default=0))
         scores = _joined([part.score for part in parts], np.empty((0, n)), -np.inf)
@@ -205,7 +205,7 @@ class Lattices(many.Batch[LatticeT]):
             scores=scores,
             exact=exact,
             bounds=bounds,
-            log_z=lambda: many.usual_log_z(self, threads=threads),
+            log_z=lambda: batching.usual_log_z(self, threads=threads),
             posterior=lambda: self.posterior(budget, threads),
             width=self.width,
         )
@@ -238,9 +238,9 @@ class Lattices(many.Batch[LatticeT]):
 
     # --- Sums -------------------------------------------------------------------------------------
 
-    log_partition, entropy = many.log_partition, many.entropy
-    marginals, max_marginals = many.marginals, many.max_marginals
-    arc_marginals = many.arc_marginals
+    log_partition, entropy = batching.log_partition, batching.entropy
+    marginals, max_marginals = batching.marginals, batching.max_marginals
+    arc_marginals = batching.arc_marginals
     probable_spans, span_probabilities = spans.probable_spans, spans.span_probabilities
 
     def gradient(self) -> list[dict[str, Floats]]:

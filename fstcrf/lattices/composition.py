@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.lattices.denserow import DenseRow
+from fstcrf.lattices.chainrow import ChainRow
 from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.inputs import distinct_tapes, potentials
 from fstcrf.lattices.pathquestions import refuse_options
 from fstcrf.lattices.questions import Questions
-from fstcrf.lattices.tapes import distinct_tapes, potentials
 from fstcrf.machines.plans import Search
 
 LatticeT = TypeVar("LatticeT", bound=Questions)
@@ -76,7 +76,7 @@ def product(
         pair = tapes[key[0]][0], tapes[key[1]][0]
         tables[first[key[0]], first[key[1]]] = coupling_table(table, key, pair, length)
     whole = _beside(parts, tables)
-    if isinstance(whole.row, DenseRow) and search is not None:
+    if isinstance(whole.row, ChainRow) and search is not None:
         return whole.with_row(whole.row.searching(search))
     refuse_options({"search": search})
     return whole
@@ -103,7 +103,7 @@ def coupling_table(values: ArrayLike, key: object, tapes: tuple[Tape, Tape], len
 
 def common_length(lattices: Sequence[Questions]) -> int:
     """Return the tokens of lattices of one sentence; of the longest path where none has a text."""
-    lengths = {lattice.length for lattice in lattices if lattice.row.timed}
+    lengths = {lattice.length for lattice in lattices if lattice.row.covers_text}
     if len(lengths) > 1:
         raise ShapeError(
             f"the lattices have {sorted(lengths)} tokens: all must belong to one sentence"

@@ -24,9 +24,9 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.findings import Confidence, Interval, Method
-from fstcrf.lattices.many import ranked, sample
+from fstcrf.lattices.batching import nbest_paths, sample
 from fstcrf.lattices.paths import Path
+from fstcrf.lattices.results import Confidence, Interval, Method
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import warn_unproven
 
@@ -72,7 +72,7 @@ class _Parts:
         self.model = type(lattice)(lattice.row.without_grammar())
         self.log_z = self.model.log_partition()
         # The bounds hold whatever is proven of the n best; of the best one it has to be said.
-        legal = ranked([lattice], n, budget=budget)[0]
+        legal = nbest_paths([lattice], n, budget=budget)[0]
         if not legal:
             lattice.best(budget)  # raises, and says where
             raise NoPathError("no legal label sequence was found within the budget")

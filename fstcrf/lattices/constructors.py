@@ -31,11 +31,11 @@ from fstcrf.errors import (
 )
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.arcrow import SEGMENT, ArcRow, unknown_label
-from fstcrf.lattices.arcs import FIRST, MOST_ARCS, Arcs
+from fstcrf.lattices.arcs import FIRST, MOST_ARCS, ArcEngine
 from fstcrf.lattices.ctc import Frames
 from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.inputs import potentials
 from fstcrf.lattices.machines import acyclic_acceptor, check_labels
-from fstcrf.lattices.tapes import potentials
 from fstcrf.lazy import memoised
 from fstcrf.machines.machine import Machine
 from fstcrf.machines.openfst import symbols
@@ -141,7 +141,7 @@ def word_arcs(
     right: Longs,
     behind: Callable[[Longs, Longs], Floats],
     last: Longs,
-) -> Arcs:
+) -> ArcEngine:
     """Return the words of some texts, ``row[b] : row[b + 1]`` of each, as rows; see `from_words`.
 
     A node is a place and the right context that words leave there; an arc is a word behind it.
@@ -163,7 +163,7 @@ def word_arcs(
     final[closing] = behind(context[closing], np.full(len(closing), len(start)))
     begins, read = np.searchsorted(nodes, first * most), label[word]
     at = place - np.repeat(first, np.diff(np.append(begins, len(nodes))))
-    return Arcs(
+    return ArcEngine(
         texts=texts,
         begins=begins,
         at=at,
@@ -215,7 +215,7 @@ def from_machine(
     acceptor, number = acyclic_acceptor(machine)
     read = acceptor.input
     label = read[:, None]
-    arcs = Arcs(
+    arcs = ArcEngine(
         texts=None,
         begins=FIRST,
         at=None,
@@ -279,9 +279,9 @@ def from_paths(
     columns = source[order], read, read, target[order], score[order]
     machine = Machine(*columns, final, names, symbols(names)[1:], tape=None)
     row = from_machine(machine, tape=tape)
-    number = row.free.origin  # the first arcs are the first ones
-    arcs = replace(row.free, origin=np.where(number < len(rows), number, -1))
-    return replace(row, free=arcs, many=len(rows))
+    number = row.unconstrained.origin  # the first arcs are the first ones
+    arcs = replace(row.unconstrained, origin=np.where(number < len(rows), number, -1))
+    return replace(row, unconstrained=arcs, n_input_arcs=len(rows))
 
 
 def joint_paths(
@@ -309,11 +309,11 @@ def joint_paths(
     table = [[at[x] for at, x in zip(places, part, strict=True)] for part in parts]
     of = np.asarray(table, dtype=np.int32).reshape(-1, len(sets))
     nothing = np.full((1, len(sets)), -1, dtype=np.int32)  # of a path without labels
-    label = np.concatenate([of, nothing])[row.free.label[:, 0]]
+    label = np.concatenate([of, nothing])[row.unconstrained.label[:, 0]]
     carries = np.zeros(label.shape, dtype=bool)
-    arcs = replace(row.free, label=label, under=label, carries=carries)
+    arcs = replace(row.unconstrained, label=label, under=label, carries=carries)
     on = tuple(Tape(t, own, segments=False) for t, own in sets.items())
-    return replace(row, free=arcs, on=on)
+    return replace(row, unconstrained=arcs, on=on)
 
 
 # --- What is given --------------------------------------------------------------------------------
@@ -427,7 +427,7 @@ def _segment_arcs(
     pairs: PairScores,
     class_final: Floats,
     free: tuple[int, float] | None = None,
-) -> Arcs:
+) -> ArcEngine:
     """Return the arcs of segments, and of one token outside each where there are such."""
     origin, read = np.arange(len(start)), label
     if free is not None:
@@ -442,7 +442,7 @@ def _segment_arcs(
         order = np.lexsort((end, label, start))
         start, end, read, score = start[order], end[order], read[order], score[order]
         origin, label, classes = origin[order], label[order], classes[order]
-    return Arcs.of_row(
+    return ArcEngine.of_row(
         length,
         source=start,
         target=end,
@@ -486,7 +486,7 @@ def _names(size: int, blank: int | str, labels: LabelSet | None) -> tuple[str, .
     return tuple(BLANK if k == blank else str(k) for k in range(size))
 
 
-def _frame_arcs(score: Floats, blank: int) -> Arcs:
+def _frame_arcs(score: Floats, blank: int) -> ArcEngine:
     """For each frame, symbols that begin or the blank, and then symbols that are repeated."""
     length, size = score.shape
     symbol = np.arange(size, dtype=np.int32)
@@ -500,7 +500,7 @@ def _frame_arcs(score: Floats, blank: int) -> Arcs:
         return np.tile(row.astype(np.int32), length)
 
     pairs, ending = _ctc_pairs(size, blank)
-    return Arcs.of_row(
+    return ArcEngine.of_row(
         length,
         source=source,
         target=source + np.int32(1),

@@ -1,8 +1,8 @@
-"""Paths that are runs over the same strings, of which only the best one counts.
+"""Paths of tropical transducers: of several runs over the same strings, only the best one counts.
 
-`Arcs.apart` says what tells such runs from other paths. For sums, each run is compared with its
-rivals, see `fstcrf.machines.rivals`; the n best paths are searched, and those that say the same as
-a better one are left out.
+`ArcEngine.apart` identifies the strings of a run. For sums, each run is compared with its rivals
+(`fstcrf.machines.rivals`). The n best paths are searched, and a path is left out if a better path
+has the same strings.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from fstcrf.lattices import sequences
 from fstcrf.machines.rivals import Graph, ManyRivalsError, best_runs
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.arcs import Arcs
+    from fstcrf.lattices.arcs import ArcEngine
 
 MOST_RIVALS = 500_000
-"""Runs over the same strings that are compared with each other in one sentence."""
+"""PathBatch over the same strings that are compared with each other in one sentence."""
 
 
-def resolved(arcs: Arcs) -> Arcs:
+def resolved(arcs: ArcEngine) -> ArcEngine:
     """Return the arcs of the best runs; the same arcs where there are too many runs to tell."""
     found = arcs.trimmed()
     assert found.apart is not None  # noqa: S101 (the caller has looked)
@@ -47,7 +47,7 @@ def resolved(arcs: Arcs) -> Arcs:
     return replace(found, ambiguous="", apart=None, gain=None)
 
 
-def best_paths(arcs: Arcs, n: int) -> tuple[Ints, Floats, Longs] | None:
+def best_paths(arcs: ArcEngine, n: int) -> tuple[Ints, Floats, Longs] | None:
     """Return the n best paths, of runs over the same strings the best one alone.
 
     As `fstcrf.lattices.sequences.best_distinct` does: paths of the explicit machine.

@@ -12,10 +12,10 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.kernel import Budget
 from fstcrf.lattices.answer import TapeAnswer
-from fstcrf.lattices.findings import Confidence, Interval
+from fstcrf.lattices.batching import Batch, marginals
 from fstcrf.lattices.lattice import Lattice
-from fstcrf.lattices.many import Batch, marginals
 from fstcrf.lattices.paths import Path
+from fstcrf.lattices.results import Confidence, Interval
 from fstcrf.lattices.spans import known_probabilities
 from fstcrf.lazy import given_state, made_once
 

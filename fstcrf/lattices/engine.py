@@ -3,11 +3,11 @@
 An engine is a batch of rows, each a weighted set of paths; a path is a run of *elements*. A lattice
 asks its engine few questions and reads everything else off their answers, so that a new kind of
 lattice is a constructor, a new algorithm an engine or another way of one call.
-`fstcrf.lattices.dense.Dense`: elements are joint states, one for each token.
-`fstcrf.lattices.arcs.Arcs`: elements are arcs of an acyclic machine.
+`fstcrf.lattices.chains.ChainEngine`: elements are joint states, one for each token.
+`fstcrf.lattices.arcs.ArcEngine`: elements are arcs of an acyclic machine.
 
 A lattice is one row: what was given, and the grammar that it stands under. It is changed row by
-row; many rows are asked together. `fstcrf.lattices.denserow.DenseRow` and
+row; many rows are asked together. `fstcrf.lattices.chainrow.ChainRow` and
 `fstcrf.lattices.arcrow.ArcRow` are those of the two engines. What is a call of theirs differs by
 algorithm; all else is in `fstcrf.lattices.questions`.
 """
@@ -24,14 +24,14 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 if TYPE_CHECKING:
     from fstcrf.errors import NoPathError
     from fstcrf.kernel import Budget
-    from fstcrf.lattices.findings import (
+    from fstcrf.lattices.paths import Labels, Path, Positions
+    from fstcrf.lattices.results import (
         Confidence,
         Method,
         MinimumRisk,
         ProbableSpans,
         SegmentCounts,
     )
-    from fstcrf.lattices.paths import Labels, Path, Places
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Plan, Search
     from fstcrf.machines.transducer import Transducer
@@ -44,7 +44,7 @@ Over: TypeAlias = Literal["segments", "tokens"]
 Coupling: TypeAlias = Mapping[tuple[int, int], Floats]
 """Potentials of labels at a token, [L1, L2], or at each, by the numbers of two tapes."""
 
-Said: TypeAlias = (
+Labelling: TypeAlias = (
     "Sequence[str] | Sequence[Sequence[str]] | Sequence[tuple[int, int, str]]"
     " | Mapping[str, Sequence[str]] | Path[Any]"
 )
@@ -54,7 +54,7 @@ Segment: TypeAlias = tuple[int, int, str]
 """Start, end (exclusive) and label, or type."""
 
 
-Spelled: TypeAlias = "tuple[Labels, tuple[Places | None, ...]]"
+DecodedPath: TypeAlias = "tuple[Labels, tuple[Positions | None, ...]]"
 """The labels of a path, and where they lie, as a `Path` has them."""
 
 
@@ -68,20 +68,20 @@ class Tape(NamedTuple):
     name: str
     labels: tuple[str, ...]
     segments: bool
-    written: bool = False
+    output: bool = False
 
 
-class Runs(NamedTuple):
-    """Paths as runs of elements, best first in each row, those of a row behind those before it.
+class PathBatch(NamedTuple):
+    """The paths of B rows as runs of elements: row by row, the best path of a row first.
 
-    found : int64 [B]; paths of each row.
+    found : int64 [B]; the number of paths of each row.
     score : float64 [R].
-    bounds : int64 [R + 1]; elements of path r are ``elements[bounds[r] : bounds[r + 1]]``.
-    path : int32 [bounds[R]]; the elements, or what gives them when they are looked at.
-    proven : int64 [B]; the first so many paths of each row are the best ones; None: all.
-    bound : float64 [B]; no path that is not among these scores more.
-    popped : int64 [B]; states that a search took from its queue; None: nothing was searched.
-    spelled : what each path says, where the engine has that at hand; `bounds` mean nothing then.
+    bounds : int64 [R + 1]; the elements of path r are ``elements[bounds[r] : bounds[r + 1]]``.
+    path : int32 [bounds[R]]; the elements, or a function that returns them.
+    proven : int64 [B]; as many first paths of each row are proven to be the best; None: all.
+    bound : float64 [B]; no other path of the row scores more.
+    states_expanded : int64 [B]; states that a search took from its queue; None without a search.
+    decoded : the labels of each path, if the engine knows them; `bounds` are not used then.
     """
 
     found: Longs
@@ -90,27 +90,29 @@ class Runs(NamedTuple):
     path: Ints | Callable[[], Ints]
     proven: Longs | None = None
     bound: Floats | None = None
-    popped: Longs | None = None
-    spelled: Sequence[Spelled] | None = None
+    states_expanded: Longs | None = None
+    decoded: Sequence[DecodedPath] | None = None
 
     @property
     def elements(self) -> Ints:
         """The elements of all paths, one path behind the other."""
         return self.path() if callable(self.path) else self.path
 
-    def of_row(self, row: int, first: int, end: int) -> Runs:
+    def of_row(self, row: int, first: int, end: int) -> PathBatch:
         """Return the paths of one row: from `first` on, before `end`."""
-        if self.spelled is not None:
+        if self.decoded is not None:
             own = self.found[row : row + 1], self.score[first:end]
-            return Runs(*own, self.bounds, self.path, spelled=self.spelled[first:end])
+            return PathBatch(*own, self.bounds, self.path, decoded=self.decoded[first:end])
         cuts, one = self.bounds[first : end + 1], slice(row, row + 1)
         elements = self.elements[cuts[0] : cuts[-1]]
         proven = None if self.proven is None else self.proven[one]
         bound = None if self.bound is None else self.bound[one]
-        return Runs(self.found[one], self.score[first:end], cuts - cuts[0], elements, proven, bound)
+        return PathBatch(
+            self.found[one], self.score[first:end], cuts - cuts[0], elements, proven, bound
+        )
 
 
-class Told(NamedTuple):
+class TapeLabels(NamedTuple):
     """What stands on a tape along a path.
 
     label : int32 [k].
@@ -146,13 +148,13 @@ class Engine(Protocol):
     def rows(self) -> Ragged:
         """Tokens of each row."""
 
-    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
+    def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
         """Return the n best paths of each row, or all where there are fewer."""
 
-    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
         """Return n independent samples of each row."""
 
-    def told(self, path: Ints, tape: int, *, placed: bool = False) -> Told:
+    def labels_along(self, path: Ints, tape: int, *, placed: bool = False) -> TapeLabels:
         """Return what stands on a tape along a path of elements, or along several in a row."""
 
     @property
@@ -186,7 +188,7 @@ class Engine(Protocol):
         """
 
     @property
-    def clocked(self) -> Engine:
+    def time_aligned(self) -> Engine:
         """The same paths, each element at one token: what is asked of tokens is asked of it."""
 
     def forget(self) -> None:
@@ -205,21 +207,21 @@ class Row(Protocol):
         """Tokens of the text, or of the longest path where there is no text."""
 
     @property
-    def timed(self) -> bool:
+    def covers_text(self) -> bool:
         """Whether paths cover a text, and so the same tokens."""
 
     def __len__(self) -> int:
         """Tokens; raises ShapeError where paths differ."""
 
     @property
-    def many(self) -> int | None:
+    def n_input_arcs(self) -> int | None:
         """Arcs that were given; None: scores of labels at tokens were."""
 
     @property
     def machines(self) -> tuple[Transducer, ...]:
         """The transducers that were composed."""
 
-    def moving(self, tape: int) -> bool:
+    def has_token_transitions(self, tape: int) -> bool:
         """Whether successions of a tape's labels have scores of their own at each token."""
 
     @property
@@ -237,10 +239,12 @@ class Row(Protocol):
     def check_alive(self) -> None:
         """Raise NoPathError where there is no path and the engine does not say so by itself."""
 
-    def no_path(self, runs: Runs | None = None) -> NoPathError:
+    def no_path(self, runs: PathBatch | None = None) -> NoPathError:
         """Return the error that says where all paths have died, or that none was found."""
 
-    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Engine, Runs]:
+    def searched(
+        self, n: int, budget: Budget | None, search: Search | None
+    ) -> tuple[Engine, PathBatch]:
         """Return an engine and the n best paths that it finds."""
 
     def labellings(
@@ -254,7 +258,7 @@ class Row(Protocol):
     def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
         """Return the log of the sum over the paths with these labels on some tapes, or −inf."""
 
-    def saying(self, said: Said) -> Self:
+    def clamped(self, said: Labelling) -> Self:
         """Return the paths that say this and nothing else."""
 
     # --- Spans --------------------------------------------------------------------------------
@@ -278,7 +282,7 @@ class Row(Protocol):
     # --- Changes ------------------------------------------------------------------------------
 
     @property
-    def given(self) -> int | None:
+    def n_selectable_arcs(self) -> int | None:
         """Arcs that were given and may be chosen; None: there are none."""
 
     def restrict(self, masks: Sequence[Bools]) -> Self:
@@ -335,7 +339,7 @@ class WrittenRow(Row, Protocol):
     def expectations(self) -> SegmentCounts:
         """Return what is expected of the lattice: the gradient of log Z."""
 
-    def written(self, tape: int) -> Floats:
+    def expected_output(self, tape: int) -> Floats:
         """Return how often each label is expected to be written at each boundary, [T + 1, L]."""
 
     def arc_probabilities(self) -> Floats:

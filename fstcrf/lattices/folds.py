@@ -17,18 +17,18 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel import MOST_ALONE, Budget
 from fstcrf.kernel.transduced import IndexedTransducer
-from fstcrf.lattices.arcs import Arcs
-from fstcrf.lattices.engine import Over, Runs, Spelled
-from fstcrf.lattices.paths import Places
+from fstcrf.lattices.arcs import ArcEngine
+from fstcrf.lattices.engine import DecodedPath, Over, PathBatch
+from fstcrf.lattices.paths import Positions
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import Program
 from fstcrf.machines.plans.decoder import Decoder
 from fstcrf.machines.plans.folds import (
     MOST_ARCS,
+    ChainArcs,
     Fold,
     Scores,
-    Shape,
     chain_scores,
     folded,
     pairs_of,
@@ -69,7 +69,7 @@ class Folding:
         names = self.program.labels(self.program.tapes[0])
         return [names[k] for k in self.label.tolist()]
 
-    def spelled(self, path: list[int]) -> Spelled:
+    def decoded(self, path: list[int]) -> DecodedPath:
         """Return what a path of pairs says on each tape, and where."""
         labels = tuple(map(self._names.__getitem__, path))
         if self.machine.tape is None:
@@ -78,7 +78,7 @@ class Folding:
         said = [(k + late, x) for k, one in enumerate(events) for late, x in one]
         where, written = zip(*said, strict=True) if said else ((), ())
         symbols = self.machine.output_symbols
-        places = Places(where, where, np.full(len(said), -1), written=True)
+        places = Positions(where, where, np.full(len(said), -1), output=True)
         return (labels, tuple([symbols[x] for x in written])), (None, places)
 
     @made_once
@@ -109,7 +109,7 @@ def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> F
     if scored is None:
         return None
     scores, legal = scored
-    fold = _folded(made, *_frozen(Shape.of(chain, legal, scores)))
+    fold = _folded(made, *_frozen(ChainArcs.of(chain, legal, scores)))
     if fold is None:
         return None
     own = fold.state if state is None else state[fold.state]
@@ -117,7 +117,7 @@ def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> F
     return Folding(program, made, machine, fold, scores, own, label)
 
 
-def _frozen(shape: Shape) -> tuple[bytes, ...]:
+def _frozen(shape: ChainArcs) -> tuple[bytes, ...]:
     return tuple(column.tobytes() for column in shape)
 
 
@@ -125,7 +125,7 @@ def _frozen(shape: Shape) -> tuple[bytes, ...]:
 def _folded(made: IndexedTransducer, *columns: bytes) -> Fold | None:
     label, source, target, number = (np.frombuffer(x, np.int64) for x in columns[:4])
     initial, final = (np.frombuffer(x, np.bool_) for x in columns[4:])
-    return folded(Shape(label, source, target, number, initial, final), made)
+    return folded(ChainArcs(label, source, target, number, initial, final), made)
 
 
 @memoised(32)
@@ -133,8 +133,8 @@ def _constrained(program: Program, acceptor: Acceptor) -> Program:
     return program.constrained([replace(acceptor, tapes=program.tapes)])
 
 
-class FoldedArcs:
-    """Rows of one fold; an engine, and in all that it does not answer by itself `Arcs`.
+class FoldEngine:
+    """Rows of one fold; an engine, and in all that it does not answer by itself `ArcEngine`.
 
     It has what each row brings, float64 [T, S], and what returns the arcs.
     """
@@ -142,19 +142,19 @@ class FoldedArcs:
     ambiguous, apart = "", None
 
     def __init__(
-        self, folding: Folding, nodes: Sequence[Floats], write: Callable[[], Arcs]
+        self, folding: Folding, nodes: Sequence[Floats], write: Callable[[], ArcEngine]
     ) -> None:
         self.folding, self.nodes, self._write = folding, nodes, write
 
     def __getattr__(self, name: str) -> Any:
         """Return what the arcs have."""
-        return getattr(self.written, name)
+        return getattr(self.expanded, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self.written.__reduce__()
+        return self.expanded.__reduce__()
 
     @made_once
-    def written(self) -> Arcs:
+    def expanded(self) -> ArcEngine:
         """The arcs."""
         return self._write()
 
@@ -174,12 +174,12 @@ class FoldedArcs:
         return "fold", id(self.folding)
 
     @property
-    def resolved(self) -> FoldedArcs:
+    def resolved(self) -> FoldEngine:
         """The same: each path counts."""
         return self
 
     @property
-    def clocked(self) -> FoldedArcs:
+    def time_aligned(self) -> FoldEngine:
         """The same: paths cover a text."""
         return self
 
@@ -188,27 +188,29 @@ class FoldedArcs:
         self.__dict__.pop("_values", None)
 
     @staticmethod
-    def joined(parts: Sequence[FoldedArcs]) -> FoldedArcs:
+    def joined(parts: Sequence[FoldEngine]) -> FoldEngine:
         """Return the rows of one engine."""
         nodes = [node for part in parts for node in part.nodes]
-        return FoldedArcs(parts[0].folding, nodes, lambda: Arcs.joined([p.written for p in parts]))
+        return FoldEngine(
+            parts[0].folding, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
+        )
 
     def runs(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield the runs (first, end) of engines of so many tokens that are asked at once."""
         most = _RUN_BYTES // (8 * len(self.folding.state))
         return Ragged.from_lengths(tokens).runs(max(1, min(RUN_TOKENS, most)))
 
-    def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> Arcs:
+    def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> ArcEngine:
         """Return the product with an acceptor; a fold again, of one over the first tape."""
 
-        def write() -> Arcs:
-            return self.written.product(acceptor, tapes, over)
+        def write() -> ArcEngine:
+            return self.expanded.product(acceptor, tapes, over)
 
         if tuple(tapes) == (0,):
             own = self.folding
             fold = folding(_constrained(own.program, acceptor), own.made, own.machine)
             if fold is not None:
-                return cast("Arcs", FoldedArcs(fold, self.nodes, write))
+                return cast("ArcEngine", FoldEngine(fold, self.nodes, write))
         return write()
 
     # --- What the kernel answers --------------------------------------------------------------
@@ -248,26 +250,26 @@ class FoldedArcs:
         """Score of the best path of each row, [B]; −inf: there is none."""
         return kernel.best_paths(self._bound(self.folding.best))[1]
 
-    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
+    def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
         """Return the n best paths of each row; the best one is spelled, its elements are arcs."""
         if n != 1:
-            return self.written.nbest(n, budget)
+            return self.expanded.nbest(n, budget)
         if self._alone:
             best = self.folding.best.sentence_machine().best(self._values)
             score, paths = np.array([best.score]), [best.path]
             if not best.path:
-                return Runs(_EMPTY, score[:0], _EMPTY, self._elements, spelled=[])
+                return PathBatch(_EMPTY, score[:0], _EMPTY, self._elements, decoded=[])
             counts = _ONE
         else:
             path, score = kernel.best_paths(self._bound(self.folding.best))
             paths, alive = [own.tolist() for own in self.rows.split(path)], score > -np.inf
             paths = [own for own, lives in zip(paths, alive, strict=True) if lives]
             score, counts = score[alive], alive.astype(np.int64)
-        spelled = [self.folding.spelled(own) for own in paths]
-        return Runs(counts, score, _EMPTY, self._elements, spelled=spelled)
+        spelled = [self.folding.decoded(own) for own in paths]
+        return PathBatch(counts, score, _EMPTY, self._elements, decoded=spelled)
 
     def _elements(self) -> Ints:
-        return self.written.nbest(1).elements
+        return self.expanded.nbest(1).elements
 
     def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
         """Return the probability of each label of the first tape at each token, [tokens, labels].

@@ -18,7 +18,7 @@ from fstcrf.lattices.engine import Row
 from fstcrf.machines import ambiguity
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.arcs import Arcs
+    from fstcrf.lattices.arcs import ArcEngine
 
 _Parts: TypeAlias = Iterator[tuple[str, Floats]]
 
@@ -29,11 +29,11 @@ PARTS = ("emission", "transition", "initial", "final", "arc", "outside")
 def gradient(row: Row) -> dict[str, Floats]:
     """Return the derivatives of log Z of a row; see `Lattice.gradient`."""
     row.check_alive()
-    own = [k for k, tape in enumerate(row.on) if not tape.written]
-    single = len(own) == 1 and not {tape.name for tape in row.on if tape.written} & {*PARTS}
+    own = [k for k, tape in enumerate(row.on) if not tape.output]
+    single = len(own) == 1 and not {tape.name for tape in row.on if tape.output} & {*PARTS}
     scores = {}
     for k in own:
-        parts = _of_arcs(row) if k == 0 and row.many is not None else _of_tokens(row, k)
+        parts = _of_arcs(row) if k == 0 and row.n_input_arcs is not None else _of_tokens(row, k)
         for part, values in parts:
             scores[part if single else f"{row.on[k].name}.{part}"] = values
     return scores | dict(_of_transducers(row))
@@ -41,13 +41,13 @@ def gradient(row: Row) -> dict[str, Floats]:
 
 def _of_tokens(row: Row, k: int) -> _Parts:
     """Yield the derivatives in scores of labels at tokens, and of those that follow each other."""
-    sizes, engine = [len(tape.labels) for tape in row.on], row.engine.clocked
+    sizes, engine = [len(tape.labels) for tape in row.on], row.engine.time_aligned
     (node,) = engine.marginals([k], sizes)
     yield "emission", node
     if row.on[k].segments:  # frames, which score nothing else
         return
     (pair,) = engine.successions([k], sizes)
-    yield "transition", pair[1:] if row.moving(k) else pair[1:].sum(axis=0)
+    yield "transition", pair[1:] if row.has_token_transitions(k) else pair[1:].sum(axis=0)
     empty = np.zeros(sizes[k])
     yield "initial", node[0].copy() if len(node) else empty
     yield "final", node[-1].copy() if len(node) else empty.copy()
@@ -59,7 +59,7 @@ def _of_arcs(row: Row) -> _Parts:
     if not row.on[0].segments:
         yield "arc", written.arc_probabilities()
         return
-    counts, arcs = written.expectations(), cast("Arcs", row.engine)
+    counts, arcs = written.expectations(), cast("ArcEngine", row.engine)
     yield from zip(("arc", "transition", "initial", "final"), counts, strict=True)
     free = (arcs.label[:, 0] < 0) & (arcs.under[:, 0] >= 0) & ~arcs.carries[:, 0]
     if free.any():  # tokens outside of spans
@@ -69,7 +69,7 @@ def _of_arcs(row: Row) -> _Parts:
 
 def _of_transducers(row: Row) -> _Parts:
     """Yield the derivatives in the scores of arcs and ends of each transducer."""
-    names = iter([tape.name for tape in row.on if tape.written])
+    names = iter([tape.name for tape in row.on if tape.output])
     for number, machine in enumerate(row.machines):
         name = f"acceptor {number}" if machine.tape is None else next(names)
         form = ambiguity.single(machine)
@@ -84,7 +84,7 @@ def _of_transducers(row: Row) -> _Parts:
 
 def _moves(row: Row, number: int, size: int) -> Floats:
     """Return how often each arc of a transducer is expected to be taken, and each end, [A + Q]."""
-    arcs = cast("Arcs", row.engine)
+    arcs = cast("ArcEngine", row.engine)
     if arcs.moves is None or arcs.moves.shape[1] != len(row.machines):
         raise OptionError(
             "the arcs of a transducer are not recorded in a composition with a lattice "

@@ -19,7 +19,7 @@ import numpy as np
 from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools
 from fstcrf.kernel import Budget
-from fstcrf.lattices.many import Paths, best, nbest, usual_log_z
+from fstcrf.lattices.batching import Paths, best, nbest, usual_log_z
 from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
 from fstcrf.machines.plans import Search
 

@@ -18,12 +18,12 @@ from fstcrf.arguments import AS_GRAMMAR, LabelSet, is_fst, real_number, refuse_f
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.denserow import DenseRow
+from fstcrf.lattices.chainrow import ChainRow
 from fstcrf.lattices.engine import Over
+from fstcrf.lattices.inputs import array_lattice
 from fstcrf.lattices.pathquestions import ArrayT_co
 from fstcrf.lattices.paths import LabelsT_co
 from fstcrf.lattices.questions import Questions
-from fstcrf.lattices.tapes import array_lattice
 from fstcrf.lazy import LazyModule
 from fstcrf.machines import grammar as grammars
 from fstcrf.machines.plans import Plan, Search
@@ -56,7 +56,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
 
     Parameters
     ----------
-    row : DenseRow or ArcRow
+    row : ChainRow or ArcRow
         What answers: a row of one of the engines.
     samples : int, optional
         How many samples of a tagger the paths are, where they are that.
@@ -97,7 +97,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         NumericError
             NaN or +inf; −inf is a legal "never".
         """
-        row = DenseRow(*array_lattice(labels, emissions, transitions, initial, final, tape))
+        row = ChainRow(*array_lattice(labels, emissions, transitions, initial, final, tape))
         return cast("type[TapeLattice]", cls)(row)
 
     @classmethod
@@ -307,9 +307,9 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return cls(constructors.from_ctc(scores, blank, labels=labels, tape=tape))
 
     @property
-    def dense(self) -> DenseRow:
+    def dense(self) -> ChainRow:
         """The row of a lattice that has a label for each token; OptionError of one of arcs."""
-        if not isinstance(self.row, DenseRow):
+        if not isinstance(self.row, ChainRow):
             raise OptionError(f"{self!r} has no potentials of tokens: it is stored as arcs")
         return self.row
 
@@ -332,7 +332,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             path = self.best()
         except NoPathError as error:
             return head + display.note(error.reason)
-        if self.segmented or not self.row.timed:
+        if self.segmented or not self.row.covers_text:
             spans = tuple(f"{s.start}:{s.end} {s.type}" for s in path.segments)
             return display.picture(head, display.sequences({"": spans}))
         maps = [
@@ -378,7 +378,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             Boundaries other than −1, 0 and 1.
         """
         row = self.row
-        if not row.timed and self.log_partition() == -np.inf:
+        if not row.covers_text and self.log_partition() == -np.inf:
             return self  # without a path there is no length that a mask could have
         if mask is not None:
             row = row.restrict(self._masks(mask))
@@ -391,7 +391,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         parts = [mask] if one else list(mask)
         if not one and len(parts) != len(self.on):
             raise ShapeError(f"{len(parts)} masks for the {len(self.on)} tapes")
-        masks, many = [], self.row.given
+        masks, many = [], self.row.n_selectable_arcs
         for part, tape in zip(parts, self.on, strict=False):
             allowed = np.asarray(part, dtype=bool)
             wanted = (self.length, len(tape.labels))
@@ -520,9 +520,12 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             return cast("JointLattice", type(self)(transduced.composed(self.row, other)))
         if not isinstance(other, Lattice):
             return NotImplemented
-        if len(other.on) == 1 and any(t.written and t.name == other.on[0].name for t in self.on):
+        if len(other.on) == 1 and any(t.output and t.name == other.on[0].name for t in self.on):
             number = self.tapes.index(other.on[0].name)
-            return cast("JointLattice", type(self)(transduced.timed(self.row, other.row, number)))
+            return cast(
+                "JointLattice",
+                type(self)(transduced.score_written_tape(self.row, other.row, number)),
+            )
         transduced.warn_beside(self.row, other.row)
         parts: list[Lattice] = [self, other]
         return cast("JointLattice", composition.composed(parts, {}))

@@ -14,7 +14,7 @@ from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
-from fstcrf.lattices.tapes import Taped
+from fstcrf.lattices.inputs import SentenceInputs
 from fstcrf.machines.algebra import made, merged, trimmed
 from fstcrf.machines.machine import Machine
 from fstcrf.machines.openfst import EPSILON, symbols
@@ -96,7 +96,7 @@ def check_labels(machine: Machine, labels: LabelSet) -> None:
 _MAX_ARCS = 30_000_000
 
 
-def lattice_machine(lattice: Taped) -> Transducer:
+def lattice_machine(lattice: SentenceInputs) -> Transducer:
     """Return a lattice as an acceptor of the labels of all tapes together."""
     _check_size(lattice, max(len(lattice) - 1, 0))
     joint = joint_arrays(lattice)
@@ -204,7 +204,7 @@ class JointArrays:
     empty: float  # score of the path of no tokens
 
 
-def joint_arrays(lattice: Taped) -> JointArrays:
+def joint_arrays(lattice: SentenceInputs) -> JointArrays:
     """Return a lattice multiplied out."""
     machine = lattice.program.machine
     per_token = any(axis.score is None for axis in machine.axes)
@@ -221,14 +221,14 @@ def joint_arrays(lattice: Taped) -> JointArrays:
     return JointArrays(node, step, initial, final, label, names, per_token, empty)
 
 
-def joint_nodes(lattice: Taped) -> Floats:
+def joint_nodes(lattice: SentenceInputs) -> Floats:
     """Return the potentials of joint states, without arcs, float64 [T, S], as in `JointArrays`."""
     machine = lattice.program.machine
     node = _node(machine, _values(lattice)[0], len(lattice))
     return node if machine.residual is None else np.tile(node, machine.residual.n_states)
 
 
-def _check_size(lattice: Taped, times: int) -> None:
+def _check_size(lattice: SentenceInputs, times: int) -> None:
     """Refuse to write out all arcs between two tokens so many times."""
     machine = lattice.program.machine
     states = int(np.prod(machine.shape)) * machine.n_residual
@@ -239,7 +239,7 @@ def _check_size(lattice: Taped, times: int) -> None:
         )
 
 
-def _values(lattice: Taped) -> tuple[list[Floats], list[Floats]]:
+def _values(lattice: SentenceInputs) -> tuple[list[Floats], list[Floats]]:
     """Return the potentials of factors and of axes; those that all tokens share as [1, ...]."""
     machine = lattice.program.machine
     brought = iter(lattice.program.per_token(lattice.values))
@@ -248,7 +248,7 @@ def _values(lattice: Taped) -> tuple[list[Floats], list[Floats]]:
     return factors, axes
 
 
-def _joint_labels(lattice: Taped) -> tuple[Longs, list[tuple[str, ...]]]:
+def _joint_labels(lattice: SentenceInputs) -> tuple[Longs, list[tuple[str, ...]]]:
     """Return the number of each joint state's labels, and their names, in the order of tapes."""
     program = lattice.program
     states = dict(

@@ -20,8 +20,8 @@ from fstcrf.arguments import real_array, whole_number
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.engine import Runs, Tape
-from fstcrf.lattices.paths import LabelsT_co, Path, Places, share, shown_tapes
+from fstcrf.lattices.engine import PathBatch, Tape
+from fstcrf.lattices.paths import LabelsT_co, Path, Positions, share, shown_tapes
 from fstcrf.machines.plans import Search, warn_unproven
 
 if TYPE_CHECKING:
@@ -108,8 +108,8 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
     @property
     def lengths(self) -> tuple[int, int]:
         """Tokens of the shortest and of the longest path; zeros where there is none."""
-        timed, length = self.row.timed, self.row.length
-        return (length, length) if timed else self.row.arcs().lengths
+        covers_text, length = self.row.covers_text, self.row.length
+        return (length, length) if covers_text else self.row.arcs().lengths
 
     @property
     def on(self) -> tuple[Tape, ...]:
@@ -299,11 +299,11 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
 
     def total(self, engine: Engine) -> float:
         """Return log Z; that of one path for all that say the same, where the best one counts."""
-        settled = self.engine if getattr(engine, "ambiguous", "") else engine
-        return float(settled.usual_log_z[0])
+        frozen = self.engine if getattr(engine, "ambiguous", "") else engine
+        return float(frozen.usual_log_z[0])
 
     def paths(
-        self, engine: Engine, runs: Runs, log_z: Callable[[], float]
+        self, engine: Engine, runs: PathBatch, log_z: Callable[[], float]
     ) -> list[Path[LabelsT_co]]:
         """Return what the paths of a row of an engine say; log Z is asked once, when needed."""
         labels, places = self._columns(engine, runs)
@@ -330,7 +330,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
             for rank, (label, place, score, chance) in enumerate(rows)
         ]
 
-    def drawn(self, engine: Engine, runs: Runs) -> list[LabelsT_co]:
+    def drawn(self, engine: Engine, runs: PathBatch) -> list[LabelsT_co]:
         """Return what samples are: labels, or paths where there are segments."""
         if self.segmented:
             return cast(
@@ -340,14 +340,14 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
 
     def said(self, engine: Engine, path: Ints) -> Any:
         """Return the labels of a path of an engine, or its segments where there are such."""
-        run = Runs(np.ones(1, dtype=np.int64), np.zeros(1), np.array([0, len(path)]), path)
+        run = PathBatch(np.ones(1, dtype=np.int64), np.zeros(1), np.array([0, len(path)]), path)
         (found,) = self.paths(engine, run, float)
         return found.segments if self.segmented else found.labels
 
-    def _columns(self, engine: Engine, runs: Runs) -> tuple[list[Any], list[Any]]:
+    def _columns(self, engine: Engine, runs: PathBatch) -> tuple[list[Any], list[Any]]:
         """Return the labels of each path, and where those of segments lie."""
-        if runs.spelled is not None:
-            return [said for said, _ in runs.spelled], [places for _, places in runs.spelled]
+        if runs.decoded is not None:
+            return [said for said, _ in runs.decoded], [places for _, places in runs.decoded]
         on = self.on
         if len(on) == 1:
             return self._column(engine, runs, 0, on[0])
@@ -355,15 +355,15 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         if not len(runs.score):
             return [], []
         labels, places = (list(zip(*parts, strict=True)) for parts in zip(*each, strict=True))
-        placed = any(tape.segments or tape.written for tape in on)
+        placed = any(tape.segments or tape.output for tape in on)
         return labels, places if placed else [()] * len(labels)
 
     def _column(
-        self, engine: Engine, runs: Runs, number: int, tape: Tape
+        self, engine: Engine, runs: PathBatch, number: int, tape: Tape
     ) -> tuple[list[Any], list[Any]]:
         """Return the labels of one tape on each path, and where they lie."""
-        placed = tape.segments or tape.written
-        told, bounds = engine.told(runs.elements, number, placed=placed), runs.bounds
+        placed = tape.segments or tape.output
+        told, bounds = engine.labels_along(runs.elements, number, placed=placed), runs.bounds
         names, several = tape.labels, len(self.on) > 1
         label = tuple([names[k] for k in told.label.tolist()])
         cuts = (bounds if told.at is None else np.searchsorted(told.at, bounds)).tolist()
@@ -372,8 +372,8 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         if told.start is None or told.end is None or told.origin is None:
             return labels, [None if several else ()] * len(labels)
         start, end, origin = tuple(told.start.tolist()), tuple(told.end.tolist()), told.origin
-        if tape.written:
-            places = [Places(end[a:b], end[a:b], origin[a:b], written=True) for a, b in pairs]
+        if tape.output:
+            places = [Positions(end[a:b], end[a:b], origin[a:b], output=True) for a, b in pairs]
         else:
-            places = [Places(start[a:b], end[a:b], origin[a:b]) for a, b in pairs]
+            places = [Positions(start[a:b], end[a:b], origin[a:b]) for a, b in pairs]
         return labels, places if several else [(place,) for place in places]

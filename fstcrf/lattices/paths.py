@@ -62,7 +62,7 @@ def shares(scores: Floats, log_z: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Positions:
     """Where the labels of a tape of a path lie, if they are those of segments.
 
     Parameters
@@ -78,7 +78,7 @@ class Places:
     starts: tuple[int, ...]
     ends: tuple[int, ...]
     arcs: Longs = field(compare=False)
-    written: bool = False
+    output: bool = False
 
 
 def made_spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -> tuple[Span, ...]:
@@ -86,7 +86,7 @@ def made_spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -
     return tuple(map(partial(tuple.__new__, corpus.Span), zip(start, end, names, strict=True)))
 
 
-class _WhenAsked:
+class _LazySlot:
     """A slot for a number, or for what computes it when it is first looked at."""
 
     def __init__(self, slot: Any) -> None:
@@ -125,7 +125,7 @@ class Path(Generic[LabelsT_co]):
         Nothing scores higher: proven, not searched until a budget ended.
     bound : float
         No label sequence scores higher than this (natural log).
-    places : tuple of (Places or None)
+    places : tuple of (Positions or None)
         Of lattices with segments, or with labels that are written at boundaries, where those of
         each tape lie; None: a label for each token.
     tapes : tuple of str
@@ -137,7 +137,7 @@ class Path(Generic[LabelsT_co]):
     probability: float
     exact: bool
     bound: float
-    places: tuple[Places | None, ...] = ()
+    places: tuple[Positions | None, ...] = ()
     tapes: tuple[str, ...] = field(default=(), compare=False)
 
     def __getitem__(self, tape: str) -> tuple[str, ...]:
@@ -169,14 +169,14 @@ class Path(Generic[LabelsT_co]):
         return np.zeros(0, dtype=np.int64) if self._placed is None else self._placed.arcs
 
     @property
-    def _placed(self) -> Places | None:
-        return next((p for p in self.places if p is not None and not p.written), None)
+    def _placed(self) -> Positions | None:
+        return next((p for p in self.places if p is not None and not p.output), None)
 
     @property
     def positions(self) -> dict[str, tuple[int, ...]]:
         """The boundary, 0 to T, at which each label is written, of tapes with their own clock."""
         both = zip(self.tapes, self.places, strict=bool(self.places))
-        return {tape: p.ends for tape, p in both if p is not None and p.written}
+        return {tape: p.ends for tape, p in both if p is not None and p.output}
 
     def __repr__(self) -> str:
         if self._placed is not None:
@@ -212,7 +212,7 @@ def said_by_tapes(said: Any, tapes: Sequence[str]) -> Any:
         A tape that the lattice does not have.
     """
     if isinstance(said, Path):
-        if len(tapes) == 1 and any(p is not None and not p.written for p in said.places):
+        if len(tapes) == 1 and any(p is not None and not p.output for p in said.places):
             return said.segments
         several = len(said.tapes) > 1
         said = dict(zip(said.tapes, said.labels if several else [said.labels], strict=True))
@@ -231,7 +231,7 @@ def said_by_tapes(said: Any, tapes: Sequence[str]) -> Any:
     return labels if len(tapes) > 1 else labels[0]
 
 
-Path.probability = _WhenAsked(vars(Path)["probability"])  # type: ignore[assignment,misc]
+Path.probability = _LazySlot(vars(Path)["probability"])  # type: ignore[assignment,misc]
 
 
 def _short(labels: Labels) -> str:

@@ -9,8 +9,10 @@ from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.engine import Row, Said, Segment
-from fstcrf.lattices.findings import (
+from fstcrf.lattices.engine import Labelling, Row, Segment
+from fstcrf.lattices.pathquestions import ArrayT_co, PathQuestions
+from fstcrf.lattices.paths import LabelsT_co, said_by_tapes, share
+from fstcrf.lattices.results import (
     Confidence,
     Interval,
     Method,
@@ -19,8 +21,6 @@ from fstcrf.lattices.findings import (
     SegmentCounts,
     check_share,
 )
-from fstcrf.lattices.pathquestions import ArrayT_co, PathQuestions
-from fstcrf.lattices.paths import LabelsT_co, said_by_tapes, share
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.plans import warn_unproven
 
@@ -78,11 +78,11 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
             There is no path.
         """
         tapes = range(len(self.on)) if tape is None else [self.number(tape)]
-        found = self.engine.clocked.marginals(tapes, self.sizes)
+        found = self.engine.time_aligned.marginals(tapes, self.sizes)
         self.row.check_alive()
         for k, number in enumerate(tapes):
-            if self.on[number].written:
-                found[k] = self.row.arcs().written(number)
+            if self.on[number].output:
+                found[k] = self.row.arcs().expected_output(number)
         return self.each(found.__getitem__) if tape is None else found[0]
 
     def expected(self, tape: str) -> Floats:
@@ -101,7 +101,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         return self.marginals(tape)
 
     def _check_unwritten(self, question: str) -> None:
-        name = next((tape.name for tape in self.on if tape.written), None)
+        name = next((tape.name for tape in self.on if tape.output), None)
         if name is not None:
             raise OptionError(
                 f"{question} need labels of tokens, but a transducer writes tape {name!r} "
@@ -118,7 +118,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
             A tape that a transducer writes, whose labels are not those of tokens.
         """
         self._check_unwritten("max_marginals")
-        found = self.engine.clocked.highest(range(len(self.on)), self.sizes, self.length)
+        found = self.engine.time_aligned.highest(range(len(self.on)), self.sizes, self.length)
         return cast("ArrayT_co", self.each(found.__getitem__))
 
     def arc_marginals(self) -> ArrayT_co:
@@ -135,7 +135,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         """
         self._check_unwritten("arc_marginals")
         self.row.check_alive()
-        found = self.engine.clocked.successions(range(len(self.on)), self.sizes)
+        found = self.engine.time_aligned.successions(range(len(self.on)), self.sizes)
         return cast("ArrayT_co", self.each(lambda k: found[k][1:]))
 
     def expectations(self) -> SegmentCounts:
@@ -192,7 +192,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
 
     # --- One labelling ------------------------------------------------------------------------
 
-    def score(self, said: Said) -> float:
+    def score(self, said: Labelling) -> float:
         """Return the score of the best path that says this and nothing else; −inf: there is none.
 
         Parameters
@@ -213,12 +213,12 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         """
         return float(self._saying(said).engine.best_scores[0])
 
-    def probability(self, said: Said) -> float:
+    def probability(self, said: Labelling) -> float:
         """Return the probability of all paths that say this and nothing else; raises as `score`."""
         return share(float(self._saying(said).engine.log_z[0]), self.log_partition())
 
-    def _saying(self, said: Said) -> Row:
-        return self.row.saying(said_by_tapes(said, self.tapes))
+    def _saying(self, said: Labelling) -> Row:
+        return self.row.clamped(said_by_tapes(said, self.tapes))
 
     def string_log_partition(
         self, labels: Sequence[str] | Mapping[str, Sequence[str]], *, tape: str | None = None
@@ -387,13 +387,13 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         if loss == "span":
             return self.row.span_risk(self.spanned(tape), scheme)
         self.row.check_alive()
-        tables = self.engine.clocked.marginals(range(len(self.on)), self.sizes)
+        tables = self.engine.time_aligned.marginals(range(len(self.on)), self.sizes)
         engine = self.row.reweight(tables)
         runs = engine.nbest(1)
         if not len(runs.score):
             raise self.row.no_path(runs)
         warn_unproven(int(runs.proven is not None and not runs.proven[0]), 1)
-        most = self.length * sum(not tape.written for tape in self.on)
+        most = self.length * sum(not tape.output for tape in self.on)
         expected = float(runs.score[0]) / most if most else 1.0
         return MinimumRisk(self.said(engine, runs.elements), expected)
 

@@ -84,7 +84,7 @@ class Reading:
         np.maximum.at(found, token * labels + self.label[fact], value[self.element][fact])
         return found.reshape(tokens, labels)
 
-    def gathered(self, table: Floats, elements: int) -> Floats:
+    def sum_over_tokens(self, table: Floats, elements: int) -> Floats:
         """Return the sum of a table [tokens, labels] over the tokens of each element's fact."""
         found = np.zeros(elements)
         if self.units:
@@ -97,7 +97,9 @@ class Reading:
 
     def allowed(self, mask: Bools, elements: int) -> Bools:
         """Return which elements state nothing that a mask [tokens, labels] forbids."""
-        return np.asarray(self.gathered((~mask).astype(np.float64), elements) == 0.0, dtype=bool)
+        return np.asarray(
+            self.sum_over_tokens((~mask).astype(np.float64), elements) == 0.0, dtype=bool
+        )
 
 
 def successions(

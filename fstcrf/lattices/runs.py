@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.lattices.arcs import Arcs, check_size
-from fstcrf.lattices.findings import ProbableSpans
+from fstcrf.lattices.arcs import ArcEngine, check_size
 from fstcrf.lattices.paths import share
+from fstcrf.lattices.results import ProbableSpans
 from fstcrf.lattices.spans import span_reading
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
@@ -29,20 +29,22 @@ class SpanRuns:
 
     Parameters
     ----------
-    arcs : Arcs
+    arcs : ArcEngine
     tape : int
     types : tuple of str
     may_end : bool [A], optional
         A span may end behind the arc; None: behind all.
     """
 
-    arcs: Arcs
+    arcs: ArcEngine
     tape: int
     types: tuple[str, ...]
     may_end: Bools | None
 
     @classmethod
-    def of(cls, arcs: Arcs, tape: int, labels: tuple[str, ...], scheme: Scheme | None) -> SpanRuns:
+    def of(
+        cls, arcs: ArcEngine, tape: int, labels: tuple[str, ...], scheme: Scheme | None
+    ) -> SpanRuns:
         """Return the spans that a scheme reads of labels; None: that stand on the tape."""
         if scheme is None:
             return cls(arcs, tape, labels, None)
@@ -50,7 +52,7 @@ class SpanRuns:
         return cls(typed, typed.tapes - 1, span_reading(labels, scheme).types, may_end)
 
     @made_once
-    def ended(self) -> Arcs:
+    def ended(self) -> ArcEngine:
         """Arcs that say where what they begin ends."""
         there = self.arcs.begun(self.tape) is not None
         return self.arcs if there else with_ends(self.arcs, self.tape, self.may_end)
@@ -89,7 +91,7 @@ class SpanRuns:
         there = inside & (np.append(keys, -1)[place] == key)
         return np.where(there, np.append(shares, 0.0)[place], 0.0)
 
-    def _only(self, run: tuple[int, int, int]) -> Arcs:
+    def _only(self, run: tuple[int, int, int]) -> ArcEngine:
         """Return the paths on which a run (start, end, label) is just there."""
         (start, end, label), arcs = run, self.arcs
         place, last = arcs.position[arcs.source], arcs.position[arcs.target]
@@ -130,8 +132,8 @@ class SpanRuns:
 
 
 def reading(
-    arcs: Arcs, tape: int, labels: tuple[str, ...], scheme: Scheme
-) -> tuple[Arcs, Bools | None]:
+    arcs: ArcEngine, tape: int, labels: tuple[str, ...], scheme: Scheme
+) -> tuple[ArcEngine, Bools | None]:
     """Return the paths with one tape more: the spans that a scheme reads on a tape of labels.
 
     Their types are numbered as in `span_reading`. Then behind which arcs a span may end; None:
@@ -155,12 +157,12 @@ def reading(
     return replace(both, label=names, under=under, carries=carries, end=end), may_end
 
 
-def with_ends(arcs: Arcs, tape: int, may_end: Bools | None = None) -> Arcs:
+def with_ends(arcs: ArcEngine, tape: int, may_end: Bools | None = None) -> ArcEngine:
     """Return the same paths, where each arc with which a run begins says where the run ends.
 
     Parameters
     ----------
-    arcs : Arcs
+    arcs : ArcEngine
     tape : int
     may_end : bool [A], optional
         A run may end behind the arc; one that ends behind another is none, and begins nothing. Then

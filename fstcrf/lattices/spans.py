@@ -17,11 +17,11 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import OptionError
-from fstcrf.lattices.dense import Dense, axis_ends
+from fstcrf.lattices.batching import Group, answered
+from fstcrf.lattices.chains import ChainEngine, axis_ends
 from fstcrf.lattices.engine import Segment
-from fstcrf.lattices.findings import MinimumRisk, ProbableSpans, check_share
-from fstcrf.lattices.many import Group, answered
 from fstcrf.lattices.questions import Questions
+from fstcrf.lattices.results import MinimumRisk, ProbableSpans, check_share
 from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
@@ -148,7 +148,7 @@ def probable_spans(
     out: dict[int, ProbableSpans] = {}
 
     def ask(group: Group) -> list[ProbableSpans]:
-        if not isinstance(group.engine, Dense):
+        if not isinstance(group.engine, ChainEngine):
             return [one.probable_spans(above, tape=tape, scheme=scheme) for one in group.lattices]
         one = group.lattice(0)
         return probable(group.engine, above, one.tapes[one.spanned(tape)], scheme)
@@ -159,7 +159,7 @@ def probable_spans(
 
 
 def probable(
-    engine: Dense, above: float, tape: str, scheme: str | Scheme | None
+    engine: ChainEngine, above: float, tape: str, scheme: str | Scheme | None
 ) -> list[ProbableSpans]:
     """Return all spans of each row above a probability; see `probable_spans`."""
     labels, types = _span_labels(
@@ -218,7 +218,7 @@ def span_probabilities(
 
     def ask(group: Group) -> list[Floats]:
         own = [spans[number] for number in group.numbers]
-        if not isinstance(group.engine, Dense):
+        if not isinstance(group.engine, ChainEngine):
             each = zip(group.lattices, own, strict=True)
             return [x.span_probabilities(some, tape=tape, scheme=scheme) for x, some in each]
         one = group.lattice(0)
@@ -273,7 +273,7 @@ def known_probabilities(
         own = numbers[group.numbers]
         spans = Ragged(ends)
         chosen, rows = spans.select(own), spans.entries(own)
-        engine = cast("Dense", group.engine)
+        engine = cast("ChainEngine", group.engine)
         labels, types = _span_labels(engine.program, engine.bound.machine, tape, scheme)
         assert labels is not None  # noqa: S101 (there are spans)
         place = np.asarray([types.index(t) if t in types else -1 for t in found.types])
@@ -292,7 +292,7 @@ def known_probabilities(
 
 
 def asked(
-    engine: Dense, spans: Sequence[Sequence[Segment]], tape: str, scheme: str | Scheme | None
+    engine: ChainEngine, spans: Sequence[Sequence[Segment]], tape: str, scheme: str | Scheme | None
 ) -> list[Floats]:
     """Return the probabilities of spans of each row."""
     scheme = named_scheme(scheme or "conlleval")
@@ -332,7 +332,7 @@ _WRITTEN = ("bioes", "bilou", "bmes", "bmewo", "iob2", "iob1")
 
 
 def span_risk(
-    engine: Dense, tape: str, scheme: str | Scheme | None
+    engine: ChainEngine, tape: str, scheme: str | Scheme | None
 ) -> MinimumRisk[tuple[str, ...]]:
     """Return the labels of the spans of one tape of an only row whose expected F is largest."""
     scheme, tokens = named_scheme(scheme or "conlleval"), engine.rows.total
@@ -343,7 +343,7 @@ def span_risk(
     engine.check(engine.log_z)
     if not tokens:
         return MinimumRisk((), 1.0)
-    told = engine.told(engine.nbest(1).elements, engine.program.tapes.index(tape))
+    told = engine.labels_along(engine.nbest(1).elements, engine.program.tapes.index(tape))
     first = [labels[k] for k in told.label.tolist()]
     chosen = [(s.start, s.end, s.type) for s in spans_of(first, scheme=scheme)]
     known = dict(zip(chosen, asked(engine, [chosen], tape, scheme)[0].tolist(), strict=True))
@@ -388,7 +388,7 @@ def _ratio(right: float, found: int, true: float) -> float:
     return 2.0 * right / (found + true) if found + true > 0.0 else 1.0
 
 
-def _expected_spans(engine: Dense, tape: str, scheme: Scheme) -> float:
+def _expected_spans(engine: ChainEngine, tape: str, scheme: Scheme) -> float:
     """Return the expected number of spans, those that are broken off left out."""
     labels, _ = _span_labels(engine.program, engine.bound.machine, tape, scheme)
     if labels is None:

@@ -36,10 +36,10 @@ from fstcrf.kernel.acyclic import topological
 from fstcrf.kernel.paired import Paired
 from fstcrf.kernel.transduced import IndexedTransducer, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
-from fstcrf.lattices.arcs import Arcs
-from fstcrf.lattices.denserow import DenseRow
+from fstcrf.lattices.arcs import ArcEngine
+from fstcrf.lattices.chainrow import ChainRow
 from fstcrf.lattices.engine import Row, Tape
-from fstcrf.lattices.folds import FoldedArcs, Folding, folding
+from fstcrf.lattices.folds import FoldEngine, Folding, folding
 from fstcrf.lattices.machines import joint_nodes
 from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
@@ -170,12 +170,12 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
         No such tape; one with the name of what it writes.
     """
     tape = _tape_read(row.on, machine)
-    form, problem = ambiguity.at_hand(machine)
+    form, problem = ambiguity.cheaply_unambiguous(machine)
     made = _made(row, form, tape, problem)
     whole = None
-    if problem or (isinstance(row, ArcRow) and row.whole is not None):
+    if problem or (isinstance(row, ArcRow) and row.make_unambiguous is not None):
         whole = partial(_of_single, row, machine, tape)
-    return replace(made, machines=(*made.machines[:-1], machine), whole=whole)
+    return replace(made, machines=(*made.machines[:-1], machine), make_unambiguous=whole)
 
 
 def _of_single(row: Row, machine: Transducer, tape: int) -> ArcRow:
@@ -184,25 +184,25 @@ def _of_single(row: Row, machine: Transducer, tape: int) -> ArcRow:
     With the transducer itself where there is no such form.
     """
     form, problem = ambiguity.single(machine)
-    made = _made(row.single if isinstance(row, ArcRow) else row, form, tape, problem)
+    made = _made(row.unambiguous if isinstance(row, ArcRow) else row, form, tape, problem)
     return replace(made, machines=(*made.machines[:-1], machine))
 
 
 def _made(row: Row, machine: Transducer, tape: int, problem: str) -> ArcRow:
     """Return a row composed with a transducer; `problem`: why only the best of its runs counts."""
-    if not isinstance(row, DenseRow):
+    if not isinstance(row, ChainRow):
         return _composed(_written(row), machine, tape, problem)
     plan = _plan(row.program, machine, tape)
     free = row if plan.free is row.program else row.with_program(plan.free)
     write, arcs = partial(_free, free, machine, tape, problem), None
     if not problem and plan.folding is not None:
-        arcs = cast("Arcs", FoldedArcs(plan.folding, free.values, write))
+        arcs = cast("ArcEngine", FoldEngine(plan.folding, free.values, write))
     return ArcRow(
         arcs or write(),
         plan.on,
         rules=plan.rules,
         machines=(machine,),
-        stepwise=tuple(tape.name for k, tape in enumerate(row.on) if row.moving(k)),
+        stepwise=tuple(tape.name for k, tape in enumerate(row.on) if row.has_token_transitions(k)),
     )
 
 
@@ -217,7 +217,7 @@ class _Plan(NamedTuple):
 
 @memoised(32)
 def _plan(program: Program, machine: Transducer, tape: int) -> _Plan:
-    row = DenseRow(program, ())
+    row = ChainRow(program, ())
     free = row.without_grammar().program if program.conjuncts else program
     found = folding(free, compiled(machine, row.on[tape].labels), machine)
     return _Plan(free, _rules(row), (*row.on, *_writes(machine)), found)
@@ -240,27 +240,29 @@ def _writes(machine: Transducer) -> tuple[Tape, ...]:
     """Return the tape that a transducer adds."""
     if machine.tape is None:
         return ()
-    return (Tape(machine.tape, machine.output_symbols, segments=False, written=True),)
+    return (Tape(machine.tape, machine.output_symbols, segments=False, output=True),)
 
 
-def _free(row: DenseRow, machine: Transducer, tape: int, problem: str) -> Arcs:
+def _free(row: ChainRow, machine: Transducer, tape: int, problem: str) -> ArcEngine:
     """Return the arcs of a row without a grammar composed with a transducer."""
     if problem:
-        return _composed(row.arcs(), machine, tape, problem).free
+        return _composed(row.arcs(), machine, tape, problem).unconstrained
     what = row.program, tuple([x.shape for x in row.values]), machine, tape
     if all(map(_all_finite, row.values)) and next(_asked(*what)):
         template = _template(*what)
         if template is not None:
             return template.filled(row)
-    return _composed(row.arcs(), machine, tape).free
+    return _composed(row.arcs(), machine, tape).unconstrained
 
 
 def _composed(base: ArcRow, machine: Transducer, tape: int, problem: str = "") -> ArcRow:
-    made, reads = compiled(machine, base.on[tape].labels), base.free.label[:, tape]
+    made, reads = compiled(machine, base.on[tape].labels), base.unconstrained.label[:, tape]
     writes, counts = machine.tape is not None, machine.semiring == "log"
-    arcs = arcs_composed(base.free, made, reads, writes=writes, counts=counts, problem=problem)
+    arcs = arcs_composed(
+        base.unconstrained, made, reads, writes=writes, counts=counts, problem=problem
+    )
     on, machines = (*base.on, *_writes(machine)), (*base.machines, machine)
-    return replace(base, free=arcs, on=on, frames=None, machines=machines)
+    return replace(base, unconstrained=arcs, on=on, frames=None, machines=machines)
 
 
 def _all_finite(values: Floats) -> bool:
@@ -280,13 +282,13 @@ class _Template(NamedTuple):
     parts in this order, too, so the second sentence of a length has the bits of the first.
     """
 
-    arcs: Arcs  # of a sentence whose potentials are all 0
+    arcs: ArcEngine  # of a sentence whose potentials are all 0
     before: Floats  # [A] score of the succession of states
     cell: Longs  # [A] token · states + state, or the last, for none
     behind: Floats  # [A] score of the transducer
     given: bool  # scores of states at tokens are the potentials, as they are given
 
-    def filled(self, row: DenseRow) -> Arcs:
+    def filled(self, row: ChainRow) -> ArcEngine:
         """Return the composition of a sentence."""
         node = np.append(row.values[0] if self.given else joint_nodes(row), 0.0)
         return replace(self.arcs, score=(self.before + node[self.cell]) + self.behind)
@@ -310,24 +312,27 @@ def _template(
         return None
     numbers = tuple(np.arange(1.0, 1 + np.prod(shape)).reshape(shape) for shape in shapes)
     given = len(shapes) == 1 and np.array_equal(
-        joint_nodes(DenseRow(program, numbers)).ravel(), numbers[0].ravel()
+        joint_nodes(ChainRow(program, numbers)).ravel(), numbers[0].ravel()
     )
-    base = DenseRow(program, tuple(np.zeros(shape) for shape in shapes)).arcs()
-    arcs, made = _composed(base, machine, tape).free, compiled(machine, base.on[tape].labels)
+    base = ChainRow(program, tuple(np.zeros(shape) for shape in shapes)).arcs()
+    arcs, made = (
+        _composed(base, machine, tape).unconstrained,
+        compiled(machine, base.on[tape].labels),
+    )
     if len(arcs.source) > _MOST_KEPT:
         return None
-    flat, which = base.free.explicit
+    flat, which = base.unconstrained.explicit
     assert which is not None  # noqa: S101 (successions are pairs)
-    label = np.append(base.free.label[:, tape], np.int32(-1))[which]
+    label = np.append(base.unconstrained.label[:, tape], np.int32(-1))[which]
     product, link = transduced(flat, label, which < 0, made), np.append(flat.score, 0.0)
-    none = len(base.free.source)
+    none = len(base.unconstrained.source)
     cell = np.append(np.where(which < 0, none, which), none)[product.of]
     before = link[product.before] + link[product.of]
     behind = np.append(made.gain, 0.0)[product.by]
     return _Template(arcs, before, cell, behind, given)
 
 
-def _rules(row: DenseRow) -> tuple[Rule, ...]:
+def _rules(row: ChainRow) -> tuple[Rule, ...]:
     """Return the grammar of a row as rules."""
     tapes = ((part, tuple(map(row.tapes.index, part.tapes))) for part in row.program.conjuncts)
     return tuple([Rule(part, numbers, "tokens") for part, numbers in tapes])
@@ -335,7 +340,7 @@ def _rules(row: DenseRow) -> tuple[Rule, ...]:
 
 def _written(row: Row) -> ArcRow:
     """Return a row as arcs, its grammar as rules."""
-    if not isinstance(row, DenseRow):
+    if not isinstance(row, ChainRow):
         return cast("ArcRow", row.arcs())
     return replace(row.without_grammar().arcs(), rules=_rules(row))
 
@@ -344,7 +349,7 @@ def warn_beside(row: Row, other: Row) -> None:
     """Warn about a lattice that is put beside a written tape, and has the labels of that tape."""
     labels = set(other.on[0].labels)
     for tape in row.on if len(other.on) == 1 else ():
-        if tape.written and labels == set(tape.labels):
+        if tape.output and labels == set(tape.labels):
             warnings.warn(
                 f"a lattice over tape {other.on[0].name!r} has the same labels as tape "
                 f"{tape.name!r}, which a transducer writes, but another name, so it does "
@@ -355,7 +360,7 @@ def warn_beside(row: Row, other: Row) -> None:
             )
 
 
-def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
+def score_written_tape(row: Row, scorer: Row, tape: int) -> ArcRow:
     """Return a row in which another one over the same text scores what is written on a tape.
 
     Segment (s, e, x) of a lattice of segments stands where "[x" is written at boundary s and then
@@ -369,13 +374,13 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     LabelError
         Nothing that is written is a label of the other one.
     """
-    base, other = _written(row).single, cast("ArcRow", scorer.arcs())
-    if not base.timed or not other.timed or base.length != other.length:
+    base, other = _written(row).unambiguous, cast("ArcRow", scorer.arcs())
+    if not base.covers_text or not other.covers_text or base.length != other.length:
         raise ShapeError(
             "the lattice that scores a transducer's output must have as many tokens as "
             "the transducer's input"
         )
-    names, arcs = base.on[tape].labels, base.free
+    names, arcs = base.on[tape].labels, base.unconstrained
     if not other.on[0].segments:
         check_lengths(next(m for m in base.machines if m.tape == base.on[tape].name))
     parts = _brackets if other.on[0].segments else _units
@@ -383,7 +388,7 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     label = arcs.label[:, tape]
     code = np.where(label >= 0, label + len(names) * arcs.position[arcs.target], -1)
     scored = arcs_composed(arcs, made, code.astype(np.int32), writes=False, traced=False)
-    return replace(base, free=scored)
+    return replace(base, unconstrained=scored)
 
 
 def check_lengths(machine: Transducer) -> None:
@@ -474,7 +479,7 @@ def _acceptor(
 
 
 def arcs_composed(
-    arcs: Arcs,
+    arcs: ArcEngine,
     made: IndexedTransducer,
     reads: Ints,
     *,
@@ -482,12 +487,12 @@ def arcs_composed(
     traced: bool = True,
     counts: bool = True,
     problem: str = "",
-) -> Arcs:
+) -> ArcEngine:
     """Return arcs composed with a transducer.
 
     Parameters
     ----------
-    arcs : Arcs
+    arcs : ArcEngine
     made : IndexedTransducer
     reads : int32 [A]
         What it reads with each arc; −1: nothing.
@@ -540,7 +545,7 @@ def arcs_composed(
     if arcs.end is not None:
         assert at is not None  # noqa: S101 (where ends are known, so are positions)
         ends = column(arcs.end, -1, np.where(output >= 0, at[product.target], -1))
-    return Arcs(
+    return ArcEngine(
         texts=arcs.texts,
         begins=product.begins,
         at=at,

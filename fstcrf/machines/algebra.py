@@ -17,7 +17,7 @@ import numpy as np
 from fstcrf.arguments import check_strings, one_of, whole_number
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError, TooLargeError
-from fstcrf.kernel.native import settled
+from fstcrf.kernel.native import frozen
 from fstcrf.lazy import made_once
 from fstcrf.machines.machine import M, Machine
 from fstcrf.machines.ways import on_paths, silent_ways, totals
@@ -639,7 +639,7 @@ def made(
 ) -> M:
     """Return a machine of arcs and ends on the tapes of another one, and with its symbols."""
     source, read, write, target, score = (np.concatenate(c) for c in zip(*parts, strict=True))
-    states = (settled(x.astype(np.int32), owned=True) for x in (source, read, write, target))
+    states = (frozen(x.astype(np.int32), owned=True) for x in (source, read, write, target))
     source, read, write, target = states
     return replace(
         like,
@@ -647,7 +647,7 @@ def made(
         input=read,
         output=write,
         target=target,
-        score=settled(score, owned=True),
+        score=frozen(score, owned=True),
         final=final,
         input_symbols=like.input_symbols if readable is None else readable,
         output_symbols=like.output_symbols if written is None else written,

@@ -54,7 +54,7 @@ class Single(NamedTuple):
     problem: str = ""  # the reason; otherwise empty
 
 
-def at_hand(machine: Transducer) -> Single:
+def cheaply_unambiguous(machine: Transducer) -> Single:
     """Return the result of `single` if it is fast; best paths do not need it."""
     if machine.semiring == "log" or len(machine.source) <= _FEW_ARCS or is_deterministic(machine):
         return single(machine, _FEW_STATES)

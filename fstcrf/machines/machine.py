@@ -19,7 +19,7 @@ from fstcrf.arguments import (
 )
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.kernel.native import settled
+from fstcrf.kernel.native import frozen
 
 Semiring = Literal["log", "tropical"]
 
@@ -87,11 +87,11 @@ class Machine:
 
     def _settle(self) -> None:
         """Replace writable arrays by read-only copies."""
-        output = None if self.output is self.input else settled(self.output)
+        output = None if self.output is self.input else frozen(self.output)
         for name in ("source", "input", "target", "score", "final"):
-            object.__setattr__(self, name, settled(getattr(self, name)))
+            object.__setattr__(self, name, frozen(getattr(self, name)))
         object.__setattr__(self, "output", self.input if output is None else output)
-        named = {name: settled(uses) for name, uses in self.named.items()}
+        named = {name: frozen(uses) for name, uses in self.named.items()}
         object.__setattr__(self, "named", MappingProxyType(named))
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:

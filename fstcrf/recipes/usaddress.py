@@ -95,7 +95,7 @@ def _rows(
             yield Row(name, "% of addresses all right", now.of_addresses, before.of_addresses)
     if system is not plain:
         lengths = np.fromiter(map(len, found.tokens), np.int64)
-        pops = found.popped[lengths > 0] / lengths[lengths > 0]
+        pops = found.states_expanded[lengths > 0] / lengths[lengths > 0]
         for what, share in (("median", 0.5), ("99 %", 0.99), ("most", 1.0)):
             yield Row(name, f"states popped a token, {what}", float(np.quantile(pops, share)))
     for what, seconds in times.of[place].items():

@@ -12,7 +12,7 @@ from fstcrf.errors import DataError
 from fstcrf.machines.plans import no_path_error, warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import as_read
-from fstcrf.taggers.known import Known
+from fstcrf.taggers.evidence import Evidence
 from fstcrf.taggers.reading import Data, Run, as_sentences
 from fstcrf.taggers.tagged import TaggedLattices
 from fstcrf.text.corpus import Column, Corpus, Sentence
@@ -87,7 +87,7 @@ def _refuse_rows(taggers: Sequence[CRF], sentences: Data) -> None:
 def lattices_of(
     composition: JointCRF,
     sentences: Data,
-    known: Known | None = None,
+    known: Evidence | None = None,
     *,
     streamed: bool = False,
 ) -> TaggedLattices:
@@ -108,7 +108,7 @@ def lattices_of(
             first, end = sentences.offsets[[run.first, run.end]].tolist()
             values += [given.values(sentences, slice(first, end)) for given in read]
         every = tuple(values)
-        return every if known is None else known.applied(program, run, every)
+        return every if known is None else known.added_to(program, run, every)
 
     checked = known is None and composition.cannot_overflow
     return TaggedLattices(program, prepared[0][0], make, checked=checked, streamed=streamed)
@@ -126,24 +126,24 @@ def check_empty(composition: JointCRF, lengths: Sequence[int]) -> None:
 
 
 def cascade(
-    composition: JointCRF, sentences: Data, *, known: Known | None = None, threads: int = 1
+    composition: JointCRF, sentences: Data, *, known: Evidence | None = None, threads: int = 1
 ) -> tuple[Column, ...]:
-    """Tag with one tagger after the other, each reading the labels of those before it.
+    """Decode greedily: each tagger reads the labels that the earlier ones have chosen.
 
-    Each obeys what the grammar says of its tape. Known labels and biases are of tapes that taggers
-    write; NoPathError where all that leaves none, or a map has no labels for those that a tagger
-    has written.
+    Each tagger obeys the part of the grammar about its tape. Evidence labels and biases are allowed
+    for tapes that taggers write. NoPathError if a sentence has no legal labels, or if a map has no
+    output for the labels of a tagger.
     """
     columns: dict[str, Column] = {}
-    known = known or Known({}, {})
+    known = known or Evidence({}, {})
     if composition.literal:  # such taggers read no tapes
-        for tape, tagger in composition.apart.items():
+        for tape, tagger in composition.cascade_taggers.items():
             columns[tape] = _alone(tagger, sentences, known.of_tape(tape), threads)
         return tuple(columns[tape] for tape in composition.tapes)
     corpus = as_corpus(composition, sentences)
     components = {c.tagger.tape: c for c in composition.components}
     maps = {tape_map.tape: tape_map for tape_map in composition.maps}
-    taggers = composition.apart
+    taggers = composition.cascade_taggers
     for tape in composition.order:
         if tape in maps:
             columns[tape] = maps[tape].decide(corpus)
@@ -154,7 +154,7 @@ def cascade(
     return tuple(columns[tape] for tape in composition.tapes)
 
 
-def _alone(tagger: CRF | JointCRF, sentences: Data, known: Known, threads: int) -> Column:
+def _alone(tagger: CRF | JointCRF, sentences: Data, known: Evidence, threads: int) -> Column:
     """Return the best labels of one tagger, under the grammar that it has."""
     lattices = tagger.transducers(sentences, known, streamed=True)
     answer = lattices.answer(1, lattices.on[:1], None, threads, strict=True)

@@ -31,8 +31,8 @@ from fstcrf.lattices import Answer
 from fstcrf.machines.plans import warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, check_empty, lattices_of
+from fstcrf.taggers.evidence import Evidence, Request
 from fstcrf.taggers.incumbents import Incumbents
-from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.reading import (
     Data,
     Run,
@@ -58,7 +58,7 @@ _RUN_LABELS = 2_000_000  # in all labellings of a run
 # --- Corpora --------------------------------------------------------------------------------------
 
 
-def decode(composition: JointCRF, asked: Request, evidence: Known | None = None) -> Answer:
+def decode(composition: JointCRF, asked: Request, evidence: Evidence | None = None) -> Answer:
     """Return the n best labellings of each sentence; those that are not proven are not warned of.
 
     Without `asked.scores`, scores and bounds are of no scale. A labelling of some tapes has the
@@ -135,13 +135,13 @@ def no_path(rule: ChainRule, bound: float, sentence: int | None) -> NoPathError:
     )
 
 
-def _with_evidence(composition: JointCRF, sentences: Data, evidence: Known | None) -> Corpus:
+def _with_evidence(composition: JointCRF, sentences: Data, evidence: Evidence | None) -> Corpus:
     """Return sentences as a corpus, observed labels being columns."""
     corpus = as_corpus(composition, sentences)
     if evidence is None or not evidence.forced:
         return corpus
     topologies = {tagger.tape: tagger.topology for tagger in composition.taggers}
-    return evidence.written(topologies, corpus, np.arange(len(corpus)))
+    return evidence.to_columns(topologies, corpus, np.arange(len(corpus)))
 
 
 def _one(array: NDArray[_T]) -> NDArray[_T]:
@@ -185,7 +185,7 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
     found.bound[:] = bound
     whole = replace(rule.composition, normalize="product")
     try:
-        product = lattices_of(whole, corpus, rule.evidence.read(corpus), streamed=True)
+        product = lattices_of(whole, corpus, rule.evidence.from_columns(corpus), streamed=True)
         answer = product.answer(1, product.on[: len(whole.tapes)], None, 1)
     except TooLargeError:
         return found
@@ -277,15 +277,15 @@ class ChainSentence:
 
     composition: JointCRF
     sentence: SentenceLike
-    known: Known | None
+    evidence: Evidence | None
 
     def score(self, labels: Sequence[Sequence[str]]) -> float:
         """Return the log probability of a labelling, times weights, plus scores of the grammar."""
-        corpus = _with_evidence(self.composition, [self.sentence], self.known)
+        corpus = _with_evidence(self.composition, [self.sentence], self.evidence)
         ids = self._numbered(labels, corpus.n_tokens)
         if not corpus.n_tokens:
             return self.composition.program.empty_score
-        return float(ChainRule(self.composition, evidence=self.known).score(corpus, ids)[0])
+        return float(ChainRule(self.composition, evidence=self.evidence).score(corpus, ids)[0])
 
     def probability(self, labels: Sequence[Sequence[str]]) -> float:
         """Return the probability of a labelling, without weights and grammar."""
@@ -300,7 +300,7 @@ class ChainSentence:
         """Return n exact samples: labels of the first tape, of the second given it, and so on."""
         n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         whole = self.composition
-        if self.known is not None or whole.conjuncts or any(w != 1.0 for w in whole.weights):
+        if self.evidence is not None or whole.conjuncts or any(w != 1.0 for w in whole.weights):
             raise OptionError(
                 "samples with normalize='chain' need weights of 1, no grammar, no known "
                 "labels and no biases, since otherwise the probabilities of labellings do "

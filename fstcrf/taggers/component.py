@@ -8,8 +8,8 @@ The index knows which pairs of a predicate and a label training has seen; a pred
 a sparse table over (label, state), so that one lookup a template and one sum give a token's
 potentials under all labels (`taggers/model/potentials.py`).
 
-Columns that are given (`taggers/component.py`: `GivenTape`). A grammar that names a column of the
-text is bound to the strings that training saw there. Compiled, strings that no conjunct tells
+Observed columns (`taggers/component.py`: `ObservedTape`). A grammar that names a column of the text
+is bound to the strings that training saw there. Compiled, strings that no conjunct tells
 apart are one label (`merged`), so a rule about one part of speech costs an axis of two, however
 many there are; a sentence pins the axis by potentials of 0 and −∞. In products it is one more
 chain, under the chain rule it stands beside the earlier tapes that a stage's grammar reads.
@@ -120,7 +120,7 @@ OTHER = "<other>"
 
 
 @dataclass(frozen=True, eq=False)
-class GivenTape:
+class ObservedTape:
     """A column that was observed in training, as a tape that a grammar may read.
 
     Nothing is decided there: its labels are the strings of the column.
@@ -140,7 +140,7 @@ class GivenTape:
     place: Ints | None = None
 
     @classmethod
-    def of(cls, tape: str, strings: Sequence[str]) -> GivenTape:
+    def of(cls, tape: str, strings: Sequence[str]) -> ObservedTape:
         """Return the tape of a column with these strings in training."""
         return cls(tape, (*strings, OTHER) if OTHER not in strings else tuple(strings))
 
@@ -190,8 +190,8 @@ class GivenTape:
 
 
 def observed(
-    indexes: Iterable[object], tapes: Collection[str], known: Iterable[GivenTape] = ()
-) -> list[GivenTape]:
+    indexes: Iterable[object], tapes: Collection[str], known: Iterable[ObservedTape] = ()
+) -> list[ObservedTape]:
     """Return the columns that taggers read, with the strings of training, as tapes to be given.
 
     Those `known` stay as they are; what is called like a tape is none of them.
@@ -204,14 +204,14 @@ def observed(
                 strings.setdefault(column, {}).update(dict.fromkeys(values))
     for column, several in strings.items():
         if column not in found and column not in tapes:
-            found[column] = GivenTape.of(column, tuple(several))
+            found[column] = ObservedTape.of(column, tuple(several))
     return list(found.values())
 
 
 def bound(
     grammar: Grammar,
     sets: Mapping[str, tuple[str, ...]],
-    columns: Callable[[], Sequence[GivenTape]],
+    columns: Callable[[], Sequence[ObservedTape]],
 ) -> list[Acceptor]:
     """Return the acceptors of a grammar over tapes and, where it names them, over given columns.
 
@@ -268,8 +268,8 @@ def grouped(
 
 
 def merged(
-    given: Sequence[GivenTape], conjuncts: Sequence[Acceptor]
-) -> tuple[tuple[GivenTape, ...], tuple[Acceptor, ...]]:
+    given: Sequence[ObservedTape], conjuncts: Sequence[Acceptor]
+) -> tuple[tuple[ObservedTape, ...], tuple[Acceptor, ...]]:
     """Return given tapes, and a grammar, with labels as one that no part of it tells apart.
 
     Tapes that no part reads are left out.
@@ -301,7 +301,7 @@ def _told(acceptor: Acceptor, tape: str) -> Floats:
     return np.concatenate([flat, np.moveaxis(acceptor.score, axis, 0).reshape(size, -1)], axis=1)
 
 
-def _with_labels(acceptor: Acceptor, given: GivenTape, taken: Longs) -> Acceptor:
+def _with_labels(acceptor: Acceptor, given: ObservedTape, taken: Longs) -> Acceptor:
     """Return an acceptor with some labels of a given tape alone."""
     if given.tape not in acceptor.tapes:
         return acceptor
@@ -402,7 +402,7 @@ class Component:
     def chain(self) -> Chain:
         """The tagger's tape in the composition."""
         binding = self._binding
-        graph = self.weighted.weights.still_graph
+        graph = self.weighted.weights.static_graph
         any_token = self._any_token()
         shared = not any(outline.per_token for outline in binding.arc)
         tables = [

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
     from fstcrf.machines.transducer import Transducer
-    from fstcrf.taggers import composing
     from fstcrf.taggers import product as products
+    from fstcrf.taggers import tagmaps
     from fstcrf.taggers.product import Product
 else:  # a tagger that is loaded does not wait for what few calls need
-    composing = LazyModule("fstcrf.taggers.composing")
+    tagmaps = LazyModule("fstcrf.taggers.tagmaps")
     products = LazyModule("fstcrf.taggers.product")
     grammars = LazyModule("fstcrf.machines.grammar")
     transducers = LazyModule("fstcrf.machines.transducer")
@@ -103,7 +103,7 @@ def compose(
     ----------
     *parts : CRF, Composition or SegmentCRF, or Lattice, or Transducer
         Taggers, in any order; a pynini transducer between two of them relabels what the first
-        writes for the second (see `fstcrf.taggers.composing`). Or lattices of equal length. A
+        writes for the second (see `fstcrf.taggers.tagmaps`). Or lattices of equal length. A
         `Transducer`, or a pynini one at the end, is composed with all that stands before it:
         ``compose(a, t, b)`` is ``a @ t @ b``.
     grammar : Grammar, optional
@@ -210,7 +210,7 @@ def joint(
     grammar: Grammar | None = None,
 ) -> JointCRF:
     """Return taggers of tokens composed, and maps between them; as for `compose`."""
-    composition: JointCRF = composing.joined(parts, weights, normalize)
+    composition: JointCRF = tagmaps.joined(parts, weights, normalize)
     composition = composition if search is None else replace(composition, search=search)
     if grammar is not None:
         composition = composition.constrained(grammar)

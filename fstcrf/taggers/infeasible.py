@@ -11,7 +11,7 @@ import numpy as np
 from fstcrf.arrays import Longs
 from fstcrf.errors import NoPathError, TooLargeError
 from fstcrf.lattices.answer import Answer, Change
-from fstcrf.taggers.known import Forced, Request
+from fstcrf.taggers.evidence import Forced, Request
 from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.text.corpus import Corpus
 

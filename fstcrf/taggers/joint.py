@@ -17,7 +17,7 @@ from fstcrf.errors import LabelError, ModelFileError, OptionError, TooLargeError
 from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule, made_once
 from fstcrf.storage import VERSION, file_kind, group, read_arrays, sound
-from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request
+from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request
 from fstcrf.taggers.model import crf as models
 from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.reading import Data, SentenceLike
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.plans import Plan, Program, Search
     from fstcrf.machines.plans import chain as chains
     from fstcrf.taggers import JointExplanation, component, stages
-    from fstcrf.taggers.component import Component, GivenTape, Relabelling, TapeMap
+    from fstcrf.taggers.component import Component, ObservedTape, Relabelling, TapeMap
     from fstcrf.taggers.stages import Stage
     from fstcrf.taggers.tagged import TaggedLattices
     from fstcrf.taggers.tagger import TuningOptions
@@ -76,7 +76,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         How best paths under a grammar are found; see `fstcrf.machines.plans.Program`.
     budget : Budget, optional
         When a search gives up on a sentence, where nothing else is said; files do not keep it.
-    given : tuple of GivenTape
+    given : tuple of ObservedTape
         Columns that the grammar reads, which nobody decides.
 
     Raises
@@ -96,7 +96,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
     relabellings: tuple[Relabelling, ...] = ()
     search: Search = "auto"
     budget: Budget | None = None
-    given: tuple[GivenTape, ...] = ()
+    given: tuple[ObservedTape, ...] = ()
 
     def __post_init__(self) -> None:
         _check(self)
@@ -161,14 +161,14 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         return all(component.weighted.cannot_overflow for component in self.components)
 
     @made_once
-    def grammar_read(self) -> tuple[tuple[GivenTape, ...], tuple[Acceptor, ...]]:
+    def grammar_read(self) -> tuple[tuple[ObservedTape, ...], tuple[Acceptor, ...]]:
         """The given tapes that the grammar reads, and the grammar, their labels merged."""
         if not self.given:
             return (), self.conjuncts
         return component.merged(self.given, self.conjuncts)
 
     @made_once
-    def apart(self) -> dict[str, CRF | Self]:
+    def cascade_taggers(self) -> dict[str, CRF | Self]:
         """The tagger of each tape, under what the grammar says of this tape.
 
         Taggers that decide one after the other are these.
@@ -261,7 +261,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
             _ = stage.legal.decoder
         return found
 
-    def _bound(self, grammar: Grammar) -> tuple[list[Acceptor], tuple[GivenTape, ...]]:
+    def _bound(self, grammar: Grammar) -> tuple[list[Acceptor], tuple[ObservedTape, ...]]:
         """Return the acceptors of a grammar, and the given tapes with those that it reads."""
         added = component.bound(grammar, self.label_sets, self._observed)
         read = {tape for acceptor in added for tape in acceptor.tapes}
@@ -269,7 +269,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         new = [tape for tape in self._observed() if tape.tape in read] if read else []
         return added, (*self.given, *new)
 
-    def _observed(self) -> list[GivenTape]:
+    def _observed(self) -> list[ObservedTape]:
         """Return the columns that the taggers read, as tapes that may be given."""
         known = [tape for tape in self.given if tape.tape not in self.label_sets]
         return component.observed([tagger.index for tagger in self.taggers], self.label_sets, known)
@@ -347,7 +347,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         return answer
 
     def transducers(
-        self, sentences: Data, known: Known | None = None, *, streamed: bool = False
+        self, sentences: Data, known: Evidence | None = None, *, streamed: bool = False
     ) -> TaggedLattices:
         """Return the lattice of each sentence, with what is known put in.
 
@@ -388,10 +388,10 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         forced: Sequence[Forced | None] | Columns | None = None,
         bias: Bias | None = None,
     ) -> tuple[Column, ...]:
-        """Return what the same taggers say one after the other, each reading those before it.
+        """Decode greedily: each tagger reads the predictions of the earlier ones.
 
-        Each obeys what the grammar says of its tape. Known labels and biases are heeded, tagger by
-        tagger; arguments as for `decode`.
+        Each tagger obeys the part of the grammar about its tape. Evidence labels and biases apply
+        to the tagger of their tape. The arguments are those of `decode`.
 
         Raises
         ------
@@ -402,7 +402,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         """
         known = Request.of(sentences, self.label_sets, forced, bias).evidence(self.tapes)
         columns: tuple[Column, ...]
-        with plans.gathered():
+        with plans.one_warning():
             columns = batches.cascade(self, sentences, known=known, threads=threads)
         return columns
 
@@ -411,7 +411,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
 
         Options as for `fstcrf.taggers.tune_weights`.
         """
-        with plans.gathered():
+        with plans.one_warning():
             found: JointCRF[LabelsT] = tuning.tune_weights(self, dev, **options)
             return found
 
@@ -615,7 +615,7 @@ def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> Joi
             for k, r in enumerate(header.relabellings)
         ),
         search=header.search,
-        given=tuple(component.GivenTape(known.tape, known.labels) for known in header.given),
+        given=tuple(component.ObservedTape(known.tape, known.labels) for known in header.given),
     )
 
 

@@ -15,7 +15,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.stages import Given, Stage, bounds_of, repeated, with_tape
+from fstcrf.taggers.stages import Stage, StagePotentials, bounds_of, repeated, with_tape
 from fstcrf.text.corpus import Corpus
 
 
@@ -60,7 +60,7 @@ class Prefixes:
 
 
 @dataclass(frozen=True, eq=False)
-class _Changes:
+class _ChangedTokens:
     """Where potentials of a stage differ from those around the cascade's labels."""
 
     at: Longs  # [M] places among the labels of the prefixes
@@ -69,7 +69,7 @@ class _Changes:
     mask: Floats | None  # [M, S] what grammars of one token say there
 
 
-class Around:
+class RescoringContext:
     """A stage around one labelling of the earlier tapes.
 
     Parameters
@@ -80,7 +80,7 @@ class Around:
     labels : tuple of int32 [N]
         Labels of the earlier tapes there.
     potentials : callable
-        A corpus with the earlier tapes → Given.
+        A corpus with the earlier tapes → StagePotentials.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Around:
         stage: Stage,
         corpus: Corpus,
         labels: tuple[Ints, ...],
-        potentials: Callable[[Corpus], Given],
+        potentials: Callable[[Corpus], StagePotentials],
     ) -> None:
         self.stage, self.corpus, self.labels = stage, corpus, labels
         self.given, self._potentials = potentials(corpus), potentials
@@ -109,7 +109,11 @@ class Around:
     def legal(self) -> kernel.Bound:
         """The tagger, weighted and under its grammar, around that labelling."""
         given = self.given
-        same = self.stage.legal is self.stage.free and given.told is None and given.mask is None
+        same = (
+            self.stage.legal is self.stage.free
+            and given.evidence_scores is None
+            and given.mask is None
+        )
         return self.free if same else self.stage.legal_bound(given)
 
     @made_once
@@ -119,7 +123,7 @@ class Around:
     def best(self, prefixes: Prefixes) -> tuple[Floats, Floats]:
         """Return the score of the best labels under each prefix, and the weighted log Z, [P]."""
         stage = self.stage
-        if not stage.moves:
+        if not stage.rescorable:
             given = self._anew(prefixes)
             best = kernel.best_paths(stage.legal_bound(given))[1]
             return best, stage.weight * stage.log_z(given)
@@ -134,7 +138,11 @@ class Around:
         )
         log_z = kernel.rescored(self.free, variants, best=False)
         if self.legal is not self.free:
-            told = None if self.given.told is None else self.given.told[changes.where]
+            told = (
+                None
+                if self.given.evidence_scores is None
+                else self.given.evidence_scores[changes.where]
+            )
             variants = variants._replace(node=stage.chosen(changes.node, told, changes.mask))
         best = kernel.rescored(self.legal, variants, best=True)
         alone = np.flatnonzero(self.dead[prefixes.sentence])
@@ -143,11 +151,11 @@ class Around:
             best[alone] = kernel.best_paths(bound)[1]
         return best, stage.weight * log_z
 
-    def under(self, prefixes: Prefixes) -> Given:
+    def under(self, prefixes: Prefixes) -> StagePotentials:
         """Return the potentials under each prefix."""
         if not self.labels:
             return self.given.of(prefixes.sentence)
-        if not self.stage.moves:
+        if not self.stage.rescorable:
             return self._anew(prefixes)
         given, changes = self.given.of(prefixes.sentence), self._changes(prefixes)
         if given is self.given:
@@ -158,17 +166,17 @@ class Around:
             given.mask[changes.at] = changes.mask
         return given
 
-    def _anew(self, prefixes: Prefixes) -> Given:
+    def _anew(self, prefixes: Prefixes) -> StagePotentials:
         corpus = self.corpus.select(prefixes.sentence)
         for tagger, mine in zip(self.stage.earlier, prefixes.labels, strict=True):
             corpus = with_tape(corpus, tagger, mine)
         return self._potentials(corpus)
 
-    def _changes(self, prefixes: Prefixes) -> _Changes:
+    def _changes(self, prefixes: Prefixes) -> _ChangedTokens:
         """Return what is different under other labels of the earlier tapes."""
         tokens = prefixes.tokens
         stage = self.stage
-        read = [i for i, t in enumerate(stage.earlier) if stage.looks_at(t.tape)]
+        read = [i for i, t in enumerate(stage.earlier) if stage.reads_tape(t.tape)]
         differs = np.zeros(len(tokens), dtype=bool)
         for i in read:
             differs |= prefixes.labels[i] != self.labels[i].take(tokens)
@@ -183,7 +191,7 @@ class Around:
         mask = None
         if self.stage.local:
             mask = self.stage.mask(labels, {t: ids[where] for t, ids in self._observed.items()})
-        return _Changes(at, where, node.take(place, axis=0), mask)
+        return _ChangedTokens(at, where, node.take(place, axis=0), mask)
 
     def _relabelled(self, keys: Longs, where: Longs, labels: list[Ints], first: Longs) -> Floats:
         """Return node potentials under the labels at `first`; what was asked last is remembered.

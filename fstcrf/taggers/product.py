@@ -16,18 +16,18 @@ from fstcrf.arrays import Array, Floats, Ints
 from fstcrf.errors import GrammarError, ModelFileError, OptionError
 from fstcrf.lattices import Lattice, product
 from fstcrf.lattices.answer import Answer, TapeAnswer
+from fstcrf.lattices.batching import nbest_paths
 from fstcrf.lattices.distributions import Distributions
 from fstcrf.lattices.engine import Tape
-from fstcrf.lattices.findings import Confidence
-from fstcrf.lattices.many import ranked
-from fstcrf.lattices.paths import Labels, Path, Places, labels_of_tapes, shown_tapes
+from fstcrf.lattices.paths import Labels, Path, Positions, labels_of_tapes, shown_tapes
+from fstcrf.lattices.results import Confidence
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.transducer import Transducer
 from fstcrf.storage import PRODUCT, SEGMENTS, VERSION, WORDS, file_kind, group, read_arrays, sound
 from fstcrf.taggers import joint
+from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request
 from fstcrf.taggers.joint import JointCRF
-from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request
 from fstcrf.taggers.model import crf as models
 from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.reading import Data
@@ -136,7 +136,7 @@ class Product(Composition[LabelsT]):
     def on(self) -> tuple[Tape, ...]:
         """The tapes of its lattices."""
         written = [
-            Tape(machine.tape, machine.output_symbols, segments=False, written=True)
+            Tape(machine.tape, machine.output_symbols, segments=False, output=True)
             for machine in self.machines
             if machine.tape is not None
         ]
@@ -254,7 +254,7 @@ class Product(Composition[LabelsT]):
 
     # --- Lattices -----------------------------------------------------------------------------
 
-    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
+    def transducers(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
         """Return the lattice of each sentence, with what is known put in."""
         each = [
             tagger.transducers(sentences, None if known is None else known.of_tapes(tagger.tapes))
@@ -284,7 +284,7 @@ class Product(Composition[LabelsT]):
         """Return what `decode` does; see `Tagger.decoded`."""
         return self._decoded(asked, asked.evidence(self.of_tokens))
 
-    def _decoded(self, asked: Request, known: Known | None) -> Answer:
+    def _decoded(self, asked: Request, known: Evidence | None) -> Answer:
         if asked.budget is not None:
             raise OptionError(
                 "budget= is for taggers of tokens: lattices of segments are stored as arcs "
@@ -306,13 +306,13 @@ class Product(Composition[LabelsT]):
         if asked.strict:
             _check(paths, lattices)
         sets = {tape: self.label_sets[tape] for tape in shown}
-        written = [tape.name for tape in self.on if tape.written and tape.name in shown]
+        written = [tape.name for tape in self.on if tape.output and tape.name in shown]
         lengths = [lattice.length for lattice in lattices]
         answer = Answer.of_paths(paths, sets, lengths, asked.n, written)
         return answer.with_posterior(lambda: self._distributions(lattices, asked.threads))
 
     def _ranked(self, lattices: Sequence[Lattice], asked: Request) -> Sequence[Sequence[Path]]:
-        return ranked(lattices, asked.n, threads=asked.threads)
+        return nbest_paths(lattices, asked.n, threads=asked.threads)
 
     def _spelled(self, paths: Sequence[Path], shown: Sequence[str]) -> list[Path]:
         """Return paths with the labels of tokens on all tapes shown."""
@@ -371,14 +371,14 @@ class Product(Composition[LabelsT]):
         types = [names[label] for label in own[first].tolist()]
         return tuple(spelling.written(start.tolist(), end.tolist(), types))
 
-    def posterior(self, asked: Request, known: Known | None) -> Distributions:
+    def posterior(self, asked: Request, known: Evidence | None) -> Distributions:
         """Return the distributions over the labellings of sentences, with what is known put in."""
         return self._distributions(self.transducers(asked.sentences, known), asked.threads)
 
     def _distributions(self, lattices: Sequence[Lattice], threads: int) -> Distributions:
         spelled = {tape: self.spelling(tape) for tape in self.tapes}
         rows: Any = dict.fromkeys(self.tapes, lattices)
-        return _Spelled(
+        return _EncodedDistributions(
             rows, None, threads, spellings={t: one for t, one in spelled.items() if one}
         )
 
@@ -407,10 +407,10 @@ class Product(Composition[LabelsT]):
         return KIND, arrays, {"product": msgspec.json.encode(header).decode()}
 
 
-def _clocks(path: Path, numbers: Sequence[int]) -> tuple[Places | None, ...]:
+def _clocks(path: Path, numbers: Sequence[int]) -> tuple[Positions | None, ...]:
     """Return where the labels of some tapes are written, of those with a clock of their own."""
     places = [path.places[k] if path.places else None for k in numbers]
-    kept = tuple(place if place is not None and place.written else None for place in places)
+    kept = tuple(place if place is not None and place.output else None for place in places)
     return kept if any(kept) else ()
 
 
@@ -432,7 +432,7 @@ def _check(paths: Sequence[Sequence[Path]], lattices: Sequence[Lattice]) -> None
 
 
 @dataclass(frozen=True, eq=False)
-class _Spelled(Distributions):
+class _EncodedDistributions(Distributions):
     """The same of lattices some of whose tapes have segments, written as labels of tokens."""
 
     spellings: Mapping[str, Spelling] | None = None

@@ -30,10 +30,10 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.kernel import Budget
 from fstcrf.ragged import Ragged
+from fstcrf.taggers.evidence import Evidence
 from fstcrf.taggers.incumbents import Incumbents
-from fstcrf.taggers.known import Known
-from fstcrf.taggers.prefixes import Around, Prefixes
-from fstcrf.taggers.stages import Given, Stage, largest_gains, repeated, with_tape
+from fstcrf.taggers.prefixes import Prefixes, RescoringContext
+from fstcrf.taggers.stages import Stage, StagePotentials, largest_gains, repeated, with_tape
 from fstcrf.text.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class ChainRule:
     budget : Budget, optional
         Its states are labellings of a tape to look at; where they are the usual ones, `BUDGET`, or
         `WIDE_BUDGET` of several labellings, and under a grammar or evidence.
-    evidence : Known, optional
+    evidence : Evidence, optional
         Observed labels and biases; observed labels are columns of the corpora.
     n : int
         Labellings of a sentence.
@@ -80,7 +80,7 @@ class ChainRule:
         self,
         composition: JointCRF,
         budget: Budget | None = None,
-        evidence: Known | None = None,
+        evidence: Evidence | None = None,
         n: int = 1,
         tapes: Sequence[str] | None = None,
         *,
@@ -92,7 +92,7 @@ class ChainRule:
         self.stages = composition.stages
         self.order = [stage.tagger.tape for stage in self.stages]
         self.shown = [k for k, tape in enumerate(self.order) if tapes is None or tape in tapes]
-        self.evidence = evidence or Known({}, {})
+        self.evidence = evidence or Evidence({}, {})
         free = not (composition.conjuncts or self.evidence.forced or self.evidence.bias)
         only = n == 1 and len(self.shown) == len(self.order)
         self.budget = (BUDGET if free and only else WIDE_BUDGET) if limit.usual else limit.states
@@ -102,12 +102,12 @@ class ChainRule:
         ]
 
     @property
-    def timed(self) -> bool:
+    def has_deadline(self) -> bool:
         """Whether there is an end to the time."""
         return self._end is not None
 
     @property
-    def late(self) -> bool:
+    def expired(self) -> bool:
         """Whether the time is over: the incumbents are the answer."""
         return self._end is not None and time.monotonic() > self._end
 
@@ -167,16 +167,18 @@ class ChainRule:
             self._heuristics[k] = held
         return held[lengths]
 
-    def given(self, k: int, corpus: Corpus) -> Given:
+    def given(self, k: int, corpus: Corpus) -> StagePotentials:
         """Return the potentials of stage k, and the evidence of its labels there."""
         stage = self.stages[k]
         given = stage.given(corpus)
         tagger = stage.tagger
-        evidence = self.evidence.told(tagger.tape, tagger.topology, corpus, self._bias[k])
-        return given if evidence is None else replace(given, told=evidence)
+        evidence = self.evidence.evidence_scores(
+            tagger.tape, tagger.topology, corpus, self._bias[k]
+        )
+        return given if evidence is None else replace(given, evidence_scores=evidence)
 
 
-def _score(stage: Stage, given: Given, mine: Ints, *, plain: bool) -> Floats:
+def _score(stage: Stage, given: StagePotentials, mine: Ints, *, plain: bool) -> Floats:
     """Return the score that labels of its tape have at one stage, float64 [B]."""
     node = np.where(stage.tagger.topology.state_label == mine[:, None], given.node, -np.inf)
     forced = replace(given, node=node)
@@ -213,7 +215,7 @@ class Search:
     def run(self) -> Incumbents:
         """Expand prefixes until every sentence is proven, or its budget ends."""
         wanted = min(_FIRST, self.budget)
-        while self.budget > 1 and not self.rule.late and any(map(self._open, range(self.last))):
+        while self.budget > 1 and not self.rule.expired and any(map(self._open, range(self.last))):
             for k in range(self.last):
                 self._deepen(k, wanted)
             if wanted >= self.budget:
@@ -229,12 +231,12 @@ class Search:
     def _cascade(self) -> None:
         """Look at each tagger's best labels, given those of the taggers before it."""
         corpus, every = self.corpus, np.arange(len(self.corpus))
-        self.around: list[Around] = []
+        self.around: list[RescoringContext] = []
         self.first: kernel.Ranked  # labellings of the first tape
         self.least: Floats  # what others score at most
         prefixes = Prefixes(self.offsets, every, np.zeros(len(every)), ())
         for k, stage in enumerate(self.stages):
-            around = Around(stage, corpus, prefixes.labels, partial(self.rule.given, k))
+            around = RescoringContext(stage, corpus, prefixes.labels, partial(self.rule.given, k))
             self.around.append(around)
             normaliser: Floats = np.zeros(len(every))
             if k or self.rule.scored:  # the first one is the same for all labellings
@@ -243,7 +245,7 @@ class Search:
             if k == self.last:
                 own = self._finish(prefixes, around.legal, normaliser) - normaliser
                 around.dead = np.isneginf(own)
-                if not stage.asks:
+                if not stage.depends_on_earlier:
                     self._raise_heuristic(k, own)
                 break
             ranked, within = self._ranking(around, wide=k == 0)
@@ -252,7 +254,7 @@ class Search:
                 self.first, self.least = ranked, least
             own = ranked.score[:, 0] - normaliser
             around.dead = np.isneginf(own)
-            if not stage.asks:
+            if not stage.depends_on_earlier:
                 self._raise_heuristic(k, own)
             upper = prefixes.score + np.maximum(ranked.score[:, 1], least) - normaliser
             nodes = _Frontier(prefixes, normaliser, np.ones(len(every), np.int64), upper)
@@ -265,14 +267,14 @@ class Search:
         for k, (nodes,) in enumerate(self.frontier):
             nodes.upper = nodes.upper + self.heuristic[k]
 
-    def _ranking(self, around: Around, *, wide: bool) -> tuple[kernel.Ranked, float]:
+    def _ranking(self, around: RescoringContext, *, wide: bool) -> tuple[kernel.Ranked, float]:
         """Rank the two best labellings of a tape, or all that the first round may look at.
 
         Returned is also by how much those that are left out are below the best.
         """
         n, longest = min(_FIRST, self.budget) + 1, around.legal.longest
         within = np.inf
-        if wide and n > 2 and not self.rule.timed and longest * n <= _PART_TOKENS:
+        if wide and n > 2 and not self.rule.has_deadline and longest * n <= _PART_TOKENS:
             within = _WITHIN + np.log(self.n)
         n = n if within < np.inf else 2
         return kernel.nbest_paths(around.legal, n, within=within), within
@@ -365,11 +367,11 @@ class Search:
             if k == 0
             else _shares(sentence, _INNER * wanted, self.budget)
         )
-        size = _LOOK_TOKENS if not self.rule.timed else _PART_TOKENS
+        size = _LOOK_TOKENS if not self.rule.has_deadline else _PART_TOKENS
         for n, sharing in shares:
             some = sharing[nodes.cursor[sharing] < n]
             for part, step in _parts(sentence[some], self.lengths, n, size):
-                if not self.rule.late:
+                if not self.rule.expired:
                     self._expand(k, nodes, some[part], n, step)
 
     def _expand(self, k: int, nodes: _Frontier, where: Longs, n: int, step: int) -> None:
@@ -383,7 +385,7 @@ class Search:
         new = np.arange(n + 1) >= nodes.cursor[where, None]
         first = int(nodes.cursor[where].min())
         for start in range(first, n, step):
-            if start > first and self.rule.late:
+            if start > first and self.rule.expired:
                 n = start
                 break
             block = slice(start, min(start + step, n))

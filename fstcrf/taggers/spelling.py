@@ -162,7 +162,7 @@ def _names(types: Sequence[str], scheme: str) -> list[str]:
 def _codes(offsets: Longs, start: Longs, end: Longs, kind: Ints, types: int) -> Longs:
     """Return the place and type of each token, place · types + type; the last is outside.
 
-    Places: of one token, the first, both right behind a span of the type, inside, the last;
+    Positions: of one token, the first, both right behind a span of the type, inside, the last;
     arguments as for `Spelling.ids`.
     """
     first_in = np.isin(start, offsets)

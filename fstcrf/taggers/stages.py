@@ -17,7 +17,7 @@ from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import Program, scaled
 from fstcrf.machines.topology import chain_topology
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.component import Component, GivenTape, Reading, as_read, bare_chain, pinned
+from fstcrf.taggers.component import Component, ObservedTape, Reading, as_read, bare_chain, pinned
 from fstcrf.taggers.model.potentials import bind
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import LiteralIndex
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class StagePotentials:
     """Potentials of one tagger for some sentences, earlier tapes given.
 
     Parameters
@@ -54,21 +54,21 @@ class Given:
     node: Floats
     arc: Floats | None
     fixed: tuple[Ints, ...]
-    told: Floats | None = None
+    evidence_scores: Floats | None = None
     mask: Floats | None = None
     relabelled: Callable[[Longs, Ints], Floats] | None = None
 
-    def of(self, sentences: Longs) -> Given:
+    def of(self, sentences: Longs) -> StagePotentials:
         """Return the potentials of some of the sentences."""
         if np.array_equal(sentences, np.arange(len(self.offsets) - 1)):
             return self
         tokens = repeated(self.offsets, sentences)
-        return Given(
+        return StagePotentials(
             bounds_of(self.offsets, sentences),
             self.node.take(tokens, axis=0),
             None if self.arc is None else self.arc.take(tokens, axis=0),
             tuple(f.take(tokens) for f in self.fixed),
-            None if self.told is None else self.told.take(tokens, axis=0),
+            None if self.evidence_scores is None else self.evidence_scores.take(tokens, axis=0),
             None if self.mask is None else self.mask.take(tokens, axis=0),
         )
 
@@ -87,7 +87,7 @@ class Stage:
         The taggers before it.
     readings : mapping of str to Reading
         What it reads of their tapes, by the name it reads.
-    columns : tuple of GivenTape
+    columns : tuple of ObservedTape
         Columns that its grammar reads.
     """
 
@@ -96,7 +96,7 @@ class Stage:
     conjuncts: tuple[Acceptor, ...]
     earlier: tuple[CRF, ...]
     readings: Mapping[str, Reading]
-    columns: tuple[GivenTape, ...] = ()
+    columns: tuple[ObservedTape, ...] = ()
 
     @made_once
     def local(self) -> tuple[Acceptor, ...]:
@@ -116,7 +116,7 @@ class Stage:
         return tuple(tagger for tagger in self.earlier if tagger.tape in read)
 
     @made_once
-    def fixed_columns(self) -> tuple[GivenTape, ...]:
+    def fixed_columns(self) -> tuple[ObservedTape, ...]:
         """Columns that are multiplied in."""
         read = {tape for acceptor in self.multiplied for tape in acceptor.tapes}
         return tuple(column for column in self.columns if column.tape in read)
@@ -136,7 +136,7 @@ class Stage:
         given += [column.chain for column in self.fixed_columns]
         return Program([*given, *own], (), self.multiplied, "expanded")
 
-    def given(self, corpus: Corpus) -> Given:
+    def given(self, corpus: Corpus) -> StagePotentials:
         """Return the potentials of sentences that have the earlier tapes as columns."""
         prepared = bind(self.tagger, {}).prepare(as_read(corpus, self.readings))
         found = prepared.potentials(0, len(corpus))
@@ -151,7 +151,7 @@ class Stage:
             labels = [_label_ids(corpus, tagger) for tagger in self.earlier]
             mask = self.mask(labels, self.observed(corpus))
         made = prepared.relabelled
-        return Given(corpus.offsets, node.values, arc, fixed, mask=mask, relabelled=made)
+        return StagePotentials(corpus.offsets, node.values, arc, fixed, mask=mask, relabelled=made)
 
     def observed(self, corpus: Corpus) -> dict[str, Ints]:
         """Return the labels of columns, int32 [N] each."""
@@ -181,12 +181,12 @@ class Stage:
             for acceptor in self.local
         ]
 
-    def relabelled(self, given: Given, tokens: Longs, labels: Sequence[Ints]) -> Floats:
+    def relabelled(self, given: StagePotentials, tokens: Longs, labels: Sequence[Ints]) -> Floats:
         """Return the node potentials of tokens under other labels of the earlier tapes.
 
         Parameters
         ----------
-        given : Given
+        given : StagePotentials
             What `given` says of the sentences.
         tokens : int64 [M]
         labels : sequence of int32 [M]
@@ -208,16 +208,16 @@ class Stage:
         return any(reading.tape == tape for reading in self.readings.values())
 
     @made_once
-    def asks(self) -> bool:
+    def depends_on_earlier(self) -> bool:
         """Whether anything depends on earlier tapes."""
-        return any(self.looks_at(tagger.tape) for tagger in self.earlier) or bool(self.fixed)
+        return any(self.reads_tape(tagger.tape) for tagger in self.earlier) or bool(self.fixed)
 
-    def looks_at(self, tape: str) -> bool:
+    def reads_tape(self, tape: str) -> bool:
         """Whether potentials or masks depend on an earlier tape."""
         return self.reads(tape) or any(tape in acceptor.tapes for acceptor in self.local)
 
     @made_once
-    def moves(self) -> bool:
+    def rescorable(self) -> bool:
         """Whether earlier tapes change node potentials alone, which can be had token by token."""
         static = not (self.fixed or self.fixed_columns) and self.free.chains[0].arc is not None
         inside = all(tape.name in self.readings for tape in self.tagger.reads)
@@ -227,8 +227,8 @@ class Stage:
     def single(self) -> SentenceGraph | None:
         """The tagger laid out for sentences that come one at a time; None: these need more."""
         index, weights = self.tagger.index, self.tagger.weights
-        asks = self.asks or not self.earlier
-        if not (self.moves and asks) or self.conjuncts or self.legal is not self.free:
+        asks = self.depends_on_earlier or not self.earlier
+        if not (self.rescorable and asks) or self.conjuncts or self.legal is not self.free:
             return None
         if isinstance(index, LiteralIndex) or reads_documents(index.templates):
             return None
@@ -246,31 +246,35 @@ class Stage:
 
     # --- Answers ------------------------------------------------------------------------------
 
-    def log_z(self, given: Given) -> Floats:
+    def log_z(self, given: StagePotentials) -> Floats:
         """Return log Z of the tagger alone, float64 [B]."""
         return kernel.log_partitions(self.free_bound(given))
 
-    def free_bound(self, given: Given) -> kernel.Bound:
+    def free_bound(self, given: StagePotentials) -> kernel.Bound:
         """Return the tagger alone with these potentials."""
         values = (given.node,) if given.arc is None else (given.node, given.arc)
         per_token = self.free.per_token(values)
-        return kernel.Bound(self.free.machine, given.offsets, per_token, checked=self._tame)
+        return kernel.Bound(
+            self.free.machine, given.offsets, per_token, checked=self.cannot_overflow
+        )
 
-    def legal_bound(self, given: Given) -> kernel.Bound:
+    def legal_bound(self, given: StagePotentials) -> kernel.Bound:
         """Return the tagger, weighted and under its grammar, with these potentials."""
-        if self.legal is self.free and given.told is None and given.mask is None:
+        if self.legal is self.free and given.evidence_scores is None and given.mask is None:
             return self.free_bound(given)
-        own = [self.chosen(given.node, given.told, given.mask)]
+        own = [self.chosen(given.node, given.evidence_scores, given.mask)]
         if given.arc is not None:
             own.append(scaled(given.arc, self.weight))
         sizes = [len(tagger.labels) for tagger in self.fixed]
         sizes += [len(column.kept) for column in self.fixed_columns]
         fixed = [pinned(label, size) for label, size in zip(given.fixed, sizes, strict=True)]
         per_token = self.legal.per_token((*fixed, *own))
-        return kernel.Bound(self.legal.machine, given.offsets, per_token, checked=self._tame)
+        return kernel.Bound(
+            self.legal.machine, given.offsets, per_token, checked=self.cannot_overflow
+        )
 
     @made_once
-    def _tame(self) -> bool:
+    def cannot_overflow(self) -> bool:
         """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
         return float(np.abs(self.tagger.theta).max(initial=0.0)) * max(1.0, self.weight) < 1e200
 
@@ -298,7 +302,7 @@ def stages_of(
     components: Sequence[Component],
     order: Sequence[str],
     conjuncts: Sequence[Acceptor],
-    columns: Sequence[GivenTape] = (),
+    columns: Sequence[ObservedTape] = (),
 ) -> tuple[Stage, ...]:
     """Return the taggers of a composition in the order in which they are decided.
 
@@ -375,7 +379,7 @@ def _label_ids(corpus: Corpus, tagger: CRF) -> Ints:
 
 
 def skeleton(
-    taggers: Sequence[CRF], conjuncts: Sequence[Acceptor], columns: Sequence[GivenTape] = ()
+    taggers: Sequence[CRF], conjuncts: Sequence[Acceptor], columns: Sequence[ObservedTape] = ()
 ) -> Program | None:
     """Return the tapes that a grammar connects, without potentials; None where it connects none.
 

@@ -12,11 +12,11 @@ import numpy as np
 from fstcrf.arrays import Floats
 from fstcrf.kernel import Budget
 from fstcrf.lattices.batch import Lattices
-from fstcrf.lattices.dense import Dense, program_tapes
-from fstcrf.lattices.denserow import DenseRow
+from fstcrf.lattices.batching import Group
+from fstcrf.lattices.chainrow import ChainRow
+from fstcrf.lattices.chains import ChainEngine, program_tapes
 from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.lattice import Lattice, TapeLattice
-from fstcrf.lattices.many import Group
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans import Program, Search
 from fstcrf.ragged import RUN_TOKENS, Ragged
@@ -89,20 +89,20 @@ class TaggedLattices(Lattices[TapeLattice]):
             return self._made[k]
         run = self._runs[bisect_right(self._runs, k, key=lambda run: run.numbers[0]) - 1]
         values = run.part(k - run.numbers[0])
-        made = cast("type[TapeLattice]", Lattice)(DenseRow(self.program, values))
+        made = cast("type[TapeLattice]", Lattice)(ChainRow(self.program, values))
         return made if run.streamed else self._made.setdefault(k, made)
 
     def groups(
         self,
         search: Search | None = None,
         *,
-        clocked: bool = False,
+        time_aligned: bool = False,
         best: bool = False,
         threads: int = 1,
     ) -> list[Group]:
         """Return runs of the lattices, their potentials as the taggers made them."""
         if search is not None:
-            return super().groups(search, clocked=clocked, best=best, threads=threads)
+            return super().groups(search, time_aligned=time_aligned, best=best, threads=threads)
         return [Group(run.numbers, self, run) for run in self._runs]
 
     def posterior(self, budget: Budget | None, threads: int) -> Distributions:
@@ -112,7 +112,7 @@ class TaggedLattices(Lattices[TapeLattice]):
         return super().posterior(budget, threads)
 
 
-class TaggedRun(Dense):
+class TaggedRun(ChainEngine):
     """Successive rows of `TaggedLattices`."""
 
     numbers: range

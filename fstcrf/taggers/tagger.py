@@ -27,7 +27,7 @@ from fstcrf.lattices.paths import Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.ragged import Ragged
 from fstcrf.storage import VERSION, write_arrays
-from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request, budget_of, in_columns
+from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request, budget_of, in_columns
 from fstcrf.taggers.reading import Data, SentenceLike, check_text
 from fstcrf.text.corpus import Column, Corpus
 
@@ -231,7 +231,7 @@ class Tagger(ABC, Generic[LabelsT]):
             probabilities=probabilities,
             scores=scores,
         )
-        with plans.gathered():
+        with plans.one_warning():
             try:
                 answer = tagger.decoded(asked)
             except NoPathError as error:
@@ -401,7 +401,7 @@ class Composable(Tagger[LabelsT]):
         return tuple(make(t, labels, segments=False) for t, labels in self.label_sets.items())
 
     @abstractmethod
-    def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice]:
+    def transducers(self, sentences: Data, known: Evidence | None) -> Sequence[Lattice]:
         """Return the lattice of each sentence, with what is known of its labels put in."""
 
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
@@ -578,7 +578,7 @@ class Composition(Composable[LabelsT]):
         @property
         def label_sets(self) -> dict[str, tuple[str, ...]]: ...  # noqa: D102
         def decoded(self, asked: Request) -> Answer: ...  # noqa: D102
-        def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice]: ...  # noqa: D102
+        def transducers(self, sentences: Data, known: Evidence | None) -> Sequence[Lattice]: ...  # noqa: D102
         def __and__(self, grammar: Grammar) -> Self: ...
         def constrained(  # noqa: D102
             self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fstcrf.lattices.answer import Answer
-from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request
+from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request
 from fstcrf.taggers.reading import Data
 from fstcrf.taggers.tagger import Composable, LabelsT, OnNoPath
 
@@ -24,7 +24,7 @@ class TokenTagger(Composable[LabelsT]):
 
     @abstractmethod
     def transducers(
-        self, sentences: Data, known: Known | None, *, streamed: bool = False
+        self, sentences: Data, known: Evidence | None, *, streamed: bool = False
     ) -> TaggedLattices:
         """Return the lattice of each sentence, with what is known of its labels put in.
 
@@ -48,7 +48,7 @@ class TokenTagger(Composable[LabelsT]):
         """Return a tagger with the same legal labellings that says where all of them have died."""
         return self
 
-    def posterior(self, asked: Request, known: Known | None) -> Distributions:
+    def posterior(self, asked: Request, known: Evidence | None) -> Distributions:
         """Return the distributions over the labellings of sentences, with what is known put in."""
         return self.transducers(asked.sentences, known).posterior(asked.budget, asked.threads)
 

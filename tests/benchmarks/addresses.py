@@ -36,7 +36,7 @@ def parsed(folder: str, rounds: int, grammar: str = "us_address") -> dict[str, A
     lattices = parser.lattices(full)
     searches = [seconds_of(lambda: fstcrf.best(lattices)) for _ in range(rounds)]
     lengths = np.array([len(tokens) for tokens in full])
-    pops = fstcrf.best(lattices).popped / lengths
+    pops = fstcrf.best(lattices).states_expanded / lengths
     return {
         "addresses": len(texts),
         "raised_before": len(peer.raised),
@@ -64,7 +64,7 @@ def adversarial(states: int) -> dict[str, Any]:
     return {
         "seconds": seconds,
         "megabytes": peak() - before,
-        "popped": int(found.popped[0]),
+        "popped": int(found.states_expanded[0]),
         "exact": bool(found.exact[0]),
         "score": None if path is None else path.score,
         "bound": float(found.bounds[0]),

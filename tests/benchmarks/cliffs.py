@@ -241,7 +241,7 @@ def _answer(lattice: Lattice, n: int) -> dict[str, Any]:
         return {
             "score": paths.scores.tolist(),
             "exact": bool(paths.exact[0]),
-            "popped": int(paths.popped[0]),
+            "popped": int(paths.states_expanded[0]),
         }
     several = lattice.nbest(n)
     return {"score": [p.score for p in several], "exact": all(p.exact for p in several)}

@@ -197,7 +197,7 @@ def rich(task: Task, *, rounds: int) -> dict[str, Any]:
     last = int(np.searchsorted(problem.offsets[:-1], 8_000))
     some = problem.part(0, last)[1]
     node = weights.node(some.node)
-    graphs = weights.still_graph, weights.sparse_graph or weights.still_graph
+    graphs = weights.static_graph, weights.sparse_graph or weights.static_graph
     alone, composed = _lattices(weights, some.offsets, node)
     asked: dict[str, list[Callable[[], object]]] = {
         "evaluation": [partial(objective, theta) for objective in (dense, sparse)],
@@ -229,7 +229,7 @@ def _lattices(weights: Weights, offsets: Longs, node: Floats) -> tuple[list[Boun
     from fstcrf.kernel import Axis, Bound, Factor, JointChain
     from fstcrf.machines.topology import rest_of
 
-    scores, states = weights.still_graph.score, weights.still_graph.n_states
+    scores, states = weights.static_graph.score, weights.static_graph.n_states
     rest = rest_of(scores, states)
     assert rest is not None
     table = scores[None]

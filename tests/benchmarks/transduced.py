@@ -20,7 +20,7 @@ import pynini as imported
 
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.arcrow import ArcRow
-from fstcrf.lattices.arcs import Arcs
+from fstcrf.lattices.arcs import ArcEngine
 from fstcrf.lattices.lattice import TapeLattice
 from fstcrf.lattices.transduced import arcs_composed, compiled
 from fstcrf.machines.grammar import Grammar
@@ -137,7 +137,7 @@ def composed(most: int) -> Iterator[Found]:
         lattice = Lattice.from_arrays(names, emissions, rng.normal(size=(size, size)))
         row = lattice.row.arcs()
         assert isinstance(row, ArcRow)
-        arcs = row.free
+        arcs = row.unconstrained
         tropical, log = given(lattice, "standard"), given(lattice, "log64")
         for make in (spans, edits, lexicon):
             machine = make(size)
@@ -147,7 +147,7 @@ def composed(most: int) -> Iterator[Found]:
                 fst_of(machine, "log64"),
             )
 
-            def product(arcs: Arcs = arcs, made: Any = made) -> Arcs:
+            def product(arcs: ArcEngine = arcs, made: Any = made) -> ArcEngine:
                 return arcs_composed(arcs, made, arcs.label[:, 0])
 
             def anew(names: Any = names, scores: Any = emissions, size: int = size) -> TapeLattice:

@@ -69,7 +69,7 @@ def test_none_raises_and_what_was_legal_stays(
     same = [a == b for a, b in zip(plain.labels, found.labels, strict=True)]
     assert same == legal
     assert np.allclose(found.score[legal], plain.score[legal])
-    pops = found.popped / np.array([len(tokens) for tokens in found.tokens])
+    pops = found.states_expanded / np.array([len(tokens) for tokens in found.tokens])
     assert np.median(pops) <= 2
     for text in texts[:200]:
         if not refused(text):

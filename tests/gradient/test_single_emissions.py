@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fstcrf.kernel.emissions import EmissionRows, Emitter
+from fstcrf.kernel.emissions import EmissionRows, ExpandedChain
 from fstcrf.ragged import Ragged
 
 TOKENS = 20_000
@@ -22,7 +22,7 @@ def test_counts_of_a_long_sentence(size: int, alike: bool) -> None:
         rows[:] = rows[0]
     arc, ends = rng.normal(size=(size, size)), np.zeros(size)
     label = np.arange(size, dtype=np.int32)
-    emitter = Emitter(size, label, arc, ends, ends)
+    emitter = ExpandedChain(size, label, arc, ends, ends)
     single, double = (
         EmissionRows(emitter, scores, Ragged.from_lengths([TOKENS]), TOKENS).sums(arcs=True)
         for scores in (rows, rows.astype(np.float64))

@@ -178,7 +178,7 @@ def check(lattice: Any, scale: float) -> None:
     for table in marginals if isinstance(marginals, tuple | list) else [marginals]:
         assert ((table >= 0.0) & (table <= 1.0)).all()
         assert (table.sum(axis=-1) <= 1.0 + 1e-9).all()
-    written = any(tape.written for tape in lattice.row.on)  # these have no labels of tokens
+    written = any(tape.output for tape in lattice.row.on)  # these have no labels of tokens
     maxima = () if written else lattice.max_marginals()
     for table in maxima if isinstance(maxima, tuple | list) else [maxima]:
         assert not np.isnan(table).any()

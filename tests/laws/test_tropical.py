@@ -187,7 +187,7 @@ def check_tapes(lattice: Any, wanted: Sequence[Full], shares: Any) -> None:
         assert lattice.string_probability(string, tape=last) == pytest.approx(share)
     likely = max(total.values())
     assert lattice.strings(last, n=1)[0].probability == pytest.approx(likely)
-    if lattice.on[-1].written:
+    if lattice.on[-1].output:
         assert lattice.expected(last).sum(axis=0) == pytest.approx(count, abs=1e-9)
 
 

@@ -284,7 +284,7 @@ def test_labels_are_expected_where_paths_write_them(
             for label, at in path.tapes[number]:
                 wanted[at, labels.index(label)] += share
         close(case.lattice.expected(tape), wanted)
-    if case.lattice.row.timed and kind is not spans:
+    if case.lattice.row.covers_text and kind is not spans:
         np.testing.assert_allclose(case.lattice.marginals(case.lattice.tapes[0]).sum(axis=1), 1.0)
 
 
@@ -402,7 +402,7 @@ def test_without_the_filter_paths_would_be_counted_twice() -> None:
     more = 0
     for seed in range(60):
         case = case_of(chain, seed)
-        arcs = cast("ArcRow", case.base.row.arcs()).free
+        arcs = cast("ArcRow", case.base.row.arcs()).unconstrained
         (flat, which), label = arcs.explicit, arcs.label
         moves = compiled(case.machines[0], INPUT)
         index, gain, target = moves.index, moves.gain, moves.target

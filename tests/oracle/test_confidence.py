@@ -11,7 +11,7 @@ from fstcrf import kernel
 from fstcrf.constraints import at_least, at_most, contiguous, never
 from fstcrf.errors import GrammarError, NoPathError, OptionError, TooLargeError
 from fstcrf.lattices import Lattice
-from fstcrf.lattices.findings import Confidence, Interval
+from fstcrf.lattices.results import Confidence, Interval
 from tests.support.compositions import World, random_world
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")

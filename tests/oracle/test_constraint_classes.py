@@ -33,7 +33,7 @@ SETS = [
     ("A", "a-b", "x-c"),
     ("B", "-LRB-", "A"),
 ]
-Places = Sequence[int]
+Positions = Sequence[int]
 Broken = Callable[..., int]
 
 
@@ -103,7 +103,7 @@ def random_names(rng: np.random.Generator, labels: tuple[str, ...]) -> Named:
     )
 
 
-def before(first: Places, second: Places) -> int:
+def before(first: Positions, second: Positions) -> int:
     return sum(any(j < i for j in second) for i in first)
 
 
@@ -116,7 +116,7 @@ COUNTING: list[tuple[str, int, Broken]] = [
     ("requires", 2, lambda _, a, b: int(bool(a) and not b)),
     ("if_present", 2, lambda _, a, b: int(bool(a) and not b)),
 ]
-ABOUT_TOKENS: list[tuple[str, Callable[[Places, int], int]]] = [
+ABOUT_TOKENS: list[tuple[str, Callable[[Positions, int], int]]] = [
     ("never", lambda a, _: len(a)),
     ("start_with", lambda a, _: int(0 not in a)),
     ("end_with", lambda a, n: int(n - 1 not in a)),
@@ -186,7 +186,7 @@ def test_occurrences(name: str, n_names: int, broken: Broken) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("name", "broken"), ABOUT_TOKENS, ids=[n for n, _ in ABOUT_TOKENS])
-def test_tokens(name: str, broken: Callable[[Places, int], int]) -> None:
+def test_tokens(name: str, broken: Callable[[Positions, int], int]) -> None:
     for seed in range(33):
         labels = SETS[seed % len(SETS)]
         given = random_names(np.random.default_rng(seed), labels)

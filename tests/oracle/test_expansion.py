@@ -18,8 +18,8 @@ from fstcrf.constraints import (
 )
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.kernel import Budget, lazy, native
-from fstcrf.lattices import DenseRow, Lattice, best, nbest
-from fstcrf.machines.plans import Program, decoder, gathered, warn_unproven
+from fstcrf.lattices import ChainRow, Lattice, best, nbest
+from fstcrf.machines.plans import Program, decoder, one_warning, warn_unproven
 from fstcrf.machines.plans.decoder import CELLS, Expansion
 
 
@@ -56,18 +56,23 @@ def test_the_choice_depends_on_the_sentence_alone() -> None:
     hard, easy = random_scores(1, 100, 6), random_scores(2, 20, 6)
     easy[:, 0] += 9
     program = spans(6, hard).dense.program
-    batch = [Lattice(DenseRow(program, (s,))) for s in (easy, hard, easy, hard)]
+    batch = [Lattice(ChainRow(program, (s,))) for s in (easy, hard, easy, hard)]
     found = best(batch)
     for lattice, score, popped in zip(
-        batch, found.scores.tolist(), found.popped.tolist(), strict=True
+        batch, found.scores.tolist(), found.states_expanded.tolist(), strict=True
     ):
         alone = best([lattice])
-        assert (alone.scores[0], alone.popped[0]) == (score, popped)
-    assert found.popped.tolist() == [20, found.popped[1], 20, found.popped[1]]
+        assert (alone.scores[0], alone.states_expanded[0]) == (score, popped)
+    assert found.states_expanded.tolist() == [
+        20,
+        found.states_expanded[1],
+        20,
+        found.states_expanded[1],
+    ]
     conjunction = program.decoder.conjunction
     assert conjunction is not None
     whole = kernel.lazy_paths(batch[1].dense.engine.searched, conjunction)
-    assert found.popped[1] < whole.popped[0]  # it was left early
+    assert found.states_expanded[1] < whole.states_expanded[0]  # it was left early
 
 
 @pytest.mark.thorough
@@ -116,7 +121,7 @@ def test_any_number_of_threads_and_any_company() -> None:
     scores = [random_scores(k, t, 6) for k, t in enumerate(lengths)]
     for score in scores[::2]:
         score[:, 0] += 8
-    batch = [Lattice(DenseRow(one, (score,))) for score in scores] * 60
+    batch = [Lattice(ChainRow(one, (score,))) for score in scores] * 60
     alone = [best([lattice]) for lattice in batch[: len(scores)]]
     for threads in (1, 2, 7):
         found = best(batch, threads=threads)
@@ -161,7 +166,7 @@ def test_a_warning_a_call_at_the_place_of_the_call() -> None:
 
 def test_one_warning_for_a_block() -> None:
     def block() -> None:
-        with gathered():
+        with one_warning():
             warn_unproven(2, 1_000)
             warn_unproven(0, 1)
             warn_unproven(3, 2)
@@ -169,7 +174,7 @@ def test_one_warning_for_a_block() -> None:
     with pytest.warns(InexactWarning, match="5 of 1,003 answers are") as caught:
         block()
     assert len(caught) == 1
-    with gathered():  # nothing to warn of
+    with one_warning():  # nothing to warn of
         warn_unproven(0, 7)
 
 
@@ -204,5 +209,5 @@ def test_an_interrupted_search_leaves_nothing_behind(
     assert next(calls) == at + 1  # it had not ended before
     found = best([lattice], budget=budget)
     assert found.scores.tolist() == wanted.scores.tolist()
-    assert found.popped.tolist() == wanted.popped.tolist()
+    assert found.states_expanded.tolist() == wanted.states_expanded.tolist()
     assert found.bounds.tolist() == wanted.bounds.tolist()

@@ -15,8 +15,8 @@ import pytest
 
 import fstcrf
 from fstcrf.lattices import Lattice, Lattices
-from fstcrf.lattices.arcs import Arcs
-from fstcrf.lattices.folds import FoldedArcs
+from fstcrf.lattices.arcs import ArcEngine
+from fstcrf.lattices.folds import FoldEngine
 from fstcrf.lattices.lattice import AnyLattice
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import folds as plans_folds
@@ -60,8 +60,8 @@ def no_two() -> Grammar:
 def forms(lattice: AnyLattice, machine: Transducer) -> list[Any]:
     """Return the engines of a composition: the fold, its arcs, and those kept for the length."""
     kept: list[Any] = [(lattice @ machine).row.engine for _ in range(3)]
-    assert all(isinstance(engine, FoldedArcs) for engine in kept)
-    return [kept[0], *(engine.written for engine in kept)]
+    assert all(isinstance(engine, FoldEngine) for engine in kept)
+    return [kept[0], *(engine.expanded for engine in kept)]
 
 
 def check_paths(lattice: AnyLattice, wanted: Sequence[Full]) -> None:
@@ -106,8 +106,8 @@ def test_each_form_says_what_all_paths_say(kind: str, semiring: Any) -> None:
         ways = of_strings if semiring == "tropical" else product
         wanted = sorted(ways(paths, machine), key=lambda full: -full.score)
         whole = base @ machine
-        if not isinstance(whole.row.engine, FoldedArcs):
-            assert not wanted or isinstance(whole.row.engine, Arcs)
+        if not isinstance(whole.row.engine, FoldEngine):
+            assert not wanted or isinstance(whole.row.engine, ArcEngine)
             continue
         folded += 1
         several += len({full.tapes[0] for full in wanted}) < len(wanted)
@@ -138,7 +138,7 @@ def test_grammars_before_and_behind_are_the_same() -> None:
         close(one.row.engine.best_scores, two.row.engine.best_scores)
         row: Any = two.row
         (rule,) = row.rules
-        wanted = row.free.written.product(*rule)
+        wanted = row.unconstrained.expanded.product(*rule)
         close(two.log_partition(), wanted.log_z[0])
         close(two.row.engine.best_scores, wanted.best_scores)
 
@@ -174,7 +174,7 @@ def test_what_is_too_large_is_not_folded(limit: int, monkeypatch: pytest.MonkeyP
         base, machine = lattice_of(rng, 3, 1.0, 0.0), transducer(rng, INPUT, OUTPUT, 4)
         wanted = product(known_paths(base), machine)
         found = base @ machine
-        written += isinstance(found.row.engine, Arcs)
+        written += isinstance(found.row.engine, ArcEngine)
         total = np.logaddexp.reduce([full.score for full in wanted]) if wanted else -np.inf
         close(found.log_partition(), total)
     assert written >= 5
@@ -201,13 +201,13 @@ def test_what_a_fold_answers_writes_no_arcs(monkeypatch: pytest.MonkeyPatch) -> 
         for n in (4, 6)
     ]
     made: list[object] = []
-    write = cast("Any", FoldedArcs.written).func
+    write = cast("Any", FoldEngine.expanded).func
 
     def watched(self: object) -> object:
         made.append(self)
         return write(self)
 
-    monkeypatch.setattr(FoldedArcs, "written", property(watched))
+    monkeypatch.setattr(FoldEngine, "written", property(watched))
     for lattice in lattices:
         path = lattice.best()
         assert path.probability > 0.0

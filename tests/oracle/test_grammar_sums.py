@@ -22,7 +22,7 @@ from fstcrf.machines.algebra import trimmed
 from fstcrf.machines.grammar.automata import Automaton, ambiguous
 from fstcrf.machines.machine import Machine
 from fstcrf.machines.openfst import Naming, from_fst, to_bytes
-from fstcrf.taggers.composing import pair_acceptor
+from fstcrf.taggers.tagmaps import pair_acceptor
 
 pynini = pytest.importorskip("pynini", reason="pynini is not installed")
 

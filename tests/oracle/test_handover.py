@@ -10,7 +10,7 @@ import pytest
 import fstcrf
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, before, contiguous, if_present
-from fstcrf.lattices import DenseRow, Lattice, best, nbest
+from fstcrf.lattices import ChainRow, Lattice, best, nbest
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Program, decoder, program
 from tests.benchmarks.cliffs import drawn
@@ -69,11 +69,11 @@ def test_many_breaches_need_no_search() -> None:
     few, many = (fresh(sentence(broken(60, n)) & rule) for n in (1, 12))
     found = best([few])
     assert found.exact[0]
-    assert found.popped[0] >= 60
+    assert found.states_expanded[0] >= 60
     assert "machine" not in product_of(few)
     found = best([many])
     assert found.exact[0]
-    assert found.popped[0] < 60
+    assert found.states_expanded[0] < 60
     assert "machine" in product_of(many)
     wanted = best([many], search="expanded")
     assert found.scores[0] == pytest.approx(wanted.scores[0], abs=1e-9)
@@ -84,9 +84,9 @@ def test_a_search_in_vain_costs_a_share_of_the_product() -> None:
     """Under noise, with breaches too few to be called many."""
     scores = 0.1 * np.random.default_rng(0).normal(size=(12, len(LABELS)))
     lattice = fresh(sentence(scores) & contiguous(LABELS))
-    popped = best([lattice]).popped[0]
+    popped = best([lattice]).states_expanded[0]
     assert "machine" in product_of(lattice)
-    assert popped < best([lattice], search="lazy").popped[0] / 4
+    assert popped < best([lattice], search="lazy").states_expanded[0] / 4
 
 
 @pytest.mark.thorough
@@ -96,7 +96,7 @@ def test_a_legal_path_that_is_not_found_at_once_costs_no_search() -> None:
     lattice = case.lattice() & case.grammar()
     found, whole = (best([lattice], search=way) for way in ("auto", "lazy"))
     assert found.exact[0]
-    assert found.popped[0] == whole.popped[0]
+    assert found.states_expanded[0] == whole.states_expanded[0]
     assert found.labels(0) == whole.labels(0)
 
 
@@ -106,7 +106,7 @@ def test_sentences_too_long_for_the_product_are_searched(monkeypatch: pytest.Mon
     rule = contiguous(LABELS)
     one = fresh(sentence(short) & rule)
     batch = [
-        Lattice(DenseRow(one.dense.program, (s,))) for s in (long, legal(90), short, long, short)
+        Lattice(ChainRow(one.dense.program, (s,))) for s in (long, legal(90), short, long, short)
     ]
     cost = one.dense.program.decoder.expansion.cost  # type: ignore[union-attr]
     assert cost is not None
@@ -115,9 +115,11 @@ def test_sentences_too_long_for_the_product_are_searched(monkeypatch: pytest.Mon
     wanted = best(batch, search="expanded")
     assert found.exact.all()
     assert found.scores.tolist() == pytest.approx(wanted.scores.tolist(), abs=1e-9)
-    assert found.popped[2] < 40
-    assert found.popped[0] > 80
-    assert found.popped.tolist() == [best([lattice]).popped[0] for lattice in batch]
+    assert found.states_expanded[2] < 40
+    assert found.states_expanded[0] > 80
+    assert found.states_expanded.tolist() == [
+        best([lattice]).states_expanded[0] for lattice in batch
+    ]
 
 
 # --- What is found --------------------------------------------------------------------------------
@@ -161,7 +163,7 @@ def test_scratch_that_is_kept_suits_other_sentences() -> None:
     rule = contiguous(LABELS)
     one = fresh(sentence(broken(40, 12)) & rule)
     lattices = [
-        Lattice(DenseRow(one.dense.program, (broken(t, 12),))) for t in (40, 45, 120, 41, 300, 44)
+        Lattice(ChainRow(one.dense.program, (broken(t, 12),))) for t in (40, 45, 120, 41, 300, 44)
     ]
     first = [best([fresh(lattice)]).scores[0] for lattice in lattices]
     for n in (1, 5, 1):

@@ -19,7 +19,7 @@ from fstcrf.lattices import Path
 from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.chain import best, tag_one
-from fstcrf.taggers.prefixes import Around, Prefixes
+from fstcrf.taggers.prefixes import Prefixes, RescoringContext
 from fstcrf.taggers.search import BUDGET, ChainRule
 from tests.support.joint_cases import (
     GRAMMARS,
@@ -210,14 +210,14 @@ def counted_looks(
 ) -> int:
     """Return how many labellings of the earlier tapes the last tagger is asked about."""
     looks = 1  # the cascade's
-    best = Around.best
+    best = RescoringContext.best
 
-    def counting(self: Around, prefixes: Prefixes) -> tuple[Floats, Floats]:
+    def counting(self: RescoringContext, prefixes: Prefixes) -> tuple[Floats, Floats]:
         nonlocal looks
         looks += len(prefixes.sentence) * (self.stage is composition.stages[-1])
         return best(self, prefixes)
 
-    monkeypatch.setattr(Around, "best", counting)
+    monkeypatch.setattr(RescoringContext, "best", counting)
     composition.paths_all([LONG], budget=budget)
     return looks
 

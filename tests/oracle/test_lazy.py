@@ -131,7 +131,7 @@ def test_what_a_budget_leaves_is_said(limit: int) -> None:
         case = random_case(seed)
         found = kernel.lazy_paths(case.bound, case.grammar, 1, Budget(states=limit))
         top = case.ranking[0][0] if case.ranking else -np.inf
-        assert found.popped[0] <= limit
+        assert found.states_expanded[0] <= limit
         if found.proven[0]:
             assert found.score[0, 0] == pytest.approx(top)
             continue
@@ -192,7 +192,7 @@ def test_the_worst_case_ends_within_its_budget() -> None:
     assert found.score < found.bound <= free.best().score
     assert lattice.score(found.labels) == pytest.approx(found.score)
     every = best([lattice], budget=Budget(states=20_000))
-    assert every.popped.tolist() == [20_000]
+    assert every.states_expanded.tolist() == [20_000]
     assert every.exact.tolist() == [False]
 
 
@@ -217,7 +217,7 @@ def test_an_easy_sentence_after_a_hard_one_is_proven() -> None:
     found = best([alternating() & grammar, easy & grammar], budget=Budget(states=5_000))
     assert found.exact.tolist() == [False, True]
     assert found.labels(1) == ("x3", "x3", "x4")
-    assert found.popped.tolist() == [5_000, 3]
+    assert found.states_expanded.tolist() == [5_000, 3]
     ranked = nbest([alternating() & grammar, easy & grammar], 3, budget=Budget(states=5_000))
     assert [[p.exact for p in paths] for paths in ranked] == [[False] * 3, [True] * 3]
 
@@ -239,11 +239,14 @@ def test_alone_is_as_in_a_batch() -> None:
             found = alone.best(node[:, None])
             if grammar is None:
                 path, score = kernel.best_paths(bound)
-                assert (found.bound, found.popped, found.proven) == (-np.inf, 0, True)
+                assert (found.bound, found.states_expanded, found.proven) == (-np.inf, 0, True)
             else:
                 wanted = kernel.lazy_paths(bound, grammar)
                 path, score = wanted.path[0], wanted.score[0]
-                assert (found.bound, found.popped) == (wanted.bound[0], wanted.popped[0])
+                assert (found.bound, found.states_expanded) == (
+                    wanted.bound[0],
+                    wanted.states_expanded[0],
+                )
             assert found.score == score[0]
             assert found.path == (path.tolist() if score[0] > -np.inf else [])
 
@@ -254,7 +257,7 @@ def test_alone_within_a_budget() -> None:
     assert lattice.dense.program.decoder.sentence_machine() is alone
     node = lattice.dense.values[0][:, None]
     found = alone.best(node, Budget(states=100))
-    assert (found.proven, found.popped) == (False, 100)
+    assert (found.proven, found.states_expanded) == (False, 100)
     assert found.score < found.bound
     again = best([lattice], budget=Budget(states=100))
     assert again.scores[0] == found.score
@@ -334,7 +337,7 @@ def test_a_search_ends_within_any_larger_allowance_as_within_a_smaller() -> None
             ended.append(found.proven[0] == n)
             if ended[-1]:
                 assert found.path.tolist() == whole.path.tolist()
-                assert found.popped[0] == whole.popped[0]
+                assert found.states_expanded[0] == whole.states_expanded[0]
             else:
                 assert found.bound[0] >= whole.score[0, 0]
         assert ended == sorted(ended)
@@ -354,7 +357,7 @@ def test_labels_that_are_legal_need_no_allowance() -> None:
         lattice.dense.engine.searched, grammar, allowance=kernel.Allowance(-(1 << 70), 0)
     )
     path, score = kernel.best_paths(lattice.dense.engine.searched)
-    assert (found.proven[0], found.popped[0]) == (1, 3_000)
+    assert (found.proven[0], found.states_expanded[0]) == (1, 3_000)
     assert found.path[0].tolist() == path.tolist()
     assert found.score[0, 0] == pytest.approx(score[0])
 

@@ -20,7 +20,7 @@ from fstcrf.kernel import blocks as blocks_of
 from fstcrf.kernel import spans as spans_of
 from fstcrf.kernel.native import lib
 from fstcrf.lattices import (
-    DenseRow,
+    ChainRow,
     Lattice,
     ProbableSpans,
     best,
@@ -336,7 +336,7 @@ def long_cases() -> list[tuple[Lattice, str]]:
 
 def answers(lattice: Lattice, tape: str) -> list[Any]:
     """Everything that blocks answer, or its error, as plain numbers."""
-    fresh = Lattice(DenseRow(lattice.dense.program, lattice.dense.values))
+    fresh = Lattice(ChainRow(lattice.dense.program, lattice.dense.values))
     asked = every_span(len(lattice), ("X", "Y"))[::5]
     questions: list[Any] = [
         fresh.log_partition,
@@ -376,7 +376,7 @@ def test_blocks_have_the_bits_of_whole_sentences(
 
 def test_batches_with_long_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked() -> list[Any]:
-        fresh = [Lattice(DenseRow(one.dense.program, one.dense.values)) for one in batch()]
+        fresh = [Lattice(ChainRow(one.dense.program, one.dense.values)) for one in batch()]
         return [
             log_partition(fresh).tolist(),
             [p and p.labels for p in best(fresh)],

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import GrammarError, NoPathError
-from fstcrf.lattices import DenseRow, Lattice
+from fstcrf.lattices import ChainRow, Lattice
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import Chain, Coupling, Program, arc_ends
 from fstcrf.machines.topology import chain_topology
@@ -198,7 +198,7 @@ def close(found: object, expected: object) -> None:
 @given(seed=st.integers(0, 10**6))
 def test_conditioned_programs(seed: int) -> None:
     case = random_case(seed)
-    lattice, world = Lattice(DenseRow(case.program, case.values)), case.world
+    lattice, world = Lattice(ChainRow(case.program, case.values)), case.world
     try:
         case.program.machine  # noqa: B018
     except GrammarError:
@@ -229,6 +229,6 @@ def test_spans_beside_two_couplings_of_the_same_tapes() -> None:
     ]
     program = Program(chains, [Coupling(("x", "y"), None), Coupling(("x", "y"), None)])
     shapes = [(3, 2), (3, 2), (3, 2, 2), (3, 2, 2)]
-    lattice = Lattice(DenseRow(program, tuple(rng.normal(size=shape) for shape in shapes)))
+    lattice = Lattice(ChainRow(program, tuple(rng.normal(size=shape) for shape in shapes)))
     mass = sum(p.probability for p in lattice.nbest(64) if p.labels[0][1] == "B-X")
     assert lattice.span_probability(1, 2, "X", tape="x") == pytest.approx(mass, rel=1e-9)

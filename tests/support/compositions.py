@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.lattices import DenseRow, Lattice, product
+from fstcrf.lattices import ChainRow, Lattice, product
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar, is_empty
 from fstcrf.machines.plans import Chain, Program, arc_ends
@@ -88,7 +88,7 @@ class Tape:
             np.where(self.topology.final, self.final, -np.inf),
             self.arc if still else None,
         )
-        return Lattice(DenseRow(Program([chain]), (self.node,) if still else (self.node, self.arc)))
+        return Lattice(ChainRow(Program([chain]), (self.node,) if still else (self.node, self.arc)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from tests.support.oracles import log_sum
 Labels = tuple[str, ...]
 Labelling = tuple[Labels, ...]
 Sentence = Mapping[str, Sequence[str]]
-Given = Mapping[str, Labels]
+StagePotentials = Mapping[str, Labels]
 
 WORDS = ("a", "b", "c", "d", "e")
 
@@ -170,7 +170,9 @@ class Truth:
     weights: Sequence[float] = ()
     conjuncts: Sequence[Acceptor] = ()
     normalize: Literal["product", "chain"] = "product"
-    seen: Mapping[tuple[str, str], Callable[[Given], Labels]] = field(default_factory=dict)
+    seen: Mapping[tuple[str, str], Callable[[StagePotentials], Labels]] = field(
+        default_factory=dict
+    )
 
     @property
     def tokens(self) -> int:
@@ -212,7 +214,7 @@ class Truth:
         mapped = any(reader == tagger.tape for reader, _ in self.seen)
         return (own & tapes) | ({self.taggers[0].tape} if mapped else set())
 
-    def _alone(self, tagger: CRF, given: Given) -> Paths:
+    def _alone(self, tagger: CRF, given: StagePotentials) -> Paths:
         columns = {tape.name: given[tape.name] for tape in tagger.reads if tape.name in given}
         columns |= {
             read: make(given) for (reader, read), make in self.seen.items() if reader == tagger.tape

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats
-from fstcrf.lattices import DenseRow, Lattice, log_partition
+from fstcrf.lattices import ChainRow, Lattice, log_partition
 from fstcrf.machines.plans import Program, arc_ends
 from fstcrf.text.corpus import Scheme, named_scheme
 from fstcrf.text.corpus.schemes import OUTSIDE, split_label
@@ -20,7 +20,7 @@ __all__ = ["conditioned_probabilities"]
 
 
 def conditioned_probabilities(
-    lattice: DenseRow, asked: Sequence[tuple[int, int, str]], tape: str, scheme: str = "conlleval"
+    lattice: ChainRow, asked: Sequence[tuple[int, int, str]], tape: str, scheme: str = "conlleval"
 ) -> Floats:
     """The probability of each span (start, end, type), a log Z each."""
     labels, free = lattice.program.labels(tape), with_own_arcs(lattice, tape)
@@ -70,7 +70,7 @@ class SpanEvent:
         self.ends: Bools = mine & last
 
 
-def with_own_arcs(lattice: DenseRow, tape: str) -> DenseRow:
+def with_own_arcs(lattice: ChainRow, tape: str) -> ChainRow:
     """Return the same lattice with the arcs of a tape among its values."""
     program = lattice.program
     chain = program.chain[tape]
@@ -80,7 +80,7 @@ def with_own_arcs(lattice: DenseRow, tape: str) -> DenseRow:
     own = Program(chains, program.couplings, program.conjuncts)
     arcs = np.broadcast_to(chain.arc, (len(lattice), *chain.arc.shape))
     known = iter(lattice.values)
-    return DenseRow(
+    return ChainRow(
         own,
         tuple(
             arcs if what.kind == "arc" and what.tape == tape else next(known) for what in own.inputs
@@ -88,7 +88,7 @@ def with_own_arcs(lattice: DenseRow, tape: str) -> DenseRow:
     )
 
 
-def conditioned(lattice: DenseRow, tape: str, start: int, end: int, event: SpanEvent) -> DenseRow:
+def conditioned(lattice: ChainRow, tape: str, start: int, end: int, event: SpanEvent) -> ChainRow:
     """Keep the paths on which one span lies exactly at ``start : end``."""
     program = lattice.program
     topology = program.chain[tape].topology

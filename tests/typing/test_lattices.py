@@ -14,7 +14,7 @@ from fstcrf import Lattice, Path
 from fstcrf.arrays import Floats
 from fstcrf.constraints import bio
 from fstcrf.lattices import JointLattice, Paths, Ranking, TapeLattice, product
-from fstcrf.lattices.findings import MinimumRisk
+from fstcrf.lattices.results import MinimumRisk
 
 Tape: TypeAlias = tuple[str, ...]
 Tapes: TypeAlias = tuple[tuple[str, ...], ...]

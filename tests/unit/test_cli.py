@@ -163,7 +163,7 @@ def test_without_standalone_mode_exceptions_reach_the_caller() -> None:
 
 
 HEAVY = {"scipy", "pynini", "pywrapfst", "rich", "safetensors.torch", "torch", "hypothesis"}
-COMPOSED = {"fstcrf.taggers.composing", "fstcrf.ext.tune.weights", "fstcrf.ext.pipelines.trained"}
+COMPOSED = {"fstcrf.taggers.tagmaps", "fstcrf.ext.tune.weights", "fstcrf.ext.pipelines.trained"}
 OTHERS = {
     *("fstcrf.ext.documents.tagger", "fstcrf.ext.foreign.conversion", "fstcrf.ext.tune"),
     *(

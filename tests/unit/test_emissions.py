@@ -21,7 +21,7 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
-from fstcrf.lattices.emissions.batch import ArrayLattices, Emitted, array_lattices
+from fstcrf.lattices.emissions.batch import ArrayEngine, ArrayLattices, array_lattices
 from fstcrf.lattices.emissions.reading import usual_names
 from fstcrf.ragged import Ragged
 
@@ -49,7 +49,7 @@ def batch_of(
 
 def is_read(batch: ArrayLattices) -> bool:
     """Tell whether scores are read where they lie."""
-    return all(isinstance(group.engine, Emitted) for group in batch.groups())
+    return all(isinstance(group.engine, ArrayEngine) for group in batch.groups())
 
 
 class Exported:
@@ -401,7 +401,9 @@ def test_scores_whose_sums_could_vanish_are_refused(low: float) -> None:
 
 def test_a_chain_that_is_no_number_is_refused() -> None:
     none = np.zeros(2)
-    chain = kernel.Emitter(2, np.arange(2, dtype=np.int32), np.full((2, 2), np.nan), none, none)
+    chain = kernel.ExpandedChain(
+        2, np.arange(2, dtype=np.int32), np.full((2, 2), np.nan), none, none
+    )
     lengths = Ragged.from_lengths([3])
     with pytest.raises(NumericError, match="transitions"):
         kernel.EmissionRows(chain, drawn(1, 3, 2), lengths, 3)
@@ -427,8 +429,10 @@ def test_long_sentences_are_done_block_by_block(tokens: int, dtype: type) -> Non
 
 def test_labels_that_are_none_are_refused_by_the_kernel() -> None:
     engine = batch_of(drawn(1, 3, 3)).groups()[0].engine
-    assert isinstance(engine, Emitted)
-    flat = kernel.Emitter(3, np.arange(3, dtype=np.int32), np.zeros((3, 3)), *np.zeros((2, 3)))
+    assert isinstance(engine, ArrayEngine)
+    flat = kernel.ExpandedChain(
+        3, np.arange(3, dtype=np.int32), np.zeros((3, 3)), *np.zeros((2, 3))
+    )
     rows = kernel.EmissionRows(flat, drawn(1, 3, 3), Ragged.from_lengths([3]), 3)
     for wrong in (3, -2):
         with pytest.raises(KernelError):
@@ -436,10 +440,10 @@ def test_labels_that_are_none_are_refused_by_the_kernel() -> None:
         with pytest.raises(KernelError):
             rows.given(np.array([[0, wrong, 0]], dtype=np.int32), rows.sums())
     none, two = np.zeros(3), np.zeros(2)
-    states = kernel.Emitter(3, np.array([0, 3], dtype=np.int32), np.zeros((2, 2)), two, two)
+    states = kernel.ExpandedChain(3, np.array([0, 3], dtype=np.int32), np.zeros((2, 2)), two, two)
     with pytest.raises(KernelError):
         kernel.EmissionRows(states, drawn(1, 3, 3), Ragged.from_lengths([3]), 3)
-    beyond = kernel.Emitter(3, np.arange(3, dtype=np.int32), np.zeros((3, 3)), none, none)
+    beyond = kernel.ExpandedChain(3, np.arange(3, dtype=np.int32), np.zeros((3, 3)), none, none)
     with pytest.raises(KernelError):
         kernel.EmissionRows(beyond, drawn(1, 3, 3), Ragged.from_lengths([4]), 4)
 

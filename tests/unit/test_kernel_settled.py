@@ -15,7 +15,7 @@ from fstcrf.ext.feedback.descent import Aim, Descent, Rule
 from fstcrf.ext.feedback.kernel import Feedback
 from fstcrf.kernel import Graph, Learner, Parameters, SparseRows, acyclic
 from fstcrf.kernel.lazy import Conjunction, LazyAcceptor, lazy_paths
-from fstcrf.kernel.native import settled
+from fstcrf.kernel.native import frozen
 from fstcrf.kernel.stochastic import ArcWeights, StochasticLearner
 from fstcrf.kernel.strings import Strings, TextColumn, joined_rows, pack_strings
 from fstcrf.kernel.sweep import Layout, Shard, ShardAttributes, SweepWorkspace
@@ -180,7 +180,7 @@ def feedback(arrays: Arrays) -> Callable[[], Any]:
 
 
 def emissions(arrays: Arrays) -> Callable[[], Any]:
-    chain = kernel.Emitter(
+    chain = kernel.ExpandedChain(
         2, arrays["label"], np.asarray([[0.0, 1.0], [2.0, 0.0]]), *np.zeros((2, 2))
     )
     scores = np.arange(12.0).reshape(2, 3, 2) % 5
@@ -267,9 +267,9 @@ def test_read_only_parts_of_what_is_written_to() -> None:
     whole = ints(1, 2, 3)
     part = whole[:2]
     part.flags.writeable = False
-    assert not np.shares_memory(settled(part), whole)
+    assert not np.shares_memory(frozen(part), whole)
     whole.flags.writeable = False
-    assert settled(whole[:2]).base is whole
+    assert frozen(whole[:2]).base is whole
 
 
 # --- What is looked at where it is used -----------------------------------------------------------

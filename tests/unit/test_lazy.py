@@ -53,7 +53,7 @@ def test_every_package_is_an_attribute() -> None:
 @pytest.mark.thorough
 def test_a_submodule_is_an_attribute_of_a_lazy_package() -> None:
     assert fresh("print(fstcrf.taggers.model.training.train_crf.__name__)") == "train_crf\n"
-    assert fresh("print(fstcrf.taggers.composing.__name__)") == "fstcrf.taggers.composing\n"
+    assert fresh("print(fstcrf.taggers.tagmaps.__name__)") == "fstcrf.taggers.tagmaps\n"
 
 
 def test_what_is_not_there_is_an_attribute_error() -> None:

@@ -212,7 +212,7 @@ def test_stochastic_steps_over_blocks(narrow: Problem, monkeypatch: pytest.Monke
 
 # --- Tagging --------------------------------------------------------------------------------------
 def same_answers(weights: Weights, rest: float) -> None:
-    sparse, dense = weights.sparse_graph, weights.still_graph
+    sparse, dense = weights.sparse_graph, weights.static_graph
     assert sparse is not None
     assert sparse.rest == rest
     assert dense.source is None

@@ -9,7 +9,7 @@ import pytest
 
 from fstcrf import CRF, Corpus, kernel
 from fstcrf.errors import DataError, OptionError
-from fstcrf.taggers.model.potentials import Outline, Potentials, Term
+from fstcrf.taggers.model.potentials import Potentials, Term, TermShape
 
 DATA: list[dict[str, list[str]]] = [
     {
@@ -54,14 +54,14 @@ def best(found: Potentials, pos: list[int], ent: list[int]) -> list[int]:
 def test_terms(model: CRF) -> None:
     bound = model.bind()
     assert bound.node == (
-        Outline((), (3,), per_token=True),
-        Outline(("pos",), (3, 3), per_token=True),
-        Outline(("pos", "ent"), (3, 2, 3), per_token=False),
+        TermShape((), (3,), per_token=True),
+        TermShape(("pos",), (3, 3), per_token=True),
+        TermShape(("pos", "ent"), (3, 2, 3), per_token=False),
     )
     assert bound.arc == (
-        Outline((), (9,), per_token=False),
-        Outline(("pos",), (3, 9), per_token=False),
-        Outline(("ent",), (2, 9), per_token=True),
+        TermShape((), (9,), per_token=False),
+        TermShape(("pos",), (3, 9), per_token=False),
+        TermShape(("ent",), (2, 9), per_token=True),
     )
     found = model.potentials(TEST)
     assert [t.values.shape for t in found.node] == [(3, 3), (3, 3, 3), (1, 3, 2, 3)]

@@ -16,7 +16,7 @@ TEMPLATE = "U0:%x[0,word]\nU1:%x[-1,word]/%x[0,word]\nU2:%x[0,suffix(word,2)]\nB
 HEAVY = ("scipy", "pynini", "pywrapfst", "rich", "numpy.ma", "safetensors", "lark", "optuna")
 UNNEEDED = (
     *("cli", "ext", "recipes", "machines.grammar", "machines.openfst", "machines.plans"),
-    *("ext.pipelines.trained", "taggers.batches", "taggers.composing"),
+    *("ext.pipelines.trained", "taggers.batches", "taggers.tagmaps"),
     *("lattices.lattice", "training.loop"),
 )
 LOOK = """

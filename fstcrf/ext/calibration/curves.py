@@ -37,7 +37,7 @@ from fstcrf.errors import (
 from fstcrf.ext.calibration.events import Events
 from fstcrf.files import atomic_write, path_name
 from fstcrf.lattices import Lattice, log_partition
-from fstcrf.lattices.denserow import DenseRow
+from fstcrf.lattices.chainrow import ChainRow
 from fstcrf.lattices.paths import said_by_tapes
 from fstcrf.lazy import optional
 
@@ -416,13 +416,13 @@ def _gold_scores(
     only: list[Lattice] = []
     for lattice, labels in zip(mine, gold, strict=True):
         try:
-            only.append(lattice.with_row(lattice.row.saying(said_by_tapes(labels, lattice.tapes))))
+            only.append(lattice.with_row(lattice.row.clamped(said_by_tapes(labels, lattice.tapes))))
         except (LabelError, ShapeError) as error:
             raise type(error)(f"sentence {len(only)}: {error}") from None
     scores = log_partition(only, threads=threads)
     for number in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
         row, token, what = mine[number].row, None, "the lattice forbids the gold labels"
-        if isinstance(row, DenseRow):
+        if isinstance(row, ChainRow):
             why = row.illegal(row.masks(said_by_tapes(gold[number], row.tapes)), number)
             token, what = why.position, why.reason
         raise DataError(

@@ -15,7 +15,7 @@ from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.lattices import Lattice, log_partition, marginals, nbest
-from fstcrf.lattices.many import entropy
+from fstcrf.lattices.batching import entropy
 
 By: TypeAlias = Literal["least-confidence", "margin", "entropy", "token-entropy"]
 

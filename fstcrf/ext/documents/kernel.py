@@ -11,7 +11,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, GraphCall, viterbi
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
+from fstcrf.kernel.native import array_in, array_out, check, ffi, frozen, lib
 from fstcrf.ragged import Ragged
 
 
@@ -192,7 +192,7 @@ class Gibbs:
     ) -> None:
         if graph.source is not None:
             raise ShapeError("the graph is sparse, expected a dense one")
-        offsets = settled(offsets)
+        offsets = frozen(offsets)
         self.graph, self.offsets, self.node, self.labelling = graph, offsets, node, labelling
         self._call = GraphCall(graph, offsets, node)
         states, labels = graph.n_states, labelling.n_labels

@@ -33,7 +33,7 @@ from fstcrf.lattices import Lattice
 from fstcrf.lattices.machines import JointArrays, joint_arrays, joint_nodes
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF
-from fstcrf.taggers.known import Known
+from fstcrf.taggers.evidence import Evidence
 
 # --- The tagger's side: potentials of joint states, multiplied out --------------------------------
 
@@ -90,7 +90,7 @@ class LocalModel:
         """Names of the tapes."""
         return self.composition.tapes
 
-    def scores(self, document: Document, known: Known | None = None) -> LocalScores:
+    def scores(self, document: Document, known: Evidence | None = None) -> LocalScores:
         """Return the tagger's scores of a nonempty document, with known labels applied."""
         several = self.composition.transducers(document.corpus, known)
         lattices = [lattice for lattice in several if len(lattice)]

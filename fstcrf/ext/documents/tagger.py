@@ -24,7 +24,7 @@ from fstcrf.machines.plans import Search
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF, Tagger
 from fstcrf.taggers.batches import check_empty
-from fstcrf.taggers.known import Known, Request
+from fstcrf.taggers.evidence import Evidence, Request
 from fstcrf.taggers.reading import Data
 from fstcrf.taggers.tagger import DecodeOptions
 from fstcrf.text.corpus import Corpus
@@ -208,7 +208,7 @@ class DocumentTagger(Tagger):
         return found.with_posterior(lambda: self.local.composition.posterior(asked, known))
 
     def _drawn_with_paths(
-        self, corpus: Corpus, several: list[int], number: int, known: Known, *, strict: bool
+        self, corpus: Corpus, several: list[int], number: int, known: Evidence, *, strict: bool
     ) -> tuple[_Drawn | None, list[int]]:
         """Draw labels for the sentences of a document; also return which sentences have paths.
 
@@ -230,7 +230,7 @@ class DocumentTagger(Tagger):
                 several = [k for k in several if k != dead]
         return None, []
 
-    def _drawn(self, document: Document, known: Known | None = None) -> _Drawn:
+    def _drawn(self, document: Document, known: Evidence | None = None) -> _Drawn:
         """Draw the labels of a document that has tokens."""
         scores = self.local.scores(document, known)
         temperatures = self.annealing.temperatures()

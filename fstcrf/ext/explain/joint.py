@@ -20,7 +20,7 @@ from fstcrf.lattices import Answer
 from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.component import Component, as_read
-from fstcrf.taggers.known import Request
+from fstcrf.taggers.evidence import Request
 from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features.template import tape_column

@@ -10,7 +10,7 @@ import numpy as np
 
 from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.native import array_in, check, ffi, lib, settled
+from fstcrf.kernel.native import array_in, check, ffi, frozen, lib
 from fstcrf.kernel.online import Parameters
 from fstcrf.kernel.rows import SparseRows
 
@@ -351,7 +351,7 @@ class FeedbackBatch:
     def __init__(
         self, shared: dict[str, Any], graph: Any, offsets: Longs, design: SparseRows
     ) -> None:
-        offsets = settled(offsets)
+        offsets = frozen(offsets)
         self.lengths = offsets[1:] - offsets[:-1]  # np.diff takes longer than all of one sentence
         if not len(offsets) or offsets[0] != 0 or self.lengths.min(initial=1) < 1:
             raise ShapeError("offsets must begin with 0 and rise: sentences are not empty")

@@ -46,7 +46,7 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
-from fstcrf.taggers.known import Forced, Request
+from fstcrf.taggers.evidence import Forced, Request
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import FeatureIndex
 

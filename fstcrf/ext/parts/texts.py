@@ -316,7 +316,7 @@ def _encoder(text: TextPart, corpus: Corpus) -> Encoder:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class TapeLabels:
     """The shared data that parts need to become problems."""
 
     index: FeatureIndex
@@ -325,7 +325,7 @@ class Told:
     class_weights: Mapping[str, float] | None
 
 
-def part_of(text: TextPart, told: Told) -> SentencePart:
+def part_of(text: TextPart, told: TapeLabels) -> SentencePart:
     """Return the problem of a part."""
     corpus, allowed = text.corpus(), text.allowed(told.labels)
     spool = None if text.folder is None else Spool(text.folder)
@@ -375,7 +375,7 @@ def _spooled(index: FeatureIndex, corpus: Corpus, spool: Spool) -> Design:
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered:
+class FlatPaths:
     """A text in parts, ready to be trained on."""
 
     index: FeatureIndex
@@ -402,7 +402,7 @@ def gathered(
     folder: str | None,
     threads: int,
     part_threads: int,
-) -> Gathered:
+) -> FlatPaths:
     """Read a text part by part.
 
     Parameters
@@ -436,7 +436,7 @@ def gathered(
         final, settings, lambda: texts.fold(np.logical_or, part_successions, final), grammar
     )
     index, texts = _index(named, values, texts, settings, folder)
-    parts = texts.then(part_of, Told(index, final, topology, class_weights))
+    parts = texts.then(part_of, TapeLabels(index, final, topology, class_weights))
     known = list(parts.map(facts))
     space = _space(index, topology, parts, settings)
     evidence = SpreadEvidence(
@@ -449,7 +449,7 @@ def gathered(
         evidence = SpreadEvidence(
             parts, space, offsets, known, threads=threads, part_threads=part_threads
         )
-    return Gathered(index, columns, final, space, offsets, known, evidence, note, unknown)
+    return FlatPaths(index, columns, final, space, offsets, known, evidence, note, unknown)
 
 
 def _scan(

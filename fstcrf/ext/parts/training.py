@@ -13,7 +13,7 @@ from fstcrf import kernel
 from fstcrf.arguments import real_array, whole_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, LabelWarning, OptionError
-from fstcrf.ext.parts.texts import Gathered, gathered
+from fstcrf.ext.parts.texts import FlatPaths, gathered
 from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
 from fstcrf.taggers.model.source import check_template
@@ -119,7 +119,7 @@ def _size(bytes_: float) -> str:
     return f"{bytes_:.0f} bytes"
 
 
-def _check_limit(run: TrainingCall, found: Gathered, method: LBFGSSettings) -> None:
+def _check_limit(run: TrainingCall, found: FlatPaths, method: LBFGSSettings) -> None:
     """Refuse a limit of memory that the work on a part, or on the start, does not keep."""
     if run.memory_limit is None:
         return
@@ -178,7 +178,7 @@ def _variant(executor: Executor, run: TrainingCall) -> Iterator[None]:
 
 def _fitted(
     run: TrainingCall,
-    found: Gathered,
+    found: FlatPaths,
     method: LBFGSSettings,
     gold: list[list[str]] | None,
     unit: float,

@@ -12,9 +12,9 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.ext.pictures import machines
 from fstcrf.ext.pictures import svg as pictures
+from fstcrf.lattices.inputs import SentenceInputs
 from fstcrf.lattices.machines import JointArrays, joint_arrays
 from fstcrf.lattices.questions import Questions
-from fstcrf.lattices.tapes import Taped
 
 _MOST_STATES, _MOST_TOKENS = 12, 30
 """The limits of a trellis."""
@@ -38,7 +38,7 @@ def lattice_picture(lattice: Questions, tokens: Sequence[str] | None = None) -> 
         Every label sequence is forbidden.
     """
     row = lattice.row
-    if not isinstance(row, Taped):
+    if not isinstance(row, SentenceInputs):
         return _machine(lattice, tokens)
     names = [str(t) for t in range(len(lattice))] if tokens is None else list(tokens)
     title = f"Lattice of {len(lattice)} tokens: {', '.join(lattice.tapes)}"
@@ -72,7 +72,7 @@ def _machine(lattice: Questions, tokens: Sequence[str] | None) -> str:
         return pictures.tables(found, repr(lattice))
 
 
-def _small(lattice: Taped) -> JointArrays | None:
+def _small(lattice: SentenceInputs) -> JointArrays | None:
     """Return the lattice multiplied out, if it is to be drawn as a trellis."""
     program = lattice.program
     states = int(np.prod(program.shape)) * program.n_residual
@@ -185,7 +185,7 @@ def couplings_picture(lattice: Questions, tokens: Sequence[str] | None = None) -
     there is a table for each token.
     """
     row = lattice.row
-    if not isinstance(row, Taped):
+    if not isinstance(row, SentenceInputs):
         raise OptionError(
             "of='couplings' is for lattices of tokens: in a lattice of arcs, couplings "
             "are already part of the scores of arcs"

@@ -11,15 +11,15 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import NoPathError
-from fstcrf.lattices import Answer, DenseRow, Lattice, marginals
+from fstcrf.lattices import Answer, ChainRow, Lattice, marginals
+from fstcrf.lattices.batching import nbest_paths
 from fstcrf.lattices.distributions import Distributions
-from fstcrf.lattices.many import ranked
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.component import as_read
-from fstcrf.taggers.known import Known, Request, biases, mask
+from fstcrf.taggers.evidence import Evidence, Request, biases, mask
 from fstcrf.taggers.model import reads as passing
 from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Column, Corpus
@@ -35,7 +35,7 @@ class _Question:
 
     composition: JointCRF
     request: Request  # without known labels
-    evidence: Known
+    evidence: Evidence
     soft: bool
 
 
@@ -99,7 +99,7 @@ def given_best(composition: JointCRF, request: Request, answer: Answer) -> Distr
     OptionError
         A part of the grammar is over several tapes.
     """
-    taggers = composition.apart
+    taggers = composition.cascade_taggers
     corpus = as_corpus(composition, request.sentences)
     sets, evidence = composition.label_sets, request.known(composition.tapes)
     for tape in composition.tapes:
@@ -121,7 +121,7 @@ def _steps(question: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
     corpus: Any = question.request.sentences
     components = {c.tagger.tape: c for c in composition.components}
     maps = {tape_map.tape: tape_map for tape_map in composition.maps}
-    taggers = composition.apart
+    taggers = composition.cascade_taggers
     order = [t.tape for t in composition.taggers] if composition.literal else composition.order
     steps: dict[str, _Step] = {}
     ids: dict[str, Ints] = {}
@@ -191,7 +191,7 @@ def _softly(
     best = [
         [replace(path, labels=lattice.labels_of(path.labels, model.tape)) for path in paths]
         for lattice, paths in zip(
-            lattices, ranked(lattices, n, threads=threads, budget=budget), strict=True
+            lattices, nbest_paths(lattices, n, threads=threads, budget=budget), strict=True
         )
     ]
     sums = list(lattices)
@@ -224,7 +224,7 @@ def _ruled(lattices: Sequence[Lattice], tagger: JointCRF, corpus: Corpus) -> lis
     pinned = [column.values(corpus, slice(None)) for column in columns]
     bounds = itertools.pairwise(corpus.offsets.tolist())
     return [
-        Lattice(DenseRow(program, (*lattice.dense.values, *(values[a:b] for values in pinned))))
+        Lattice(ChainRow(program, (*lattice.dense.values, *(values[a:b] for values in pinned))))
         for lattice, (a, b) in zip(lattices, bounds, strict=True)
     ]
 

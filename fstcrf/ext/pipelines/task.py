@@ -27,7 +27,7 @@ from fstcrf.errors import DataError, FstcrfError, LabelError, OptionError, Templ
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
-from fstcrf.taggers.component import GivenTape, bound, grouped, observed
+from fstcrf.taggers.component import ObservedTape, bound, grouped, observed
 from fstcrf.taggers.model.gold import decided, gold_labels, legal_gold
 from fstcrf.taggers.model.options import Options, checked_options, stored_options
 from fstcrf.text.corpus import Corpus
@@ -283,7 +283,7 @@ def check_tasks(
             grouped(conjuncts, list(sets))
 
 
-def _read(tasks: Sequence[Task | CRF]) -> list[GivenTape]:
+def _read(tasks: Sequence[Task | CRF]) -> list[ObservedTape]:
     """Return the columns that tasks read, as tapes that a grammar may be given."""
     names, strings = {name_of(task) for task in tasks}, dict[str, dict[str, None]]()
     for task in [task for task in tasks if isinstance(task, Task)]:
@@ -291,7 +291,7 @@ def _read(tasks: Sequence[Task | CRF]) -> list[GivenTape]:
             if column in task.corpus.columns and column not in names:
                 values = task.corpus.columns[column].values
                 strings.setdefault(column, {}).update(dict.fromkeys(values))
-    known = [GivenTape.of(column, tuple(several)) for column, several in strings.items()]
+    known = [ObservedTape.of(column, tuple(several)) for column, several in strings.items()]
     return observed([task.index for task in tasks if isinstance(task, CRF)], names, known)
 
 

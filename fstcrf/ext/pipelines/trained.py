@@ -34,14 +34,14 @@ from fstcrf.ext.pipelines.cascade import cascaded
 from fstcrf.files import atomic_write, check_writable, path_name, sync_folder
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Answer, Lattice, Path
-from fstcrf.lattices.findings import Confidence
+from fstcrf.lattices.results import Confidence
 from fstcrf.lazy import LazyModule, made_once
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.plans import Search, gathered
+from fstcrf.machines.plans import Search, one_warning
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF, Tagger, load
 from fstcrf.taggers.batches import as_corpus
-from fstcrf.taggers.known import Bias, Columns, Forced, Request
+from fstcrf.taggers.evidence import Bias, Columns, Forced, Request
 from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
 from fstcrf.text.corpus import Column, Corpus
@@ -295,7 +295,9 @@ class TrainedPipeline(Tagger):
         """
         if self.together:
             return self.joint
-        _ = self.composition.apart  # a grammar that they cannot obey is reported before reading
+        _ = (
+            self.composition.cascade_taggers
+        )  # a grammar that they cannot obey is reported before reading
         return None
 
     def as_transducer(self) -> Tagger:
@@ -488,7 +490,7 @@ class TrainedPipeline(Tagger):
                 "normalize='product'"
             )
         lattices = tagger.joint.lattices(sentences)
-        with gathered():
+        with one_warning():
             return [lattice.confidence(**options) for lattice in lattices]
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:

@@ -20,7 +20,7 @@ from fstcrf.machines.grammar import Acceptor, Grammar, on_tapes
 from fstcrf.machines.grammar.acceptor import MAX_STATES
 from fstcrf.machines.grammar.language import Rule, parse_rules
 from fstcrf.machines.grammar.syntax import read_text
-from fstcrf.taggers.component import GivenTape, bound, merged, observed
+from fstcrf.taggers.component import ObservedTape, bound, merged, observed
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.text.lines import unix_lines
 
@@ -115,7 +115,7 @@ class CountingAutomaton:
 
     Parameters
     ----------
-    given : tuple of GivenTape
+    given : tuple of ObservedTape
         Columns that distinguish kinds of tokens, the last one fastest.
     target : int32 [C, Q, L]
         State after each step; −1: rejected.
@@ -129,7 +129,7 @@ class CountingAutomaton:
         A text with the number of states of each rule, the largest first.
     """
 
-    given: tuple[GivenTape, ...]
+    given: tuple[ObservedTape, ...]
     target: Ints
     step: Floats
     end: Floats
@@ -260,7 +260,7 @@ def _product(targets: Sequence[Ints], told: str) -> tuple[Ints, Ints]:
     return np.stack(states), np.concatenate(rows)
 
 
-def kinds_of(given: Sequence[GivenTape], ids: Mapping[str, Ints], n_tokens: int) -> Ints:
+def kinds_of(given: Sequence[ObservedTape], ids: Mapping[str, Ints], n_tokens: int) -> Ints:
     """Return the kind of each token, int32 [N], from the labels of the given tapes."""
     kind = np.zeros(n_tokens, dtype=np.int64)
     for tape in given:

@@ -32,11 +32,11 @@ from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.answer import Answer
+from fstcrf.lattices.batching import log_partition
 from fstcrf.lattices.engine import Tape
-from fstcrf.lattices.many import log_partition
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import RUN_TOKENS, Ragged
-from fstcrf.taggers.known import Known, Request, biases, mask
+from fstcrf.taggers.evidence import Evidence, Request, biases, mask
 from fstcrf.taggers.product import Product
 from fstcrf.taggers.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.taggers.spelling import Spelling
@@ -261,7 +261,7 @@ class SegmentCRF(Composable[list[str]]):
         candidates differ.
         """
         alone = Product((self,), (1.0,))
-        if asked.n > 1 or not asked.free or asked.budget is not None:
+        if asked.n > 1 or not asked.no_evidence or asked.budget is not None:
             return alone.decoded(asked)
         offsets, ids, score = self._labelled(asked.sentences, asked.threads)
         proven = np.ones(len(score), dtype=bool)
@@ -315,7 +315,7 @@ class SegmentCRF(Composable[list[str]]):
         """Return the best segments of a sentence, without tokens outside."""
         return self.decode([sentence]).spans(self.scheme)[0]
 
-    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
+    def transducers(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
         """Return the lattice of each sentence, with known labels applied.
 
         Long segments are separate segments in it, up to the whole sentence.
@@ -323,7 +323,7 @@ class SegmentCRF(Composable[list[str]]):
         corpus = self._read(sentences)
         return [self._transducer(corpus, number, known) for number in range(len(corpus))]
 
-    def _transducer(self, corpus: Corpus, number: int, known: Known | None) -> Lattice:
+    def _transducer(self, corpus: Corpus, number: int, known: Evidence | None) -> Lattice:
         one = corpus.select(np.array([number]))
         length = one.n_tokens
         start, end, label, score = self._candidates(one, length)
@@ -344,7 +344,7 @@ class SegmentCRF(Composable[list[str]]):
             tape=self.tape,
         )
 
-    def _told(self, known: Known, number: int, length: int) -> Floats:
+    def _told(self, known: Evidence, number: int, length: int) -> Floats:
         """Return the addition to each label of a token: −inf if another label is known."""
         topology, (tape,) = self._spelling.topology, self.tapes
         rows = known.forced.get(tape)

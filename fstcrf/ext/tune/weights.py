@@ -21,13 +21,13 @@ from fstcrf.arrays import Ints
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
-from fstcrf.lattices.many import Group, answered
+from fstcrf.lattices.batching import Group, answered
 from fstcrf.machines.plans import Program, scaled, scaled_chain, warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.chain import decode
+from fstcrf.taggers.evidence import Request
 from fstcrf.taggers.joint import JointCRF
-from fstcrf.taggers.known import Request
 from fstcrf.taggers.reading import Data
 from fstcrf.taggers.tagged import TaggedRun
 from fstcrf.text.corpus import Column

@@ -21,7 +21,7 @@ from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.engine import Tape
 from fstcrf.lazy import given_state, made_once
 from fstcrf.storage import WORDS
-from fstcrf.taggers.known import Known, Request, biases, mask
+from fstcrf.taggers.evidence import Evidence, Request, biases, mask
 from fstcrf.taggers.product import Product
 from fstcrf.taggers.reading import Data, as_sentences
 from fstcrf.taggers.spelling import Spelling
@@ -154,7 +154,7 @@ class WordTagger(Composable[list[str]]):
         """
         return Product[list[str]]((self,)).constrained(grammar, search=search, budget=budget)
 
-    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
+    def transducers(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
         """Return the lattice of each sentence, restricted to the known labels.
 
         Raises
@@ -182,7 +182,7 @@ class WordTagger(Composable[list[str]]):
                 )
         return "".join(tokens)
 
-    def _transducer(self, text: str, number: int, known: Known | None) -> Lattice:
+    def _transducer(self, text: str, number: int, known: Evidence | None) -> Lattice:
         words = self.lexicon.candidates(text)
         row = cast("ArcRow", self.words.ways(words, self._labels).row)
         if known is not None:
@@ -196,10 +196,10 @@ class WordTagger(Composable[list[str]]):
             end = np.where(words.end == words.last, len(text), words.end)
             kind = self._labels.of(words.word)[1].astype(np.int64)
             places = words.first.astype(np.int64), end.astype(np.int64)
-            added = self._spelling.added(table, *places, kind)[row.free.origin]
+            added = self._spelling.added(table, *places, kind)[row.unconstrained.origin]
             kept = np.isfinite(added)
-            free = row.free.with_arcs(kept)
-            row = replace(row, free=replace(free, score=free.score + added[kept]))
+            free = row.unconstrained.with_arcs(kept)
+            row = replace(row, unconstrained=replace(free, score=free.score + added[kept]))
         return Lattice(replace(row, on=self.on))
 
     @made_once

@@ -20,12 +20,13 @@ from fstcrf.arguments import LabelSet, string_lists
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget, EmissionRows
-from fstcrf.kernel.native import settled
-from fstcrf.lattices import many
+from fstcrf.kernel.native import frozen
+from fstcrf.lattices import batching
 from fstcrf.lattices.answer import Answer, TapeAnswer
 from fstcrf.lattices.batch import Lattices
-from fstcrf.lattices.dense import Dense
-from fstcrf.lattices.denserow import DenseRow
+from fstcrf.lattices.batching import Group
+from fstcrf.lattices.chainrow import ChainRow
+from fstcrf.lattices.chains import ChainEngine
 from fstcrf.lattices.distributions import Distributions
 from fstcrf.lattices.emissions.reading import (
     LabelNames,
@@ -36,11 +37,10 @@ from fstcrf.lattices.emissions.reading import (
     usual_names,
 )
 from fstcrf.lattices.emissions.structure import ChainParameters, LegalStates, structure
-from fstcrf.lattices.engine import Engine, Said, Tape, Told
+from fstcrf.lattices.engine import Engine, Labelling, Tape, TapeLabels
+from fstcrf.lattices.inputs import array_lattice, constrained, potentials
 from fstcrf.lattices.lattice import Lattice, TapeLattice
-from fstcrf.lattices.many import Group
 from fstcrf.lattices.spans import span_reading
-from fstcrf.lattices.tapes import array_lattice, constrained, potentials
 from fstcrf.lazy import given_state, made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Program, Search
@@ -132,7 +132,7 @@ def array_lattices(
     usual = usual_names(labels, names)
     read, size = read_scores(scores, lengths, mask=mask, n_labels=len(usual)), len(usual)
     if copied:
-        read = replace(read, rows=settled(read.rows))
+        read = replace(read, rows=frozen(read.rows))
     transitions, initial, final = chain
     if _per_token(transitions):
         found = _moving(read, usual, transitions, (initial, final), tape)
@@ -212,7 +212,7 @@ class ArrayLattices(Lattices[TapeLattice]):
         """Return the k-th lattice."""
         if k not in self._made:
             own = self.values[slice(*self.scores.offsets[k : k + 2].tolist())]
-            self._made[k] = cast("type[TapeLattice]", Lattice)(DenseRow(self.program, (own,)))
+            self._made[k] = cast("type[TapeLattice]", Lattice)(ChainRow(self.program, (own,)))
         return self._made[k]
 
     @made_once
@@ -251,19 +251,19 @@ class ArrayLattices(Lattices[TapeLattice]):
         self,
         search: Search | None = None,
         *,
-        clocked: bool = False,
+        time_aligned: bool = False,
         best: bool = False,
         threads: int = 1,
     ) -> list[Group]:
         """Return runs of the lattices, their scores where they lie."""
         legal = self.structure
         if legal is None or search is not None:
-            return super().groups(search, clocked=clocked, best=best)
+            return super().groups(search, time_aligned=time_aligned, best=best)
         rows, parts = self.rows, [self]
         if not len(self) or rows.total > RUN_TOKENS:
             parts = [self._with(self.scores.part(*run)) for run in rows.runs(RUN_TOKENS)]
         threads = threads if len(parts) == 1 else 1
-        engines = [Emitted(part, threads) for part in parts]
+        engines = [ArrayEngine(part, threads) for part in parts]
         return [Group(one.numbers, self, one) for one in engines]
 
     def read(self, threads: int) -> EmissionRows:
@@ -321,11 +321,11 @@ class ArrayLattices(Lattices[TapeLattice]):
             self.scores, self.tape, self.chain, both, written_out=self._written_out
         )
 
-    def of_said(
-        self, said: Sequence[Said], ask: Callable[[Engine], Floats], threads: int
+    def clamp_each(
+        self, said: Sequence[Labelling], ask: Callable[[Engine], Floats], threads: int
     ) -> Floats:
         """Return what is asked of the engines of the paths of each lattice with some labels."""
-        return many.of_each(self._saying(cast("Sequence[Sequence[str]]", said)), ask, threads)
+        return batching.of_each(self._saying(cast("Sequence[Sequence[str]]", said)), ask, threads)
 
     def _saying(self, said: Sequence[Sequence[str]]) -> ArrayLattices:
         said = string_lists(said, "label")
@@ -341,11 +341,11 @@ class ArrayLattices(Lattices[TapeLattice]):
         return self._with(self.scores.masked(ids[:, None] == np.arange(len(number))))
 
 
-class Emitted(Dense):
+class ArrayEngine(ChainEngine):
     """Rows of one chain whose scores are read where they lie: of float32, in float32.
 
     So are the best paths, sums, and the probabilities of labels and of the spans of labels. What
-    float32 cannot hold is found by `Dense`, in float64, as is all else that is asked.
+    float32 cannot hold is found by `ChainEngine`, in float64, as is all else that is asked.
     """
 
     _alone = False  # one row is read as those of a batch are, and has the same bits
@@ -396,17 +396,19 @@ class Emitted(Dense):
         with self._named():
             path, score = self._read.best()
         counts, size = (score > -np.inf).astype(np.int64), len(score)
-        bound, popped = np.full(size, -np.inf), np.zeros(size, dtype=np.int64)
-        return kernel.SearchResult(counts, counts, score[:, None], path[None], bound, popped)
+        bound, states_expanded = np.full(size, -np.inf), np.zeros(size, dtype=np.int64)
+        return kernel.SearchResult(
+            counts, counts, score[:, None], path[None], bound, states_expanded
+        )
 
     def labels_found(self, found: kernel.SearchResult, tapes: int) -> list[Ints]:
         """Return the paths: the labels are their elements."""
         del tapes
         return [found.path]
 
-    def told(self, path: Ints, tape: int, *, placed: bool = False) -> Told:  # noqa: ARG002
+    def labels_along(self, path: Ints, tape: int, *, placed: bool = False) -> TapeLabels:  # noqa: ARG002
         """Return the labels along a path: these are its elements."""
-        return Told(path)
+        return TapeLabels(path)
 
     # --- Sums ---------------------------------------------------------------------------------
 
@@ -448,11 +450,11 @@ class Emitted(Dense):
         rows = Ragged(spans.ends)
         return None if spans.left[rows.lengths > 0].any() else rows.split(spans.probability)
 
-    def _rest(self, left: Bools) -> Dense:
+    def _rest(self, left: Bools) -> ChainEngine:
         """Return the rows that arrays cannot hold, in float64."""
         rows = np.flatnonzero(left).tolist()
         numbers = [self.numbers[k] for k in rows]
-        return Dense(self.whole, [self.part(k) for k in rows], numbers)
+        return ChainEngine(self.whole, [self.part(k) for k in rows], numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -470,13 +472,13 @@ class ArrayDistributions(Distributions):
         path, bounds = answer.flat[k], answer.offsets
 
         def ask(group: Group) -> list[Floats] | None:
-            if not isinstance(group.engine, Emitted):
+            if not isinstance(group.engine, ArrayEngine):
                 return None
             first, end = bounds[[group.numbers[0], group.numbers[-1] + 1]]
             return group.engine.path_spans(path[first:end])
 
         rows: list[Floats] = []
-        for _, part in many.answered(self.batch, ask, self.threads):
+        for _, part in batching.answered(self.batch, ask, self.threads):
             if part is None:
                 return super().span_probabilities(answer, k)
             rows += part

@@ -26,10 +26,10 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import TooLargeError
-from fstcrf.kernel import Emitter
+from fstcrf.kernel import ExpandedChain
 from fstcrf.kernel.emissions import MOST_EMITTERS
+from fstcrf.lattices.inputs import SentenceInputs, constrained, free_topology
 from fstcrf.lattices.machines import joint_arrays
-from fstcrf.lattices.tapes import Taped, constrained, free_topology
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.constraint import Constraint
@@ -86,7 +86,7 @@ class LegalStates:
         found: Ints = np.ravel_multi_index(tuple(self.label), self.sizes).astype(np.int32)
         return found
 
-    def emitter(self, chains: Sequence[ChainParameters]) -> Emitter:
+    def emitter(self, chains: Sequence[ChainParameters]) -> ExpandedChain:
         """Return the chain with the scores of each tape's transitions and ends added."""
         arc, first, last = self.arc, self.initial, self.final
         for label, chain in zip(self.label, chains, strict=True):
@@ -99,7 +99,7 @@ class LegalStates:
                 continue
             arc = arc + chain.transitions[label[:, None], label]
             first, last = first + chain.initial[label], last + chain.final[label]
-        return Emitter(math.prod(self.sizes), self.joint, arc, first, last, self.empty)
+        return ExpandedChain(math.prod(self.sizes), self.joint, arc, first, last, self.empty)
 
 
 class ChainParameters(NamedTuple):
@@ -163,7 +163,7 @@ def _structure(
         return None
     if states > _WRITTEN_OUT:
         return None
-    taped = Taped(program, tuple(np.zeros((1, n)) for n in sizes))
+    taped = SentenceInputs(program, tuple(np.zeros((1, n)) for n in sizes))
     arrays = joint_arrays(taped)
     node = arrays.node[0]  # what the grammar says of single tokens: goes into what leads to them
     step, initial = arrays.step[0] + node, arrays.initial + node

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.plans.conflict import no_path_error as no_path_error
     from fstcrf.machines.plans.decoder import Decoder as Decoder
     from fstcrf.machines.plans.decoder import Search as Search
-    from fstcrf.machines.plans.decoder import gathered as gathered
+    from fstcrf.machines.plans.decoder import one_warning as one_warning
     from fstcrf.machines.plans.decoder import warn_unproven as warn_unproven
     from fstcrf.machines.plans.folding import arc_ends as arc_ends
     from fstcrf.machines.plans.program import AxisPlan as AxisPlan
@@ -28,7 +28,7 @@ __all__, __getattr__ = importer(
     {
         "chain": "Chain Coupling Input scaled scaled_chain",
         "conflict": "check_consistent conflict no_path_error",
-        "decoder": "Decoder Search gathered warn_unproven",
+        "decoder": "Decoder Search one_warning warn_unproven",
         "folding": "arc_ends",
         "program": "AxisPlan Plan Program plan_of",
     },

@@ -136,7 +136,7 @@ class AllowedLabels:
         conjunction = kernel.Conjunction(self._machine, readers(constraints, self._labels))
         bound = self._bound(self.program, values)
         searched = kernel.lazy_paths(bound, conjunction, 1, kernel.Budget(states=_SEARCHED))
-        self._left -= int(searched.popped[0])
+        self._left -= int(searched.states_expanded[0])
         return searched
 
     def restricted_to(self, acceptor: Acceptor) -> Acceptor | None:

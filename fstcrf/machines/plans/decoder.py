@@ -201,7 +201,7 @@ def _proven(ranked: kernel.Ranked) -> kernel.SearchResult:
     return kernel.SearchResult(
         *(ranked.found, ranked.found, ranked.score, ranked.path),
         bound=np.full(size, -np.inf),
-        popped=np.zeros(size, dtype=np.int64),
+        states_expanded=np.zeros(size, dtype=np.int64),
     )
 
 
@@ -265,7 +265,7 @@ def warn_unproven(unproven: int, answers: int) -> None:
 
 
 @contextmanager
-def gathered() -> Iterator[None]:
+def one_warning() -> Iterator[None]:
     """Combine all warnings of the block into one."""
     counts: list[tuple[int, int]] = []
     token = _gathering.set(counts)

@@ -87,7 +87,7 @@ def _silent(moves: IndexedTransducer, most: int) -> _Runs | None:
         count += len(root)
 
 
-class Shape(NamedTuple):
+class ChainArcs(NamedTuple):
     """The part of a chain that decides which paths exist."""
 
     label: Longs  # [S]
@@ -98,7 +98,7 @@ class Shape(NamedTuple):
     final: Bools  # [S]
 
     @classmethod
-    def of(cls, chain: Chain, legal: Bools, scores: Scores) -> Shape:
+    def of(cls, chain: Chain, legal: Bools, scores: Scores) -> ChainArcs:
         """Return the shape of a chain with the scores that `chain_scores` returns."""
         source, target = (ends[legal].astype(np.int64) for ends in arc_ends(chain.topology))
         label = chain.topology.state_label.astype(np.int64)
@@ -143,7 +143,7 @@ def indexed(acceptor: Acceptor) -> IndexedTransducer:
     )
 
 
-class _Says(dict[tuple[int, int], tuple[tuple[int, int], ...]]):
+class OutputTable(dict[tuple[int, int], tuple[tuple[int, int], ...]]):
     """Cache of the output of a fold's elements: labels, and their offsets in tokens.
 
     The key is two consecutive pairs of a path; −1 is the beginning or the end of the path.
@@ -192,9 +192,9 @@ class Fold:
         return self.source * len(self.state) + self.target
 
     @made_once
-    def says(self) -> _Says:
+    def says(self) -> OutputTable:
         """The output of its elements."""
-        return _Says(self)
+        return OutputTable(self)
 
     @made_once
     def single(self) -> bool:
@@ -224,7 +224,7 @@ class Fold:
         )
 
 
-def folded(shape: Shape, moves: IndexedTransducer, limit: int | None = None) -> Fold | None:
+def folded(shape: ChainArcs, moves: IndexedTransducer, limit: int | None = None) -> Fold | None:
     """Return the fold of a chain and a transducer, unless it is too large or has no path.
 
     `limit` is its largest number of arcs; by default, as many as are faster than a composition.
@@ -251,7 +251,7 @@ def folded(shape: Shape, moves: IndexedTransducer, limit: int | None = None) -> 
     return None if met is None else _fold_of(met, moves, runs, ways, ends, end[moves.start])
 
 
-class _Met(NamedTuple):
+class ReachablePairs(NamedTuple):
     """Pairs on paths, and the runs by which each reads a label, or ends."""
 
     state: Longs  # [P] of the chain
@@ -264,7 +264,9 @@ class _Met(NamedTuple):
     end: Longs  # [P] ways to end; −1: none
 
 
-def _met(shape: Shape, moves: IndexedTransducer, ways: _Runs, end: Longs, most: int) -> _Met | None:
+def _met(
+    shape: ChainArcs, moves: IndexedTransducer, ways: _Runs, end: Longs, most: int
+) -> ReachablePairs | None:
     """Return the pairs of states of a chain and a transducer that are on a path."""
     states, labels = moves.states, moves.labels
     place, after = np.divmod(ways.key, states)
@@ -301,13 +303,13 @@ def _met(shape: Shape, moves: IndexedTransducer, ways: _Runs, end: Longs, most: 
     source, target = number[source[arcs]], number[target]
     own_arc = shape.number[arc[own[arcs]]]
     begins = target[begun]
-    return _Met(
+    return ReachablePairs(
         state[pairs], source, target[arcs], own_arc, way[arcs], begins, way[begun], ending[pairs]
     )
 
 
 def _fold_of(
-    met: _Met, made: IndexedTransducer, runs: _Runs, ways: _Runs, ends: _Runs, empty: int
+    met: ReachablePairs, made: IndexedTransducer, runs: _Runs, ways: _Runs, ends: _Runs, empty: int
 ) -> Fold:
     """Return the fold of the pairs; `empty`: the way to end at once."""
     reading, ending = np.append(met.way, met.begun), np.append(met.end, empty)
@@ -379,7 +381,7 @@ def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs |
     if scored is None:
         return None
     scores, legal = scored
-    shape, (acceptor,) = Shape.of(chain, legal, scores), folding.rest
+    shape, (acceptor,) = ChainArcs.of(chain, legal, scores), folding.rest
     states = chain.topology.n_states
     if most is None:
         most = min(_MOST_PAIRED, int(acceptor.n_states * states**2 // _ADVANTAGE))

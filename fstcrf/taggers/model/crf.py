@@ -24,7 +24,7 @@ from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lazy import LazyModule, StaticFunction, made_once
 from fstcrf.machines.topology import Topology, topology_machine
 from fstcrf.storage import VERSION, group, read_arrays, sound
-from fstcrf.taggers.known import Bias, Forced, Known
+from fstcrf.taggers.evidence import Bias, Evidence, Forced
 from fstcrf.taggers.model.weights import Weights
 from fstcrf.taggers.reading import Data, Run, SentenceLike, Tape, read_one, read_sentences, sized
 from fstcrf.taggers.tokens import TokenTagger
@@ -136,7 +136,7 @@ class CRF(TokenTagger[list[str]]):
     @made_once
     def program(self) -> plans.Program:
         """The tagger compiled: what its lattices share."""
-        graph = self.weights.still_graph
+        graph = self.weights.static_graph
         per_token = self.weights.has_arc_attributes
         arc = None if per_token else graph.score
         chain = plans.Chain(self.tape, self.topology, graph.initial, graph.final, arc)
@@ -242,7 +242,7 @@ class CRF(TokenTagger[list[str]]):
     # --- Tagging ------------------------------------------------------------------------------
 
     def transducers(
-        self, sentences: Data, known: Known | None, *, streamed: bool = False
+        self, sentences: Data, known: Evidence | None, *, streamed: bool = False
     ) -> TaggedLattices:
         """Return the lattice of each sentence, with what is known put in."""
         data = read_sentences(self.index, sentences, self.columns, self.reads)
@@ -252,7 +252,7 @@ class CRF(TokenTagger[list[str]]):
             design = data.design(run.first, run.end)
             node, graph = weights.node(design.node), weights.graph(design.arc)
             values = (node, graph.score) if graph.per_token else (node,)
-            return values if known is None else known.applied(program, run, values)
+            return values if known is None else known.added_to(program, run, values)
 
         checked = known is None and self.cannot_overflow
         return tagged.TaggedLattices(

@@ -20,7 +20,7 @@ from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.weights import Cells, Spread
+from fstcrf.taggers.model.weights import Cells, WeightTable
 from fstcrf.taggers.reading import Data, Run, read_corpus, read_sentences, runs_of
 from fstcrf.text.corpus import Column, Sentence
 from fstcrf.text.features import LiteralIndex
@@ -38,7 +38,7 @@ Runs = Callable[[int, int], Floats]
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class TermShape:
     """What a term will look like."""
 
     context: tuple[str, ...]  # tapes that it depends on
@@ -50,7 +50,7 @@ class BoundTerm(Protocol):
     """A term bound to weights and labels."""
 
     @property
-    def outline(self) -> Outline:
+    def outline(self) -> TermShape:
         """What its values look like."""
 
     def runs(self, reader: Reader) -> Runs:
@@ -73,11 +73,11 @@ def bound(
         sizes = tuple(len(labels[tape]) for tape in context)
         shape = (*sizes, cells.width)
         if isinstance(side, Hashed):
-            outline = Outline(context, shape, per_token=True)
-            table = Spread.of(
+            outline = TermShape(context, shape, per_token=True)
+            table = WeightTable.of(
                 cells.row, cells.column, cells.weight, n_rows=n_rows, width=cells.width
             )
-            found.append(_Tried(outline, side, {t: labels[t] for t in context}, table))
+            found.append(_HashedTerm(outline, side, {t: labels[t] for t in context}, table))
             continue
         term = _by_predicate(side, context, shape, labels, cells, n_rows)
         if term is not None:
@@ -102,7 +102,7 @@ def _by_predicate(
         return None
     place = place[used]
     n_predicates = split.tables.n_rows
-    table = Spread.of(
+    table = WeightTable.of(
         split.predicate[place].astype(np.int64),
         split.label[place] * cells.width + cells.column[used],
         cells.weight[used],
@@ -110,10 +110,10 @@ def _by_predicate(
         width=int(np.prod(shape)),
     )
     if not is_constant(side, context):
-        return _Looked(Outline(context, shape, per_token=True), split.tables, table)
+        return _IndexedTerm(TermShape(context, shape, per_token=True), split.tables, table)
     numbers = np.arange(n_predicates, dtype=np.int32)
     all_of_them = SparseRows(np.array([0, n_predicates]), numbers, None, n_predicates)
-    outline = Outline(context, shape, per_token=False)
+    outline = TermShape(context, shape, per_token=False)
     return _Constant(outline, table.times(all_of_them).reshape(1, *shape))
 
 
@@ -121,7 +121,7 @@ def _by_predicate(
 class _Constant:
     """The same at every token."""
 
-    outline: Outline
+    outline: TermShape
     values: Floats
 
     def runs(self, reader: Reader) -> Runs:
@@ -130,12 +130,12 @@ class _Constant:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Looked:
+class _IndexedTerm:
     """Predicates are looked up; each has weights for the labels that were seen with it."""
 
-    outline: Outline
+    outline: TermShape
     predicates: AttributeTables
-    table: Spread
+    table: WeightTable
 
     def runs(self, reader: Reader) -> Runs:
         rows, shape = self.predicates.runs(reader), self.outline.shape
@@ -143,13 +143,13 @@ class _Looked:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Tried:
+class _HashedTerm:
     """Every tuple of labels is tried on all tokens."""
 
-    outline: Outline
+    outline: TermShape
     side: Hashed
     labels: Labels
-    table: Spread
+    table: WeightTable
 
     def runs(self, reader: Reader) -> Runs:
         parts = self._tried(reader)
@@ -234,10 +234,10 @@ class Binding:
         self._open = {t.name: tuple(labels[t.name]) for t in model.reads if t.name in labels}
         self._node_side, self._node = self._bound(arc=False)
         self._arc_side, self._arc = self._bound(arc=True)
-        states, arcs = model.topology.n_states, model.weights.still_graph.n_arcs
+        states, arcs = model.topology.n_states, model.weights.static_graph.n_arcs
         per_token = self._arc_side is not None
-        self.node = (Outline((), (states,), per_token=True), *(t.outline for t in self._node))
-        self.arc = (Outline((), (arcs,), per_token=per_token), *(t.outline for t in self._arc))
+        self.node = (TermShape((), (states,), per_token=True), *(t.outline for t in self._node))
+        self.arc = (TermShape((), (arcs,), per_token=per_token), *(t.outline for t in self._arc))
 
     def _bound(self, *, arc: bool) -> tuple[Side | None, tuple[BoundTerm, ...]]:
         """Return the families without open tapes, and the terms of the others."""

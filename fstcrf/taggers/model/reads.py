@@ -26,7 +26,7 @@ from fstcrf.arguments import first_twice
 from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.kernel import SparseRows
-from fstcrf.lattices import DenseRow, Lattice, marginals, nbest
+from fstcrf.lattices import ChainRow, Lattice, marginals, nbest
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.gold import gold_labels, legal_gold
 from fstcrf.taggers.model.options import Options, stored_options
@@ -353,7 +353,7 @@ def lattices_given(tagger: CRF, corpus: Corpus, given: Given) -> list[Lattice]:
         if not still:
             values.append(_expected(potentials.arc, here, bounds[-1]))
         for a, b in itertools.pairwise(bounds):
-            found.append(Lattice(DenseRow(tagger.program, tuple(v[a:b] for v in values))))
+            found.append(Lattice(ChainRow(tagger.program, tuple(v[a:b] for v in values))))
     return found
 
 

@@ -46,7 +46,7 @@ class Weights:
         """Return the graph with the potentials of attributes of label pairs, if there are any."""
         weights = self._label_weights
         if not self.has_arc_attributes or rows is None:
-            return self.still_graph
+            return self.static_graph
         space = self.space
         if _worth_places(space.n_arc_rows, space.arc_cells):
             table = self._packed_arcs
@@ -57,7 +57,7 @@ class Weights:
         return self.topology.graph(slots, weights.initial, weights.final)
 
     @made_once
-    def still_graph(self) -> kernel.Graph:
+    def static_graph(self) -> kernel.Graph:
         """The graph without attributes of label pairs."""
         weights = self._label_weights
         return self.topology.graph(weights.transition, weights.initial, weights.final)
@@ -65,7 +65,7 @@ class Weights:
     @made_once
     def sparse_graph(self) -> kernel.Graph | None:
         """Arcs whose weight differs from that of most arcs; None if all arcs are faster."""
-        graph = self.still_graph
+        graph = self.static_graph
         rest = None if graph.source is not None else rest_of(graph.score, graph.n_states)
         if rest is None or not len(rest.others):
             return None
@@ -81,7 +81,7 @@ class Weights:
         None where they need more: attributes of label pairs, longer histories, or where a sentence
         may have no path.
         """
-        graph = self.still_graph
+        graph = self.static_graph
         parts = graph.score, graph.initial, graph.final, graph.empty
         whole = graph.source is None and all(np.isfinite(part).all() for part in parts)
         if self.has_arc_attributes or not self.topology.direct or not whole:
@@ -96,7 +96,7 @@ class Weights:
     @made_once
     def single_dense(self) -> SentenceGraph | None:
         """The same with all arcs, of which several best paths are found."""
-        return None if self.single is None else SentenceGraph(self._packed, self.still_graph)
+        return None if self.single is None else SentenceGraph(self._packed, self.static_graph)
 
     @property
     def has_arc_attributes(self) -> bool:
@@ -126,7 +126,7 @@ class Weights:
             space.parts(self.theta)[2],
             slots=topology.arc_slot[used],
             columns=topology.kernel_arcs()[used],
-            width=self.still_graph.n_arcs,
+            width=self.static_graph.n_arcs,
         )
 
     def _packed_for(
@@ -215,7 +215,7 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spread:
+class WeightTable:
     """A packed table for sums over rows; made by `of`."""
 
     table: kernel.PackedTable

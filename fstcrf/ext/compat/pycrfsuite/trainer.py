@@ -507,7 +507,7 @@ def _fitted(
 def _evaluation(space: ParameterSpace, theta: Floats, part: _Part) -> Evaluation:
     weights = Weights(space.topology, space, theta)
     node = weights.node(part.node)
-    best, _ = kernel.viterbi(weights.still_graph, part.offsets, node)
+    best, _ = kernel.viterbi(weights.static_graph, part.offsets, node)
     return Evaluation.of(part.labels, best, part.offsets, space.topology.n_labels)
 
 

@@ -18,10 +18,17 @@ from fstcrf.arguments import items_of, one_of
 from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import NoPathError, ShapeError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.dense import Dense, program_tapes
-from fstcrf.lattices.engine import Coupling, Over, Row, Runs, Said, Segment, Tape
+from fstcrf.lattices.chains import ChainEngine, program_tapes
+from fstcrf.lattices.engine import Coupling, Labelling, Over, PathBatch, Row, Segment, Tape
+from fstcrf.lattices.inputs import (
+    SentenceInputs,
+    compiled,
+    constrained,
+    free_program,
+    joined,
+    scaled_program,
+)
 from fstcrf.lattices.questions import Questions
-from fstcrf.lattices.tapes import Taped, compiled, constrained, free_program, joined, scaled_program
 from fstcrf.lazy import LazyModule, made_once, memoised
 from fstcrf.machines.plans import Plan, Program, Search, plan_of, scaled
 from fstcrf.machines.plans.program import searched
@@ -32,8 +39,8 @@ if TYPE_CHECKING:
     from fstcrf.lattices import labellings as nbest
     from fstcrf.lattices import spans as span_answers
     from fstcrf.lattices.arcrow import ArcRow
-    from fstcrf.lattices.findings import Confidence, Method, MinimumRisk, ProbableSpans
     from fstcrf.lattices.paths import Path
+    from fstcrf.lattices.results import Confidence, Method, MinimumRisk, ProbableSpans
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.transducer import Transducer
     from fstcrf.text.corpus import Scheme
@@ -48,7 +55,7 @@ _MOST_SHOWN = 1e9
 """Arcs of a lattice whose probabilities are shown; a second or so."""
 
 
-class DenseRow(Taped):
+class ChainRow(SentenceInputs):
     """What one sentence brings to a program, as a lattice has it.
 
     Parameters
@@ -59,7 +66,7 @@ class DenseRow(Taped):
         What this sentence brings, one array for each of ``program.inputs``.
     """
 
-    timed, given, many = True, None, None
+    covers_text, n_selectable_arcs, n_input_arcs = True, None, None
     machines: ClassVar[tuple[Transducer, ...]] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -73,7 +80,7 @@ class DenseRow(Taped):
     def length(self) -> int:
         return len(self.values[0])
 
-    def moving(self, tape: int) -> bool:
+    def has_token_transitions(self, tape: int) -> bool:
         return self.program.chain[self.tapes[tape]].arc is None
 
     @property
@@ -84,8 +91,8 @@ class DenseRow(Taped):
         return "too large to draw here: ask best() or marginals()" if cells > _MOST_SHOWN else ""
 
     @made_once
-    def engine(self) -> Dense:
-        return Dense(self.program, [self.values])
+    def engine(self) -> ChainEngine:
+        return ChainEngine(self.program, [self.values])
 
     @property
     def summable(self) -> bool:
@@ -94,10 +101,12 @@ class DenseRow(Taped):
     def check_alive(self) -> None:
         """Do nothing: the engine says where there is no path."""
 
-    def no_path(self, runs: Runs | None = None) -> NoPathError:
+    def no_path(self, runs: PathBatch | None = None) -> NoPathError:
         return self.engine.no_path(0, runs)
 
-    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Dense, Runs]:
+    def searched(
+        self, n: int, budget: Budget | None, search: Search | None
+    ) -> tuple[ChainEngine, PathBatch]:
         engine = self.engine if search is None else self.searching(search).engine
         return engine, engine.nbest(n, budget)
 
@@ -116,10 +125,10 @@ class DenseRow(Taped):
             return self.arcs().strings(tape, n, budget, log_z)
         return Questions(self).nbest(n)  # a label sequence has one path
 
-    def saying(self, said: Said) -> Self:
+    def clamped(self, said: Labelling) -> Self:
         return self.restrict(self.masks(said))
 
-    def masks(self, said: Said) -> list[Bools]:
+    def masks(self, said: Labelling) -> list[Bools]:
         """Return the masks that allow given labels alone, bool [T, L] for each tape."""
         expected = "those of each tape"
         parts: Any = (said,) if len(self.tapes) == 1 else items_of(said, "the labels are", expected)
@@ -213,7 +222,7 @@ class DenseRow(Taped):
         values = tuple([scaled(value, factor) for value in self.values])
         return type(self)(scaled_program(self.program, factor, grammar=grammar), values)
 
-    def reweight(self, tables: Sequence[Floats]) -> Dense:
+    def reweight(self, tables: Sequence[Floats]) -> ChainEngine:
         support, changed = self.scale(0.0, grammar=True), {}
         for name, table in zip(self.tapes, tables, strict=True):
             k = support.state_potentials(name)
@@ -238,11 +247,11 @@ class DenseRow(Taped):
 
     def beside(
         self, others: Sequence[Row], names: Sequence[Mapping[str, str]], coupling: Coupling
-    ) -> DenseRow | ArcRow:
-        dense = [other for other in others if isinstance(other, DenseRow)]
+    ) -> ChainRow | ArcRow:
+        dense = [other for other in others if isinstance(other, ChainRow)]
         if len(dense) < len(others):
             return self.arcs().beside(others, names, coupling)
-        return DenseRow(*joined([self, *dense], names, coupling))
+        return ChainRow(*joined([self, *dense], names, coupling))
 
     def arcs(self) -> ArcRow:
         return arcrow.ArcRow.of_tokens(self, self.on)

@@ -17,7 +17,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NoPathError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.engine import Runs, Tape, Told
+from fstcrf.lattices.engine import PathBatch, Tape, TapeLabels
 from fstcrf.lazy import made_once
 from fstcrf.machines import plans
 from fstcrf.machines.plans import Chain, Program
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.plans.folds import Pairs
 
 
-class Gathered:
+class FlatPaths:
     """Joint states of the paths of several rows, one path behind the other when they are asked for.
 
     Parameters
@@ -52,7 +52,7 @@ class Gathered:
         return self._path.ravel()[self._sizes.ranges(self._first)]
 
 
-class Dense:
+class ChainEngine:
     """B rows of one program.
 
     Parameters
@@ -120,7 +120,7 @@ class Dense:
         return kernel.Bound(machine, self.rows.offsets, self.values, checked=self.checked)
 
     @property
-    def clocked(self) -> Dense:
+    def time_aligned(self) -> ChainEngine:
         """The same: a joint state is of one token."""
         return self
 
@@ -141,14 +141,14 @@ class Dense:
         if missing.any():
             raise self.no_path(int(missing.argmax()), found)
 
-    def no_path(self, k: int, found: Runs | kernel.SearchResult | None = None) -> NoPathError:
+    def no_path(self, k: int, found: PathBatch | kernel.SearchResult | None = None) -> NoPathError:
         """Return the error of the k-th row, which has no path, with the first dead token.
 
         Of a search that was given up, it says so.
         """
         values, number = self.part(k), None if self.numbers is None else self.numbers[k]
         if found is not None and found.bound is not None and found.bound[k] > -np.inf:
-            given_up = 0 if found.popped is None else int(found.popped[k])
+            given_up = 0 if found.states_expanded is None else int(found.states_expanded[k])
             return plans.no_path_error(self.whole, values, sentence=number, given_up=given_up)
         position = None
         if len(values[0]):
@@ -169,7 +169,7 @@ class Dense:
         plain = len(self.rows) == 1 and [one.kind for one in program.inputs] == ["node"]
         return plain and 0 < cells < kernel.MOST_ALONE and not program.decoder.lazy
 
-    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
+    def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
         """Return the same paths as runs."""
         if n == 1 and self._alone:
             single = self.program.decoder.sentence_machine().best(self.values[0])
@@ -177,20 +177,20 @@ class Dense:
             path = np.array(single.path, dtype=np.int32)
             alive = np.array([len(score)])
             some = alive, np.array([-np.inf]), np.zeros(1, dtype=np.int64)
-            return Runs(alive, score, np.array([0, len(path)])[: len(score) + 1], path, *some)
+            return PathBatch(alive, score, np.array([0, len(path)])[: len(score) + 1], path, *some)
         found = self.decoded(n, budget)
-        some = found.proven, found.bound, found.popped
+        some = found.proven, found.bound, found.states_expanded
         if len(self.rows) == 1:
             count = int(found.found[0])
             bounds = np.arange(count + 1) * self.rows.total
-            return Runs(
+            return PathBatch(
                 found.found, found.score[0, :count], bounds, found.path[:count].ravel(), *some
             )
         if n == 1:
             alive = found.found > 0
             bounds = Ragged.from_lengths(self.rows.lengths[alive]).offsets
             path = found.path[0] if alive.all() else found.path[0][found.path[0] >= 0]
-            return Runs(found.found, found.score[alive, 0], bounds, path, *some)
+            return PathBatch(found.found, found.score[alive, 0], bounds, path, *some)
         columns = found.score.shape[1]
         sizes = Ragged.from_lengths(np.repeat(self.rows.lengths, found.found))
         first = np.add.outer(self.rows.offsets[:-1], np.arange(columns) * found.path.shape[1])
@@ -199,14 +199,16 @@ class Dense:
         else:
             there = np.arange(columns) < found.found[:, None]
             score, first = found.score[there], first[there]
-        return Runs(found.found, score, sizes.offsets, Gathered(found.path, sizes, first), *some)
+        return PathBatch(
+            found.found, score, sizes.offsets, FlatPaths(found.path, sizes, first), *some
+        )
 
     @property
     def best_scores(self) -> Floats:
         """Score of the best path of each row, [B]; −inf: there is none."""
         return self.decoded(1).score[:, 0]
 
-    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
         """Return n independent exact samples of each row; their scores are zeros."""
         lengths = self.rows.lengths
         drawn = [g.random((n, size)) for g, size in zip(generators, lengths.tolist(), strict=True)]
@@ -219,20 +221,22 @@ class Dense:
             dead[lengths > 0] = paths[0, self.rows.offsets[:-1][lengths > 0]] < 0
             self.check(np.where(dead, -np.inf, 0.0))
         found = np.full(len(lengths), n)
-        return Runs(found, np.zeros(len(sizes)), sizes.offsets, elements)
+        return PathBatch(found, np.zeros(len(sizes)), sizes.offsets, elements)
 
-    def told(self, path: Ints, tape: int, *, placed: bool = False) -> Told:  # noqa: ARG002
+    def labels_along(self, path: Ints, tape: int, *, placed: bool = False) -> TapeLabels:  # noqa: ARG002
         """Return the labels of a tape along joint states."""
         ((chain, k),) = self._axes([tape])
         machine = self.program.decoder.machine
         states = path if len(machine.axes) == 1 else machine.axis_states(path)[k]
         topology = chain.topology
-        return Told(states if topology.direct else topology.state_label[states])
+        return TapeLabels(states if topology.direct else topology.state_label[states])
 
     def labels_found(self, found: kernel.SearchResult, tapes: int) -> list[Ints]:
         """Return the labels of the first tapes on the paths of `decoded`, [n, N]; −1: no path."""
         path = found.path
-        each = [self.told(path.reshape(-1), k).label.reshape(path.shape) for k in range(tapes)]
+        each = [
+            self.labels_along(path.reshape(-1), k).label.reshape(path.shape) for k in range(tapes)
+        ]
         if (found.found == len(path)).all():
             return each
         return [np.where(path < 0, np.int32(-1), labels) for labels in each]

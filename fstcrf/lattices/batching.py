@@ -19,24 +19,24 @@ from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.native import mapped
-from fstcrf.lattices.dense import Dense
-from fstcrf.lattices.engine import Runs
+from fstcrf.lattices.chains import ChainEngine
+from fstcrf.lattices.engine import PathBatch
+from fstcrf.lattices.inputs import SentenceInputs
 from fstcrf.lattices.pathquestions import ArrayT_co, refuse_options
 from fstcrf.lattices.paths import Labels, LabelsT_co, Path, labels_of_tapes, said_by_tapes, shares
 from fstcrf.lattices.questions import Questions
-from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans import Program, Search, warn_unproven
 from fstcrf.machines.plans.program import searched
 from fstcrf.ragged import RUN_TOKENS, Ragged
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.engine import Engine, Said, Tape
+    from fstcrf.lattices.engine import Engine, Labelling, Tape
 
 AnswerT = TypeVar("AnswerT")
 LatticeT = TypeVar("LatticeT")
 
-Asked: TypeAlias = Questions
+AnyLattice: TypeAlias = Questions
 """A lattice of any kind."""
 
 _RUN_BYTES = 64_000_000
@@ -88,7 +88,7 @@ class Batch(Sequence[LatticeT]):
         self,
         search: Search | None = None,
         *,
-        clocked: bool = False,
+        time_aligned: bool = False,
         best: bool = False,
         threads: int = 1,
     ) -> list[Group]:
@@ -101,20 +101,27 @@ class Batch(Sequence[LatticeT]):
         for number, row in enumerate(rows):
             alike.setdefault(_shared(row, best=best), []).append(number)
         parts = (
-            _groups(self, [rows[k] for k in numbers], numbers, search, clocked=clocked, best=best)
+            _groups(
+                self,
+                [rows[k] for k in numbers],
+                numbers,
+                search,
+                time_aligned=time_aligned,
+                best=best,
+            )
             for numbers in alike.values()
         )
         return [group for groups in parts for group in groups]
 
-    def of_said(
-        self, said: Sequence[Said], ask: Callable[[Engine], Floats], threads: int
+    def clamp_each(
+        self, said: Sequence[Labelling], ask: Callable[[Engine], Floats], threads: int
     ) -> Floats:
         """Return what is asked of the engines of the paths of each lattice that say something."""
         del threads
         found: list[float] = []
         for lattice, own in zip(cast("Batch[Questions]", self), said, strict=True):
             try:
-                found += ask(lattice.row.saying(own).engine).tolist()
+                found += ask(lattice.row.clamped(own).engine).tolist()
             except (LabelError, ShapeError) as error:
                 raise type(error)(f"sentence {len(found)}: {error}") from None
         return np.array(found)
@@ -142,7 +149,7 @@ class Group:
         known: list[float] = self.engine.usual_log_z.tolist()
         return known
 
-    def paths(self, row: int, runs: Runs) -> list[Path]:
+    def paths(self, row: int, runs: PathBatch) -> list[Path]:
         """Return the paths of one lattice, given as runs of its row."""
         lattice, log_z = self.lattice(row), lambda: self._log_z[row]
         if getattr(self.engine, "ambiguous", ""):  # of each the best path counts
@@ -150,7 +157,7 @@ class Group:
         found: list[Path] = lattice.paths(self.engine, runs, log_z)
         return found
 
-    def drawn(self, row: int, runs: Runs) -> list[Any]:
+    def drawn(self, row: int, runs: PathBatch) -> list[Any]:
         """Return what the samples of one lattice are."""
         lattice = self.lattice(row)
         if lattice.segmented:  # a path, whose probability is that in its own lattice
@@ -175,9 +182,9 @@ def row_of(lattice: Any) -> Any:
 
 
 def _shared(row: Any, *, best: bool) -> Hashable:
-    if isinstance(row, Taped):
+    if isinstance(row, SentenceInputs):
         return id(row.program)
-    same: Hashable = (row.ranked if best else row.engine).shared
+    same: Hashable = (row.search_engine if best else row.engine).shared
     return same
 
 
@@ -187,14 +194,14 @@ def _groups(
     numbers: list[int],
     search: Search | None,
     *,
-    clocked: bool,
+    time_aligned: bool,
     best: bool,
 ) -> Iterator[Group]:
     one = rows[0]
-    if not isinstance(one, Taped):
-        engines = [row.ranked if best else row.engine for row in rows]
-        if clocked:
-            engines = [engine.clocked for engine in engines]
+    if not isinstance(one, SentenceInputs):
+        engines = [row.search_engine if best else row.engine for row in rows]
+        if time_aligned:
+            engines = [engine.time_aligned for engine in engines]
         for first, end in engines[0].runs([engine.rows.total for engine in engines]):
             joined = engines[0].joined(engines[first:end])
             yield Group(numbers[first:end], batch, joined)
@@ -203,7 +210,7 @@ def _groups(
     values = [row.values for row in rows]
     for first, end in runs_of(program, Ragged.from_lengths([len(own[0]) for own in values])):
         run = numbers[first:end]
-        yield Group(run, batch, Dense(program, values[first:end], run))
+        yield Group(run, batch, ChainEngine(program, values[first:end], run))
 
 
 def runs_of(program: Program, rows: Ragged) -> Iterator[tuple[int, int]]:
@@ -218,7 +225,7 @@ def answered(
     threads: int,
     search: Search | None = None,
     *,
-    clocked: bool = False,
+    time_aligned: bool = False,
     best: bool = False,
 ) -> list[tuple[Group, AnswerT]]:
     """Ask every group, on threads; the groups do not depend on them.
@@ -228,7 +235,7 @@ def answered(
     """
     whole_number(threads, "threads", least=1)
     batch = lattices if isinstance(lattices, Batch) else Batch(lattices)
-    groups = batch.groups(search, clocked=clocked, best=best, threads=threads)
+    groups = batch.groups(search, time_aligned=time_aligned, best=best, threads=threads)
 
     def once(group: Group) -> AnswerT:
         found = ask(group)
@@ -244,7 +251,7 @@ def answered(
 class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
     """The n best paths of each lattice, best first."""
 
-    def __init__(self, n: int, size: int, found: list[tuple[Group, Runs]]) -> None:
+    def __init__(self, n: int, size: int, found: list[tuple[Group, PathBatch]]) -> None:
         self._n, self._size, self._found = n, size, found
 
     def __len__(self) -> int:
@@ -279,7 +286,7 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
         )
 
     @made_once
-    def _places(self) -> dict[int, tuple[Group, int, Runs, slice]]:
+    def _places(self) -> dict[int, tuple[Group, int, PathBatch, slice]]:
         return {
             number: (group, row, runs, own)
             for group, runs in self._found
@@ -300,22 +307,26 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
         The path is the best one, or there is none: proven.
     bounds : float64 [B]
         No path scores more; the score itself where that is proven.
-    popped : int64 [B]
+    states_expanded : int64 [B]
         States that a lazy search took from its queue; 0 where nothing was searched.
     """
 
-    def __init__(self, lattices: Sequence[Questions], found: list[tuple[Group, Runs]]) -> None:
+    def __init__(self, lattices: Sequence[Questions], found: list[tuple[Group, PathBatch]]) -> None:
         size, self._lattices = len(lattices), lattices
         self.scores, self.exact = np.full(size, -np.inf), np.ones(size, dtype=bool)
-        self.bounds, self.popped = self.scores.copy(), np.zeros(size, dtype=np.int64)
+        self.bounds, self.states_expanded = self.scores.copy(), np.zeros(size, dtype=np.int64)
         self._ranking: Ranking[LabelsT_co] = Ranking(1, size, found)
         for group, runs in found:
             numbers = np.asarray(group.numbers)
             self.scores[numbers[runs.found > 0]] = runs.score
-            if runs.proven is not None and runs.bound is not None and runs.popped is not None:
+            if (
+                runs.proven is not None
+                and runs.bound is not None
+                and runs.states_expanded is not None
+            ):
                 self.bounds[numbers] = runs.bound
                 self.exact[numbers] = np.isneginf(runs.bound) | (runs.proven > 0)
-                self.popped[numbers] = runs.popped
+                self.states_expanded[numbers] = runs.states_expanded
         np.maximum(self.bounds, self.scores, out=self.bounds)
 
     def __len__(self) -> int:
@@ -394,12 +405,12 @@ def nbest(
         n below 1; as `best`.
     """
     n = whole_number(n, "n", least=1, narrow=True)  # of empty sentences, too
-    ranking = ranked(lattices, n, threads=threads, search=search, budget=budget)
+    ranking = nbest_paths(lattices, n, threads=threads, search=search, budget=budget)
     warn_unproven(ranking.unproven, len(lattices))
     return ranking
 
 
-def ranked(
+def nbest_paths(
     lattices: Sequence[Questions[LabelsT_co, object]],
     n: int,
     *,
@@ -412,12 +423,16 @@ def ranked(
 
 
 def found_runs(
-    lattices: Sequence[Asked], n: int, threads: int, search: Search | None, budget: Budget | None
-) -> list[tuple[Group, Runs]]:
+    lattices: Sequence[AnyLattice],
+    n: int,
+    threads: int,
+    search: Search | None,
+    budget: Budget | None,
+) -> list[tuple[Group, PathBatch]]:
     """Return the n best paths of each group of lattices."""
 
-    def ask(group: Group) -> Runs:
-        if not isinstance(group.engine, Dense):
+    def ask(group: Group) -> PathBatch:
+        if not isinstance(group.engine, ChainEngine):
             refuse_options({"search": search, "budget": budget})
         return group.engine.nbest(n, budget)
 
@@ -432,7 +447,7 @@ def log_partition(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
     return of_each(lattices, lambda engine: engine.log_z, threads)
 
 
-def entropy(lattices: Sequence[Asked], *, threads: int = 1) -> Floats:
+def entropy(lattices: Sequence[AnyLattice], *, threads: int = 1) -> Floats:
     """Return the entropy of each lattice's distribution over paths, in nats, float64 [B]."""
     return of_each(lattices, lambda engine: engine.entropies(), threads)
 
@@ -442,7 +457,9 @@ def usual_log_z(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
     return of_each(lattices, lambda engine: engine.usual_log_z, threads)
 
 
-def of_each(lattices: Sequence[Asked], ask: Callable[[Engine], Floats], threads: int) -> Floats:
+def of_each(
+    lattices: Sequence[AnyLattice], ask: Callable[[Engine], Floats], threads: int
+) -> Floats:
     """Return what is asked of the engines of all lattices, a number for each, [B]."""
     groups = answered(lattices, lambda group: ask(group.engine), threads)
     if len(groups) == 1:
@@ -469,7 +486,7 @@ def marginals(
         A lattice without a path.
     """
 
-    def ask(engine: Dense, on: Sequence[int]) -> list[Floats]:
+    def ask(engine: ChainEngine, on: Sequence[int]) -> list[Floats]:
         return engine.marginals(on, ())
 
     return _of_tokens(lattices, ask, "marginals", threads)
@@ -480,7 +497,7 @@ def max_marginals(
 ) -> list[ArrayT_co]:
     """Return the score of the best path through each label at each token; −inf: there is none."""
 
-    def ask(engine: Dense, on: Sequence[int]) -> list[Floats]:
+    def ask(engine: ChainEngine, on: Sequence[int]) -> list[Floats]:
         return engine.highest(on, (), 0)
 
     return _of_tokens(lattices, ask, "max_marginals", threads)
@@ -491,7 +508,7 @@ def arc_marginals(
 ) -> list[ArrayT_co]:
     """Return the probability of each succession of labels; see `Lattice.arc_marginals`."""
 
-    def ask(engine: Dense, on: Sequence[int]) -> list[Floats]:
+    def ask(engine: ChainEngine, on: Sequence[int]) -> list[Floats]:
         return engine.successions(on, ())
 
     return _of_tokens(lattices, ask, "arc_marginals", threads)
@@ -499,7 +516,7 @@ def arc_marginals(
 
 def _of_tokens(
     lattices: Sequence[Questions[Any, ArrayT_co]],
-    ask: Callable[[Dense, Sequence[int]], list[Floats]],
+    ask: Callable[[ChainEngine, Sequence[int]], list[Floats]],
     name: str,
     threads: int,
 ) -> list[ArrayT_co]:
@@ -507,7 +524,7 @@ def _of_tokens(
 
     def each(group: Group) -> list[Any]:
         engine = group.engine
-        if not isinstance(engine, Dense):
+        if not isinstance(engine, ChainEngine):
             if name == "marginals":
                 return _of_arcs(group)
             return [getattr(lattice, name)() for lattice in group.lattices]
@@ -517,7 +534,7 @@ def _of_tokens(
             parts = [[row[1:] for row in rows] for rows in parts]
         return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
 
-    groups = answered(lattices, each, threads, clocked=True)
+    groups = answered(lattices, each, threads, time_aligned=True)
     if len(groups) == 1:
         return groups[0][1]
     found: list[Any] = [None] * len(lattices)
@@ -537,8 +554,8 @@ def _of_arcs(group: Group) -> list[Any]:
     split = zip(sizes, *map(group.engine.rows.split, tables), strict=True)
     each = [[p[:, :n] for p, n in zip(parts, own, strict=True)] for own, *parts in split]
     for lattice, parts in zip(lattices, each, strict=True):
-        for k in (k for k, tape in enumerate(lattice.on) if tape.written):
-            parts[k] = lattice.row.arcs().written(k)
+        for k in (k for k, tape in enumerate(lattice.on) if tape.output):
+            parts[k] = lattice.row.arcs().expected_output(k)
     return list(map(tuple, each)) if len(most) > 1 else [part for (part,) in each]
 
 
@@ -571,15 +588,15 @@ def sample(
     """
     n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
 
-    def ask(group: Group) -> Runs:
-        if not isinstance(group.engine, Dense):
+    def ask(group: Group) -> PathBatch:
+        if not isinstance(group.engine, ChainEngine):
             group.check(group.engine.log_z)
         generators = [np.random.default_rng([seed, number]) for number in group.numbers]
         return group.engine.sample(n, generators)
 
     drawn: list[list[LabelsT_co]] = [[] for _ in range(len(lattices))]
     for group, runs in answered(lattices, ask, threads):
-        same = isinstance(group.engine, Dense)  # all rows have the same labels
+        same = isinstance(group.engine, ChainEngine)  # all rows have the same labels
         every = lattices[group.numbers[0]].drawn(group.engine, runs) if same else []
         own = zip(group.numbers, Ragged.from_lengths(runs.found).slices(), strict=True)
         for row, (number, paths) in enumerate(own):
@@ -593,7 +610,7 @@ def sample(
 # --- One labelling --------------------------------------------------------------------------------
 
 
-def score(lattices: Sequence[Questions], said: Sequence[Said], *, threads: int = 1) -> Floats:
+def score(lattices: Sequence[Questions], said: Sequence[Labelling], *, threads: int = 1) -> Floats:
     """Return the score of the best path of each lattice that says this and nothing else, [B].
 
     Parameters
@@ -612,7 +629,9 @@ def score(lattices: Sequence[Questions], said: Sequence[Said], *, threads: int =
     return _of_said(lattices, said, lambda engine: engine.best_scores, threads)
 
 
-def probability(lattices: Sequence[Questions], said: Sequence[Said], *, threads: int = 1) -> Floats:
+def probability(
+    lattices: Sequence[Questions], said: Sequence[Labelling], *, threads: int = 1
+) -> Floats:
     """Return the probability of all paths of each lattice that say this; raises as `score`."""
     own = _of_said(lattices, said, lambda engine: engine.log_z, threads)
     return shares(own, log_partition(lattices, threads=threads))
@@ -620,7 +639,7 @@ def probability(lattices: Sequence[Questions], said: Sequence[Said], *, threads:
 
 def _of_said(
     lattices: Sequence[Questions],
-    said: Sequence[Said],
+    said: Sequence[Labelling],
     ask: Callable[[Engine], Floats],
     threads: int,
 ) -> Floats:
@@ -633,4 +652,4 @@ def _of_said(
     if any(isinstance(one, Path | Mapping) for one in said):
         said = [said_by_tapes(one, x.tapes) for one, x in zip(said, lattices, strict=True)]
     batch = lattices if isinstance(lattices, Batch) else Batch(lattices)
-    return batch.of_said(said, ask, threads)
+    return batch.clamp_each(said, ask, threads)

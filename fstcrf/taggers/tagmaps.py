@@ -25,7 +25,7 @@ from fstcrf.machines.grammar import Acceptor, is_empty, minimise, trim
 from fstcrf.machines.grammar.automata import Automaton, check_sums, determinise
 from fstcrf.machines.grammar.labels import listed, nearest
 from fstcrf.machines.machine import Machine
-from fstcrf.taggers.component import GivenTape, Relabelling, TapeMap
+from fstcrf.taggers.component import ObservedTape, Relabelling, TapeMap
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.tagger import Normalize
@@ -327,9 +327,9 @@ def joined(
     return replace(whole, normalize="chain") if chained else whole
 
 
-def _given(wholes: Sequence[JointCRF]) -> tuple[GivenTape, ...]:
+def _given(wholes: Sequence[JointCRF]) -> tuple[ObservedTape, ...]:
     """Return the given tapes of compositions: a column has the same labels in all of them."""
-    found: dict[str, GivenTape] = {}
+    found: dict[str, ObservedTape] = {}
     for tape in (tape for whole in wholes for tape in whole.given):
         if found.setdefault(tape.tape, tape).labels != tape.labels:
             raise OptionError(

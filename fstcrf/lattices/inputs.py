@@ -25,7 +25,7 @@ else:
     grammars = LazyModule("fstcrf.machines.grammar")
 
 
-class Taped:
+class SentenceInputs:
     """What one sentence brings to a program: potentials for each of ``program.inputs``."""
 
     def __init__(self, program: Program, values: tuple[Floats, ...]) -> None:
@@ -171,7 +171,7 @@ def scaled_program(program: Program, factor: float, *, grammar: bool) -> Program
 
 
 def joined(
-    parts: Sequence[Taped],
+    parts: Sequence[SentenceInputs],
     names: Sequence[Mapping[str, str]],
     coupling: Mapping[tuple[int, int], Floats],
 ) -> tuple[Program, tuple[Floats, ...]]:

@@ -27,7 +27,7 @@ TapeForced: TypeAlias = Sequence[str | None]
 TapeBias: TypeAlias = Mapping[str, float]
 """Added to the potential of a label at every token."""
 Forced: TypeAlias = TapeForced | Mapping[str, TapeForced]
-"""Known labels of a sentence; of several tapes, by tape."""
+"""Evidence labels of a sentence; of several tapes, by tape."""
 Bias: TypeAlias = TapeBias | Mapping[str, TapeBias]
 """What is added to the potentials of labels; of several tapes, by tape."""
 Columns: TypeAlias = str | Mapping[str, str]
@@ -64,7 +64,7 @@ def in_columns(
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Known:
+class Evidence:
     """What is known of the labels of sentences, for some tapes."""
 
     forced: Mapping[str, Sequence[TapeForced | None]]  # of every sentence
@@ -77,7 +77,7 @@ class Known:
         size: int,
         forced: Sequence[Forced | None] | None,
         bias: Bias | None,
-    ) -> Known:
+    ) -> Evidence:
         """Read what users say, of the only tape or by tape."""
         added: dict[str, TapeBias] = {}
         if bias is not None:
@@ -96,7 +96,7 @@ class Known:
 
     # --- As columns of a corpus, whose sentences may be selected and repeated ---------------------
 
-    def written(self, tagged: Mapping[str, Topology], corpus: Corpus, full: Longs) -> Corpus:
+    def to_columns(self, tagged: Mapping[str, Topology], corpus: Corpus, full: Longs) -> Corpus:
         """Return a corpus of the sentences with tokens, `full`, with known labels as columns."""
         lengths = Ragged(corpus.offsets).lengths.tolist()
         for tape, forced in self.forced.items():
@@ -112,34 +112,34 @@ class Known:
             corpus = corpus.with_interned(_column(tape), Column.from_strings(flat))
         return corpus
 
-    def of_tape(self, tape: str) -> Known:
+    def of_tape(self, tape: str) -> Evidence:
         """Return what is known of one tape."""
-        return Known(
+        return Evidence(
             {name: rows for name, rows in self.forced.items() if name == tape},
             {name: bias for name, bias in self.bias.items() if name == tape},
         )
 
-    def of_tapes(self, tapes: Sequence[str]) -> Known | None:
+    def of_tapes(self, tapes: Sequence[str]) -> Evidence | None:
         """Return what is known of some tapes; None: nothing."""
         forced = {name: rows for name, rows in self.forced.items() if name in tapes}
         bias = {name: one for name, one in self.bias.items() if name in tapes}
-        return Known(forced, bias) if forced or bias else None
+        return Evidence(forced, bias) if forced or bias else None
 
-    def read(self, corpus: Corpus) -> Known:
+    def from_columns(self, corpus: Corpus) -> Evidence:
         """Return what `written` has put into a corpus, with the same biases."""
         forced: dict[str, Sequence[TapeForced | None]] = {}
         for tape in self.forced:
             strings = corpus.columns[_column(tape)].strings()
             pairs = itertools.pairwise(corpus.offsets.tolist())
             forced[tape] = [strings[a:b] for a, b in pairs]
-        return Known(forced, self.bias)
+        return Evidence(forced, self.bias)
 
     def state_biases(self, tape: str, topology: Topology) -> Floats | None:
         """Return what is added to each state of a tape, float64 [S]; None: nothing."""
         bias = self.bias.get(tape)
         return biases(topology, bias) if bias else None
 
-    def told(
+    def evidence_scores(
         self, tape: str, topology: Topology, corpus: Corpus, bias: Floats | None
     ) -> Floats | None:
         """Return what is added to the potentials of a tape's states, float64 [N, S], or None.
@@ -158,7 +158,9 @@ class Known:
 
     # --- As potentials of a product -------------------------------------------------------------
 
-    def applied(self, program: Program, run: Run, values: tuple[Floats, ...]) -> tuple[Floats, ...]:
+    def added_to(
+        self, program: Program, run: Run, values: tuple[Floats, ...]
+    ) -> tuple[Floats, ...]:
         """Return the values of a program's inputs with what is known put in."""
         found = list(values)
         for tape in {**self.bias, **self.forced}:
@@ -235,16 +237,16 @@ class Request:
             forced = in_columns(forced, sentences, label_sets)[1]
         return cls(sentences, forced=forced, bias=bias, threads=threads)
 
-    def known(self, tapes: Sequence[str]) -> Known:
+    def known(self, tapes: Sequence[str]) -> Evidence:
         """Return what is known of the labels, of the tapes of a tagger."""
-        return Known.of(tapes, len(self.sentences), self.forced, self.bias)
+        return Evidence.of(tapes, len(self.sentences), self.forced, self.bias)
 
-    def evidence(self, tapes: Sequence[str]) -> Known | None:
+    def evidence(self, tapes: Sequence[str]) -> Evidence | None:
         """Return what is known of the labels of some tapes; None: nothing."""
-        return None if self.free else self.known(tapes)
+        return None if self.no_evidence else self.known(tapes)
 
     @property
-    def free(self) -> bool:
+    def no_evidence(self) -> bool:
         """Whether nothing is known of the labels."""
         return self.forced is None and self.bias is None
 
