@@ -57,10 +57,11 @@ class Budget:
 
     Parameters
     ----------
-    states : int
-        States of the product that may be taken from the queue; each costs up to a kilobyte. With
-        ``normalize="chain"`` the limit counts labellings of a tape instead; the default number of
-        states then means no limit.
+    states : int, optional
+        Maximum number of product states that a search may expand; each costs up to a kilobyte. With
+        ``normalize="chain"``: maximum number of labellings of a tape that are scored. The default
+        is 250,000 states; with ``normalize="chain"`` 16 labellings, or 64 for the n best
+        labellings, a grammar, forced labels or biases.
     seconds : float, optional
         Limit for all sentences together; without it, the answer does not depend on the speed of the
         machine.
@@ -71,26 +72,26 @@ class Budget:
         Numbers that are not positive; states that are not an integer below 2⁶³.
     """
 
-    states: int = _STATES
+    states: int | None = None
     seconds: float | None = None
 
     def __post_init__(self) -> None:
         try:
-            enough = 0 < operator.index(self.states) < 1 << 63
+            enough = 0 < operator.index(self.most_states) < 1 << 63
             enough = enough and (self.seconds is None or self.seconds > 0)
         except TypeError:
             enough = False
         if not enough:
             within = "" if self.seconds is None else f" and {self.seconds!r} seconds"
             raise OptionError(
-                f"budget of {self.states!r} states{within}: expected a whole number of states "
+                f"budget of {self.most_states!r} states{within}: expected a whole number of states "
                 "below 2⁶³, and seconds, both more than 0"
             )
 
     @property
-    def usual(self) -> bool:
-        """Whether the number of states is the default."""
-        return self.states == _STATES
+    def most_states(self) -> int:
+        """Maximum number of product states that a lazy search may expand."""
+        return _STATES if self.states is None else self.states
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,7 +406,7 @@ def _run(
     outputs = [array_out(getattr(found, name)) for name in _OUTPUTS]
     give_up = 0
     while True:
-        limits = n, budget.states, beam, steps, give_up
+        limits = n, budget.most_states, beam, steps, give_up
         memory: list[Any] = [product.view, arena.view, *outputs, work]
         status = lib.fc_lazy_nbest(
             batch.view, view, batch.n_sentences, batch.offsets, *limits, *memory
@@ -419,7 +420,7 @@ def _run(
         elif status == lib.FC_EPRODUCT:
             product.go_on()
         if status == lib.FC_EFULL:
-            give_up = give_up if arena.grow(4 * budget.states) else max(give_up, 1)
+            give_up = give_up if arena.grow(4 * budget.most_states) else max(give_up, 1)
         elif status not in (lib.FC_EPAUSED, lib.FC_EPRODUCT):
             check(status, "lazy search")
 

@@ -204,7 +204,7 @@ class SentenceMachine:
         self._addresses = score, count, proven, bound, states_expanded
         self._offsets = ffi.new("int64_t[2]")
         self._arena = None if grammar is None else lazy.Arena(grammar.words)
-        self._usual = lazy.Budget()
+        self._budget = lazy.Budget()
         self._room = -1  # tokens that the scratch memory suffices for
 
     def best(self, values: Floats, budget: Budget | None = None) -> SentencePath:
@@ -269,7 +269,7 @@ class SentenceMachine:
         assert arena is not None  # noqa: S101 (the caller has looked)
         if not arena.reset(1):
             arena = self._arena = lazy.Arena(arena.words)
-        limit, give_up = (budget or self._usual).states, 0
+        limit, give_up = (budget or self._budget).most_states, 0
         while True:
             status = lib.fc_lazy_nbest(
                 *(
