@@ -33,6 +33,8 @@ from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.reading import Data
 from fstcrf.taggers.spelling import Spelling
 from fstcrf.taggers.tagger import Composable, Composition, LabelsT
+from fstcrf.text.features import FeatureFunctions, FunctionIndex
+from fstcrf.text.features.function import with_functions
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
@@ -176,6 +178,35 @@ class Product(Composition[LabelsT]):
         elif not one.on[0].segments:
             transduced.check_lengths(next(m for m in self.machines if (m.tape,) == one.tapes))
         return whole
+
+    def with_features(self, features: FeatureFunctions | None, where: str = "model") -> Self:
+        """Return the product whose taggers compute attributes by functions.
+
+        Arguments and errors as for `JointCRF.with_features`.
+        """
+        several = (*self.taggers, *self.behind)
+        indexes = {
+            tagger.tape: tagger.index
+            for part in several
+            if isinstance(part, CRF | JointCRF)
+            for tagger in (part.taggers if isinstance(part, JointCRF) else (part,))
+        }
+        found = with_functions(indexes, features, where)
+        functions = {
+            tape: index.function
+            for tape, index in found.items()
+            if isinstance(index, FunctionIndex) and index.function and index is not indexes[tape]
+        }
+        if not functions:
+            return self
+
+        def called(part: Behind) -> Any:
+            if not isinstance(part, CRF | JointCRF):
+                return part
+            return part.with_features({t: f for t, f in functions.items() if t in part.tapes})
+
+        parts, behind = map(called, self.taggers), map(called, self.behind)
+        return type(self)([*parts], self.weights, self.conjuncts, [*behind])
 
     # --- Grammars -----------------------------------------------------------------------------
 
