@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf import CRF, Corpus, Sentence
+from fstcrf import CRF, Corpus, SegmentCRF, Sentence
 from fstcrf.constraints import at_most
 from fstcrf.ext.foreign.conversion import written
 from fstcrf.ext.foreign.crfsuite import load_crfsuite
@@ -201,6 +201,13 @@ def test_a_composition_under_a_grammar_obeys_it() -> None:
     assert set(explanation.tapes) == {"pos", "chunk"}
 
 
+def segments() -> SegmentCRF:
+    """Return a tagger of segments, which makes a composition a `Product`."""
+    spans = [["B-X", *["I-X"] * (len(s["word"]) - 1)] for s in TRAIN]
+    corpus = Corpus.from_sentences(of_words(TRAIN)).with_column("span", spans)
+    return SegmentCRF.train(corpus, "span", "U:%x[0,word]\n", max_iterations=3)
+
+
 def test_saved_compositions_answer_as_before(tmp_path: Path) -> None:
     (pos, _), chunk = pair(shapes, 0), readers()["labels"]
     other = replace(pair(names, 0)[0], tape="other")
@@ -208,6 +215,7 @@ def test_saved_compositions_answer_as_before(tmp_path: Path) -> None:
         (pos, shapes),
         (fstcrf.compose(pos, chunk), shapes),
         (pos @ other, {"pos": shapes, "other": names}),
+        (pos @ segments(), shapes),
     ]
     for number, (tagger, features) in enumerate(kept):
         path = tmp_path / f"{number}.fstcrf"
