@@ -41,8 +41,8 @@ class _Case:
             known = {tape: labels for tape, labels in known.items() if tape in tapes} or None
         forced = [known] if known is not None else None
         try:
-            whole = tagger.as_transducer()
-            whole.decoded(Request(self.sentence, forced=forced, budget=self.budget))
+            whole = tagger._as_transducer()
+            whole._decode(Request(self.sentence, forced=forced, budget=self.budget))
         except NoPathError as error:
             return error
         except TooLargeError:  # a chain is not expanded
@@ -105,7 +105,7 @@ def relaxed(answer: Answer, tagger: Tagger, asked: Request) -> Answer:
         where = np.flatnonzero(answer.dead)
         some = selected(asked.sentences, where)
         mine = None if known is None else [known[i] for i in where.tolist()]
-        part = other.decoded(replace(asked, sentences=some, forced=mine, probabilities=False))
+        part = other._decode(replace(asked, sentences=some, forced=mine, probabilities=False))
         answer = answer.with_part(where, part, change)
     return answer
 

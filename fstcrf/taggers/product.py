@@ -95,8 +95,8 @@ class Product(Composition[LabelsT]):
             )
         if (twice := first_twice(self.tapes)) is not None:
             raise OptionError(f"two taggers have the tape {twice!r}: give each a different tape")
-        before = list(self.of_tokens)
-        for machine in self.machines:
+        before = list(self._tagger_tapes)
+        for machine in self._transducers:
             if machine.reads is not None and machine.reads not in before:
                 raise OptionError(
                     f"no tape {machine.reads!r} to read: the tapes are {', '.join(before)}"
@@ -111,57 +111,57 @@ class Product(Composition[LabelsT]):
                 )
 
     @property
-    def machines(self) -> tuple[Transducer, ...]:
+    def _transducers(self) -> tuple[Transducer, ...]:
         """The transducers, in their order."""
         return tuple(one for one in self.behind if isinstance(one, Transducer))
 
     @property
-    def of_tokens(self) -> tuple[str, ...]:
+    def _tagger_tapes(self) -> tuple[str, ...]:
         """Names of the tapes that its taggers write."""
         return tuple(tape for tagger in self.taggers for tape in tagger.tapes)
 
     @property
     def tapes(self) -> tuple[str, ...]:
         """Names of the tapes that it writes."""
-        written = (machine.tape for machine in self.machines if machine.tape is not None)
-        return (*self.of_tokens, *written)
+        written = (machine.tape for machine in self._transducers if machine.tape is not None)
+        return (*self._tagger_tapes, *written)
 
     @property
     def label_sets(self) -> dict[str, tuple[str, ...]]:
         """The labels of each tape."""
         sets = {t: labels for one in self.taggers for t, labels in one.label_sets.items()}
-        return sets | {m.tape: m.output_symbols for m in self.machines if m.tape is not None}
+        return sets | {m.tape: m.output_symbols for m in self._transducers if m.tape is not None}
 
     @property
-    def on(self) -> tuple[Tape, ...]:
+    def _lattice_tapes(self) -> tuple[Tape, ...]:
         """The tapes of its lattices."""
         written = [
             Tape(machine.tape, machine.output_symbols, segments=False, output=True)
-            for machine in self.machines
+            for machine in self._transducers
             if machine.tape is not None
         ]
-        return (*(tape for tagger in self.taggers for tape in tagger.on), *written)
+        return (*(tape for tagger in self.taggers for tape in tagger._lattice_tapes), *written)
 
     @property
-    def ambiguous(self) -> bool:
+    def _ambiguous(self) -> bool:
         """Whether paths of the same labels are one answer; those behind transducers are apart."""
-        return not self.behind and any(tagger.ambiguous for tagger in self.taggers)
+        return not self.behind and any(tagger._ambiguous for tagger in self.taggers)
 
-    def spelling(self, tape: str) -> Spelling | None:
+    def _spelling_of(self, tape: str) -> Spelling | None:
         """Return how segments of a tape are written as labels of tokens; None: it has none."""
-        return next((t.spelling(tape) for t in self.taggers if tape in t.tapes), None)
+        return next((t._spelling_of(tape) for t in self.taggers if tape in t.tapes), None)
 
     def with_weights(self, *weights: float) -> Self:
         """Return the same taggers with other factors of their scores."""
         return type(self)(self.taggers, weights, self.conjuncts, self.behind)
 
-    def writes(self, tagger: object) -> TypeGuard[Composable]:
+    def _writes(self, tagger: object) -> TypeGuard[Composable]:
         """Tell whether a transducer here writes the only tape of a tagger."""
         return isinstance(tagger, Composable) and any(
-            (machine.tape,) == tagger.tapes for machine in self.machines
+            (machine.tape,) == tagger.tapes for machine in self._transducers
         )
 
-    def followed(self, one: Behind) -> Self:
+    def _followed(self, one: Behind) -> Self:
         """Return the composition with one more transducer, or tagger of what one writes.
 
         Raises
@@ -171,10 +171,10 @@ class Product(Composition[LabelsT]):
         """
         whole = type(self)(self.taggers, self.weights, self.conjuncts, (*self.behind, one))
         if isinstance(one, Transducer):
-            read = self.on[-1 if one.reads is None else self.tapes.index(one.reads)]
+            read = self._lattice_tapes[-1 if one.reads is None else self.tapes.index(one.reads)]
             _ = transduced.compiled(one, read.labels)  # what is wrong with it is said here
-        elif not one.on[0].segments:
-            transduced.check_lengths(next(m for m in self.machines if (m.tape,) == one.tapes))
+        elif not one._lattice_tapes[0].segments:
+            transduced.check_lengths(next(m for m in self._transducers if (m.tape,) == one.tapes))
         return whole
 
     # --- Grammars -----------------------------------------------------------------------------
@@ -203,11 +203,11 @@ class Product(Composition[LabelsT]):
                     f"{name}= is for taggers of tokens: lattices of segments are stored as arcs "
                     "and need no search"
                 )
-        sets = {tape.name: tape.labels for tape in self.on}
+        sets = {tape.name: tape.labels for tape in self._lattice_tapes}
         try:
             added = grammar.bind(sets)
         except GrammarError as error:
-            spelled = [tape.name for tape in self.on if tape.segments]
+            spelled = [tape.name for tape in self._lattice_tapes if tape.segments]
             if not spelled or len(sets) > 1:
                 raise
             raise GrammarError(
@@ -238,7 +238,7 @@ class Product(Composition[LabelsT]):
             if not any(tapes.issuperset(rule.tapes) for tapes in parts):
                 raise OptionError(f"the grammar {rule.name!r} is over several taggers: no cascade")
         asked = Request.of(sentences, self.label_sets, forced, bias, threads)
-        known = asked.known(self.tapes)
+        known = asked.tape_evidence(self.tapes)
         columns: list[Column] = []
         for tagger, tapes in zip(self.taggers, parts, strict=True):
             one = Product[Any]((tagger,), None, [c for c in self.conjuncts if tapes >= {*c.tapes}])
@@ -254,10 +254,10 @@ class Product(Composition[LabelsT]):
 
     # --- Lattices -----------------------------------------------------------------------------
 
-    def transducers(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
+    def _lattices(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
         """Return the lattice of each sentence, with what is known put in."""
         each = [
-            tagger.transducers(sentences, None if known is None else known.of_tapes(tagger.tapes))
+            tagger._lattices(sentences, None if known is None else known.of_tapes(tagger.tapes))
             for tagger in self.taggers
         ]
         rows = [product(row, weights=self.weights) for row in zip(*each, strict=True)]
@@ -265,7 +265,7 @@ class Product(Composition[LabelsT]):
             if isinstance(one, Transducer):
                 rows = [row @ one for row in rows]
             else:
-                others = one.transducers(sentences, None)
+                others = one._lattices(sentences, None)
                 rows = [row @ other for row, other in zip(rows, others, strict=True)]
         for acceptor in self.conjuncts:
             grammar = Grammar.from_acceptor(acceptor)
@@ -280,9 +280,9 @@ class Product(Composition[LabelsT]):
 
     # --- Tagging ------------------------------------------------------------------------------
 
-    def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `Tagger.decoded`."""
-        return self._decoded(asked, asked.evidence(self.of_tokens))
+    def _decode(self, asked: Request) -> Answer:
+        """Return what `decode` does; see `Tagger._decode`."""
+        return self._decoded(asked, asked.evidence(self._tagger_tapes))
 
     def _decoded(self, asked: Request, known: Evidence | None) -> Answer:
         if asked.budget is not None:
@@ -290,14 +290,14 @@ class Product(Composition[LabelsT]):
                 "budget= is for taggers of tokens: lattices of segments are stored as arcs "
                 "and need no search"
             )
-        lattices = self.transducers(asked.sentences, known)
+        lattices = self._lattices(asked.sentences, known)
         shown = self.tapes if asked.tapes is None else shown_tapes(self.tapes, asked.tapes)
-        if len(shown) == len(self.tapes) and not (self.ambiguous and asked.scores):
+        if len(shown) == len(self.tapes) and not (self._ambiguous and asked.scores):
             paths = [self._spelled(one, self.tapes) for one in self._ranked(lattices, asked)]
-        elif not any(map(self.spelling, shown)):
+        elif not any(map(self._spelling_of, shown)):
             paths = [lattice.nbest(asked.n, tapes=shown) for lattice in lattices]
         else:
-            if not set(shown) <= set(self.of_tokens):
+            if not set(shown) <= set(self._tagger_tapes):
                 raise OptionError(
                     "tapes= includes a tape of segments or the output tape of a transducer, "
                     "expected tapes with one label per token"
@@ -306,7 +306,7 @@ class Product(Composition[LabelsT]):
         if asked.strict:
             _check(paths, lattices)
         sets = {tape: self.label_sets[tape] for tape in shown}
-        written = [tape.name for tape in self.on if tape.output and tape.name in shown]
+        written = [tape.name for tape in self._lattice_tapes if tape.output and tape.name in shown]
         lengths = [lattice.length for lattice in lattices]
         answer = Answer.of_paths(paths, sets, lengths, asked.n, written)
         return answer.with_posterior(lambda: self._distributions(lattices, asked.threads))
@@ -330,7 +330,7 @@ class Product(Composition[LabelsT]):
 
     def _written(self, path: Path, number: int) -> tuple[str, ...]:
         labels = path.labels[number] if len(self.tapes) > 1 else path.labels
-        spelling = self.spelling(self.tapes[number])
+        spelling = self._spelling_of(self.tapes[number])
         place = path.places[number] if path.places else None
         if spelling is None or place is None:
             return tuple(labels)
@@ -340,7 +340,7 @@ class Product(Composition[LabelsT]):
         """Return the n best labellings of the tokens of some tapes, each by its best path."""
         row: Any = lattice.row.arcs()
         numbers = [self.tapes.index(tape) for tape in shown]
-        spellings = [self.spelling(tape) for tape in shown]
+        spellings = [self._spelling_of(tape) for tape in shown]
         loose = [() if spelling is None else spelling.loose for spelling in spellings]
         found: dict[Labels, Path] = {}
         for table, score in row.token_labellings(numbers, loose):
@@ -362,7 +362,7 @@ class Product(Composition[LabelsT]):
     ) -> tuple[str, ...]:
         """Return the labels of tokens of the k-th tape of a table of `ArcRow.token_labellings`."""
         own, begins, size = table[:, k], table[:, (table.shape[1] - 1) // 2 + k], table[:, -1]
-        names = self.on[number].labels
+        names = self._lattice_tapes[number].labels
         if spelling is None:
             return tuple(names[label] for label in np.repeat(own, size).tolist())
         first = np.flatnonzero((begins > 0) | (np.diff(own, prepend=-1) != 0))
@@ -371,12 +371,12 @@ class Product(Composition[LabelsT]):
         types = [names[label] for label in own[first].tolist()]
         return tuple(spelling.written(start.tolist(), end.tolist(), types))
 
-    def posterior(self, asked: Request, known: Evidence | None) -> Distributions:
+    def _posterior(self, asked: Request, known: Evidence | None) -> Distributions:
         """Return the distributions over the labellings of sentences, with what is known put in."""
-        return self._distributions(self.transducers(asked.sentences, known), asked.threads)
+        return self._distributions(self._lattices(asked.sentences, known), asked.threads)
 
     def _distributions(self, lattices: Sequence[Lattice], threads: int) -> Distributions:
-        spelled = {tape: self.spelling(tape) for tape in self.tapes}
+        spelled = {tape: self._spelling_of(tape) for tape in self.tapes}
         rows: Any = dict.fromkeys(self.tapes, lattices)
         return _EncodedDistributions(
             rows, None, threads, spellings={t: one for t, one in spelled.items() if one}
@@ -384,7 +384,7 @@ class Product(Composition[LabelsT]):
 
     # --- Files --------------------------------------------------------------------------------
 
-    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+    def _encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
         arrays: dict[str, Array] = {}
 
@@ -394,7 +394,7 @@ class Product(Composition[LabelsT]):
                 if isinstance(part, Transducer):
                     kind, own, metadata = _encoded_machine(part)
                 else:
-                    kind, own, metadata = part.encoded()
+                    kind, own, metadata = part._encoded()
                 arrays.update({f"{prefix}{k}.{name}": array for name, array in own.items()})
                 headers.append(_Part(kind, metadata))
             return tuple(headers)
@@ -523,7 +523,7 @@ def _decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str
         ]
         taggers: Any = parts  # what is no tagger is refused
         tagger: Product = Product(taggers, header.weights, conjuncts, behind)
-        sets = {tape.name: tape.labels for tape in tagger.on}
+        sets = {tape.name: tape.labels for tape in tagger._lattice_tapes}
         for acceptor in conjuncts:
             Grammar.from_acceptor(acceptor).bind(sets)
     return tagger

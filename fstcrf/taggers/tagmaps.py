@@ -235,7 +235,7 @@ def mapped(wholes: Sequence[JointCRF], maps: Mapping[int, pynini.Fst]) -> Mapped
 def _open_reads(whole: JointCRF) -> dict[str, list[CRF]]:
     """Return what taggers of a part read from outside it, and which."""
     found: dict[str, list[CRF]] = {}
-    for component in whole.components:
+    for component in whole._components:
         for tape in component.tagger.reads:
             if tape.name not in component.readings:
                 found.setdefault(tape.name, []).append(component.tagger)
@@ -323,7 +323,7 @@ def joined(
         search=next((whole.search for whole in wholes if whole.search != "auto"), "auto"),
     )
     said = normalize is not None or weights is not None or any(map(_is_of_a_kind, wholes))
-    chained = not said and _reads_itself(whole) and not whole.maps and not whole.literal
+    chained = not said and _reads_itself(whole) and not whole.maps and not whole._literal
     return replace(whole, normalize="chain") if chained else whole
 
 
@@ -346,4 +346,4 @@ def _is_of_a_kind(whole: JointCRF) -> bool:
 
 
 def _reads_itself(whole: JointCRF) -> bool:
-    return any(component.readings for component in whole.components)
+    return any(component.readings for component in whole._components)
