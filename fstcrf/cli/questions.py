@@ -266,9 +266,7 @@ def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question
     force, states, seconds = given["force"], given["max_states"], given["max_seconds"]
     budget = None
     if states is not None or seconds is not None:
-        budget = (
-            kernel.Budget(seconds=seconds) if states is None else kernel.Budget(states, seconds)
-        )
+        budget = kernel.Budget(states, seconds)
     asked = Question(
         n=given["nbest"] or 1,
         force=None if force is None else tape_columns("--force", force, several),

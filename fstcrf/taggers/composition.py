@@ -161,7 +161,7 @@ def compose(
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
     first, *others = parts
     if isinstance(first, products.Product) and len(others) == 1 and first._writes(others[0]):
-        whole = first._followed(others[0])
+        whole = first._then(others[0])
         return whole if grammar is None else whole & grammar
     if any(isinstance(part, Composable) and not isinstance(part, CRF | JointCRF) for part in parts):
         return _segmental(parts, weights, normalize, search, grammar)
@@ -193,7 +193,7 @@ def _followed(
         machine = transducers.Transducer.from_fst(part) if is_fst(part) else part
         if isinstance(whole, Composable) and isinstance(machine, transducers.Transducer):
             product = whole if isinstance(whole, products.Product) else products.Product((whole,))
-            whole = product._followed(machine)
+            whole = product._then(machine)
         elif isinstance(whole, Composable | lattices.Lattice):
             whole = whole @ machine
         else:

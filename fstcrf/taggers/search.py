@@ -64,8 +64,8 @@ class ChainRule:
     ----------
     composition : JointCRF
     budget : Budget, optional
-        Its states are labellings of a tape to look at; where they are the usual ones, `BUDGET`, or
-        `WIDE_BUDGET` of several labellings, and under a grammar or evidence.
+        Its states limit the labellings of each tape that are scored. The default is `BUDGET`, or
+        `WIDE_BUDGET` for several labellings, and under a grammar or evidence.
     evidence : Evidence, optional
         Observed labels and biases; observed labels are columns of the corpora.
     n : int
@@ -95,7 +95,7 @@ class ChainRule:
         self.evidence = evidence or Evidence({}, {})
         free = not (composition.conjuncts or self.evidence.forced or self.evidence.bias)
         only = n == 1 and len(self.shown) == len(self.order)
-        self.budget = (BUDGET if free and only else WIDE_BUDGET) if limit.usual else limit.states
+        self.budget = limit.states or (BUDGET if free and only else WIDE_BUDGET)
         self._heuristics: dict[int, Floats] = {}  # by stage, for each length
         self._bias = [
             self.evidence.state_biases(s.tagger.tape, s.tagger.topology) for s in self.stages

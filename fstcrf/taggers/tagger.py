@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.plans import Plan, Search
     from fstcrf.machines.transducer import Transducer
     from fstcrf.taggers import JointCRF, JointExplanation, WeightTrial, composition, infeasible
-    from fstcrf.taggers.spelling import Spelling
+    from fstcrf.taggers.spanencoding import SpanEncoding
 else:  # a tagger that is loaded does not wait for what few calls need
     composition = LazyModule("fstcrf.taggers.composition")
     infeasible = LazyModule("fstcrf.taggers.infeasible")
@@ -424,8 +424,8 @@ class Composable(Tagger[LabelsT]):
         kind, arrays, metadata = self._encoded()
         write_arrays(path, arrays, metadata, kind=kind, version=VERSION)
 
-    def _spelling_of(self, tape: str) -> Spelling | None:  # noqa: ARG002
-        """Return the spelling of a tape's segments as labels of tokens; None without segments."""
+    def _span_encoding(self, tape: str) -> SpanEncoding | None:  # noqa: ARG002
+        """Return the encoding of a tape's segments as labels of tokens; None without segments."""
         return None
 
     def lattice(
@@ -467,7 +467,7 @@ class Composable(Tagger[LabelsT]):
             `n` is set, and the sentence has no legal labelling.
         """
         each = None if forced is None else [forced]
-        if (n is not None or samples is not None) and any(map(self._spelling_of, self.tapes)):
+        if (n is not None or samples is not None) and any(map(self._span_encoding, self.tapes)):
             raise OptionError(
                 "n= and samples= are for taggers of tokens: the lattice of a tagger of "
                 "segments contains all labellings"

@@ -229,12 +229,13 @@ def test_a_budget_is_for_all_tapes_together(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_usual_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None, no number of states, and the same number given: one answer."""
+    """Without a number of states, with or without seconds; a number that is passed is obeyed."""
     composition = chained(taggers("pair"), weights=(0.01, 0.01))
     usual = counted_looks(monkeypatch, composition, None)
     assert usual == BUDGET
     assert counted_looks(monkeypatch, composition, Budget(seconds=1e6)) == usual
     assert counted_looks(monkeypatch, composition, Budget(states=7)) == 7
+    assert counted_looks(monkeypatch, composition, 250_000) > usual
 
 
 @pytest.mark.thorough

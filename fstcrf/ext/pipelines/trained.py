@@ -482,8 +482,9 @@ class TrainedPipeline(Tagger):
         for name in set(options) - set(known):
             raise OptionError(f"confidence has no option {name!r}, expected {', '.join(known)}")
         if not tagger.together:
-            found = tagger.decode(sentences)
-            return [found.confidence(b) for b in range(len(found))]
+            answer = tagger.decode(sentences)  # strict: each sentence has a path
+            each = map(answer.confidence, range(len(answer)))
+            return [confidence for confidence in each if confidence is not None]
         if tagger.joint._conditional:
             raise OptionError(
                 f"decode={tagger.way!r} with normalize='chain' has no confidence: use "

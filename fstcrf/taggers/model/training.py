@@ -377,7 +377,7 @@ def _check_run(
 
 def _labels(source: Source, settings: Options, warm_start: CRF | None) -> Sequence[str]:
     known = () if warm_start is None else warm_start.labels
-    labels = label_set(source.target_values, partial=settings.reads_sets, known=known)
+    labels = label_set(source.target_values, partial=settings.reads_sets, earlier=known)
     needed, free = label_bytes(len(labels), int(source.offsets[-1])), free_memory()
     if free is not None and needed > free:
         raise OptionError(
