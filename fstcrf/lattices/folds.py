@@ -29,9 +29,9 @@ from fstcrf.machines.plans.folds import (
     ChainArcs,
     Fold,
     Scores,
-    chain_scores,
+    chain_arcs,
     folded,
-    pairs_of,
+    grammar_fold,
 )
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import RUN_TOKENS, Ragged
@@ -95,37 +95,30 @@ def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> F
 
     The program has one chain; its grammar becomes part of it.
     """
-    if len(program.chains) > 1 or program.couplings:
+    chain, grammar = program.chains[0], program.folding
+    if len(program.chains) > 1 or program.couplings or grammar.couplings or len(grammar.rest) > 1:
         return None
-    chain, state, more = program.chains[0], None, None
-    if program.conjuncts:
-        more = program.folding.chains.get(chain.name)
-        if program.folding.rest or program.folding.couplings:
-            pairs = pairs_of(chain, program.folding, MOST_ARCS)
-            if pairs is None:
-                return None
-            chain, state, more = pairs.chain, pairs.state, None
-    scored = chain_scores(chain, more)
+    scored, state = chain_arcs(chain, grammar), np.arange(chain.topology.n_states)
     if scored is None:
         return None
-    scores, legal = scored
-    fold = _folded(made, *_frozen(ChainArcs.of(chain, legal, scores)))
+    for acceptor in grammar.rest:
+        pairs = grammar_fold(scored[0], acceptor, MOST_ARCS)
+        if pairs is None:
+            return None
+        scored, state = pairs.arcs(scored), pairs.state
+    arcs, scores = scored
+    fold = _folded(made, *(column.tobytes() for column in arcs))
     if fold is None:
         return None
-    own = fold.state if state is None else state[fold.state]
-    label = chain.topology.state_label[fold.state]
-    return Folding(program, made, machine, fold, scores, own, label)
-
-
-def _frozen(shape: ChainArcs) -> tuple[bytes, ...]:
-    return tuple(column.tobytes() for column in shape)
+    label = arcs.label[fold.state].astype(np.int32)
+    return Folding(program, made, machine, fold, scores, state[fold.state], label)
 
 
 @memoised(32)  # chains differ in their scores more often than in their paths
 def _folded(made: IndexedTransducer, *columns: bytes) -> Fold | None:
-    label, source, target, number = (np.frombuffer(x, np.int64) for x in columns[:4])
-    initial, final = (np.frombuffer(x, np.bool_) for x in columns[4:])
-    return folded(ChainArcs(label, source, target, number, initial, final), made)
+    label, source, target = (np.frombuffer(column, np.int64) for column in columns[:3])
+    initial, final = (np.frombuffer(column, np.bool_) for column in columns[3:])
+    return folded(ChainArcs(label, source, target, initial, final), made)
 
 
 @memoised(32)
