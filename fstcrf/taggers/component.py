@@ -33,7 +33,7 @@ from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.taggers.model.potentials import Binding, Potentials, Term, bind
 from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Column, Corpus
-from fstcrf.text.features import FeatureIndex, LiteralIndex
+from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.template import tape_column
 
 if TYPE_CHECKING:
@@ -456,8 +456,8 @@ class Component:
     def _any_token(self) -> Potentials:
         """Return the potentials of some token, for those that do not depend on it."""
         index = self.weighted.index
-        if isinstance(index, LiteralIndex):
-            return self._binding.prepare([[[]]]).potentials(0, 1)
+        if not isinstance(index, FeatureIndex):
+            return self._binding.of_any_token()
         # A number will do everywhere; the first column makes it a token where no other is read.
         sentence = {name: ["0"] for name in ("", *index.columns)}
         sentence |= {t.name: [t.labels[0]] for t in self.tagger.reads}

@@ -18,9 +18,9 @@ from fstcrf.machines.plans import Program, scaled
 from fstcrf.machines.topology import chain_topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import Component, ObservedTape, Reading, as_read, bare_chain, pinned
-from fstcrf.taggers.model.potentials import bind
+from fstcrf.taggers.model.potentials import bind, check_closed
 from fstcrf.text.corpus import Column, Corpus, Sentence
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.template import tape_column
 
@@ -230,7 +230,7 @@ class Stage:
         asks = self.depends_on_earlier or not self.earlier
         if not (self.rescorable and asks) or self.conjuncts or self.legal is not self.free:
             return None
-        if isinstance(index, LiteralIndex) or reads_documents(index.templates):
+        if not isinstance(index, FeatureIndex) or reads_documents(index.templates):
             return None
         return weights.single_dense
 
@@ -318,6 +318,7 @@ def stages_of(
         )
         read = {t for acceptor in mine for t in acceptor.tapes}
         part, earlier = parts[tape], tuple(parts[t].tagger for t in order[:k])
+        check_closed(part.tagger, part.readings)
         given = tuple(column for column in columns if column.tape in read)
         found.append(Stage(part.tagger, part.weight, mine, earlier, part.readings, given))
     return tuple(found)
