@@ -220,10 +220,10 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         return stages.stages_of(self.components, self.order, conjuncts, given)
 
     @made_once
-    def skeleton(self) -> Program | None:
-        """The tapes that the grammar connects, without potentials; None where there are none."""
+    def grammar_program(self) -> Program | None:
+        """The product, without potentials, of the tapes that the grammar connects, if any."""
         given, conjuncts = self.grammar_read
-        return stages.skeleton(self.taggers, conjuncts, given)
+        return stages.grammar_program(self.taggers, conjuncts, given)
 
     def plan(self) -> Plan:
         """Return what the composition compiles to and what it costs; print it.
@@ -256,7 +256,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
             _ = found.program.decoder
             return found
         with contextlib.suppress(TooLargeError):  # then nothing is known about lengths
-            _ = found.skeleton and found.skeleton.decoder
+            _ = found.grammar_program and found.grammar_program.decoder
         for stage in found.stages:
             _ = stage.legal.decoder
         return found
