@@ -77,7 +77,8 @@ class Frames(NamedTuple):
     def search(self, budget: int, likely: Labels) -> Iterator[ScoredLabels]:
         """Yield strings, the most probable first.
 
-        After `budget` prefixes, the strings met so far follow, unproven, and the string `likely`.
+        After `budget` prefixes, the strings reached so far and `likely` follow, with
+        ``exact=False``.
         """
         strings = _Strings(self)
         entries = strings.entries(strings.root())
