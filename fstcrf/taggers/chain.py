@@ -159,7 +159,7 @@ def best(rule: ChainRule, corpus: Corpus) -> Incumbents:
     ----------
     corpus : Corpus
     """
-    alive = possible_lengths(rule.composition.skeleton, np.diff(corpus.offsets))
+    alive = possible_lengths(rule.composition._skeleton, np.diff(corpus.offsets))
     if alive.all():
         found = Search(rule, corpus).run()
     else:  # the others have no legal labelling
@@ -211,7 +211,7 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
     It goes from tagger to tagger, depth first, by the bound of a search. None where few
     labellings do not settle what a search would answer, or the sentence or the taggers need more.
     """
-    stages = composition.stages if composition.budget is None else ()
+    stages = composition._stages if composition.budget is None else ()
     if not stages or any(stage.single is None for stage in stages):
         return None
     columns = max((tagger.columns for tagger in composition.taggers), key=len)
@@ -284,7 +284,7 @@ class ChainSentence:
         corpus = _with_evidence(self.composition, [self.sentence], self.evidence)
         ids = self._numbered(labels, corpus.n_tokens)
         if not corpus.n_tokens:
-            return self.composition.program.empty_score
+            return self.composition._program.empty_score
         return float(ChainRule(self.composition, evidence=self.evidence).score(corpus, ids)[0])
 
     def probability(self, labels: Sequence[Sequence[str]]) -> float:
@@ -312,7 +312,7 @@ class ChainSentence:
         if not n or not size:
             return [((),) * len(whole.taggers)] * n
         corpus = corpus.select([0] * n)
-        for stage in whole.stages:
+        for stage in whole._stages:
             bound = stage.free_bound(stage.given(corpus))
             path = kernel.sample_paths(bound, rng.random((1, n * size)))[0]
             ids[stage.tagger.tape] = stage.tagger.topology.state_label[path]

@@ -226,7 +226,7 @@ class Stage:
     @made_once
     def single(self) -> SentenceGraph | None:
         """The tagger laid out for sentences that come one at a time; None: these need more."""
-        index, weights = self.tagger.index, self.tagger.weights
+        index, weights = self.tagger.index, self.tagger._weights
         asks = self.depends_on_earlier or not self.earlier
         if not (self.rescorable and asks) or self.conjuncts or self.legal is not self.free:
             return None

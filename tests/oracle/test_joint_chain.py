@@ -127,8 +127,7 @@ def test_a_budget_gives_a_bound(case: str, budget: int) -> None:
             if path.exact:
                 assert close(path.score, truth.best)
         inexact += not batch.exact
-    *_, counted = composition.decide(TEST, budget=budget)
-    assert counted == inexact
+    assert composition.decode(TEST, budget=budget).unproven == inexact
     assert inexact > 0 or budget > 2
 
 
@@ -214,7 +213,7 @@ def counted_looks(
 
     def counting(self: RescoringContext, prefixes: Prefixes) -> tuple[Floats, Floats]:
         nonlocal looks
-        looks += len(prefixes.sentence) * (self.stage is composition.stages[-1])
+        looks += len(prefixes.sentence) * (self.stage is composition._stages[-1])
         return best(self, prefixes)
 
     monkeypatch.setattr(RescoringContext, "best", counting)
@@ -258,7 +257,7 @@ def test_time_ends_a_search(case: str) -> None:
         for found in (path, *ranked(composition, sentence, 2, budget=over)[:1]):
             assert close(truth.scores[found.labels], found.score)
             assert found.bound >= truth.best - 1e-9
-    assert composition.decide(data, budget=over)[2] == sum(
+    assert composition.decode(data, budget=over).unproven == sum(
         path is not None and not path.exact for path in wanted
     )
 
@@ -282,7 +281,7 @@ def test_what_is_not_proven_is_warned_of_once_a_call() -> None:
     for ask in (
         lambda: composition.tag_all([LONG, LONG]),
         lambda: composition.tag(LONG),
-        lambda: composition.decide([LONG]),
+        lambda: composition.decode([LONG]),
         lambda: composition.paths_all([LONG]),
         lambda: composition.lattice(LONG, n=3),
     ):

@@ -190,7 +190,7 @@ class TrainedPipeline(Tagger):
             raise OptionError("decode='marginals' does not go through maps between taggers")
 
     def __repr__(self) -> str:
-        return f"<TrainedPipeline: {' → '.join(self.composition.order)}; {self.way}>"
+        return f"<TrainedPipeline: {' → '.join(self.composition._order)}; {self.way}>"
 
     @property
     def tapes(self) -> tuple[str, ...]:
@@ -253,10 +253,10 @@ class TrainedPipeline(Tagger):
         """
         return super(TrainedPipeline, self._decoding(decode)).decode(sentences, **options)
 
-    def decoded(self, asked: Request) -> Answer:
-        """Return the result of `decode`; see `fstcrf.taggers.Tagger.decoded`."""
+    def _decode(self, asked: Request) -> Answer:
+        """Return the result of `decode`; see `fstcrf.taggers.Tagger._decode`."""
         if self.together:
-            return self.joint.decoded(asked)
+            return self.joint._decode(asked)
         return cascaded(self.composition, asked, soft=self.way == "marginals")
 
     @property
@@ -281,12 +281,12 @@ class TrainedPipeline(Tagger):
         composition = self.composition
         if self.decoder in ("product", "chain"):
             composition = replace(composition, normalize=self.decoder)
-        if not composition.conditional:
+        if not composition._conditional:
             # a product that is too large is reported before reading
-            _ = composition.program.decoder
+            _ = composition._program.decoder
         return composition
 
-    def decision(self) -> JointCRF | None:
+    def _joint(self) -> JointCRF | None:
         """Return the composition that decides all tasks together, or `None`.
 
         Raises
@@ -297,13 +297,13 @@ class TrainedPipeline(Tagger):
         if self.together:
             return self.joint
         _ = (
-            self.composition.cascade_taggers
+            self.composition._cascade_taggers
         )  # a grammar that they cannot obey is reported before reading
         return None
 
-    def as_transducer(self) -> Tagger:
+    def _as_transducer(self) -> Tagger:
         """Return a tagger with the same legal labellings that explains missing labellings."""
-        return self.joint.as_transducer() if self.together else self
+        return self.joint._as_transducer() if self.together else self
 
     def _decoding(self, decode: Decode | None) -> TrainedPipeline:
         """Return the pipeline that decodes as it is asked."""
@@ -486,7 +486,7 @@ class TrainedPipeline(Tagger):
             answer = tagger.decode(sentences)  # strict: each sentence has a path
             each = map(answer.confidence, range(len(answer)))
             return [confidence for confidence in each if confidence is not None]
-        if tagger.joint.conditional:
+        if tagger.joint._conditional:
             raise OptionError(
                 f"decode={tagger.way!r} with normalize='chain' has no confidence: use "
                 "normalize='product'"
