@@ -414,8 +414,7 @@ def _sure(answer: Answer, b: int, path: Path | None, asked: Question) -> Confide
     needed = math.isnan(path.probability) and asked.tapes is None
     if not (needed or asked.confidence):
         return None
-    sure: Confidence = answer.confidence(b)
-    return sure
+    return answer.confidence(b)
 
 
 def _probability(path: Path, best: Path | None, sure: Confidence | None) -> str:

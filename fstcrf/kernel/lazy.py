@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from fstcrf.kernel.machines import Bound, JointChain, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, lib
 from fstcrf.lazy import made_once, making
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData, View
+
 
 BEAM = 64
 """States of a token that the beam keeps when a search is given up."""
@@ -169,7 +173,7 @@ class Conjunction:
     def __init__(self, machine: JointChain, readers: Sequence[LazyAcceptor]) -> None:
         self.machine, self.readers = machine, tuple(readers)
         # never replaced, because searches read them
-        self._views: dict[int, tuple[Any, list[Any]]] = {}
+        self._views: dict[int, View] = {}
         self._spare = threading.local()
         self.words = 1
         self._places: list[tuple[int, int, int]] = []
@@ -189,7 +193,7 @@ class Conjunction:
             for reader in self.readers
         )
 
-    def view(self, longest: int) -> Any:
+    def view(self, longest: int) -> CData:
         """Return the C view for sentences of up to `longest` tokens; this object keeps it alive."""
         # Tables are shared: the length is rounded up to a power of two.
         size = 1 << max(4, (longest - 1).bit_length())
@@ -222,8 +226,8 @@ class Conjunction:
         self._spare.scratch = space if len(space) <= _MOST_SPARE else None
         return space
 
-    def _made(self, longest: int) -> tuple[Any, list[Any]]:
-        keep: list[Any] = []
+    def _made(self, longest: int) -> View:
+        keep: list[object] = []
         fields = [
             self._fields(reader, place, longest, keep)
             for reader, place in zip(self.readers, self._places, strict=True)
@@ -242,8 +246,8 @@ class Conjunction:
         return view, keep
 
     def _fields(
-        self, reader: LazyAcceptor, place: tuple[int, int, int], longest: int, keep: list[Any]
-    ) -> dict[str, Any]:
+        self, reader: LazyAcceptor, place: tuple[int, int, int], longest: int, keep: list[object]
+    ) -> dict[str, object]:
         states, classes = reader.target.shape
         joint = self.machine.outer * self.machine.width
         ahead = reader.ahead(longest)
@@ -402,18 +406,10 @@ def _run(
     outputs = [array_out(getattr(found, name)) for name in _OUTPUTS]
     give_up = 0
     while True:
+        limits = n, budget.most_states, beam, steps, give_up
+        memory: list[Any] = [product.view, arena.view, *outputs, work]
         status = lib.fc_lazy_nbest(
-            *(
-                batch.view,
-                view,
-                batch.n_sentences,
-                batch.offsets,
-                n,
-                budget.most_states,
-                beam,
-                steps,
-            ),
-            *(give_up, product.view, arena.view, *outputs, work),
+            batch.view, view, batch.n_sentences, batch.offsets, *limits, *memory
         )
         if status == lib.FC_OK:
             grammar.keep(arena)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.errors import DataError, FstcrfError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, frozen, lib
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData
+
 
 _ROOM = 1 << 10
 _LINE_END = 10
@@ -203,7 +207,7 @@ def read_lines(
     )
 
 
-def _make_room(data: bytes, state: Any, columns: Any, strings: Sequence[Strings]) -> None:
+def _make_room(data: bytes, state: CData, columns: CData, strings: Sequence[Strings]) -> None:
     longest = data.index(b"\n", state.at) - state.at
     for c, column in enumerate(strings):
         column.view.count = columns[c].count

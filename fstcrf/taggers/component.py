@@ -33,7 +33,7 @@ from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.taggers.model.potentials import Binding, Potentials, Term, bind
 from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Column, Corpus
-from fstcrf.text.features import FeatureIndex, LiteralIndex
+from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.template import tape_column
 
 if TYPE_CHECKING:
@@ -471,8 +471,8 @@ class Component:
     def _any_token(self) -> Potentials:
         """Return the potentials of one token, for the terms that are the same at every token."""
         index = self.weighted.index
-        if isinstance(index, LiteralIndex):
-            return self.binding.prepare([[[]]]).potentials(0, 1)
+        if not isinstance(index, FeatureIndex):
+            return self.binding.of_any_token()
         # The string does not matter; the column "" makes a token if the templates read no column.
         sentence = {name: ["0"] for name in ("", *index.columns)}
         sentence |= {t.name: [t.labels[0]] for t in self.tagger.reads}

@@ -161,7 +161,7 @@ def compose(
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
     first, *others = parts
     if isinstance(first, products.Product) and len(others) == 1 and first.writes(others[0]):
-        whole = first.followed(others[0])
+        whole = first.then(others[0])
         return whole if grammar is None else whole & grammar
     if any(isinstance(part, Composable) and not isinstance(part, CRF | JointCRF) for part in parts):
         return _segmental(parts, weights, normalize, search, grammar)
@@ -193,7 +193,7 @@ def _followed(
         machine = transducers.Transducer.from_fst(part) if is_fst(part) else part
         if isinstance(whole, Composable) and isinstance(machine, transducers.Transducer):
             product = whole if isinstance(whole, products.Product) else products.Product((whole,))
-            whole = product.followed(machine)
+            whole = product.then(machine)
         elif isinstance(whole, Composable | lattices.Lattice):
             whole = whole @ machine
         else:
@@ -214,7 +214,7 @@ def joint(
     composition = composition if search is None else replace(composition, search=search)
     if grammar is not None:
         composition = composition.constrained(grammar)
-    if composition.normalize == "product":
+    if composition.normalize == "product" and not composition.only_cascades:
         _ = composition.program.decoder  # what is too large is said here, not when tagging
     return composition
 

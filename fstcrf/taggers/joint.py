@@ -24,7 +24,8 @@ from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import Composition, LabelsT, Normalize
 from fstcrf.taggers.tokens import TokenTagger
 from fstcrf.text.corpus import Column
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FeatureFunctions, FunctionIndex, LiteralIndex
+from fstcrf.text.features.function import with_functions
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
@@ -251,6 +252,10 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         """
         added, given = self._bound(grammar)
         found = replace(self, conjuncts=(*self.conjuncts, *added), given=given)
+        if found.only_cascades:
+            for tagger in found.cascade_taggers.values():
+                plans.check_consistent(tagger.program)
+            return found
         plans.check_consistent(found.program)
         if not found.conditional:
             _ = found.program.decoder
@@ -273,6 +278,35 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         """Return the columns that the taggers read, as tapes that may be given."""
         known = [tape for tape in self.given if tape.tape not in self.label_sets]
         return component.observed([tagger.index for tagger in self.taggers], self.label_sets, known)
+
+    @made_once
+    def only_cascades(self) -> bool:
+        """Whether a feature function reads labels of the composition: no joint decision then."""
+        return any(
+            isinstance(part.tagger.index, FunctionIndex) and part.readings
+            for part in self.components
+        )
+
+    def with_features(self, features: FeatureFunctions | None, where: str = "model") -> Self:
+        """Return the composition whose taggers compute attributes by functions.
+
+        Parameters
+        ----------
+        features : callable or dict of str to callable, optional
+            The function of the only tagger that needs one, or a dict from tape to function.
+        where : str
+            Name of the model in messages.
+
+        Raises
+        ------
+        OptionError
+            A function is missing, or belongs to no tagger.
+        """
+        indexes = with_functions({t.tape: t.index for t in self.taggers}, features, where)
+        if all(indexes[tagger.tape] is tagger.index for tagger in self.taggers):
+            return self
+        taggers = tuple(replace(tagger, index=indexes[tagger.tape]) for tagger in self.taggers)
+        return replace(self, taggers=taggers)
 
     def renamed(self, tape: str) -> JointCRF[LabelsT]:
         """Return a tagger under a grammar with another name of its tape; as for `CRF.renamed`.
@@ -564,10 +598,15 @@ def encoded(composition: JointCRF) -> tuple[dict[str, Array], dict[str, str]]:
     return arrays, {"composition": msgspec.json.encode(header).decode()}
 
 
-def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | JointCRF:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    mmap: bool | None = None,
+    features: FeatureFunctions | None = None,
+) -> CRF | JointCRF:
     """Read a model file of fstcrf's own: a tagger or a composition of taggers.
 
-    `mmap` maps it, as `fstcrf.load` says.
+    `mmap` and `features` are as for `fstcrf.load`.
 
     Raises
     ------
@@ -577,9 +616,10 @@ def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | Joi
         The file cannot be opened.
     """
     if file_kind(path) != KIND:
-        return models.read(path, mapped=mmap)
+        return models.CRF.load(path, mmap=mmap, features=features)
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mmap)
-    return decoded(arrays, metadata, os.fspath(path))
+    name = os.fspath(path)
+    return decoded(arrays, metadata, name).with_features(features, name)
 
 
 def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> JointCRF:

@@ -24,9 +24,9 @@ from fstcrf.machines.plans import Chain, Program, scaled
 from fstcrf.machines.topology import chain_topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import Component, ObservedTape, as_read, bare_chain, pinned
-from fstcrf.taggers.model.potentials import Binding, bind
+from fstcrf.taggers.model.potentials import Binding, bind, check_closed
 from fstcrf.text.corpus import Column, Corpus, Sentence
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.template import tape_column
 
@@ -264,7 +264,7 @@ class Stage(Component):
         reads = self.depends_on_earlier or not self.earlier
         if not (self.rescorable and reads) or self.conjuncts or self.legal is not self.free:
             return None
-        if isinstance(index, LiteralIndex) or reads_documents(index.templates):
+        if not isinstance(index, FeatureIndex) or reads_documents(index.templates):
             return None
         return weights.single_dense
 
@@ -290,11 +290,12 @@ def stages_of(
     last = [max((order.index(t) for t in a.tapes if t in parts), default=0) for a in conjuncts]
     stages = []
     for k, tape in enumerate(order):
-        mine = tuple(a for a, place in zip(conjuncts, last, strict=True) if place == k)
-        read = {t for acceptor in mine for t in acceptor.tapes}
+        own = tuple(a for a, place in zip(conjuncts, last, strict=True) if place == k)
+        read = {t for acceptor in own for t in acceptor.tapes}
         part, earlier = parts[tape], tuple(parts[t].tagger for t in order[:k])
+        check_closed(part.tagger, part.readings)
         observed = tuple(column for column in columns if column.tape in read)
-        stages.append(Stage(part.tagger, 1.0, part.readings, part.weight, mine, earlier, observed))
+        stages.append(Stage(part.tagger, 1.0, part.readings, part.weight, own, earlier, observed))
     return tuple(stages)
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.plans import Plan, Search
     from fstcrf.machines.transducer import Transducer
     from fstcrf.taggers import JointCRF, JointExplanation, WeightTrial, composition, infeasible
-    from fstcrf.taggers.spelling import Spelling
+    from fstcrf.taggers.spanencoding import SpanEncoding
 else:  # a tagger that is loaded does not wait for what few calls need
     composition = LazyModule("fstcrf.taggers.composition")
     infeasible = LazyModule("fstcrf.taggers.infeasible")
@@ -427,7 +427,7 @@ class Composable(Tagger[LabelsT]):
         kind, arrays, metadata = self.encoded()
         write_arrays(path, arrays, metadata, kind=kind, version=VERSION)
 
-    def spelling(self, tape: str) -> Spelling | None:  # noqa: ARG002
+    def span_encoding(self, tape: str) -> SpanEncoding | None:  # noqa: ARG002
         """Return how segments of a tape are written as labels of tokens; None: it has none."""
         return None
 
@@ -471,7 +471,7 @@ class Composable(Tagger[LabelsT]):
             No labelling is legal, where its n best are asked for.
         """
         each = None if forced is None else [forced]
-        if (n is not None or samples is not None) and any(map(self.spelling, self.tapes)):
+        if (n is not None or samples is not None) and any(map(self.span_encoding, self.tapes)):
             raise OptionError(
                 "n= and samples= are for taggers of tokens: the lattice of a tagger of "
                 "segments contains all labellings"

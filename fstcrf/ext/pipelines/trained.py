@@ -45,6 +45,7 @@ from fstcrf.taggers.evidence import Bias, Columns, Forced, Request
 from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
 from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.features import FeatureFunction, FeatureFunctions
 
 if TYPE_CHECKING:
     from fstcrf.ext.explain.joint import JointExplanation
@@ -89,7 +90,7 @@ class Folder:
         for file in (*map(self._file, names), self.path / COMPOSITION, self.path / MANIFEST):
             check_writable(file)
 
-    def finished(self, name: str, mark: str) -> CRF | None:
+    def finished(self, name: str, mark: str, features: FeatureFunction | None = None) -> CRF | None:
         """Return the tagger of a task if it was trained by just that.
 
         The state of its training is removed if it still exists.
@@ -97,7 +98,7 @@ class Folder:
         file = self._file(name)
         if self.manifest().tasks.get(name) != mark or not file.exists():
             return None
-        tagger = CRF.load(file)
+        tagger = CRF.load(file, features=features)
         self._forget(name)
         return tagger
 
@@ -482,8 +483,9 @@ class TrainedPipeline(Tagger):
         for name in set(options) - set(known):
             raise OptionError(f"confidence has no option {name!r}, expected {', '.join(known)}")
         if not tagger.together:
-            found = tagger.decode(sentences)
-            return [found.confidence(b) for b in range(len(found))]
+            answer = tagger.decode(sentences)  # strict: each sentence has a path
+            each = map(answer.confidence, range(len(answer)))
+            return [confidence for confidence in each if confidence is not None]
         if tagger.joint.conditional:
             raise OptionError(
                 f"decode={tagger.way!r} with normalize='chain' has no confidence: use "
@@ -517,13 +519,23 @@ class TrainedPipeline(Tagger):
         Folder(FilePath(path_name(folder))).finish(self.composition, self.decoder)
 
 
-def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
+def load_pipeline(
+    path: str | os.PathLike[str], *, features: FeatureFunctions | None = None
+) -> TrainedPipeline:
     """Load a pipeline from its folder, or from a file of a tagger or a composition.
+
+    Parameters
+    ----------
+    path : path
+    features : callable or dict of str to callable, optional
+        The feature function of the only task that has one, or a dict from task to function.
 
     Raises
     ------
     ModelFileError
         Not a pipeline, or a pipeline with unfinished training.
+    OptionError
+        A task needs its feature function, or none of them has a use for one.
     OSError
         It cannot be read.
     """
@@ -538,7 +550,7 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
                 "the training command again to continue"
             )
         decode, place = manifest.decode, place / COMPOSITION
-    model = load(place)
+    model = load(place, features=features)
     if isinstance(model, CRF):
         model = JointCRF((model,), (1.0,))
     return TrainedPipeline(model, decode)

@@ -39,7 +39,7 @@ from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.evidence import Evidence, Request, biases, mask
 from fstcrf.taggers.product import Product
 from fstcrf.taggers.reading import Data, SentenceLike, as_sentences, runs_of
-from fstcrf.taggers.spelling import Spelling
+from fstcrf.taggers.spanencoding import SpanEncoding
 from fstcrf.taggers.tagger import Composable
 from fstcrf.text.corpus import Corpus, Span, named_scheme
 from fstcrf.text.corpus.schemes import split_label
@@ -237,7 +237,7 @@ class SegmentCRF(Composable[list[str]]):
     @property
     def label_sets(self) -> dict[str, tuple[str, ...]]:
         """The labels of its tape, in the scheme that it writes."""
-        return {self.tape: self._spelling.labels}
+        return {self.tape: self._encoding.labels}
 
     @property
     def on(self) -> tuple[Tape, ...]:
@@ -309,7 +309,7 @@ class SegmentCRF(Composable[list[str]]):
         label = np.concatenate([np.zeros(0, np.int32), *(labels for _, labels in best)])
         start = np.flatnonzero(label >= 0)
         end = np.append(start[1:], len(label))
-        return corpus.offsets, self._spelling.ids(corpus.offsets, start, end, label[start]), score
+        return corpus.offsets, self._encoding.ids(corpus.offsets, start, end, label[start]), score
 
     def segments(self, sentence: SentenceLike) -> list[Span]:
         """Return the best segments of a sentence, without tokens outside."""
@@ -329,7 +329,7 @@ class SegmentCRF(Composable[list[str]]):
         start, end, label, score = self._candidates(one, length)
         if known is not None:
             table = self._told(known, number, length)
-            score = score + self._spelling.added(table, start, end, label)
+            score = score + self._encoding.added(table, start, end, label)
         machine, labels = self._machine, len(self.labels)
         return Lattice.from_segments(
             length,
@@ -346,18 +346,18 @@ class SegmentCRF(Composable[list[str]]):
 
     def _told(self, known: Evidence, number: int, length: int) -> Floats:
         """Return the addition to each label of a token: −inf if another label is known."""
-        topology, (tape,) = self._spelling.topology, self.tapes
+        topology, (tape,) = self._encoding.topology, self.tapes
         rows = known.forced.get(tape)
         allowed = mask(topology, None if rows is None else rows[number], length)
         return np.where(allowed, biases(topology, known.bias.get(tape, {})), -np.inf)
 
-    def spelling(self, tape: str) -> Spelling | None:
+    def span_encoding(self, tape: str) -> SpanEncoding | None:
         """Return the notation of a tape's segments as labels of tokens."""
-        return self._spelling if tape in self.tapes else None
+        return self._encoding if tape in self.tapes else None
 
     @made_once
-    def _spelling(self) -> Spelling:
-        return Spelling(self.labels, self.scheme)
+    def _encoding(self) -> SpanEncoding:
+        return SpanEncoding(self.labels, self.scheme)
 
     def _candidates(self, corpus: Corpus, length: int) -> tuple[Longs, Longs, Longs, Floats]:
         space, machine = self.space, self._machine
