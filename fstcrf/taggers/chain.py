@@ -208,8 +208,8 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
     """Return the best labels of one sentence, depth first with the bounds of `Search`.
 
     It exists because a `Search` of one short sentence takes 2.6 times as long, mostly to assemble
-    batches. Both return the same labels. Returns None unless a few labellings prove them, or
-    if the sentence or the taggers need a batch.
+    batches. Both return the same labels. Returns None if the sentence or the taggers need a batch,
+    or if a few labellings do not suffice to prove the best one.
     """
     stages = composition._stages if composition.budget is None else ()
     levels = [(stage, graph) for stage in stages if (graph := stage.sentence_graph) is not None]

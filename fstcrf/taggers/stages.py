@@ -290,12 +290,12 @@ def stages_of(
     last = [max((order.index(t) for t in a.tapes if t in parts), default=0) for a in conjuncts]
     stages = []
     for k, tape in enumerate(order):
-        mine = tuple(a for a, place in zip(conjuncts, last, strict=True) if place == k)
-        read = {t for acceptor in mine for t in acceptor.tapes}
+        own = tuple(a for a, place in zip(conjuncts, last, strict=True) if place == k)
+        read = {t for acceptor in own for t in acceptor.tapes}
         part, earlier = parts[tape], tuple(parts[t].tagger for t in order[:k])
         check_closed(part.tagger, part.readings)
         observed = tuple(column for column in columns if column.tape in read)
-        stages.append(Stage(part.tagger, 1.0, part.readings, part.weight, mine, earlier, observed))
+        stages.append(Stage(part.tagger, 1.0, part.readings, part.weight, own, earlier, observed))
     return tuple(stages)
 
 
