@@ -62,7 +62,7 @@ def from_segments(
     names, size = label_tuple(labels), _checked_length(length)
     given, value = _checked_arcs(size, start, end, label, score, names)
     pairs, ending = _checked_pairs(names, transitions, initial, final)
-    arcs = _segment_arcs(size, *given, value, pairs, ending)
+    arcs = _segment_arcs(size, *given, value, len(names), pairs, ending)
     return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
@@ -96,7 +96,8 @@ def from_spans(
     free = real_number(outside, "outside", error=NumericError)
     if not free < np.inf:
         raise NumericError(f"outside is {free}, expected a number or -inf")
-    arcs = _segment_arcs(size, *given, value, *_free_pairs(), free=(len(known), free))
+    other = len(known), free
+    arcs = _segment_arcs(size, *given, value, len(names), *_free_pairs(), free=other)
     return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
@@ -128,7 +129,7 @@ def from_words(
         Where the last words end: the tokens behind are theirs. 0: a text without words is a path.
     """
     bounds, row = np.array([length]), np.array([0, len(start)])
-    arcs = word_arcs(bounds, row, start, end, label, right, behind, np.array([last]))
+    arcs = word_arcs(bounds, row, start, end, label, len(labels), right, behind, np.array([last]))
     return ArcRow(arcs, (Tape(SEGMENT, labels, segments=True),), len(start))
 
 
@@ -138,6 +139,7 @@ def word_arcs(
     start: Ints,
     end: Ints,
     label: Ints,
+    labels: int,
     right: Longs,
     behind: Callable[[Longs, Longs], Floats],
     last: Longs,
@@ -178,6 +180,7 @@ def word_arcs(
         under=read[:, None],
         end=None,
         carries=np.zeros((len(word), 1), dtype=bool),
+        sizes=(labels,),
         class_final=_NONE,
         pairs=None,
     )
@@ -230,6 +233,7 @@ def from_machine(
         under=label,
         end=None,
         carries=np.zeros((len(number), 1), dtype=bool),
+        sizes=(len(machine.input_symbols),),
         class_final=_NONE,
         pairs=None,
     )
@@ -311,7 +315,8 @@ def joint_paths(
     nothing = np.full((1, len(sets)), -1, dtype=np.int32)  # of a path without labels
     label = np.concatenate([of, nothing])[row.unconstrained.label[:, 0]]
     carries = np.zeros(label.shape, dtype=bool)
-    arcs = replace(row.unconstrained, label=label, under=label, carries=carries)
+    sizes = tuple(map(len, sets.values()))
+    arcs = replace(row.unconstrained, label=label, under=label, carries=carries, sizes=sizes)
     on = tuple(Tape(t, own, segments=False) for t, own in sets.items())
     return replace(row, unconstrained=arcs, on=on)
 
@@ -424,6 +429,7 @@ def _segment_arcs(
     end: Ints,
     label: Ints,
     score: Floats,
+    labels: int,
     pairs: PairScores,
     class_final: Floats,
     free: tuple[int, float] | None = None,
@@ -452,6 +458,7 @@ def _segment_arcs(
         label=read,
         under=label[:, None],
         origin=origin,
+        sizes=(labels,),
         class_final=class_final,
         pairs=pairs,
     )
@@ -511,6 +518,7 @@ def _frame_arcs(score: Floats, blank: int) -> ArcEngine:
         under=each(read)[:, None],
         end=np.full((len(source), 1), -1),
         carries=np.tile(~begins, length)[:, None],
+        sizes=(size,),
         class_final=ending,
         pairs=pairs,
     )

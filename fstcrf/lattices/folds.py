@@ -18,7 +18,14 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel import MOST_ALONE, Budget
 from fstcrf.kernel.transduced import IndexedTransducer
 from fstcrf.lattices.arcs import ArcEngine
-from fstcrf.lattices.engine import DecodedPath, Over, PathBatch
+from fstcrf.lattices.engine import (
+    DecodedPath,
+    Engine,
+    Over,
+    PathBatch,
+    TapeLabels,
+    refuse_options,
+)
 from fstcrf.lattices.paths import Positions
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.grammar import Acceptor
@@ -133,13 +140,19 @@ def _constrained(program: Program, acceptor: Acceptor) -> Program:
     return program.constrained([replace(acceptor, tapes=program.tapes)])
 
 
-class FoldEngine:
-    """Rows of one fold; an engine, and in all that it does not answer by itself `ArcEngine`.
+class FoldEngine(Engine):
+    """An engine of rows with one fold. It writes out their arcs to answer other questions.
 
-    It has what each row brings, float64 [T, S], and what returns the arcs.
+    Parameters
+    ----------
+    folding : Folding
+    nodes : sequence of float64 [T, S]
+        Potentials of each row.
+    write : callable
+        Returns the arcs.
     """
 
-    ambiguous, apart = "", None
+    apart = None
 
     def __init__(
         self, folding: Folding, nodes: Sequence[Floats], write: Callable[[], ArcEngine]
@@ -147,7 +160,7 @@ class FoldEngine:
         self.folding, self.nodes, self._write = folding, nodes, write
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the arcs have."""
+        """Return an attribute of the arcs."""
         return getattr(self.expanded, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -165,40 +178,42 @@ class FoldEngine:
 
     @property
     def texts(self) -> Ragged:
-        """The same: paths cover a text."""
+        """Tokens of each row: paths cover a text."""
         return self.rows
 
     @property
     def shared(self) -> tuple[str, int]:
-        """What rows of one engine share."""
+        """A key: engines with equal keys can be joined."""
         return "fold", id(self.folding)
 
     @property
     def resolved(self) -> FoldEngine:
-        """The same: each path counts."""
+        """The engine itself: each path counts."""
         return self
 
     @property
     def time_aligned(self) -> FoldEngine:
-        """The same: paths cover a text."""
+        """The engine itself: paths cover a text."""
         return self
 
     def forget(self) -> None:
-        """Let go of the potentials of pairs; they are made again when somebody asks."""
+        """Drop the potentials of pairs."""
         self.__dict__.pop("_values", None)
 
     @staticmethod
     def joined(parts: Sequence[FoldEngine]) -> FoldEngine:
-        """Return the rows of one engine."""
+        """Return one engine with the rows of several."""
         nodes = [node for part in parts for node in part.nodes]
         return FoldEngine(
             parts[0].folding, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
         )
 
-    def runs(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the runs (first, end) of engines of so many tokens that are asked at once."""
-        most = _RUN_BYTES // (8 * len(self.folding.state))
-        return Ragged.from_lengths(tokens).runs(max(1, min(RUN_TOKENS, most)))
+    @staticmethod
+    def runs(engines: Sequence[FoldEngine]) -> Iterator[tuple[int, int]]:
+        """Yield the ranges (first, end) of engines that are joined, of bounded size."""
+        most = _RUN_BYTES // (8 * len(engines[0].folding.state))
+        tokens = Ragged.from_lengths([engine.rows.total for engine in engines])
+        return tokens.runs(max(1, min(RUN_TOKENS, most)))
 
     def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> ArcEngine:
         """Return the product with an acceptor; a fold again, of one over the first tape."""
@@ -234,26 +249,22 @@ class FoldEngine:
 
     @made_once
     def log_z(self) -> Floats:
-        """Log Z of each row, [B]; −inf: there is no path."""
+        """Log Z of each row, float64 [B]; −inf for a row without a path."""
         total = self.folding.total
         if self._alone:
             return np.array([total.sentence_machine().log_partition(self._values)])
         return kernel.log_partitions(self._bound(total))
 
     @property
-    def usual_log_z(self) -> Floats:
-        """The same."""
-        return self.log_z
-
-    @property
     def best_scores(self) -> Floats:
-        """Score of the best path of each row, [B]; −inf: there is none."""
+        """Score of the best path of each row, float64 [B]; −inf for a row without a path."""
         return kernel.best_paths(self._bound(self.folding.best))[1]
 
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
-        """Return the n best paths of each row; the best one is spelled, its elements are arcs."""
+        """Return the n best paths of each row; the best path has its labels."""
+        refuse_options({"budget": budget})
         if n != 1:
-            return self.expanded.nbest(n, budget)
+            return self.expanded.nbest(n)
         if self._alone:
             best = self.folding.best.sentence_machine().best(self._values)
             score, paths = np.array([best.score]), [best.path]
@@ -271,13 +282,40 @@ class FoldEngine:
     def _elements(self) -> Ints:
         return self.expanded.nbest(1).elements
 
-    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each label of the first tape at each token, [tokens, labels].
+    def marginals(self, tapes: Sequence[int]) -> list[Floats]:
+        """Return the probability of each label at each token, [N, L] for each tape.
 
-        Of others, zeros: they are written at boundaries.
+        The table of a tape that a transducer writes is zero.
         """
         node = kernel.axis_posterior(self._bound(self.folding.total)).node[0]
         order, labels, first = self.folding.by_label
-        read = np.zeros((len(node), sizes[0]))
+        program, outputs = self.folding.program, len(self.folding.machine.output_symbols)
+        read = np.zeros((len(node), len(program.labels(program.tapes[0]))))
         read[:, labels] = np.minimum(np.add.reduceat(node[:, order], first, axis=1), 1.0)
-        return [np.zeros((len(node), sizes[tape])) if tape else read for tape in tapes]
+        return [np.zeros((len(node), outputs)) if tape else read for tape in tapes]
+
+    # --- Questions that need the arcs ---------------------------------------------------------
+
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
+        """Return n independent samples of each row."""
+        return self.expanded.sample(n, generators)
+
+    def labels_along(self, path: Ints, tape: int) -> TapeLabels:
+        """Return the labels of a tape along paths of arcs."""
+        return self.expanded.labels_along(path, tape)
+
+    def segments_along(self, path: Ints, tape: int) -> TapeLabels:
+        """Return the labels of a tape along paths of arcs, with their positions."""
+        return self.expanded.segments_along(path, tape)
+
+    def entropies(self) -> Floats:
+        """Return the entropy of the paths of each row in nats, float64 [B]."""
+        return self.expanded.entropies()
+
+    def highest(self, tapes: Sequence[int]) -> list[Floats]:
+        """Return the score of the best path with each label at each token, [N, L] for each tape."""
+        return self.expanded.highest(tapes)
+
+    def successions(self, tapes: Sequence[int]) -> list[Floats]:
+        """Return the probability of each pair of neighbouring labels, [N, L, L] for each tape."""
+        return self.expanded.successions(tapes)

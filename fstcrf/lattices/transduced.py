@@ -38,9 +38,10 @@ from fstcrf.kernel.transduced import IndexedTransducer, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import ArcEngine
 from fstcrf.lattices.chainrow import ChainRow
-from fstcrf.lattices.engine import Row, Tape
+from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.folds import FoldEngine, Folding, folding
 from fstcrf.lattices.machines import joint_nodes
+from fstcrf.lattices.row import Row
 from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
 from fstcrf.machines.plans import Program
@@ -173,7 +174,7 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
     form, problem = ambiguity.cheaply_unambiguous(machine)
     made = _made(row, form, tape, problem)
     whole = None
-    if problem or (isinstance(row, ArcRow) and row.make_unambiguous is not None):
+    if problem or row.make_unambiguous is not None:
         whole = partial(_of_single, row, machine, tape)
     return replace(made, machines=(*made.machines[:-1], machine), make_unambiguous=whole)
 
@@ -184,16 +185,17 @@ def _of_single(row: Row, machine: Transducer, tape: int) -> ArcRow:
     With the transducer itself where there is no such form.
     """
     form, problem = ambiguity.single(machine)
-    made = _made(row.unambiguous if isinstance(row, ArcRow) else row, form, tape, problem)
+    made = _made(row.unambiguous, form, tape, problem)
     return replace(made, machines=(*made.machines[:-1], machine))
 
 
 def _made(row: Row, machine: Transducer, tape: int, problem: str) -> ArcRow:
     """Return a row composed with a transducer; `problem`: why only the best of its runs counts."""
-    if not isinstance(row, ChainRow):
+    chain = row.as_chain
+    if chain is None:
         return _composed(_written(row), machine, tape, problem)
-    plan = _plan(row.program, machine, tape)
-    free = row if plan.free is row.program else row.with_program(plan.free)
+    plan = _plan(chain.program, machine, tape)
+    free = chain if plan.free is chain.program else chain.with_program(plan.free)
     write, arcs = partial(_free, free, machine, tape, problem), None
     if not problem and plan.folding is not None:
         arcs = cast("ArcEngine", FoldEngine(plan.folding, free.values, write))
@@ -259,7 +261,13 @@ def _composed(base: ArcRow, machine: Transducer, tape: int, problem: str = "") -
     made, reads = compiled(machine, base.on[tape].labels), base.unconstrained.label[:, tape]
     writes, counts = machine.tape is not None, machine.semiring == "log"
     arcs = arcs_composed(
-        base.unconstrained, made, reads, writes=writes, counts=counts, problem=problem
+        base.unconstrained,
+        made,
+        reads,
+        writes=writes,
+        outputs=len(machine.output_symbols),
+        counts=counts,
+        problem=problem,
     )
     on, machines = (*base.on, *_writes(machine)), (*base.machines, machine)
     return replace(base, unconstrained=arcs, on=on, frames=None, machines=machines)
@@ -340,9 +348,10 @@ def _rules(row: ChainRow) -> tuple[Rule, ...]:
 
 def _written(row: Row) -> ArcRow:
     """Return a row as arcs, its grammar as rules."""
-    if not isinstance(row, ChainRow):
-        return cast("ArcRow", row.arcs())
-    return replace(row.without_grammar().arcs(), rules=_rules(row))
+    chain = row.as_chain
+    if chain is None:
+        return row.arcs()
+    return replace(chain.without_grammar().arcs(), rules=_rules(chain))
 
 
 def warn_beside(row: Row, other: Row) -> None:
@@ -374,7 +383,7 @@ def score_written_tape(row: Row, scorer: Row, tape: int) -> ArcRow:
     LabelError
         Nothing that is written is a label of the other one.
     """
-    base, other = _written(row).unambiguous, cast("ArcRow", scorer.arcs())
+    base, other = _written(row).unambiguous, scorer.arcs()
     if not base.covers_text or not other.covers_text or base.length != other.length:
         raise ShapeError(
             "the lattice that scores a transducer's output must have as many tokens as "
@@ -484,6 +493,7 @@ def arcs_composed(
     reads: Ints,
     *,
     writes: bool = True,
+    outputs: int = 0,
     traced: bool = True,
     counts: bool = True,
     problem: str = "",
@@ -498,6 +508,8 @@ def arcs_composed(
         What it reads with each arc; −1: nothing.
     writes : bool
         There is one tape more.
+    outputs : int
+        Number of labels of that tape.
     traced : bool
         It is kept which move of the transducer each arc is.
     counts : bool
@@ -560,6 +572,7 @@ def arcs_composed(
         under=column(arcs.under, -1, silent - np.int32(1)),
         end=ends,
         carries=column(arcs.carries, 1, silent > 0),
+        sizes=(*arcs.sizes, outputs) if writes else arcs.sizes,
         class_final=_NONE,
         pairs=None,
         moves=moves,

@@ -232,9 +232,8 @@ def _decided(
                 for what, v in zip(program.inputs, run.joined, strict=True)
             )
             engine = run.with_potentials(program, mine)
-            searched = engine.decoded(1)
-            engine.check_found(searched)
-            found.append(engine.labels_found(searched, len(unit.tapes)))
+            _, labels = engine.decode(1, engine.on[: len(unit.tapes)], None, strict=True)
+            found.append(labels)
         return found
 
     answers = answered(unit.transducers(dev, streamed=True), answer, threads)
