@@ -1,8 +1,7 @@
 """The row of lattices that are stored as arcs: segments, spans, words, machines, CTC frames.
 
 An `ArcRow` holds the input arcs and the rules of a grammar. The rules are multiplied in when the
-row is first asked. `fstcrf.lattices.constructors` makes a row of each kind. All kinds are treated
-alike here; the code only asks whether a tape has segments or a label for each token.
+row is first asked. `fstcrf.lattices.constructors` makes the rows of all kinds.
 """
 
 from __future__ import annotations
@@ -622,10 +621,7 @@ class ArcRow(Row):
     def beginning_where(self, begins: Callable[[str], bool]) -> ArcRow:
         """Return the paths whose segments begin exactly at the tokens that begin a segment.
 
-        Parameters
-        ----------
-        begins : callable
-            Maps a label of the second tape to whether its token begins a segment of the first tape.
+        A token does if `begins` is true of its label on the second tape.
         """
         if len(self.on) < 2:
             raise OptionError(
@@ -663,8 +659,7 @@ class ArcRow(Row):
     def _side(self, tapes: Sequence[int], chosen: int) -> tuple[Ints, tuple[str, ...]]:
         """Return the symbol of each arc of the machine, −1 without a symbol, and all names.
 
-        A symbol stands for the labels of all `tapes` if no arc has labels of only some of them.
-        Otherwise it stands for the label of the tape `chosen`.
+        A symbol has the labels of all `tapes`, or of one tape if arcs have labels of only some.
         """
         which, label = self.engine.explicit[1], self.engine.label[:, tapes]
         several = len(tapes) > 1 and bool(

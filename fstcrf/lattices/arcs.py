@@ -274,7 +274,6 @@ class ArcEngine(Engine):
 
     @property
     def usual_log_z(self) -> Floats:
-        """`log_z`, or NaN if there is no sum over the paths."""
         return np.full(len(self.begins), np.nan) if self.ambiguous else self.log_z
 
     def check_sum(self) -> None:
@@ -284,7 +283,6 @@ class ArcEngine(Engine):
 
     @property
     def best_scores(self) -> Floats:
-        """Score of the best path of each row, float64 [B]; −inf for a row without a path."""
         return self.machine.best_scores() if self.chain is None else self.chain.best_scores
 
     @property
@@ -331,7 +329,6 @@ class ArcEngine(Engine):
         yield 0, len(engines)
 
     def marginals(self, tapes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each label at each token, [N, L] for each tape."""
         if self.chain is not None:
             return [self.chain.marginals]
         tables = []
@@ -341,7 +338,6 @@ class ArcEngine(Engine):
         return tables
 
     def highest(self, tapes: Sequence[int]) -> list[Floats]:
-        """Return the score of the best path with each label at each token, [N, L] for each tape."""
         best, tokens = self.maxima(), self.rows.total
         return [self.covers(tape).highest(best, tokens, self.sizes[tape]) for tape in tapes]
 
@@ -391,7 +387,6 @@ class ArcEngine(Engine):
         return distinct.resolved(self)
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
-        """Return n independent exact samples of each row, with their scores."""
         self.check_sum()
         if self.chain is not None and n > 0:
             paths = self.chain.sample(n, generators)
@@ -447,7 +442,6 @@ class ArcEngine(Engine):
         return best
 
     def successions(self, tapes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each pair of neighbouring labels in the only row."""
         tables = []
         for tape in tapes:
             both = self.after_last(tape, "tokens")
@@ -457,10 +451,9 @@ class ArcEngine(Engine):
         return tables
 
     def after_last(self, tape: int, over: Over) -> ArcEngine:
-        """Return the product with the machine that remembers the last label of a tape.
+        """Return the product with the machine whose state is 0, then the last label + 1.
 
-        Its state is 0 before the first label, then label + 1. One more tape has the labels
-        state · L + label.
+        One more tape has the labels state · L + label.
         """
         size = self.sizes[tape]
         target = np.tile(np.arange(1, size + 1, dtype=np.int32), (size + 1, 1))
@@ -469,17 +462,13 @@ class ArcEngine(Engine):
         return self.product(last, [tape], over, written=True)
 
     def entropies(self) -> Floats:
-        """Return the entropy of the paths of each row in nats, float64 [B]."""
         self.check_sum()
         return self.explicit[0].entropies()
 
     def expected_pairs(self) -> tuple[Floats, Floats] | None:
-        """Return the expected number of each pair of classes, and of ends after each class.
+        """Return the expected number of each pair of classes, [R, L], and of ends, [R].
 
-        Returns
-        -------
-        float64 [R, L], float64 [R], or None
-            Right class by left class, and right classes. None if there are no pair scores.
+        The result is None if there are no pair scores.
         """
         machine = self.machine
         if not isinstance(machine, Paired):
@@ -506,10 +495,7 @@ class ArcEngine(Engine):
     # --- Labels of arcs -----------------------------------------------------------------------
 
     def covers(self, tape: int) -> Reading:
-        """Return the label that the tokens of each arc are under.
-
-        The result is not cached: it is as large as the arcs, and cheap to make.
-        """
+        """Return the label that the tokens of each arc are under, which is cheap to make."""
         label, start = self.under[:, tape], self._place[self.source]
         end = start + 1 if self.at is None else self._place[self.target]
         if not (label < 0).any():
@@ -535,12 +521,10 @@ class ArcEngine(Engine):
         return Reading(arc, self._place[source], end[arc] + shift, label[arc])
 
     def labels_along(self, path: Ints, tape: int) -> TapeLabels:
-        """Return the labels of a tape along one path, or along several concatenated paths."""
         label, begins, _, _ = self._along(path, tape)
         return TapeLabels(label, begins)
 
     def segments_along(self, path: Ints, tape: int) -> TapeLabels:
-        """Return the labels of a tape along paths, with positions and input arcs."""
         label, begins, first, last = self._along(path, tape)
         origin = self.origin[first] if tape == 0 else np.full(len(label), -1)
         start, end = self.position[self.source[first]], self.position[self.target[last]]

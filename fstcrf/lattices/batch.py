@@ -159,19 +159,8 @@ class Lattices(batching.Batch[LatticeT]):
     ) -> Answer:
         """Return the answer of `decode` for the first tapes, without a warning.
 
-        Parameters
-        ----------
-        n : int
-        on : tuple of Tape
-            The first tapes.
-        budget : Budget, optional
-        threads : int
-        strict : bool
-            Raise NoPathError if a lattice has no path.
-        probabilities : bool
-            Compute log Z now, because the probabilities will be read.
-        tapes : sequence of str, optional
-            Return the n best labellings of these tapes.
+        `strict`: raise NoPathError if a lattice has no path. `probabilities`: compute log Z now,
+        because they will be read. `tapes`: return the n best labellings of these tapes.
         """
         if tapes is not None and len(on) > 1:
             return self._of_tapes(n, tapes, budget, threads, strict=strict)

@@ -19,7 +19,7 @@ from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.native import mapped
-from fstcrf.lattices.engine import EngineRequest, PathBatch
+from fstcrf.lattices.engine import PLAIN, EngineRequest, PathBatch
 from fstcrf.lattices.paths import (
     Labels,
     LabelsT_co,
@@ -87,15 +87,10 @@ class Batch(Sequence[LatticeT]):
         tapes: tuple[Tape, ...] = getattr(self[0], "on", ()) if len(self) else ()
         return tapes
 
-    def groups(self, request: EngineRequest, threads: int) -> list[Group]:
-        """Return the engines of the lattices, which are of bounded size.
+    def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
+        """Return the engines, of bounded size, that answer a request.
 
-        Parameters
-        ----------
-        request : EngineRequest
-            The question that they will be asked.
-        threads : int
-            Number of threads that an engine may use.
+        An engine may use some threads.
         """
         del threads
         rows, alike = [row_of(lattice) for lattice in self], dict[Hashable, list[int]]()
@@ -112,19 +107,7 @@ class Batch(Sequence[LatticeT]):
     def clamp_each(
         self, labellings: Sequence[Labelling], ask: Callable[[Engine], Floats], threads: int
     ) -> Floats:
-        """Ask, for each lattice, the engine of the paths with some labels.
-
-        Parameters
-        ----------
-        labellings : sequence of B labellings
-        ask : callable
-            Maps an engine to a number for each of its rows, float64.
-        threads : int
-
-        Returns
-        -------
-        float64 [B]
-        """
+        """Ask, for each lattice, the engine of the paths with some labels for a number, [B]."""
         del threads
         answers: list[float] = []
         for lattice, labels in zip(self, labellings, strict=True):
@@ -180,18 +163,10 @@ class Group:
                 yield number, lattice.row.samples(self.engine, own)
 
     def tables(self, ask: Callable[[Engine, Sequence[int]], list[Floats]]) -> list[Any] | None:
-        """Return the answer of a question about tokens for each lattice.
+        """Return the answer to a question about tokens, [T, ...], for each lattice.
 
-        Parameters
-        ----------
-        ask : callable
-            Maps an engine and tapes to a table for each tape, [N, ...].
-
-        Returns
-        -------
-        list, or None
-            A table [T, ...] for each lattice, or a tuple with a table for each of several tapes.
-            None if the lattices do not share their labels.
+        The function maps an engine and tapes to a table for each tape, [N, ...]. The result is None
+        if the lattices do not share their labels.
         """
         if not self.engine.on:
             return None
@@ -216,24 +191,16 @@ def answered(
     lattices: Sequence[Questions],
     ask: Callable[[Group], AnswerT],
     threads: int,
-    request: EngineRequest | None = None,
+    request: EngineRequest = PLAIN,
 ) -> list[tuple[Group, AnswerT]]:
     """Return each group of lattices with its answer.
 
     The joined potentials of a group are dropped after the question. So the next group finds their
-    memory warm, and answers that are kept are not twice as large as the lattices.
-
-    Parameters
-    ----------
-    lattices : sequence of Lattice
-    ask : callable
-        Maps a group to its answer.
-    threads : int
-        Number of threads. The groups do not depend on it.
-    request : EngineRequest, optional
+    memory warm, and answers that are kept are not twice as large as the lattices. The groups do
+    not depend on the number of threads.
     """
     whole_number(threads, "threads", least=1)
-    groups = _batch(lattices).groups(request or EngineRequest(), threads)
+    groups = _batch(lattices).groups(request, threads)
 
     def once(group: Group) -> AnswerT:
         answer = ask(group)

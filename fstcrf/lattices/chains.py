@@ -89,12 +89,10 @@ class ChainEngine(Engine):
 
     @property
     def on(self) -> tuple[Tape, ...]:
-        """The tapes of the program."""
         return program_tapes(self.program)
 
     @property
     def as_chain(self) -> ChainEngine:
-        """The engine itself."""
         return self
 
     @made_once
@@ -131,11 +129,9 @@ class ChainEngine(Engine):
 
     @property
     def time_aligned(self) -> ChainEngine:
-        """The engine itself: each joint state has one token."""
         return self
 
     def forget(self) -> None:
-        """Drop the joined potentials."""
         for name in ("joined", "values", "searched", "bound"):
             self.__dict__.pop(name, None)
 
@@ -149,13 +145,9 @@ class ChainEngine(Engine):
         """Do not raise: `marginals`, `sample` and the other sums do."""
 
     def no_path(self, k: int, paths: PathBatch | kernel.SearchResult | None = None) -> NoPathError:
-        """Return the error about the k-th row, which has no path, with the first dead token.
+        """Return the error about the k-th row, with the first dead token.
 
-        Parameters
-        ----------
-        k : int
-        paths : PathBatch or SearchResult, optional
-            The result of a search, which may have ended before it found a path.
+        `paths` is the result of a search, which may have ended before it found a path.
         """
         values, number = self.part(k), None if self.numbers is None else self.numbers[k]
         if paths is not None and paths.bound is not None and paths.bound[k] > -np.inf:
@@ -176,7 +168,6 @@ class ChainEngine(Engine):
     def decode(
         self, n: int, on: tuple[Tape, ...], budget: Budget | None, *, strict: bool = False
     ) -> tuple[kernel.SearchResult, list[Ints]]:
-        """Return the n best paths of each row, and the labels of the first tapes on them."""
         if self.on[: len(on)] != on:
             return super().decode(n, on, budget)
         result = self.search(n, budget)
@@ -193,7 +184,6 @@ class ChainEngine(Engine):
         return plain and 0 < cells < kernel.MOST_ALONE and not program.decoder.lazy
 
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
-        """Return the n best paths of each row, or those that a search within the budget finds."""
         if n == 1 and self._alone:
             single = self.program.decoder.sentence_machine().best(self.values[0])
             score = np.array([single.score])[: len(single.path)]
@@ -228,11 +218,9 @@ class ChainEngine(Engine):
 
     @property
     def best_scores(self) -> Floats:
-        """Score of the best path of each row, float64 [B]; −inf for a row without a path."""
         return self.search(1).score[:, 0]
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
-        """Return n independent exact samples of each row. Their scores are zeros."""
         lengths = self.rows.lengths
         drawn = [g.random((n, size)) for g, size in zip(generators, lengths.tolist(), strict=True)]
         paths = kernel.sample_paths(self.bound, np.concatenate(drawn, axis=1))
@@ -247,7 +235,6 @@ class ChainEngine(Engine):
         return PathBatch(found, np.zeros(len(sizes)), sizes.offsets, elements)
 
     def labels_along(self, path: Ints, tape: int) -> TapeLabels:
-        """Return the labels of a tape along joint states."""
         ((chain, k),) = self._axes([tape])
         machine = self.program.decoder.machine
         states = path if len(machine.axes) == 1 else machine.axis_states(path)[k]
@@ -268,29 +255,24 @@ class ChainEngine(Engine):
 
     @made_once
     def log_z(self) -> Floats:
-        """Log Z of each row, float64 [B]; −inf for a row without a path."""
         return kernel.log_partitions(self.bound)
 
     @made_once
     def usual_log_z(self) -> Floats:
-        """`log_z`, or NaN if the product with the grammar is too large to expand for it."""
         if self.program.summable:
             return self.log_z
         return np.where(self.rows.lengths > 0, np.nan, self.program.empty_score)
 
     def marginals(self, tapes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each label at each token, [N, L] for each tape."""
         sums = kernel.axis_posterior(self.bound)
         self.check(sums.log_z)
         return [chain.topology.label_sums(sums.node[k]) for chain, k in self._axes(tapes)]
 
     def highest(self, tapes: Sequence[int]) -> list[Floats]:
-        """Return the score of the best path with each label at each token, [N, L] for each tape."""
         scores = kernel.axis_max_marginals(self.bound)
         return [chain.topology.label_max(scores[k]) for chain, k in self._axes(tapes)]
 
     def successions(self, tapes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each pair of neighbouring labels, [N, L, L] for each tape."""
         axes = self.bound.machine.axes
         sums = kernel.axis_posterior(self.bound, arcs=tuple(range(len(axes))))
         self.check(sums.log_z)
@@ -300,7 +282,6 @@ class ChainEngine(Engine):
         ]
 
     def entropies(self) -> Floats:
-        """Return the entropy of the paths of each row in nats, float64 [B]."""
         found = kernel.axis_posterior(self.bound, entropy=True)
         self.check(found.log_z)
         return cast("Floats", found.entropy)

@@ -122,15 +122,7 @@ class Distributions:
         return self if selected.all() else replace(self, selected=selected)
 
     def with_part(self, where: Longs, part: Distributions) -> Distributions:
-        """Return the distributions with some sentences replaced.
-
-        Parameters
-        ----------
-        where : int64 [b]
-            Numbers of the sentences.
-        part : Distributions
-            The b new sentences.
-        """
+        """Return the distributions with the sentences `where`, int64 [b], replaced by `part`."""
         each: dict[int, list[Lattice | None]] = {}
         for tape, lattices in self.lattices.items():
             if id(lattices) not in each:

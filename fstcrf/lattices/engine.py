@@ -52,10 +52,8 @@ DecodedPath: TypeAlias = "tuple[Labels, tuple[Positions | None, ...]]"
 class Tape(NamedTuple):
     """The name and the labels of a tape.
 
-    segments : bool
-        Each label is the label of a segment, not of a token.
-    output : bool
-        A transducer writes the labels, each at a boundary between tokens.
+    `segments`: each label belongs to a segment, not to a token. `output`: a transducer writes the
+    labels, each at a boundary between tokens.
     """
 
     name: str
@@ -67,21 +65,14 @@ class Tape(NamedTuple):
 class PathBatch(NamedTuple):
     """Paths of B rows, R in all: row by row, the best path of each row first.
 
-    counts : int64 [B]
-        Number of paths of each row.
-    score : float64 [R]
-    bounds : int64 [R + 1]
-        The elements of path r are ``elements[bounds[r] : bounds[r + 1]]``.
-    path : int32 [bounds[R]]
-        The elements, or a function that returns them.
-    proven : int64 [B], optional
-        Number of paths, from the first, that are proven to be the best. If absent, all are.
-    bound : float64 [B], optional
-        Upper bound of the scores of all other paths of the row.
-    states_expanded : int64 [B], optional
-        Number of states that a search took from its queue. Absent without a search.
-    decoded : sequence, optional
-        Labels of each path, if the engine has them. `bounds` is unused then.
+    counts : int64 [B]; number of paths of each row.
+    score : float64 [R].
+    bounds : int64 [R + 1]; the elements of path r are ``elements[bounds[r] : bounds[r + 1]]``.
+    path : int32 [bounds[R]]; the elements, or a function that returns them.
+    proven : int64 [B]; how many paths, from the first, are proven to be the best. If absent, all.
+    bound : float64 [B]; upper bound of the scores of all other paths of the row.
+    states_expanded : int64 [B]; states that a search took from its queue. Absent without a search.
+    decoded : the labels of each path, if the engine has them. `bounds` is unused then.
     """
 
     counts: Longs
@@ -115,13 +106,11 @@ class PathBatch(NamedTuple):
 class TapeLabels(NamedTuple):
     """The labels of one tape along a path, k in all.
 
-    label : int32 [k]
-    at : int64 [k], optional
-        Index, in the path, of the element where each label begins. If absent, each element has one.
-    start, end : int64 [k], optional
-        Positions of the segments in the row, for tapes with segments.
-    origin : int64 [k], optional
-        Number of the input arc of each segment; −1 if it has no input arc.
+    label : int32 [k].
+    at : int64 [k]; index, in the path, of the element where each label begins. If absent, each
+        element has a label.
+    start, end, origin : int64 [k]; for tapes with segments, the position of each segment in the
+        row, and the number of its input arc, or −1.
     """
 
     label: Ints
@@ -137,6 +126,10 @@ class EngineRequest(NamedTuple):
     search: Search | None = None  # method for best paths; as compiled if absent
     time_aligned: bool = False  # it is a question about tokens
     best: bool = False  # it is a question about best paths
+
+
+PLAIN = EngineRequest()
+"""A request that any engine can answer."""
 
 
 class Scored(Protocol):
@@ -204,13 +197,7 @@ class Engine(ABC):
 
     @abstractmethod
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
-        """Return the n best paths of each row, or all if a row has fewer.
-
-        Raises
-        ------
-        OptionError
-            A budget, for an engine that needs no search.
-        """
+        """Return the n best paths of each row; OptionError for a budget without a search."""
 
     @abstractmethod
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
@@ -218,14 +205,7 @@ class Engine(ABC):
 
     @abstractmethod
     def labels_along(self, path: Ints, tape: int) -> TapeLabels:
-        """Return the labels of a tape along one path, or along several concatenated paths.
-
-        Parameters
-        ----------
-        path : int32 [N]
-            Elements.
-        tape : int
-        """
+        """Return the labels of a tape along one path, or along several concatenated paths."""
 
     def segments_along(self, path: Ints, tape: int) -> TapeLabels:
         """Return the labels of a tape along paths, as `labels_along`, with their positions."""
@@ -234,27 +214,10 @@ class Engine(ABC):
     def decode(
         self, n: int, on: tuple[Tape, ...], budget: Budget | None, *, strict: bool = False
     ) -> tuple[SearchResult, list[Ints]]:
-        """Return the n best paths of each row, and the labels of the first tapes on them.
+        """Return the n best paths of each row, and the labels of the first tapes, [n, N] each.
 
-        Parameters
-        ----------
-        n : int
-        on : tuple of Tape
-            The first tapes.
-        budget : Budget, optional
-        strict : bool
-            Raise NoPathError if a row has no path.
-
-        Returns
-        -------
-        SearchResult
-        list of int32 [n, N]
-            Labels of each tape; −1 without a path.
-
-        Raises
-        ------
-        OptionError
-            The rows do not share these tapes, or they have no label for each token.
+        Raises OptionError if the rows do not share these tapes, or have no label for each token.
+        `strict`: raise NoPathError if a row has no path. Labels are −1 without a path.
         """
         del n, on, budget, strict
         raise OptionError(
@@ -263,17 +226,9 @@ class Engine(ABC):
         )
 
     def path_spans(self, path: Ints) -> list[Floats] | None:
-        """Return the probabilities of the spans of given labels, row by row.
+        """Return the probabilities of the spans in given labels, int32 [N], row by row.
 
-        Parameters
-        ----------
-        path : int32 [N]
-            Labels of all tokens, which are read by the scheme "conlleval".
-
-        Returns
-        -------
-        list of float64, or None
-            None if the engine cannot compute them in one pass.
+        The scheme "conlleval" reads the spans. The result is None if one pass cannot find them.
         """
         del path
         return None
@@ -291,13 +246,7 @@ class Engine(ABC):
         return self.log_z
 
     def check_alive(self, error: Callable[[int], NoPathError]) -> None:
-        """Raise an error if a row has no path and the sums of the engine do not raise.
-
-        Parameters
-        ----------
-        error : callable
-            Maps the number of a row to its error.
-        """
+        """Raise the error of a row without a path, if sums of the engine do not raise one."""
         for k in np.flatnonzero(np.isneginf(self.log_z)).tolist()[:1]:
             raise error(k)
 

@@ -141,15 +141,9 @@ def _constrained(program: Program, acceptor: Acceptor) -> Program:
 
 
 class FoldEngine(Engine):
-    """An engine of rows with one fold. It writes out their arcs to answer other questions.
+    """An engine of rows with one fold; it writes out their arcs to answer other questions.
 
-    Parameters
-    ----------
-    folding : Folding
-    nodes : sequence of float64 [T, S]
-        Potentials of each row.
-    write : callable
-        Returns the arcs.
+    `nodes` are the potentials of each row, float64 [T, S], and `write` returns the arcs.
     """
 
     apart = None
@@ -193,11 +187,9 @@ class FoldEngine(Engine):
 
     @property
     def time_aligned(self) -> FoldEngine:
-        """The engine itself: paths cover a text."""
         return self
 
     def forget(self) -> None:
-        """Drop the potentials of pairs."""
         self.__dict__.pop("_values", None)
 
     @staticmethod
@@ -249,7 +241,6 @@ class FoldEngine(Engine):
 
     @made_once
     def log_z(self) -> Floats:
-        """Log Z of each row, float64 [B]; −inf for a row without a path."""
         total = self.folding.total
         if self._alone:
             return np.array([total.sentence_machine().log_partition(self._values)])
@@ -257,11 +248,9 @@ class FoldEngine(Engine):
 
     @property
     def best_scores(self) -> Floats:
-        """Score of the best path of each row, float64 [B]; −inf for a row without a path."""
         return kernel.best_paths(self._bound(self.folding.best))[1]
 
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
-        """Return the n best paths of each row; the best path has its labels."""
         refuse_options({"budget": budget})
         if n != 1:
             return self.expanded.nbest(n)
@@ -283,10 +272,6 @@ class FoldEngine(Engine):
         return self.expanded.nbest(1).elements
 
     def marginals(self, tapes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each label at each token, [N, L] for each tape.
-
-        The table of a tape that a transducer writes is zero.
-        """
         node = kernel.axis_posterior(self._bound(self.folding.total)).node[0]
         order, labels, first = self.folding.by_label
         program, outputs = self.folding.program, len(self.folding.machine.output_symbols)
@@ -297,25 +282,19 @@ class FoldEngine(Engine):
     # --- Questions that need the arcs ---------------------------------------------------------
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
-        """Return n independent samples of each row."""
         return self.expanded.sample(n, generators)
 
     def labels_along(self, path: Ints, tape: int) -> TapeLabels:
-        """Return the labels of a tape along paths of arcs."""
         return self.expanded.labels_along(path, tape)
 
     def segments_along(self, path: Ints, tape: int) -> TapeLabels:
-        """Return the labels of a tape along paths of arcs, with their positions."""
         return self.expanded.segments_along(path, tape)
 
     def entropies(self) -> Floats:
-        """Return the entropy of the paths of each row in nats, float64 [B]."""
         return self.expanded.entropies()
 
     def highest(self, tapes: Sequence[int]) -> list[Floats]:
-        """Return the score of the best path with each label at each token, [N, L] for each tape."""
         return self.expanded.highest(tapes)
 
     def successions(self, tapes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each pair of neighbouring labels, [N, L, L] for each tape."""
         return self.expanded.successions(tapes)

@@ -300,14 +300,9 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         return float(self.engine.log_z[0])
 
     def entropy(self) -> float:
-        """Return the entropy of the distribution over paths, in nats.
+        """Return the entropy of the distribution over paths, in nats; NoPathError without a path.
 
         It needs memory for each joint state of each token.
-
-        Raises
-        ------
-        NoPathError
-            There is no path.
         """
         self.row.check_alive()
         return float(self.engine.entropies()[0])
@@ -345,14 +340,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
 
         For a tape that a transducer writes, the result is float64 [T + 1, L]: the expected number
         of times that each label is written at each boundary, 0 to T. It can be more than 1. For
-        other tapes, the result is `marginals`.
-
-        Raises
-        ------
-        OptionError
-            There is no such tape.
-        NoPathError
-            There is no path.
+        other tapes, the result is `marginals`. Errors as for `marginals`.
         """
         return self.marginals(tape)
 
@@ -399,22 +387,17 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         return cast("ArrayT_co", self._by_tape([table[1:] for table in tables]))
 
     def expectations(self) -> SegmentCounts:
-        """Return the expected number of each arc, transition, beginning and end.
+        """Return the gradient of log Z: expected numbers of arcs, transitions, beginnings and ends.
 
-        They are the gradient of log Z.
-
-        Raises
-        ------
-        NoPathError
-            There is no path.
+        Raises NoPathError without a path.
         """
         return self.row.arcs().expectations()
 
     def gradient(self) -> dict[str, Floats]:
         """Return the derivatives of log Z with respect to the input scores of the lattice.
 
-        Each derivative is the expected number of times that the score counts. Scores of a grammar
-        have no derivative here. Neither has a lattice that scores the output of a transducer.
+        Each derivative is the expected number of times that the score counts. The result has no
+        scores of a grammar, and no scores of a lattice for the output of a transducer.
 
         Returns
         -------
@@ -444,13 +427,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         return gradients.gradient(self.row)
 
     def arc_probabilities(self) -> Floats:
-        """Return the probability of each input arc, float64 [E].
-
-        Raises
-        ------
-        NoPathError
-            There is no path.
-        """
+        """Return the probability of each input arc, float64 [E]; NoPathError without a path."""
         return self.row.arcs().arc_probabilities()
 
     # --- One labelling ------------------------------------------------------------------------

@@ -129,13 +129,7 @@ class Row(ABC):
 
     @abstractmethod
     def no_path(self, paths: PathBatch | None = None) -> NoPathError:
-        """Return the error about a row without a path.
-
-        Parameters
-        ----------
-        paths : PathBatch, optional
-            The result of a search that found no path.
-        """
+        """Return the error about a row without a path, or about a search that found no path."""
 
     # --- Batches ------------------------------------------------------------------------------
 
@@ -148,20 +142,9 @@ class Row(ABC):
     def engines(
         rows: Sequence[Any], numbers: Sequence[int], request: EngineRequest
     ) -> Iterator[tuple[slice, Engine]]:
-        """Yield engines of bounded size for rows with one key.
+        """Yield engines of bounded size for rows with one key, and the rows of each engine.
 
-        Parameters
-        ----------
-        rows : sequence of Row
-            Rows of one class.
-        numbers : sequence of int
-            The numbers of the rows in error messages.
-        request : EngineRequest
-
-        Yields
-        ------
-        slice, Engine
-            Rows, and an engine for them.
+        Error messages refer to the rows by `numbers`.
         """
 
     # --- Paths --------------------------------------------------------------------------------
@@ -204,28 +187,18 @@ class Row(ABC):
         return float((self.engine if engine.ambiguous else engine).usual_log_z[0])
 
     def paths(self, engine: Engine, paths: PathBatch, log_z: Callable[[], float]) -> list[AnyPath]:
-        """Return `Path` objects for paths of this row.
+        """Return `Path` objects for paths of this row that an engine found.
 
-        Parameters
-        ----------
-        engine : Engine
-            The engine that found the paths.
-        paths : PathBatch
-            Paths of this row only.
-        log_z : callable
-            Returns log Z. It is called once, when a probability is first read.
+        The function `log_z` is called once, when a probability is first read.
         """
         labels, places = self._columns(engine, paths)
         scores, tapes = paths.score.tolist(), tuple([tape.name for tape in self.on])
         whole = log_z if len(scores) == 1 else cache(log_z)
         chances: list[Any] = [partial(_chance, score, whole) for score in scores]
         rows = zip(labels, places, scores, chances, strict=True)
-        if paths.proven is None or paths.bound is None:
-            return [
-                Path(label, score, chance, True, score, place, tapes)  # noqa: FBT003
-                for label, place, score, chance in rows
-            ]
-        proven, bound = int(paths.proven[0]), float(paths.bound[0])
+        proven, bound = len(scores), -np.inf
+        if paths.proven is not None and paths.bound is not None:
+            proven, bound = int(paths.proven[0]), float(paths.bound[0])
         return [
             Path(
                 label,
@@ -320,32 +293,16 @@ class Row(ABC):
     def restrict(self, masks: Sequence[Bools]) -> Row:
         """Return the row of the paths that masks allow.
 
-        Parameters
-        ----------
-        masks : sequence of bool [T, L] or bool [E]
-            A mask for each of the first tapes: labels at tokens, or input arcs.
+        Each of the first tapes has a mask of labels at tokens, [T, L], or of input arcs, [E].
         """
 
     @abstractmethod
     def scale(self, factor: float, *, grammar: bool) -> Row:
-        """Return the row with all scores times a factor.
-
-        Parameters
-        ----------
-        factor : float
-        grammar : bool
-            Multiply the scores of the grammar as well.
-        """
+        """Return the row with all scores times a factor; `grammar`: its scores as well."""
 
     @abstractmethod
     def reweight(self, tables: Sequence[Floats]) -> Engine:
-        """Return the legal paths, each scored by the sum of its labels' entries in tables.
-
-        Parameters
-        ----------
-        tables : sequence of float64 [T, L]
-            A table for each tape.
-        """
+        """Return the legal paths, each scored by its labels' entries in tables, [T, L] each."""
 
     @abstractmethod
     def without_grammar(self) -> Self:
@@ -367,13 +324,8 @@ class Row(ABC):
     ) -> Row:
         """Return the composition with other rows.
 
-        Parameters
-        ----------
-        others : sequence of Row
-        names : sequence of mapping of str to str
-            For each row, the old and new name of each tape.
-        coupling : mapping of (int, int) to float64
-            Potentials by the numbers of two of all tapes.
+        `names` maps, for each row, the old names of its tapes to new names. `coupling` numbers the
+        tapes of all rows.
         """
 
     @abstractmethod

@@ -15,7 +15,7 @@ from fstcrf.lattices.batch import Lattices
 from fstcrf.lattices.batching import Group
 from fstcrf.lattices.chainrow import ChainRow
 from fstcrf.lattices.chains import ChainEngine, program_tapes
-from fstcrf.lattices.engine import EngineRequest, Tape
+from fstcrf.lattices.engine import PLAIN, EngineRequest, Tape
 from fstcrf.lattices.lattice import Lattice, TapeLattice
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans import Program
@@ -92,7 +92,7 @@ class TaggedLattices(Lattices[TapeLattice]):
         made = cast("type[TapeLattice]", Lattice)(ChainRow(self.program, values))
         return made if run.streamed else self._made.setdefault(k, made)
 
-    def groups(self, request: EngineRequest, threads: int) -> list[Group]:
+    def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
         """Return runs of the lattices, their potentials as the taggers made them."""
         if request.search is not None:
             return super().groups(request, threads)

@@ -8,7 +8,6 @@ import numpy as np
 
 from fstcrf import Lattices
 from fstcrf.constraints import at_most, bioes, neighbours, never, requires
-from fstcrf.lattices.engine import EngineRequest
 from fstcrf.machines.grammar import Grammar
 
 LABELS = ("O", "B-X", "I-X", "E-X", "S-X")
@@ -34,7 +33,7 @@ def test_threads_and_company_change_no_bit() -> None:
         return Lattices.from_arrays(LABELS, scores[some], chain, lengths=lengths[some]) & bioes()
 
     batch = made(np.arange(150).repeat(9))
-    assert len(batch.groups(EngineRequest(), 1)) > 1
+    assert len(batch.groups()) > 1
     for name in ("span_probabilities", "marginals", "labels", "confidence"):
         mine, other = (batch.decode(threads=k) for k in (1, 2))
         given = (7,) if name == "confidence" else ()

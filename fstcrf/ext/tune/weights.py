@@ -232,8 +232,7 @@ def _decided(
                 for what, v in zip(program.inputs, run.joined, strict=True)
             )
             engine = run.with_potentials(program, mine)
-            _, labels = engine.decode(1, engine.on[: len(unit.tapes)], None, strict=True)
-            found.append(labels)
+            found.append(engine.decode(1, engine.on[: len(unit.tapes)], None, strict=True)[1])
         return found
 
     answers = answered(unit.transducers(dev, streamed=True), answer, threads)

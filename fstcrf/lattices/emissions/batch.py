@@ -38,7 +38,7 @@ from fstcrf.lattices.emissions.reading import (
     usual_names,
 )
 from fstcrf.lattices.emissions.structure import ChainParameters, LegalStates, structure
-from fstcrf.lattices.engine import Engine, EngineRequest, Labelling, Tape, TapeLabels
+from fstcrf.lattices.engine import PLAIN, Engine, EngineRequest, Labelling, Tape, TapeLabels
 from fstcrf.lattices.inputs import array_lattice, constrained, potentials
 from fstcrf.lattices.lattice import Lattice, TapeLattice
 from fstcrf.lattices.spans import span_reading
@@ -128,15 +128,8 @@ def array_lattices(
 ) -> Lattices[TapeLattice]:
     """Return the lattices of `Lattices.from_arrays`.
 
-    Parameters
-    ----------
-    labels, scores, lengths, mask, names, tape
-        As for `Lattices.from_arrays`.
-    chain : sequence
-        Transitions, initial and final scores.
-    grammar : Grammar, optional
-    copied : bool
-        Copy the scores, so that later changes of the caller's arrays have no effect.
+    `chain` has transitions, initial and final scores. `copied`: copy the scores, so that later
+    changes of the caller's arrays have no effect.
     """
     usual = usual_names(labels, names)
     read, size = read_scores(scores, lengths, mask=mask, n_labels=len(usual)), len(usual)
@@ -256,7 +249,7 @@ class ArrayLattices(Lattices[TapeLattice]):
         program, _ = array_lattice(labels, np.empty((0, len(labels))), *self.chain, name)
         return program if self.grammar is None else constrained(program, self.grammar.constraints)
 
-    def groups(self, request: EngineRequest, threads: int) -> list[Group]:
+    def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
         """Return runs of the lattices, which read the scores from the arrays of the caller."""
         if self.structure is None or request.search is not None:
             return super().groups(request, threads)
@@ -345,14 +338,6 @@ class ArrayEngine(ChainEngine):
 
     It computes best paths, sums, and probabilities of labels and of spans of labels. It leaves rows
     that float32 cannot hold, and all other questions, to `ChainEngine`, which computes in float64.
-
-    Parameters
-    ----------
-    batch : ArrayLattices
-    structure : LegalStates
-        The legal arcs of the batch.
-    threads : int
-        Number of worker threads. Results are identical for any number.
     """
 
     _alone = False  # one row is read as in a batch, and has the same bits
@@ -370,7 +355,6 @@ class ArrayEngine(ChainEngine):
 
     @property
     def on(self) -> tuple[Tape, ...]:
-        """The tape."""
         return self._batch.on
 
     @property
@@ -414,7 +398,6 @@ class ArrayEngine(ChainEngine):
         return [found.path]
 
     def labels_along(self, path: Ints, tape: int) -> TapeLabels:
-        """Return the elements of a path, which are labels."""
         del tape
         return TapeLabels(path)
 
@@ -422,7 +405,6 @@ class ArrayEngine(ChainEngine):
 
     @made_once
     def log_z(self) -> Floats:
-        """Log Z of each row, float64 [B]; −inf for a row without a path."""
         with self._named():
             sums = self._read.sums()
         if sums.left.any():
@@ -431,11 +413,9 @@ class ArrayEngine(ChainEngine):
 
     @property
     def usual_log_z(self) -> Floats:
-        """`log_z`: the arcs are written out."""
         return self.log_z
 
     def marginals(self, tapes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each label at each token, float64 [N, L]."""
         with self._named():
             sums = self._read.sums(posteriors=True)
         table = sums.node.astype(np.float64, copy=False)
@@ -447,7 +427,6 @@ class ArrayEngine(ChainEngine):
         return [table]
 
     def path_spans(self, path: Ints) -> list[Floats] | None:
-        """Return the probabilities of the spans of given labels, row by row."""
         with self._named():
             spans = self._read.spans(
                 np.ascontiguousarray(path), _span_tables(self._batch.tape.labels)
