@@ -97,7 +97,7 @@ def from_spans(
     if not free < np.inf:
         raise NumericError(f"outside is {free}, expected a number or -inf")
     other = len(types), free
-    arcs = _segment_arcs(size, *columns, value, len(types), *_free_pairs(), free=other)
+    arcs = _segment_arcs(size, *columns, value, len(names), *_free_pairs(), free=other)
     return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
