@@ -158,7 +158,7 @@ def best(rule: ChainRule, corpus: Corpus) -> Incumbents:
 
     If the budget ends before the search finds a legal labelling, the best of the product is used.
     """
-    possible = possible_lengths(rule.composition.grammar_program, np.diff(corpus.offsets))
+    possible = possible_lengths(rule.composition._grammar_program, np.diff(corpus.offsets))
     if possible.all():
         incumbents = Search(rule, corpus).run()
     else:
@@ -211,7 +211,7 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
     batches. Both return the same labels. Returns None if the sentence or the taggers need a batch,
     or if a few labellings do not suffice to prove the best one.
     """
-    stages = composition.stages if composition.budget is None else ()
+    stages = composition._stages if composition.budget is None else ()
     levels = [(stage, graph) for stage in stages if (graph := stage.sentence_graph) is not None]
     if not levels or len(levels) < len(stages):
         return None
@@ -297,7 +297,7 @@ class ChainSentence:
         corpus = _with_evidence(self.composition, [self.sentence], self.evidence)
         ids = self._numbered(labels, corpus.n_tokens)
         if not corpus.n_tokens:
-            return self.composition.program.empty_score
+            return self.composition._program.empty_score
         return float(ChainRule(self.composition, evidence=self.evidence).score(corpus, ids)[0])
 
     def probability(self, labels: Sequence[Sequence[str]]) -> float:
@@ -325,7 +325,7 @@ class ChainSentence:
         if not n or not size:
             return [((),) * len(whole.taggers)] * n
         corpus = corpus.select([0] * n)
-        for stage in whole.stages:
+        for stage in whole._stages:
             batch = stage.free_batch(stage.potentials(corpus))
             path = kernel.sample_paths(batch, rng.random((1, n * size)))[0]
             ids[stage.tagger.tape] = stage.tagger.topology.state_label[path]

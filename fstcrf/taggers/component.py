@@ -424,7 +424,7 @@ class Component:
     def chain(self) -> Chain:
         """The tagger's tape in the composition."""
         binding = self.binding
-        graph = self.weighted.weights.static_graph
+        graph = self.weighted._weights.static_graph
         any_token = self._any_token()
         shared = not any(outline.per_token for outline in binding.arc)
         tables = [

@@ -48,8 +48,8 @@ class _Case:
             labels = {tape: row for tape, row in labels.items() if tape in tapes} or None
         forced = [labels] if labels is not None else None
         try:
-            whole = tagger.as_transducer()
-            whole.decoded(Request(self.sentence, forced=forced, budget=self.budget))
+            whole = tagger._as_transducer()
+            whole._decode(Request(self.sentence, forced=forced, budget=self.budget))
         except NoPathError as error:
             return error
         except TooLargeError:  # a chain is not expanded
@@ -113,7 +113,7 @@ def relaxed(answer: Answer, tagger: Tagger, request: Request) -> Answer:
         sentences = selected(request.sentences, dead)
         labels = None if forced is None else [forced[i] for i in dead.tolist()]
         again = replace(request, sentences=sentences, forced=labels, probabilities=False)
-        answer = answer.with_part(dead, freer.decoded(again), change)
+        answer = answer.with_part(dead, freer._decode(again), change)
     return answer
 
 

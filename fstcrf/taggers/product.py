@@ -98,8 +98,8 @@ class Product(Composition[LabelsT]):
             )
         if (twice := first_twice(self.tapes)) is not None:
             raise OptionError(f"two taggers have the tape {twice!r}: give each a different tape")
-        readable = list(self.of_tokens)
-        for machine in self.machines:
+        readable = list(self._tagger_tapes)
+        for machine in self._transducers:
             if machine.reads is not None and machine.reads not in readable:
                 raise OptionError(
                     f"no tape {machine.reads!r} to read: the tapes are {', '.join(readable)}"
@@ -114,60 +114,60 @@ class Product(Composition[LabelsT]):
                 )
 
     @property
-    def machines(self) -> tuple[Transducer, ...]:
+    def _transducers(self) -> tuple[Transducer, ...]:
         """The transducers among the followers."""
         return tuple(part for part in self.followers if isinstance(part, Transducer))
 
     @property
-    def of_tokens(self) -> tuple[str, ...]:
+    def _tagger_tapes(self) -> tuple[str, ...]:
         """Names of the tapes that its taggers write."""
         return tuple(tape for tagger in self.taggers for tape in tagger.tapes)
 
     @property
     def tapes(self) -> tuple[str, ...]:
         """Names of all tapes: first of the taggers, then of the outputs of transducers."""
-        written = (machine.tape for machine in self.machines if machine.tape is not None)
-        return (*self.of_tokens, *written)
+        written = (machine.tape for machine in self._transducers if machine.tape is not None)
+        return (*self._tagger_tapes, *written)
 
     @property
     def label_sets(self) -> dict[str, tuple[str, ...]]:
         """The labels of each tape."""
         sets = {t: names for tagger in self.taggers for t, names in tagger.label_sets.items()}
-        return sets | {m.tape: m.output_symbols for m in self.machines if m.tape is not None}
+        return sets | {m.tape: m.output_symbols for m in self._transducers if m.tape is not None}
 
     @property
-    def on(self) -> tuple[Tape, ...]:
+    def _lattice_tapes(self) -> tuple[Tape, ...]:
         """The tapes of its lattices."""
         written = [
             Tape(machine.tape, machine.output_symbols, segments=False, output=True)
-            for machine in self.machines
+            for machine in self._transducers
             if machine.tape is not None
         ]
-        return (*(tape for tagger in self.taggers for tape in tagger.on), *written)
+        return (*(tape for tagger in self.taggers for tape in tagger._lattice_tapes), *written)
 
     @property
-    def ambiguous(self) -> bool:
+    def _ambiguous(self) -> bool:
         """Whether several paths with the same labels count as one answer.
 
         Never if a transducer follows: each of its runs is an answer.
         """
-        return not self.followers and any(tagger.ambiguous for tagger in self.taggers)
+        return not self.followers and any(tagger._ambiguous for tagger in self.taggers)
 
-    def span_encoding(self, tape: str) -> SpanEncoding | None:
+    def _span_encoding(self, tape: str) -> SpanEncoding | None:
         """Return the encoding of a tape's segments as labels of tokens; None without segments."""
-        return next((t.span_encoding(tape) for t in self.taggers if tape in t.tapes), None)
+        return next((t._span_encoding(tape) for t in self.taggers if tape in t.tapes), None)
 
     def with_weights(self, *weights: float) -> Self:
         """Return the same taggers with other factors of their scores."""
         return type(self)(self.taggers, weights, self.conjuncts, self.followers)
 
-    def writes(self, tagger: object) -> TypeGuard[Composable]:
+    def _writes(self, tagger: object) -> TypeGuard[Composable]:
         """Return whether one of the transducers writes the only tape of a tagger."""
         return isinstance(tagger, Composable) and any(
-            (machine.tape,) == tagger.tapes for machine in self.machines
+            (machine.tape,) == tagger.tapes for machine in self._transducers
         )
 
-    def then(self, follower: Follower) -> Self:
+    def _then(self, follower: Follower) -> Self:
         """Return the composition with one more follower.
 
         Raises
@@ -178,10 +178,14 @@ class Product(Composition[LabelsT]):
         followers = (*self.followers, follower)
         whole = type(self)(self.taggers, self.weights, self.conjuncts, followers)
         if isinstance(follower, Transducer):
-            read = self.on[-1 if follower.reads is None else self.tapes.index(follower.reads)]
+            read = self._lattice_tapes[
+                -1 if follower.reads is None else self.tapes.index(follower.reads)
+            ]
             _ = transduced.compiled(follower, read.labels)  # raises the errors of the transducer
-        elif not follower.on[0].segments:
-            transduced.check_lengths(next(m for m in self.machines if (m.tape,) == follower.tapes))
+        elif not follower._lattice_tapes[0].segments:
+            transduced.check_lengths(
+                next(m for m in self._transducers if (m.tape,) == follower.tapes)
+            )
         return whole
 
     def with_features(self, features: FeatureFunctions | None, where: str = "model") -> Self:
@@ -236,11 +240,11 @@ class Product(Composition[LabelsT]):
                     f"{name}= is for taggers of tokens: lattices of segments are stored as arcs "
                     "and need no search"
                 )
-        sets = {tape.name: tape.labels for tape in self.on}
+        sets = {tape.name: tape.labels for tape in self._lattice_tapes}
         try:
             added = grammar.bind(sets)
         except GrammarError as error:
-            segmented = [tape.name for tape in self.on if tape.segments]
+            segmented = [tape.name for tape in self._lattice_tapes if tape.segments]
             if not segmented or len(sets) > 1:
                 raise
             raise GrammarError(
@@ -271,7 +275,7 @@ class Product(Composition[LabelsT]):
             if not any(tapes.issuperset(rule.tapes) for tapes in parts):
                 raise OptionError(f"the grammar {rule.name!r} is over several taggers: no cascade")
         request = Request.of(sentences, self.label_sets, forced, bias, threads)
-        evidence = request.known(self.tapes)
+        evidence = request.tape_evidence(self.tapes)
         columns: list[Column] = []
         for tagger, tapes in zip(self.taggers, parts, strict=True):
             rules = [rule for rule in self.conjuncts if tapes.issuperset(rule.tapes)]
@@ -288,10 +292,10 @@ class Product(Composition[LabelsT]):
 
     # --- Lattices -----------------------------------------------------------------------------
 
-    def transducers(self, sentences: Data, evidence: Evidence | None) -> list[Lattice]:
+    def _lattices(self, sentences: Data, evidence: Evidence | None) -> list[Lattice]:
         """Return the lattice of each sentence, given forced labels and biases."""
         parts = [
-            tagger.transducers(sentences, evidence and evidence.of_tapes(tagger.tapes))
+            tagger._lattices(sentences, evidence and evidence.of_tapes(tagger.tapes))
             for tagger in self.taggers
         ]
         rows = [product(lattices, weights=self.weights) for lattices in zip(*parts, strict=True)]
@@ -299,7 +303,7 @@ class Product(Composition[LabelsT]):
             if isinstance(follower, Transducer):
                 rows = [row @ follower for row in rows]
             else:
-                scorers = follower.transducers(sentences, None)
+                scorers = follower._lattices(sentences, None)
                 rows = [row @ scorer for row, scorer in zip(rows, scorers, strict=True)]
         for acceptor in self.conjuncts:
             grammar = Grammar.from_acceptor(acceptor)
@@ -314,9 +318,9 @@ class Product(Composition[LabelsT]):
 
     # --- Tagging ------------------------------------------------------------------------------
 
-    def decoded(self, request: Request) -> Answer:
-        """Return the answer to a request; see `Tagger.decoded`."""
-        return self._decoded(request, request.evidence(self.of_tokens))
+    def _decode(self, request: Request) -> Answer:
+        """Return the answer to a request; see `Tagger._decode`."""
+        return self._decoded(request, request.evidence(self._tagger_tapes))
 
     def _decoded(self, request: Request, evidence: Evidence | None) -> Answer:
         if request.budget is not None:
@@ -324,15 +328,15 @@ class Product(Composition[LabelsT]):
                 "budget= is for taggers of tokens: lattices of segments are stored as arcs "
                 "and need no search"
             )
-        n, lattices = request.n, self.transducers(request.sentences, evidence)
+        n, lattices = request.n, self._lattices(request.sentences, evidence)
         shown = self.tapes if request.tapes is None else shown_tapes(self.tapes, request.tapes)
-        if len(shown) == len(self.tapes) and not (self.ambiguous and request.scores):
+        if len(shown) == len(self.tapes) and not (self._ambiguous and request.scores):
             ranked = nbest_paths(lattices, n, threads=request.threads)
             paths = [self._with_token_labels(row) for row in ranked]
-        elif not any(map(self.span_encoding, shown)):
+        elif not any(map(self._span_encoding, shown)):
             paths = [lattice.nbest(n, tapes=shown) for lattice in lattices]
         else:
-            if not set(shown) <= set(self.of_tokens):
+            if not set(shown) <= set(self._tagger_tapes):
                 raise OptionError(
                     "tapes= includes a tape of segments or the output tape of a transducer, "
                     "expected tapes with one label per token"
@@ -341,7 +345,7 @@ class Product(Composition[LabelsT]):
         if request.strict:
             _check(paths, lattices)
         sets = {tape: self.label_sets[tape] for tape in shown}
-        written = [tape.name for tape in self.on if tape.output and tape.name in shown]
+        written = [tape.name for tape in self._lattice_tapes if tape.output and tape.name in shown]
         lengths = [lattice.length for lattice in lattices]
         answer = Answer.of_paths(paths, sets, lengths, n, written)
         return answer.with_posterior(lambda: self._distributions(lattices, request.threads))
@@ -361,7 +365,7 @@ class Product(Composition[LabelsT]):
     def _written(self, path: Path, number: int) -> tuple[str, ...]:
         """Return the labels of a path on the tape with this number."""
         labels = path.labels[number] if len(self.tapes) > 1 else path.labels
-        encoding = self.span_encoding(self.tapes[number])
+        encoding = self._span_encoding(self.tapes[number])
         place = path.places[number] if path.places else None
         if encoding is None or place is None:
             return tuple(labels)
@@ -371,7 +375,7 @@ class Product(Composition[LabelsT]):
         """Return the n best labellings of some tapes, each with the score of its best path."""
         row: Any = lattice.row.arcs()
         numbers = [self.tapes.index(tape) for tape in shown]
-        encodings = [self.span_encoding(tape) for tape in shown]
+        encodings = [self._span_encoding(tape) for tape in shown]
         loose = [() if encoding is None else encoding.loose for encoding in encodings]
         paths: dict[Labels, Path] = {}
         for table, score in row.token_labellings(numbers, loose):
@@ -393,7 +397,7 @@ class Product(Composition[LabelsT]):
     ) -> tuple[str, ...]:
         """Return the token labels of the k-th tape in a table of `ArcRow.token_labellings`."""
         label, begins, size = table[:, k], table[:, (table.shape[1] - 1) // 2 + k], table[:, -1]
-        names = self.on[number].labels
+        names = self._lattice_tapes[number].labels
         if encoding is None:
             return tuple(names[k] for k in np.repeat(label, size).tolist())
         first = np.flatnonzero((begins > 0) | (np.diff(label, prepend=-1) != 0))
@@ -402,18 +406,18 @@ class Product(Composition[LabelsT]):
         types = [names[k] for k in label[first].tolist()]
         return tuple(encoding.written(start.tolist(), end.tolist(), types))
 
-    def posterior(self, request: Request, evidence: Evidence | None) -> Distributions:
+    def _posterior(self, request: Request, evidence: Evidence | None) -> Distributions:
         """Return the distributions over labellings, given forced labels and biases."""
-        return self._distributions(self.transducers(request.sentences, evidence), request.threads)
+        return self._distributions(self._lattices(request.sentences, evidence), request.threads)
 
     def _distributions(self, lattices: Sequence[Lattice], threads: int) -> Distributions:
-        encodings = {tape: self.span_encoding(tape) for tape in self.tapes}
+        encodings = {tape: self._span_encoding(tape) for tape in self.tapes}
         rows: Any = dict.fromkeys(self.tapes, lattices)
         return _EncodedDistributions(rows, None, threads, encodings=encodings)
 
     # --- Files --------------------------------------------------------------------------------
 
-    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+    def _encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind, the arrays and the metadata of the model file."""
         arrays: dict[str, Array] = {}
 
@@ -423,7 +427,7 @@ class Product(Composition[LabelsT]):
                 if isinstance(part, Transducer):
                     kind, inner, metadata = _encoded_machine(part)
                 else:
-                    kind, inner, metadata = part.encoded()
+                    kind, inner, metadata = part._encoded()
                 arrays.update({f"{prefix}{k}.{name}": array for name, array in inner.items()})
                 headers.append(_Part(kind, metadata))
             return tuple(headers)
@@ -557,7 +561,7 @@ def _decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str
         ]
         taggers: Any = parts  # the constructor refuses other objects
         tagger: Product = Product(taggers, header.weights, conjuncts, followers)
-        sets = {tape.name: tape.labels for tape in tagger.on}
+        sets = {tape.name: tape.labels for tape in tagger._lattice_tapes}
         for acceptor in conjuncts:
             Grammar.from_acceptor(acceptor).bind(sets)
     return tagger

@@ -92,7 +92,7 @@ class ChainRule:
         self.composition, self.n, self.tapes, self.scored = composition, n, tapes, scored
         limit = self.limit = budget or composition.budget or Budget()
         self._end = None if limit.seconds is None else time.monotonic() + limit.seconds
-        self.stages = composition.stages
+        self.stages = composition._stages
         self.order = [stage.tagger.tape for stage in self.stages]
         self.visible = [k for k, tape in enumerate(self.order) if tapes is None or tape in tapes]
         self.evidence = evidence or Evidence({}, {})

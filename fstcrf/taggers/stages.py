@@ -260,7 +260,7 @@ class Stage(Component):
 
         It is missing under weights and grammars, and if features need more than the sentence.
         """
-        index, weights = self.tagger.index, self.tagger.weights
+        index, weights = self.tagger.index, self.tagger._weights
         reads = self.depends_on_earlier or not self.earlier
         if not (self.rescorable and reads) or self.conjuncts or self.legal is not self.free:
             return None

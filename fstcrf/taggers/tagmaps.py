@@ -248,7 +248,7 @@ def mapped(wholes: Sequence[JointCRF], maps: Mapping[int, pynini.Fst]) -> Mapped
 def _open_reads(whole: JointCRF) -> dict[str, list[CRF]]:
     """Return the tapes that a part reads but does not write, with the taggers that read them."""
     readers: dict[str, list[CRF]] = {}
-    for component in whole.components:
+    for component in whole._components:
         for tape in component.tagger.reads:
             if tape.name not in component.readings:
                 readers.setdefault(tape.name, []).append(component.tagger)
@@ -336,7 +336,7 @@ def joined(
         search=next((whole.search for whole in wholes if whole.search != "auto"), "auto"),
     )
     chosen = normalize is not None or weights is not None or any(map(_is_of_a_kind, wholes))
-    by_chain = not chosen and _reads_own_tapes(whole) and not whole.maps and not whole.literal
+    by_chain = not chosen and _reads_own_tapes(whole) and not whole.maps and not whole._literal
     return replace(whole, normalize="chain") if by_chain else whole
 
 
@@ -359,4 +359,4 @@ def _is_of_a_kind(whole: JointCRF) -> bool:
 
 
 def _reads_own_tapes(whole: JointCRF) -> bool:
-    return any(component.readings for component in whole.components)
+    return any(component.readings for component in whole._components)

@@ -62,10 +62,10 @@ def check(parts: list[CRF], data: list[Any], n: int) -> int:
     """Compare all sentences at once with the search from lattices; how many were compared."""
     composition = compose(*parts, normalize="chain")
     assert isinstance(composition, Composition)
-    order = [composition.tapes.index(tape) for tape in composition.order]
+    order = [composition.tapes.index(tape) for tape in composition._order]
     ordered, compared = [composition.taggers[k] for k in order], 0
-    for tapes in (None, *([tape] for tape in composition.order)):
-        shown = [k for k, tape in enumerate(composition.order) if tapes is None or tape in tapes]
+    for tapes in (None, *([tape] for tape in composition._order)):
+        shown = [k for k, tape in enumerate(composition._order) if tapes is None or tape in tapes]
         answer = composition.decode(data, n=n, tapes=tapes, budget=4096)
         for b, sentence in enumerate(data):
             wanted = best_first(ordered, sentence, n, shown)

@@ -240,11 +240,11 @@ class SegmentCRF(Composable[list[str]]):
         return {self.tape: self._encoding.labels}
 
     @property
-    def on(self) -> tuple[Tape, ...]:
+    def _lattice_tapes(self) -> tuple[Tape, ...]:
         """The tape of its lattices: labels of segments."""
         return (Tape(self.tape, self.labels, segments=True),)
 
-    def facts(self) -> dict[str, display.Cell]:
+    def _facts(self) -> dict[str, display.Cell]:
         """Return the size of the tagger, its inputs, and its training."""
         record = self.record
         return {
@@ -254,15 +254,15 @@ class SegmentCRF(Composable[list[str]]):
             "trained on": f"{record.sentences:,} sentences, {record.tokens:,} tokens",
         }
 
-    def decoded(self, asked: Request) -> Answer:
-        """Return the result of `decode`; see `Tagger.decoded`.
+    def _decode(self, asked: Request) -> Answer:
+        """Return the result of `decode`; see `Tagger._decode`.
 
         Ties: the smaller label, then the shorter segment, at the earliest token at which the
         candidates differ.
         """
         alone = Product((self,), (1.0,))
         if asked.n > 1 or not asked.no_evidence or asked.budget is not None:
-            return alone.decoded(asked)
+            return alone._decode(asked)
         offsets, ids, score = self._labelled(asked.sentences, asked.threads)
         proven = np.ones(len(score), dtype=bool)
         return Answer(
@@ -272,8 +272,8 @@ class SegmentCRF(Composable[list[str]]):
             scores=score[:, None],
             exact=proven[:, None],
             bounds=score[:, None],
-            log_z=lambda: log_partition(alone.transducers(asked.sentences, None)),
-            posterior=lambda: alone.posterior(asked, None),
+            log_z=lambda: log_partition(alone._lattices(asked.sentences, None)),
+            posterior=lambda: alone._posterior(asked, None),
         )
 
     if TYPE_CHECKING:
@@ -315,7 +315,7 @@ class SegmentCRF(Composable[list[str]]):
         """Return the best segments of a sentence, without tokens outside."""
         return self.decode([sentence]).spans(self.scheme)[0]
 
-    def transducers(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
+    def _lattices(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
         """Return the lattice of each sentence, with known labels applied.
 
         Long segments are separate segments in it, up to the whole sentence.
@@ -351,7 +351,7 @@ class SegmentCRF(Composable[list[str]]):
         allowed = mask(topology, None if rows is None else rows[number], length)
         return np.where(allowed, biases(topology, known.bias.get(tape, {})), -np.inf)
 
-    def span_encoding(self, tape: str) -> SpanEncoding | None:
+    def _span_encoding(self, tape: str) -> SpanEncoding | None:
         """Return the notation of a tape's segments as labels of tokens."""
         return self._encoding if tape in self.tapes else None
 
@@ -417,7 +417,7 @@ class SegmentCRF(Composable[list[str]]):
 
     # --- Files --------------------------------------------------------------------------------
 
-    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+    def _encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
         parts = self.labels, self.index, self.features, self.space, self.theta
         kept = SavedSegmentCRF(*parts, self.columns, self.scheme, self.record)

@@ -123,7 +123,7 @@ class WordTagger(Composable[list[str]]):
         return (self.tape,)
 
     @property
-    def ambiguous(self) -> bool:
+    def _ambiguous(self) -> bool:
         """Several paths may have the same labels: words of one place and label."""
         return True
 
@@ -133,17 +133,17 @@ class WordTagger(Composable[list[str]]):
         return {self.tape: self._encoding.labels}
 
     @property
-    def on(self) -> tuple[Tape, ...]:
+    def _lattice_tapes(self) -> tuple[Tape, ...]:
         """The tape of its lattices: labels of words."""
         return (Tape(self.tape, self._labels.all[0], segments=True),)
 
-    def span_encoding(self, tape: str) -> SpanEncoding | None:
+    def _span_encoding(self, tape: str) -> SpanEncoding | None:
         """Return the notation of words as labels of characters."""
         return self._encoding if tape == self.tape else None
 
-    def decoded(self, asked: Request) -> Answer:
-        """Return the result of `decode`; see `Tagger.decoded`."""
-        return Product[list[str]]((self,)).decoded(asked)
+    def _decode(self, asked: Request) -> Answer:
+        """Return the result of `decode`; see `Tagger._decode`."""
+        return Product[list[str]]((self,))._decode(asked)
 
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
@@ -154,7 +154,7 @@ class WordTagger(Composable[list[str]]):
         """
         return Product[list[str]]((self,)).constrained(grammar, search=search, budget=budget)
 
-    def transducers(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
+    def _lattices(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
         """Return the lattice of each sentence, restricted to the known labels.
 
         Raises
@@ -200,7 +200,7 @@ class WordTagger(Composable[list[str]]):
             kept = np.isfinite(added)
             free = row.unconstrained.with_arcs(kept)
             row = replace(row, unconstrained=replace(free, score=free.score + added[kept]))
-        return Lattice(replace(row, on=self.on))
+        return Lattice(replace(row, on=self._lattice_tapes))
 
     @made_once
     def _labels(self) -> _Labels:
@@ -212,7 +212,7 @@ class WordTagger(Composable[list[str]]):
 
     # --- Files --------------------------------------------------------------------------------
 
-    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+    def _encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata: as a part of a composition."""
         model = self.words if isinstance(self.words, LatticeCRF) else None
         parts = self.fields, self.tape, self.column, self.scheme

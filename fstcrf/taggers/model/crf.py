@@ -126,7 +126,7 @@ class CRF(TokenTagger[list[str]]):
         return self.topology.labels
 
     @made_once
-    def cannot_overflow(self) -> bool:
+    def _cannot_overflow(self) -> bool:
         """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
         return float(np.abs(self.theta).max(initial=0.0)) < 1e200
 
@@ -136,21 +136,21 @@ class CRF(TokenTagger[list[str]]):
         return self.space.tables(self.theta)
 
     @made_once
-    def weights(self) -> Weights:
+    def _weights(self) -> Weights:
         """The weights, laid out for tagging."""
         return Weights(self.topology, self.space, self.theta)
 
     @made_once
-    def program(self) -> plans.Program:
+    def _program(self) -> plans.Program:
         """The tagger compiled: what its lattices share."""
-        graph = self.weights.static_graph
-        per_token = self.weights.has_arc_attributes
+        graph = self._weights.static_graph
+        per_token = self._weights.has_arc_attributes
         arc = None if per_token else graph.score
         chain = plans.Chain(self.tape, self.topology, graph.initial, graph.final, arc)
         return plans.Program([chain])
 
     @made_once
-    def bound(self) -> dict[Hashable, object]:
+    def _bindings(self) -> dict[Hashable, object]:
         """The model bound to labels of the tapes that it reads; kept by `potentials.bind`."""
         return {}
 
@@ -164,7 +164,7 @@ class CRF(TokenTagger[list[str]]):
         """The labels of its tape."""
         return {self.tape: self.labels}
 
-    def facts(self) -> dict[str, display.Cell]:
+    def _facts(self) -> dict[str, display.Cell]:
         """Return how large it is, what it reads, and how it was trained."""
         record = self.record
         read = [] if isinstance(self.index, LiteralIndex) else list(self.index.columns)
@@ -250,7 +250,7 @@ class CRF(TokenTagger[list[str]]):
             raise OptionError(f"the tagger reads a tape {tape!r}: give its own another name")
         return replace(self, tape=tape)
 
-    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+    def _encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
         return KIND, *encoded(self)
 
@@ -272,7 +272,7 @@ class CRF(TokenTagger[list[str]]):
         GrammarError
             A grammar that does not go with the labels, or accepts nothing.
         """
-        return self.composed.constrained(grammar, search=search, budget=budget)
+        return self._composed.constrained(grammar, search=search, budget=budget)
 
     if TYPE_CHECKING:
 
@@ -282,12 +282,12 @@ class CRF(TokenTagger[list[str]]):
 
     # --- Tagging ------------------------------------------------------------------------------
 
-    def transducers(
+    def _lattices(
         self, sentences: Data, known: Evidence | None, *, streamed: bool = False
     ) -> TaggedLattices:
         """Return the lattice of each sentence, with what is known put in."""
         data = read_sentences(self.index, sentences, self.columns, self.reads)
-        weights, program = self.weights, self.program
+        weights, program = self._weights, self._program
 
         def make(run: Run) -> tuple[Floats, ...]:
             design = data.design(run.first, run.end)
@@ -295,13 +295,13 @@ class CRF(TokenTagger[list[str]]):
             values = (node, graph.score) if graph.per_token else (node,)
             return values if known is None else known.added_to(program, run, values)
 
-        checked = known is None and self.cannot_overflow
+        checked = known is None and self._cannot_overflow
         return tagged.TaggedLattices(
             program, data.lengths, make, checked=checked, streamed=streamed
         )
 
     @made_once
-    def composed(self) -> JointCRF[list[str]]:
+    def _composed(self) -> JointCRF[list[str]]:
         """The composition of this tagger alone."""
         whole: JointCRF[list[str]] = joint.JointCRF((self,), (1.0,))
         return whole
@@ -317,7 +317,7 @@ class CRF(TokenTagger[list[str]]):
     ) -> list[str]:
         """Return the best labels of one sentence; as for `Tagger.tag`."""
         plain = forced is None and bias is None and search is None and budget is None
-        single = self.weights.single if plain else None
+        single = self._weights.single if plain else None
         if single is not None and sized(sentence, "a sentence"):
             return self._tagged_alone(single, sentence)
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
@@ -363,7 +363,7 @@ class CRF(TokenTagger[list[str]]):
         found: Explanation = pushes.explain(self, sentence, token)
         return found
 
-    def bind(self, labels: Mapping[str, Sequence[str]] | None = None) -> potentials.Binding:
+    def _bind(self, labels: Mapping[str, Sequence[str]] | None = None) -> potentials.Binding:
         """Return what gives potentials of sentences; see `fstcrf.taggers.model.potentials.bind`."""
         return potentials.bind(self, labels)
 

@@ -235,14 +235,14 @@ class Binding:
         self._open = {t.name: tuple(labels[t.name]) for t in model.reads if t.name in labels}
         self._node_side, self._node = self._bound(arc=False)
         self._arc_side, self._arc = self._bound(arc=True)
-        states, arcs = model.topology.n_states, model.weights.static_graph.n_arcs
+        states, arcs = model.topology.n_states, model._weights.static_graph.n_arcs
         per_token = self._arc_side is not None
         self.node = (TermShape((), (states,), per_token=True), *(t.outline for t in self._node))
         self.arc = (TermShape((), (arcs,), per_token=per_token), *(t.outline for t in self._arc))
 
     def _bound(self, *, arc: bool) -> tuple[Side | None, tuple[BoundTerm, ...]]:
         """Return the families without open tapes, and the terms of the others."""
-        index, weights = self._model.index, self._model.weights
+        index, weights = self._model.index, self._model._weights
         if not isinstance(index, FeatureIndex) or (arc and not weights.has_arc_attributes):
             return None, ()
         sides = divided(index.arc if arc else index.node, tuple(self._open))
@@ -303,7 +303,7 @@ class Binding:
     ) -> Callable[[Longs, Ints], Floats] | None:
         if not self.relabels or not isinstance(node, TokenRows):
             return None
-        weights = self._model.weights
+        weights = self._model._weights
         return lambda tokens, ids: weights.node(node.at(tokens, self._numbers, ids))
 
     def of_one(self, sentence: Sentence, ids: Iterable[Ints]) -> Floats:
@@ -317,7 +317,7 @@ class Binding:
         ids : iterable of int32 [T]
             Labels of each tape that the model reads.
         """
-        side, single = self._node_side, self._model.weights.single_dense
+        side, single = self._node_side, self._model._weights.single_dense
         assert isinstance(side, AttributeTables) and single  # noqa: PT018, S101 (as said above)
         tapes = zip(self._columns, ids, strict=True)
         others = {column: table[mine] for (column, table), mine in tapes if len(table)}
@@ -349,7 +349,7 @@ class Binding:
         node_terms: Sequence[Term],
         arc_terms: Sequence[Term],
     ) -> Potentials:
-        weights = self._model.weights
+        weights = self._model._weights
         graph = weights.graph(arc)
         score = graph.score if graph.per_token else graph.score[None]
         return Potentials(
@@ -407,7 +407,7 @@ def bind(model: CRF, labels: Mapping[str, Sequence[str]] | None = None) -> Bindi
     if labels is None:
         labels = {tape.name: tape.labels for tape in model.reads}
     key = tuple((tape, tuple(axis)) for tape, axis in labels.items())
-    known = model.bound.get(key) or model.bound.setdefault(key, Binding(model, labels))
+    known = model._bindings.get(key) or model._bindings.setdefault(key, Binding(model, labels))
     return cast("Binding", known)
 
 

@@ -336,7 +336,7 @@ def lattices_given(tagger: CRF, corpus: Corpus, given: Given) -> list[Lattice]:
     """
     read = [tape.name for tape in tagger.reads if tape.name in given]
     prepared = bind(tagger, {tape: given[tape][0] for tape in read}).prepare(corpus)
-    still = tagger.program.chains[0].arc is not None
+    still = tagger._program.chains[0].arc is not None
     found, start = [], 0
     for run in prepared.runs(_RUN_TOKENS):
         bounds = run.offsets.tolist()
@@ -347,7 +347,7 @@ def lattices_given(tagger: CRF, corpus: Corpus, given: Given) -> list[Lattice]:
         if not still:
             values.append(_expected(potentials.arc, here, bounds[-1]))
         for a, b in itertools.pairwise(bounds):
-            found.append(Lattice(ChainRow(tagger.program, tuple(v[a:b] for v in values))))
+            found.append(Lattice(ChainRow(tagger._program, tuple(v[a:b] for v in values))))
     return found
 
 
