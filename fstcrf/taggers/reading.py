@@ -200,18 +200,23 @@ def _by_function(
 ) -> Prepared:
     """Prepare sentences whose attributes a function computes."""
     data = sentences if isinstance(sentences, Corpus) else as_sentences(sentences, columns)
-    if index.tapes:
-        if not isinstance(data, Corpus):
-            full = [sentence for sentence in data if len(sentence)]
-            names = (
-                [n for n in full[0].columns if all(n in s for s in full)] if full else index.tapes
-            )
-            data = Corpus.from_sentences(data, names)
+    if isinstance(data, Corpus):
         data = _with_tapes(data, index.tapes, reads)
-    lengths = (
-        Ragged(data.offsets).lengths.tolist() if isinstance(data, Corpus) else [*map(len, data)]
-    )
-    return Prepared(lengths, index.runs(data))
+        return Prepared(Ragged(data.offsets).lengths.tolist(), index.runs(data))
+    full = [sentence for sentence in data if len(sentence)]
+    if not all(_has_labels(sentence, reads) for sentence in full):  # the corpus says where
+        names = [n for n in full[0].columns if all(n in sentence for sentence in full)]
+        _with_tapes(Corpus.from_sentences(data, names), index.tapes, reads)
+    return Prepared([*map(len, data)], index.runs(data))
+
+
+def _has_labels(sentence: Sentence, reads: Sequence[Tape]) -> bool:
+    """Return whether a sentence has labels of all tapes that are read, and no other strings."""
+    for tape in reads:
+        column = tape_column(tape.name) if tape_column(tape.name) in sentence else tape.name
+        if column not in sentence or not set(tape.labels).issuperset(sentence[column]):
+            return False
+    return True
 
 
 def _with_tapes(corpus: Corpus, tapes: Iterable[str], reads: Sequence[Tape]) -> Corpus:

@@ -11,9 +11,10 @@ the name is never imported: whoever loads the model passes the function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,6 +37,8 @@ FeatureFunctions: TypeAlias = FeatureFunction | Mapping[str, FeatureFunction]
 
 KIND = "function"
 VERSION = 1
+
+_KEPT = 1 << 24
 
 
 class FunctionIndex:
@@ -160,12 +163,24 @@ class FunctionIndex:
         return self.runs(data)(0, len(data))
 
     def runs(self, data: Corpus | Sequence[Sentence]) -> Callable[[int, int], Design]:
-        """Return the function from a run of sentences, (first, end), to its design."""
+        """Return the function from a run of sentences, (first, end), to its design.
+
+        Designs are kept, up to `_KEPT` attributes of tokens: a question may read a run twice.
+        """
+        kept: dict[tuple[int, int], Design] = {}
+        sizes = [0]
 
         def design(first: int, end: int) -> Design:
+            known = kept.get((first, end))
+            if known is not None:
+                return known
             computed = self.compute(data, first, end)
             with self._located(data, first):
-                return self.attributes_by_name.design(computed)
+                found = self.attributes_by_name.design(computed)
+            sizes[0] += len(found.node.index)
+            if sizes[0] <= _KEPT:
+                kept[first, end] = found
+            return found
 
         return design
 
@@ -182,12 +197,23 @@ class FunctionIndex:
         function = self.function
         if function is None:
             raise OptionError(missing_function(self.name))
-        return [self._called(function, data, number) for number in range(first, end)]
+        sentences = (
+            self._of_corpus(data, first, end)
+            if isinstance(data, Corpus)
+            else map(self._shown, data[first:end])
+        )
+        return [
+            self._called(function, sentence, data, number)
+            for number, sentence in enumerate(sentences, first)
+        ]
 
     def _called(
-        self, function: FeatureFunction, data: Corpus | Sequence[Sentence], number: int
+        self,
+        function: FeatureFunction,
+        sentence: Sentence,
+        data: Corpus | Sequence[Sentence],
+        number: int,
     ) -> LiteralSentence:
-        sentence = self._shown(data, number)
         n_tokens = len(sentence)
         if not n_tokens:
             return []
@@ -202,33 +228,42 @@ class FunctionIndex:
             problem = f"returns {rows!r:.60}, expected a list with an entry for each token"
             raise self._error(data, number, None, problem)
         if len(rows) != n_tokens:
-            problem = f"returns {len(rows)} entries for {n_tokens} tokens"
+            problem = f"returns {len(rows)} entries, the sentence has {n_tokens} tokens"
             token = len(rows) if len(rows) < n_tokens else None
             raise self._error(data, number, token, problem)
         return rows
 
-    def _shown(self, data: Corpus | Sequence[Sentence], number: int) -> Sentence:
+    def _shown(self, sentence: Sentence) -> Sentence:
         """Return a sentence with the columns that the function may see."""
-        if not isinstance(data, Corpus):
-            sentence = data[number]
-            names = self._names(sentence.columns)
-            if tuple(names.values()) == sentence.columns == tuple(names):
-                return sentence
-            return Sentence(
-                {shown: sentence[name] for shown, name in names.items()},
-                document=sentence.document,
-                char_offsets=sentence.char_offsets,
-            )
-        start, end = data.offsets[number : number + 2].tolist()
-        chars = data.char_offsets
-        names = self._names(data.columns)
-        return Sentence(
-            {shown: data.columns[name].strings(start, end) for shown, name in names.items()},
-            document=int(data.documents[number]),
-            char_offsets=None if chars is None else [(a, b) for a, b in chars[start:end].tolist()],
+        names = self._names(sentence.columns)
+        if tuple(names.values()) == sentence.columns == tuple(names):
+            return sentence
+        return Sentence.of_lists(
+            {shown: sentence[name] for shown, name in names.items()},
+            len(sentence),
+            document=sentence.document,
+            char_offsets=sentence.char_offsets,
         )
 
-    def _names(self, columns: Iterable[str]) -> dict[str, str]:
+    def _of_corpus(self, corpus: Corpus, first: int, end: int) -> Iterator[Sentence]:
+        """Yield sentences of a corpus with the columns that the function may see."""
+        bounds = corpus.offsets[first : end + 1].tolist()
+        chars = corpus.char_offsets
+        columns = {
+            shown: corpus.columns[name].strings(bounds[0], bounds[-1])
+            for shown, name in self._names(corpus.columns).items()
+        }
+        documents = corpus.documents[first:end].tolist()
+        for document, (a, b) in zip(documents, pairwise(bounds), strict=True):
+            part = slice(a - bounds[0], b - bounds[0])
+            yield Sentence.of_lists(
+                {name: strings[part] for name, strings in columns.items()},
+                b - a,
+                document=document,
+                char_offsets=None if chars is None else [(x, y) for x, y in chars[a:b].tolist()],
+            )
+
+    def _names(self, columns: Collection[str]) -> dict[str, str]:
         """Return the columns that the function sees, by the names that it sees."""
         names = {name: name for name in columns if name != self.target and not name.startswith("%")}
         for tape in self.tapes:
