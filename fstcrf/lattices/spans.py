@@ -83,7 +83,7 @@ def _span_labels(
 ) -> tuple[kernel.SpanLabels | None, tuple[str, ...]]:
     """Return which arcs of a tape begin and continue spans, and the types of the spans.
 
-    The former is None if no arc belongs to a span.
+    The result is (None, ()) if no arc belongs to a span.
     """
     topology, k = program.chain[tape].topology, program.order.index(tape)
     reading, label = span_reading(topology.labels, scheme), topology.state_label
@@ -419,8 +419,8 @@ def _heaviest(
     for span, p in shares.items():
         if 2.0 * p > ratio:
             ending.setdefault(span[1], []).append((span, 2.0 * p - ratio))
-    # best[end][kind] is the largest sum up to `end`, with its last span. `kind` is None, or the
-    # type in `apart` of a span that ends at `end`.
+    # best[end][kind] is the largest sum up to `end`, with its last span. `kind` is the type of a
+    # span that ends at `end` if the type is in `apart`; otherwise it is None.
     best: list[dict[str | None, Step]] = [{None: (0.0, None, None)}]
     for end in range(1, length + 1):
         before = max(best[end - 1], key=lambda kind: best[end - 1][kind][0])
