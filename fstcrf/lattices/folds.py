@@ -52,7 +52,7 @@ class Folding:
     """A fold with the scores of the chain of a program."""
 
     program: Program  # of the chain; its grammar is part of the fold
-    made: IndexedTransducer
+    moves: IndexedTransducer
     machine: Transducer
     fold: Fold
     scores: Scores  # of the chain: beginning, arcs, ending
@@ -82,10 +82,10 @@ class Folding:
         if self.machine.tape is None:
             return labels, ()
         events = map(self.fold.says.__getitem__, pairwise([-1, *path, -1]))
-        said = [(k + late, x) for k, one in enumerate(events) for late, x in one]
-        where, written = zip(*said, strict=True) if said else ((), ())
+        output = [(k + late, x) for k, event in enumerate(events) for late, x in event]
+        where, written = zip(*output, strict=True) if output else ((), ())
         symbols = self.machine.output_symbols
-        places = Positions(where, where, np.full(len(said), -1), output=True)
+        places = Positions(where, where, np.full(len(output), -1), output=True)
         return (labels, tuple([symbols[x] for x in written])), (None, places)
 
     @made_once
@@ -97,7 +97,7 @@ class Folding:
 
 
 @memoised(32)
-def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> Folding | None:
+def folding(program: Program, moves: IndexedTransducer, machine: Transducer) -> Folding | None:
     """Return the fold of the lattices of a program and a transducer.
 
     There is no fold if the program has several chains, or if it would be too large.
@@ -114,18 +114,18 @@ def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> F
             return None
         scored, state = pairs.arcs(scored), pairs.state
     arcs, scores = scored
-    fold = _folded(made, *(column.tobytes() for column in arcs))
+    fold = _folded(moves, *(column.tobytes() for column in arcs))
     if fold is None:
         return None
     label = arcs.label[fold.state].astype(np.int32)
-    return Folding(program, made, machine, fold, scores, state[fold.state], label)
+    return Folding(program, moves, machine, fold, scores, state[fold.state], label)
 
 
 @memoised(32)  # chains differ in their scores more often than in their paths
-def _folded(made: IndexedTransducer, *columns: bytes) -> Fold | None:
+def _folded(moves: IndexedTransducer, *columns: bytes) -> Fold | None:
     label, source, target = (np.frombuffer(column, np.int64) for column in columns[:3])
     initial, final = (np.frombuffer(column, np.bool_) for column in columns[3:])
-    return folded(ChainArcs(label, source, target, initial, final), made)
+    return folded(ChainArcs(label, source, target, initial, final), moves)
 
 
 @memoised(32)
@@ -214,10 +214,10 @@ class FoldEngine(Engine):
             return self.expanded.product(acceptor, tapes, over)
 
         if tuple(tapes) == (0,):
-            own = self.folding
-            fold = folding(_constrained(own.program, acceptor), own.made, own.machine)
-            if fold is not None:
-                return cast("ArcEngine", FoldEngine(fold, self.nodes, write))
+            fold = self.folding
+            product = folding(_constrained(fold.program, acceptor), fold.moves, fold.machine)
+            if product is not None:
+                return cast("ArcEngine", FoldEngine(product, self.nodes, write))
         return write()
 
     # --- Questions to the kernel --------------------------------------------------------------
@@ -262,10 +262,10 @@ class FoldEngine(Engine):
             counts = _ONE
         else:
             path, score = kernel.best_paths(self._bound(self.folding.best))
-            paths, alive = [own.tolist() for own in self.rows.split(path)], score > -np.inf
-            paths = [own for own, lives in zip(paths, alive, strict=True) if lives]
+            paths, alive = [row.tolist() for row in self.rows.split(path)], score > -np.inf
+            paths = [row for row, lives in zip(paths, alive, strict=True) if lives]
             score, counts = score[alive], alive.astype(np.int64)
-        spelled = [self.folding.decoded(own) for own in paths]
+        spelled = [self.folding.decoded(path) for path in paths]
         return PathBatch(counts, score, _EMPTY, self._elements, decoded=spelled)
 
     def _elements(self) -> Ints:

@@ -2,7 +2,7 @@
 
 The derivative by a score is the expected number of times that a path uses the score. For an
 emission, it is the probability of the label at the token. For a transition, it is the expected
-number of tokens where the second label follows the first. For an arc of a transducer, it is the
+number of tokens with the second label after the first. For an arc of a transducer, it is the
 expected number of times that a path takes the arc.
 """
 
