@@ -44,7 +44,7 @@ from fstcrf.lattices.machines import joint_arrays, joint_symbol
 from fstcrf.lattices.paths import Path, labels_of_tapes, share
 from fstcrf.lattices.results import MinimumRisk, ProbableSpans, SegmentCounts
 from fstcrf.lattices.row import AnyPath, Row
-from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
+from fstcrf.lattices.sequences import best_sequences, probable_sequences
 from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Plan, Search
@@ -247,8 +247,8 @@ class ArcRow(Row):
         names = [tape.name for tape in self.on]
         numbers = [names.index(tape) for tape in tapes]
         machine, code, rows = self._sequences(self.legal, numbers)
-        best = islice(best_sequences(machine, code), n)
-        return [self._labelling(numbers, rows[list(x)], score) for x, score in best]
+        best = islice(best_sequences(machine, code).search(), n)
+        return [self._labelling(numbers, rows[list(x.labels)], x.score) for x in best]
 
     def token_labellings(
         self, tapes: Sequence[int], loose: Sequence[Collection[int]]
@@ -269,20 +269,21 @@ class ArcRow(Row):
         rows, code = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
         code = np.where(arcs.tokens == 0, -1, code.reshape(-1))
         read = code if which is None else np.append(code, -1)[which]
-        for numbers, score in best_sequences(machine, read.astype(np.int32)):
-            yield rows[list(numbers)], score
+        for best in best_sequences(machine, read.astype(np.int32)).search():
+            yield rows[list(best.labels)], best.score
 
     def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
         best = self.engine.labels_along(self.engine.nbest(1).elements, tape).label.tolist()
         if self._searched is not None:
-            every = self._searched.search(budget, n, tuple(best))
+            every = self._searched.search(budget, tuple(best))
         else:
             machine, code, rows = self._sequences(self.engine, [tape])
             place = {label: k for k, (label,) in enumerate(rows.tolist())}
-            likely, score = tuple(place[k] for k in best), self._sum_of([tape], [best])
-            first = Found(likely, score, score, exact=False)
-            read = probable_sequences(machine, code, budget, first)
-            every = (one._replace(labels=tuple(rows[list(one.labels), 0])) for one in read)
+            sequences = probable_sequences(machine, code).search(
+                budget=budget,
+                likely=lambda: (tuple(place[k] for k in best), self._sum_of([tape], [best])),
+            )
+            every = (one._replace(labels=tuple(rows[list(one.labels), 0])) for one in sequences)
         names = self.on[tape].labels
         return [
             Path(
@@ -380,7 +381,7 @@ class ArcRow(Row):
     def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
         if self._searched is not None:
             (row,) = labels.values()
-            return self._searched.log_sum(self._ids(row))
+            return self._searched.log_sum(tuple(self._ids(row)))
         return self._sum_of([*labels], [self._ids(row, tape) for tape, row in labels.items()])
 
     def clamped(self, labels: Labelling) -> ArcRow:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,6 @@ from fstcrf.machines import plans
 from fstcrf.machines.plans import Chain, Program
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import RUN_TOKENS, Ragged
-
-if TYPE_CHECKING:
-    from fstcrf.machines.plans.folds import Pairs
-
 
 _RUN_BYTES = 64_000_000
 """Size of the potentials of an engine."""
@@ -72,7 +68,7 @@ class ChainEngine(Engine):
 
     checked = False
     """Whether all potentials are known to be numbers below 1e300."""
-    _pairs: Pairs | None
+    _pairs: Longs | None
 
     def __init__(
         self,
@@ -109,7 +105,9 @@ class ChainEngine(Engine):
     @made_once
     def values(self) -> tuple[Floats, ...]:
         """Potentials of all rows in the form that the kernel reads."""
-        joined = self.joined if self._pairs is None else self._pairs.values(self.joined)
+        joined = self.joined
+        if self._pairs is not None:  # each pair has the potentials of its state
+            joined = (joined[0].take(self._pairs, axis=1),)
         return self.program.per_token(joined)
 
     @made_once

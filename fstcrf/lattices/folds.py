@@ -1,7 +1,7 @@
-"""Rows of a chain and a transducer as one chain, compiled once: the fold of their composition.
+"""Compositions of a chain and a transducer, compiled once to one chain: the fold of both.
 
-Log Z, the best path, and marginals of the first tape are one recursion of the kernel over as many
-tokens as the row has. All else is asked of arcs, which are written out when somebody asks.
+The kernel finds log Z, the best path, and marginals of the first tape by one recursion over the
+tokens. Other questions need the arcs of the composition, which are made on first use.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from fstcrf.machines.plans.folds import (
     ChainArcs,
     Fold,
     Scores,
-    chain_scores,
+    chain_arcs,
     folded,
-    pairs_of,
+    grammar_fold,
 )
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import RUN_TOKENS, Ragged
@@ -56,17 +56,17 @@ class Folding:
     machine: Transducer
     fold: Fold
     scores: Scores  # of the chain: beginning, arcs, ending
-    state: Longs  # [P] which potential of the chain each pair has
+    state: Longs  # [P] state of the chain that each pair has the potential of
     label: Ints  # [P]
 
     @made_once
     def best(self) -> Decoder:
-        """Of the best runs."""
+        """The decoder for best paths: an arc has the score of its best run."""
         return Decoder(self.fold.machine(self.scores, self.fold.best, self.program.empty_score))
 
     @made_once
     def total(self) -> Decoder:
-        """Of their sums."""
+        """The decoder for sums: an arc has the log of the sum over its runs."""
         if self.fold.single:
             return self.best
         return Decoder(self.fold.machine(self.scores, self.fold.total, self.program.empty_score))
@@ -77,7 +77,7 @@ class Folding:
         return [names[k] for k in self.label.tolist()]
 
     def decoded(self, path: list[int]) -> DecodedPath:
-        """Return what a path of pairs says on each tape, and where."""
+        """Return the labels of a path of pairs on each tape, and the boundaries of its output."""
         labels = tuple(map(self._names.__getitem__, path))
         if self.machine.tape is None:
             return labels, ()
@@ -98,41 +98,34 @@ class Folding:
 
 @memoised(32)
 def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> Folding | None:
-    """Return the fold of what a program's lattices and a transducer are composed to; None: none.
+    """Return the fold of the lattices of a program and a transducer.
 
-    The program has one chain; its grammar becomes part of it.
+    There is no fold if the program has several chains, or if it would be too large.
     """
-    if len(program.chains) > 1 or program.couplings:
+    chain, grammar = program.chains[0], program.folding
+    if len(program.chains) > 1 or program.couplings or grammar.couplings or len(grammar.rest) > 1:
         return None
-    chain, state, more = program.chains[0], None, None
-    if program.conjuncts:
-        more = program.folding.chains.get(chain.name)
-        if program.folding.rest or program.folding.couplings:
-            pairs = pairs_of(chain, program.folding, MOST_ARCS)
-            if pairs is None:
-                return None
-            chain, state, more = pairs.chain, pairs.state, None
-    scored = chain_scores(chain, more)
+    scored, state = chain_arcs(chain, grammar), np.arange(chain.topology.n_states)
     if scored is None:
         return None
-    scores, legal = scored
-    fold = _folded(made, *_frozen(ChainArcs.of(chain, legal, scores)))
+    for acceptor in grammar.rest:
+        pairs = grammar_fold(scored[0], acceptor, MOST_ARCS)
+        if pairs is None:
+            return None
+        scored, state = pairs.arcs(scored), pairs.state
+    arcs, scores = scored
+    fold = _folded(made, *(column.tobytes() for column in arcs))
     if fold is None:
         return None
-    own = fold.state if state is None else state[fold.state]
-    label = chain.topology.state_label[fold.state]
-    return Folding(program, made, machine, fold, scores, own, label)
-
-
-def _frozen(shape: ChainArcs) -> tuple[bytes, ...]:
-    return tuple(column.tobytes() for column in shape)
+    label = arcs.label[fold.state].astype(np.int32)
+    return Folding(program, made, machine, fold, scores, state[fold.state], label)
 
 
 @memoised(32)  # chains differ in their scores more often than in their paths
 def _folded(made: IndexedTransducer, *columns: bytes) -> Fold | None:
-    label, source, target, number = (np.frombuffer(x, np.int64) for x in columns[:4])
-    initial, final = (np.frombuffer(x, np.bool_) for x in columns[4:])
-    return folded(ChainArcs(label, source, target, number, initial, final), made)
+    label, source, target = (np.frombuffer(column, np.int64) for column in columns[:3])
+    initial, final = (np.frombuffer(column, np.bool_) for column in columns[3:])
+    return folded(ChainArcs(label, source, target, initial, final), made)
 
 
 @memoised(32)
@@ -162,17 +155,17 @@ class FoldEngine(Engine):
 
     @made_once
     def expanded(self) -> ArcEngine:
-        """The arcs."""
+        """The rows as arcs, made on first use."""
         return self._write()
 
     @made_once
     def rows(self) -> Ragged:
-        """Tokens of each row."""
+        """The tokens of each row."""
         return Ragged.from_lengths(list(map(len, self.nodes)))
 
     @property
     def texts(self) -> Ragged:
-        """Tokens of each row: paths cover a text."""
+        """The tokens of each row, because each path covers all of them."""
         return self.rows
 
     @property
@@ -182,11 +175,12 @@ class FoldEngine(Engine):
 
     @property
     def resolved(self) -> FoldEngine:
-        """The engine itself: each path counts."""
+        """The same engine: every path counts."""
         return self
 
     @property
     def time_aligned(self) -> FoldEngine:
+        """The same engine: every path covers all tokens."""
         return self
 
     def forget(self) -> None:
@@ -194,7 +188,7 @@ class FoldEngine(Engine):
 
     @staticmethod
     def joined(parts: Sequence[FoldEngine]) -> FoldEngine:
-        """Return one engine with the rows of several."""
+        """Return one engine of the rows of several."""
         nodes = [node for part in parts for node in part.nodes]
         return FoldEngine(
             parts[0].folding, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
@@ -208,7 +202,7 @@ class FoldEngine(Engine):
         return tokens.runs(max(1, min(RUN_TOKENS, most)))
 
     def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> ArcEngine:
-        """Return the product with an acceptor; a fold again, of one over the first tape."""
+        """Return the product with an acceptor: a fold if the acceptor reads the first tape only."""
 
         def write() -> ArcEngine:
             return self.expanded.product(acceptor, tapes, over)
@@ -220,7 +214,7 @@ class FoldEngine(Engine):
                 return cast("ArcEngine", FoldEngine(fold, self.nodes, write))
         return write()
 
-    # --- What the kernel answers --------------------------------------------------------------
+    # --- Questions to the kernel --------------------------------------------------------------
 
     @made_once
     def _values(self) -> Floats:
@@ -234,7 +228,7 @@ class FoldEngine(Engine):
 
     @property
     def _alone(self) -> bool:
-        """There is one sentence, not too long a one for what is laid out once."""
+        """Whether there is one sentence, short enough for `Decoder.sentence_machine`."""
         return (
             len(self.nodes) == 1 and 0 < len(self.nodes[0]) * len(self.folding.state) < MOST_ALONE
         )

@@ -1,8 +1,8 @@
-"""Sentences and labels as users hand them over.
+"""Sentences and labels in the forms that callers may pass.
 
-Labels may be sets of allowed labels: ``_`` is one that is not known, ``B-NP|B-PP`` one of these. A
-string with ``|`` is read so when each of its parts is a label in its own right; otherwise it is one
-label (``NOUN|Number=Sing`` among UPOS+FEATS labels).
+A string may denote a set of labels: ``_`` denotes all labels, ``B-NP|B-PP`` denotes two. A string
+with ``|`` is a set if each of its parts is a label; otherwise it is one label, such as
+``NOUN|Number=Sing`` among UPOS+FEATS labels.
 """
 
 from __future__ import annotations
@@ -24,22 +24,29 @@ from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.corpus.corpus import each_sentence
 from fstcrf.text.corpus.items import ATTRIBUTES, item_of
-from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, is_literal
+from fstcrf.text.features import (
+    AttributeIndex,
+    Design,
+    FeatureIndex,
+    FunctionIndex,
+    LiteralIndex,
+    is_literal,
+)
 from fstcrf.text.features.surroundings import is_surrounding
 from fstcrf.text.features.template import tape_column
 
 
 @dataclass(frozen=True, slots=True)
 class Tape:
-    """A tape that a tagger reads.
+    """A tape that a tagger reads, and that another tagger writes.
 
     Parameters
     ----------
     name : str
     labels : tuple of str
-        Labels of the tagger that writes it.
+        Labels of the tagger that writes the tape.
     model : str
-        Fingerprint of that tagger.
+        Fingerprint of the tagger that writes the tape.
     """
 
     name: str
@@ -47,11 +54,11 @@ class Tape:
     model: str
 
 
-# --- What users hand over as sentences ------------------------------------------------------------
+# --- Sentences ------------------------------------------------------------------------------------
 
 SentenceLike: TypeAlias = Sentence | Mapping[str, Sequence[str]] | Sequence[Any]
-"""A `Sentence`, a mapping column → list, a list of row tuples, or (for models over literal
-attributes) a list of attribute lists or feature dicts."""
+"""A `Sentence`, a mapping from columns to lists, a list of row tuples, or for models over literal
+attributes a list of attribute lists or feature dicts."""
 
 Data: TypeAlias = Corpus | Sequence[SentenceLike]
 
@@ -59,7 +66,7 @@ T = TypeVar("T")
 
 
 class Run(NamedTuple):
-    """Successive sentences."""
+    """Consecutive sentences of a batch, from `first` to `end`."""
 
     first: int
     end: int
@@ -68,14 +75,14 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Sentences and how to get the design matrix of a run of them."""
+    """The lengths of sentences, and a function that returns the design matrix of a run."""
 
     lengths: list[int]
-    design: Callable[[int, int], Design]  # of the sentences from the first to the end
+    design: Callable[[int, int], Design]  # arguments: first sentence, end
 
 
 def runs_of(rows: Ragged, tokens: int) -> Iterator[Run]:
-    """Yield runs of sentences of at most so many tokens, or of one sentence."""
+    """Yield runs of sentences with at most `tokens` tokens; a longer sentence is a run."""
     if len(rows) and rows.total <= tokens:
         yield Run(0, len(rows), rows.offsets)
         return
@@ -84,19 +91,31 @@ def runs_of(rows: Ragged, tokens: int) -> Iterator[Run]:
 
 
 def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> list[T]:
-    """Answer run by run, by several threads."""
+    """Return the answer to each run, computed by several threads."""
     return mapped(answer, runs, whole_number(threads, "threads", least=1))
 
 
 def read_sentences(
-    index: FeatureIndex | LiteralIndex,
+    index: AttributeIndex,
     sentences: Data,
     columns: Sequence[str],
     reads: Sequence[Tape] = (),
 ) -> Prepared:
-    """Prepare sentences for an index; rows have these columns, and the model reads these tapes.
+    """Prepare sentences for an index.
 
-    DataError names a missing column, or a label that the tagger of a tape does not have.
+    Parameters
+    ----------
+    index : FeatureIndex or LiteralIndex
+    sentences : Corpus, or sequence of sentences
+    columns : sequence of str
+        Names of the columns of row tuples.
+    reads : sequence of Tape
+        Tapes that the model reads.
+
+    Raises
+    ------
+    DataError
+        A column is missing, or a tape has a label that its tagger does not have.
     """
     if isinstance(index, LiteralIndex):
         if isinstance(sentences, Corpus):
@@ -108,6 +127,8 @@ def read_sentences(
         if list(map(len, literal)) != lengths:
             raise DataError("the model reads attribute lists or feature dicts for each token")
         return Prepared(lengths, lambda a, b: index.design(literal[a:b]))
+    if isinstance(index, FunctionIndex):
+        return _by_function(index, sentences, columns, reads)
     if not isinstance(sentences, Corpus) and len(sentences) == 1:
         sentences = as_sentences(sentences, columns)
         design = index.of_one(sentences[0]) if is_short(index, sentences[0]) else None
@@ -118,7 +139,7 @@ def read_sentences(
 
 
 def _items(index: LiteralIndex, corpus: Corpus) -> Prepared:
-    """Prepare sentences of item text."""
+    """Prepare sentences whose attributes are in a column of text."""
     if ATTRIBUTES not in corpus.columns:
         raise DataError(
             "the model reads attribute lists or feature dicts, not columns", path=corpus.source
@@ -132,18 +153,18 @@ def _items(index: LiteralIndex, corpus: Corpus) -> Prepared:
 
 
 def _read_items(corpus: Corpus, start: int, stop: int) -> list[list[str] | dict[str, float]]:
-    """Read the attributes of some tokens; DataError says where a value is no number."""
-    found = []
+    """Read the attributes of some tokens; a DataError names the place of a malformed value."""
+    items = []
     for token, text in enumerate(corpus.columns[ATTRIBUTES].strings(start, stop), start):
         try:
-            found.append(item_of(text))
+            items.append(item_of(text))
         except ValueError as error:
             raise DataError(str(error), **corpus.where(token)) from None
-    return found
+    return items
 
 
 def _with_items(sentence: SentenceLike) -> SentenceLike:
-    """Take the attributes of a sentence of item text."""
+    """Return the attributes of a sentence that has them in a column of text."""
     if not isinstance(sentence, Sentence) or ATTRIBUTES not in sentence:
         return sentence
     try:
@@ -160,9 +181,9 @@ def read_corpus(
     *,
     open_tapes: Container[str] = (),
 ) -> Corpus:
-    """Return sentences as the index reads them.
+    """Return a corpus with the columns that an index reads.
 
-    The labels of open tapes are not given; other arguments as for `read_sentences`.
+    Open tapes may be absent. The other parameters are explained at `read_sentences`.
     """
     if isinstance(sentences, Corpus):
         corpus = sentences
@@ -171,17 +192,45 @@ def read_corpus(
         names = _needed(index, parsed)
         _check_strings(parsed, set(names).intersection(index.columns))
         corpus = Corpus.from_sentences(parsed, names)
-    for tape in index.tapes:
-        if tape not in open_tapes:
-            corpus = _with_tape(corpus, tape)
-            for known in reads:
-                if known.name == tape:
-                    _check_labels(corpus, known)
+    return _with_tapes(corpus, [tape for tape in index.tapes if tape not in open_tapes], reads)
+
+
+def _by_function(
+    index: FunctionIndex, sentences: Data, columns: Sequence[str], reads: Sequence[Tape]
+) -> Prepared:
+    """Prepare sentences whose attributes a function computes."""
+    data = sentences if isinstance(sentences, Corpus) else as_sentences(sentences, columns)
+    if isinstance(data, Corpus):
+        data = _with_tapes(data, index.tapes, reads)
+        return Prepared(Ragged(data.offsets).lengths.tolist(), index.runs(data))
+    full = [sentence for sentence in data if len(sentence)]
+    if not all(_has_labels(sentence, reads) for sentence in full):  # the corpus says where
+        names = [n for n in full[0].columns if all(n in sentence for sentence in full)]
+        _with_tapes(Corpus.from_sentences(data, names), index.tapes, reads)
+    return Prepared([*map(len, data)], index.runs(data))
+
+
+def _has_labels(sentence: Sentence, reads: Sequence[Tape]) -> bool:
+    """Return whether a sentence has labels of all tapes that are read, and no other strings."""
+    for tape in reads:
+        column = tape_column(tape.name) if tape_column(tape.name) in sentence else tape.name
+        if column not in sentence or not set(tape.labels).issuperset(sentence[column]):
+            return False
+    return True
+
+
+def _with_tapes(corpus: Corpus, tapes: Iterable[str], reads: Sequence[Tape]) -> Corpus:
+    """Return a corpus with the labels of tapes as the index reads them, checked."""
+    for tape in tapes:
+        corpus = _with_tape(corpus, tape)
+        for read in reads:
+            if read.name == tape:
+                _check_labels(corpus, read)
     return corpus
 
 
 def read_one(
-    index: FeatureIndex | LiteralIndex,
+    index: AttributeIndex,
     sentence: SentenceLike,
     columns: Sequence[str],
     reads: Sequence[Tape] = (),
@@ -190,15 +239,15 @@ def read_one(
     return read_sentences(index, [sentence], columns, reads)
 
 
-def is_short(index: FeatureIndex | LiteralIndex, sentence: Sentence) -> bool:
-    """Return whether a sentence has all columns that are read, and can be read without a corpus.
+def is_short(index: AttributeIndex, sentence: Sentence) -> bool:
+    """Return whether a sentence has all columns of an index, and can be read without a corpus.
 
     Raises
     ------
     DataError
-        One of these columns has what is no string.
+        One of these columns has a value that is not a string.
     """
-    if not len(sentence) or isinstance(index, LiteralIndex):
+    if not len(sentence) or not isinstance(index, FeatureIndex):
         return False
     if any(map(is_surrounding, sentence.columns)):  # it is a part of a document
         return False
@@ -209,7 +258,7 @@ def is_short(index: FeatureIndex | LiteralIndex, sentence: Sentence) -> bool:
 
 
 def _with_tape(corpus: Corpus, tape: str) -> Corpus:
-    """Give the labels of an earlier tape, which come as a column of its name, to the index."""
+    """Return a corpus in which the index finds the labels of a tape, copied from its column."""
     if tape_column(tape) in corpus.columns:
         return corpus
     if tape not in corpus.columns:
@@ -222,8 +271,8 @@ def _with_tape(corpus: Corpus, tape: str) -> Corpus:
 
 def _check_labels(corpus: Corpus, tape: Tape) -> None:
     column = corpus.columns[tape_column(tape.name)]
-    known = set(tape.labels)
-    odd = [i for i, label in enumerate(column.values) if label not in known]
+    labels = set(tape.labels)
+    odd = [i for i, label in enumerate(column.values) if label not in labels]
     wrong = np.isin(column.ids, odd) if odd else np.zeros(0, dtype=np.bool)
     if wrong.any():
         token = int(np.argmax(wrong))
@@ -235,33 +284,36 @@ def _check_labels(corpus: Corpus, tape: Tape) -> None:
         )
 
 
-def check_text(given: Data, what: str = "the text") -> None:
-    """Refuse what is no list of sentences: a generator would be read once, a dict by its keys."""
-    if isinstance(given, str):
+def check_text(text: Data, name: str = "the text") -> None:
+    """Raise a DataError if a text is not a list of sentences.
+
+    A generator could be read only once, and iterating over a mapping would yield its keys.
+    """
+    if isinstance(text, str):
         raise DataError(
-            f"{what} is the string {given[:60]!r}, expected a list of sentences; a file is read by "
+            f"{name} is the string {text[:60]!r}, expected a list of sentences; a file is read by "
             "read_columns(path, columns)"
         )
-    if isinstance(given, bytes | Mapping | AbstractSet):
-        raise DataError(f"{what} is {given!r}, expected a list of sentences")
-    sized(given, what)
+    if isinstance(text, bytes | Mapping | AbstractSet):
+        raise DataError(f"{name} is {text!r}, expected a list of sentences")
+    sized(text, name)
 
 
-def sized(given: Data | SentenceLike, what: str, sentence: int | None = None) -> int:
-    """Return how many there are, sentences or tokens; `sentence` is the number of one."""
+def sized(items: Data | SentenceLike, name: str, sentence: int | None = None) -> int:
+    """Return the number of sentences or tokens; `sentence` is a number for the error message."""
     try:
-        return len(given)
+        return len(items)
     except TypeError:
-        raise DataError(f"{what} is {given!r}, expected a list", sentence=sentence) from None
+        raise DataError(f"{name} is {items!r}, expected a list", sentence=sentence) from None
 
 
 def as_sentences(sentences: Sequence[SentenceLike], columns: Sequence[str]) -> list[Sentence]:
-    """Return what users hand over as sentences with columns; rows have these columns."""
+    """Convert sentences of any form; `columns` are the names for row tuples."""
     return each_sentence(sentences, lambda sentence: _as_sentence(sentence, columns))
 
 
 def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
-    """Rows may leave out the last columns: a sentence to tag has no labels yet."""
+    """Convert a sentence; rows may omit the last columns, since a new sentence has no labels."""
     if isinstance(sentence, Sentence):
         return sentence
     if isinstance(sentence, Mapping):
@@ -270,7 +322,6 @@ def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
 
 
 def _of_rows(sentence: Sequence[Any], columns: Sequence[str]) -> Sentence:
-    """Return a sentence of rows."""
     for position, row in enumerate(sentence):
         if isinstance(row, str | Mapping) or not isinstance(row, Sequence):
             wanted = f"expected rows of strings for the columns {tuple(columns)}"
@@ -291,11 +342,10 @@ def _of_rows(sentence: Sequence[Any], columns: Sequence[str]) -> Sentence:
 
 
 def _check_strings(sentences: Sequence[Sentence], names: Collection[str]) -> None:
-    """Check that columns hold strings."""
     for number, sentence in enumerate(sentences):
         for name in names if len(sentence) else ():
             try:
-                "".join(sentence[name])  # quicker than to ask each for its type
+                "".join(sentence[name])  # faster than a check of each value
             except TypeError:
                 values: list[Any] = list(sentence[name])
                 token = next(i for i, x in enumerate(values) if not isinstance(x, str))
@@ -307,9 +357,9 @@ def _check_strings(sentences: Sequence[Sentence], names: Collection[str]) -> Non
 
 
 def _needed(index: FeatureIndex, sentences: Sequence[Sentence]) -> list[str]:
-    """Columns that the index reads, or all, where it shall say which one is missing.
+    """Return the columns that an index reads, and columns about the surrounding document.
 
-    What was written down of the document around sentences is read, too.
+    If one is missing, return all common columns: the index then raises an error that names it.
     """
     full = [s for s in sentences if len(s)]
     names = list(index.columns)
@@ -327,39 +377,47 @@ UNKNOWN = "_"
 
 
 def label_set(
-    values: Iterable[str], *, partial: bool = True, known: Iterable[str] = ()
+    values: Iterable[str], *, partial: bool = True, earlier: Iterable[str] = ()
 ) -> list[str]:
     """Return the labels among the distinct strings of a column, sorted.
 
-    With `partial`, ``_`` and ``a|b`` are read as above; otherwise every string is a label. Labels
-    `known` from an earlier model need not be repeated: ``a|b`` may name them.
+    Parameters
+    ----------
+    values : iterable of str
+    partial : bool
+        Whether ``_`` and ``a|b`` are sets of labels. Otherwise every string is a label.
+    earlier : iterable of str
+        Labels of an earlier model. ``a|b`` may name them even if they are not among the strings.
     """
-    given: set[Any] = set(values)  # callers have numbers, too
-    blank = partial and UNKNOWN in given
-    if odd := [value for value in given if not isinstance(value, str)]:
+    strings: set[Any] = set(values)  # a caller may pass numbers by mistake
+    blank = partial and UNKNOWN in strings
+    if odd := [value for value in strings if not isinstance(value, str)]:
         raise DataError(f"labels are strings, got {odd[0]!r}")
-    pack_strings(tuple(given))  # which refuses what no file can hold
-    strings, earlier = given, set(known)
+    pack_strings(tuple(strings))  # raises for strings that a model file cannot hold
+    old = set(earlier)
     if partial:
         strings.discard(UNKNOWN)
-        every = strings | earlier
-        strings -= {s for s in strings - earlier if alternatives(s, every)}
-    if not strings and not earlier:
+        every = strings | old
+        strings -= {s for s in strings - old if alternatives(s, every)}
+    if not strings and not old:
         unknown = ": each is '_', unknown" if blank else ""
         raise DataError(f"the target column holds no label{unknown}")
     return sorted(strings)
 
 
 def column_labels(column: Column, *, partial: bool = True) -> list[str]:
-    """Return the labels that occur in a column, sorted; arguments and errors as of `label_set`."""
+    """Return the labels that occur in a column, sorted; `label_set` explains `partial`."""
     values = [column.values[i] for i in distinct(column.ids).tolist()]
     return label_set(values, partial=partial)
 
 
 def allowed_labels(column: Column, labels: Sequence[str], *, partial: bool = True) -> Bools:
-    """Return which labels each token may have, bool [N, L]; `partial` as for `label_set`.
+    """Return which labels each token may have, bool [N, L]; `label_set` explains `partial`.
 
-    LabelError names a string that is no label, and its first token.
+    Raises
+    ------
+    LabelError
+        A string is neither a label nor a set of labels.
     """
     masks = label_masks(column.values, labels, partial=partial)
     unknown = ~np.asarray(masks.any(axis=1))[column.ids]
@@ -371,7 +429,7 @@ def allowed_labels(column: Column, labels: Sequence[str], *, partial: bool = Tru
 
 
 def label_masks(values: Sequence[str], labels: Sequence[str], *, partial: bool = True) -> Bools:
-    """Return which labels each of V strings stands for, bool [V, L]; none where it is no label."""
+    """Return which labels each of V strings denotes, bool [V, L]; all false if it is no label."""
     index = {label: i for i, label in enumerate(labels)}
     masks = np.zeros((len(values), len(labels)), dtype=bool)
     for number, string in enumerate(values):
@@ -384,7 +442,7 @@ def label_masks(values: Sequence[str], labels: Sequence[str], *, partial: bool =
     return masks
 
 
-def alternatives(string: str, known: Iterable[str]) -> list[str]:
-    """Return the labels that ``a|b`` allows; none of a string that is no such list."""
+def alternatives(string: str, labels: Iterable[str]) -> list[str]:
+    """Return the labels of a string such as ``a|b``; [] for other strings."""
     parts = string.split("|")
-    return parts if len(parts) > 1 and set(parts) <= set(known) else []
+    return parts if len(parts) > 1 and set(parts) <= set(labels) else []

@@ -192,7 +192,7 @@ def test_probabilities_are_those_of_legal_labels(name: str, way: Any) -> None:
         for table in rows:
             np.testing.assert_allclose(table.sum(axis=1), 1, atol=1e-9)
     if way == "cascade":
-        parts = model.composition.cascade_taggers
+        parts = model.composition._cascade_taggers
         for sentence, paths in zip(TEST, ranked, strict=True):
             seen, log = dict(sentence), 0.0
             for crf, labels in zip(model.taggers, paths[0].labels, strict=True):
