@@ -279,11 +279,11 @@ class ArcRow(Row):
         else:
             machine, code, rows = self._sequences(self.engine, [tape])
             place = {label: k for k, (label,) in enumerate(rows.tolist())}
-            sequences = probable_sequences(machine, code).search(
+            found = probable_sequences(machine, code).search(
                 budget=budget,
                 likely=lambda: (tuple(place[k] for k in best), self._sum_of([tape], [best])),
             )
-            every = (one._replace(labels=tuple(rows[list(one.labels), 0])) for one in sequences)
+            every = (one._replace(labels=tuple(rows[list(one.labels), 0])) for one in found)
         names = self.on[tape].labels
         return [
             Path(

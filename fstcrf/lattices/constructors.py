@@ -130,8 +130,8 @@ def from_words(
         path.
     """
     bounds, row = np.array([length]), np.array([0, len(start)])
-    ends, size = np.array([last]), len(labels)
-    arcs = word_arcs(bounds, row, start, end, label, size, right, score_after, ends)
+    pairs = len(labels), right, score_after, np.array([last])
+    arcs = word_arcs(bounds, row, start, end, label, *pairs)
     return ArcRow(arcs, (Tape(SEGMENT, labels, segments=True),), len(start))
 
 

@@ -134,9 +134,15 @@ def _constrained(program: Program, acceptor: Acceptor) -> Program:
 
 
 class FoldEngine(Engine):
-    """An engine of rows with one fold; it writes out their arcs to answer other questions.
+    """An engine of rows of one fold. The `ArcEngine` of the same rows answers all other questions.
 
-    `nodes` are the potentials of each row, float64 [T, S], and `write` returns the arcs.
+    Parameters
+    ----------
+    folding : Folding
+    nodes : sequence of float64 [T, S]
+        Potentials of the tokens of each row.
+    write : function
+        Returns the rows as arcs.
     """
 
     apart = None
@@ -170,7 +176,7 @@ class FoldEngine(Engine):
 
     @property
     def shared(self) -> tuple[str, int]:
-        """A key: engines with equal keys can be joined."""
+        """The key of rows that one engine may hold together."""
         return "fold", id(self.folding)
 
     @property

@@ -340,9 +340,9 @@ class TrainedPipeline(Tagger):
     def chained(self) -> list[CRF] | None:
         """The taggers in the order of reading, if each reads the labels of others as they are."""
         whole = self.composition
-        if whole.conjuncts or whole.maps or whole.relabellings or whole.literal:
+        if whole.conjuncts or whole.maps or whole.relabellings or whole._literal:
             return None
-        return [self[tape] for tape in whole.order]
+        return [self[tape] for tape in whole._order]
 
     def tagged_alone(self, taggers: Sequence[CRF], sentence: SentenceLike) -> Any:
         """Return the best labels of a sentence: each tagger reads those of the taggers before."""
