@@ -636,8 +636,6 @@ class ArcRow(Row):
             unconstrained=arcs.with_arcs(first[arcs.under[:, 1]] != arcs.carries[:, 0]).trimmed(),
         )
 
-    # --- Other forms --------------------------------------------------------------------------
-
     @made_once
     def machine(self) -> Transducer:
         flat, _ = self.engine.explicit
