@@ -385,7 +385,7 @@ class ArcRow(Row):
         return self._sum_of([*labels], [self._ids(row, tape) for tape, row in labels.items()])
 
     def clamped(self, labels: Labelling) -> ArcRow:
-        rows: Any = labels  # None: any labels of one tape
+        rows: Any = labels  # `None`: any labels of one tape
         if rows is not None and not isinstance(rows, list | tuple):
             rows = list(items_of(rows, "the labels are", "a list of labels or segments"))
         tapes = rows is None or (len(self.on) > 1 and any(x is None or _strings(x) for x in rows))
@@ -493,7 +493,7 @@ class ArcRow(Row):
         return self._left(free, frames)
 
     def bounded(self, wanted: Longs) -> ArcRow:
-        """Return the paths by boundaries, [T + 1]: at 1 a label must begin or end, at −1 none."""
+        """Return the paths that begin or end a label at each 1 of `wanted`, [T + 1], at no −1."""
         row = self.unambiguous
         return row._left(arcproducts.bounded(row.unconstrained.time_aligned, wanted), None)  # noqa: SLF001
 
@@ -635,8 +635,6 @@ class ArcRow(Row):
             self.summed,
             unconstrained=arcs.with_arcs(first[arcs.under[:, 1]] != arcs.carries[:, 0]).trimmed(),
         )
-
-    # --- Other forms --------------------------------------------------------------------------
 
     @made_once
     def machine(self) -> Transducer:

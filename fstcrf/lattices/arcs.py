@@ -505,7 +505,7 @@ class ArcEngine(Engine):
 
     @property
     def ends(self) -> Longs:
-        """The position where the label that begins with each arc ends, [A, K]; −1 if unknown."""
+        """End position of the label that begins with each arc, [A, K]; −1 if unknown."""
         if self.end is not None:
             return self.end
         return np.where(self.label >= 0, self.position[self.target][:, None], -1)
@@ -534,7 +534,7 @@ class ArcEngine(Engine):
         return TapeLabels(label, begins, start, end, origin)
 
     def _along(self, path: Ints, tape: int) -> tuple[Ints, Longs | None, Ints, Ints]:
-        """Return the labels on a path, where they begin in it, and their first and last arcs."""
+        """Return the labels on a path, their indices in it, and their first and last arcs."""
         label = self.label[:, tape][path]
         begins: Longs | None = None
         first, last = path, path

@@ -246,7 +246,7 @@ class Lattices(batching.Batch[LatticeT]):
         return self._each(lambda lattice: lattice.minimum_risk(loss, scheme=scheme))
 
     def _each(self, ask: Callable[[LatticeT], _T]) -> list[_T]:
-        """Return what each lattice answers; errors say which has no path."""
+        """Return the answer of each lattice; errors have the number of the lattice."""
         answers = []
         for number, lattice in enumerate(self):
             try:

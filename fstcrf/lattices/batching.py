@@ -218,7 +218,7 @@ def _batch(lattices: Sequence[Questions]) -> Batch[Any]:
 
 
 class BestPaths(Sequence[ItemT_co]):
-    """The best paths of each lattice: what `Paths` and `Ranking` share.
+    """The best paths of each lattice: the common part of `Paths` and `Ranking`.
 
     Attributes
     ----------

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.transducer import Transducer
     from fstcrf.text.corpus import Scheme
-else:  # a tagger that is loaded does not wait for what few calls need
+else:  # imported when first used, so that taggers load faster
     arcrow = LazyModule("fstcrf.lattices.arcrow")
     sureness = LazyModule("fstcrf.lattices.confidence")
     nbest = LazyModule("fstcrf.lattices.labellings")

@@ -160,7 +160,7 @@ class ChainEngine(Engine):
     # --- Paths --------------------------------------------------------------------------------
 
     def search(self, n: int, budget: Budget | None = None) -> kernel.SearchResult:
-        """Return the n best paths of each row, or those that a search within the budget finds."""
+        """Return the n best paths of each row, as far as a search finds them within the budget."""
         return self.program.decoder.paths(self.searched, n, budget)
 
     def decode(

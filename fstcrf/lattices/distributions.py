@@ -26,7 +26,7 @@ class Distributions:
 
     Parameters
     ----------
-    lattices : mapping of str to sequence of B (Lattice or None)
+    lattices : mapping of str to sequence of B (Lattice or ``None``)
         The lattices of each tape. Tapes that were decided together share them. In a chain of
         taggers, each tape has its own, given the labels that were chosen before it. A sentence
         whose entry is ``None`` has no probabilities.

@@ -93,7 +93,7 @@ class TaggedLattices(Lattices[TapeLattice]):
         return lattice if run.streamed else self._cached.setdefault(k, lattice)
 
     def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
-        """Return runs of the lattices, their potentials as the taggers made them."""
+        """Return the runs of the lattices, as groups with one engine each."""
         if request.search is not None:
             return super().groups(request, threads)
         return [Group(run.numbers, self, run) for run in self._runs]
