@@ -214,7 +214,7 @@ def test_a_file_holds_the_name_only(tmp_path: Path) -> None:
             load(path)
     loaded = fstcrf.load(path, CRF, features=words)
     assert loaded.tag_all(TEXT) == pos_tagger().tag_all(TEXT)
-    assert "words()" in str(loaded.facts()["reads"])
+    assert "words()" in str(loaded._facts()["reads"])
 
 
 def test_names_of_functions() -> None:
