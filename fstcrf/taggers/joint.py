@@ -213,10 +213,10 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         return stages.stages_of(self._components, self._order, conjuncts, given)
 
     @made_once
-    def _skeleton(self) -> Program | None:
-        """The program of the tapes that the grammar connects, without potentials; or None."""
+    def _grammar_program(self) -> Program | None:
+        """The product, without potentials, of the tapes that the grammar connects, if any."""
         given, conjuncts = self._grammar_read
-        return stages.skeleton(self.taggers, conjuncts, given)
+        return stages.grammar_program(self.taggers, conjuncts, given)
 
     def plan(self) -> Plan:
         """Return the compiled machine's sizes and costs; print it.
@@ -262,7 +262,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
             _ = whole._program.decoder
             return whole
         with contextlib.suppress(TooLargeError):  # sentences are then not checked by length
-            _ = whole._skeleton and whole._skeleton.decoder
+            _ = whole._grammar_program and whole._grammar_program.decoder
         for stage in whole._stages:
             _ = stage.legal.decoder
         return whole

@@ -35,7 +35,7 @@ LEAST_ARCS, MOST_ARCS = 20_000, 1_000_000
 _LOOKED = 20  # pairs that are looked at for an arc there may be
 _WORTH = 16  # arcs of a fold that take less time than one that is written out, compiling aside
 _MOST_CELLS = 10_000_000
-_ADVANTAGE = 5  # a dense step handles so many arcs in the time of a sparse one
+_ADVANTAGE = 5  # number of arcs of a dense step that take the time of a sparse arc
 _MOST_PAIRED = 2_000_000
 
 Scores: TypeAlias = tuple[Floats, Floats, Floats]
@@ -48,7 +48,7 @@ class _Runs(NamedTuple):
     key: Longs  # [R] rising
     best: Floats  # [R]
     total: Floats  # [R]
-    before: Longs  # [R] the run without its last move; −1: it has none
+    before: Longs  # [R] the run without its last move; −1 if the run is empty
     move: Longs  # [R] its last move
 
 
@@ -183,11 +183,11 @@ class Fold:
     target: Longs  # [E]
     arc: Longs  # [E] of the arcs of the chain that are not forbidden
     begins: Longs  # [B] pairs, rising
-    best: Floats  # [E + B + P + 1] what the transducer adds to elements by its best run
-    total: Floats  # by the sum of runs
+    best: Floats  # [E + B + P + 1] score of the best run of the transducer along an element
+    total: Floats  # log of the sum over the runs
     writes: Ragged  # of elements, by the best run
     written: Ints
-    late: Longs  # 1: it is written behind the label that the element reads; 0: before it
+    late: Longs  # 1 if a label is written after the element reads its label, 0 if before
 
     @made_once
     def code(self) -> Longs:
@@ -270,7 +270,7 @@ class ReachablePairs(NamedTuple):
     way: Longs  # [E]
     begins: Longs  # [B] rising
     begun: Longs  # [B] ways
-    end: Longs  # [P] ways to end; −1: none
+    end: Longs  # [P] run to end; −1 if no path ends here
 
 
 def _met(
@@ -292,7 +292,9 @@ def _met(
         return None
     arc, before = leaving.ranges(by_source.offsets[state]), leaving.rows()
     first = np.flatnonzero(shape.initial)
-    into = np.append(shape.target[arc], first)  # of each arc of a pair, then of each beginning
+    into = np.append(
+        shape.target[arc], first
+    )  # states after the arcs of pairs, then initial states
     cell = np.append(at[before], np.full(len(first), moves.start)) * labels + shape.label[into]
     read = by_place.select(cell)
     if read.total > most:
