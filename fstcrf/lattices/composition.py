@@ -12,10 +12,8 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.lattices.chainrow import ChainRow
-from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.engine import Tape, refuse_options
 from fstcrf.lattices.inputs import distinct_tapes, potentials
-from fstcrf.lattices.pathquestions import refuse_options
 from fstcrf.lattices.questions import Questions
 from fstcrf.machines.plans import Search
 
@@ -76,8 +74,8 @@ def product(
         pair = tapes[key[0]][0], tapes[key[1]][0]
         tables[first[key[0]], first[key[1]]] = coupling_table(table, key, pair, length)
     whole = _beside(parts, tables)
-    if isinstance(whole.row, ChainRow) and search is not None:
-        return whole.with_row(whole.row.searching(search))
+    if search is not None and (chain := whole.row.as_chain) is not None:
+        return whole.with_row(chain.searching(search))
     refuse_options({"search": search})
     return whole
 

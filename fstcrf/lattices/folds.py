@@ -18,7 +18,14 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel import MOST_ALONE, Budget
 from fstcrf.kernel.transduced import IndexedTransducer
 from fstcrf.lattices.arcs import ArcEngine
-from fstcrf.lattices.engine import DecodedPath, Over, PathBatch
+from fstcrf.lattices.engine import (
+    DecodedPath,
+    Engine,
+    Over,
+    PathBatch,
+    TapeLabels,
+    refuse_options,
+)
 from fstcrf.lattices.paths import Positions
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.grammar import Acceptor
@@ -126,7 +133,7 @@ def _constrained(program: Program, acceptor: Acceptor) -> Program:
     return program.constrained([replace(acceptor, tapes=program.tapes)])
 
 
-class FoldEngine:
+class FoldEngine(Engine):
     """An engine of rows of one fold. The `ArcEngine` of the same rows answers all other questions.
 
     Parameters
@@ -138,7 +145,7 @@ class FoldEngine:
         Returns the rows as arcs.
     """
 
-    ambiguous, apart = "", None
+    apart = None
 
     def __init__(
         self, folding: Folding, nodes: Sequence[Floats], write: Callable[[], ArcEngine]
@@ -183,7 +190,6 @@ class FoldEngine:
         return self
 
     def forget(self) -> None:
-        """Drop the potentials of pairs; they are computed again on the next use."""
         self.__dict__.pop("_values", None)
 
     @staticmethod
@@ -194,10 +200,12 @@ class FoldEngine:
             parts[0].folding, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
         )
 
-    def runs(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield bounds (first, end) of rows to decode together, given the tokens of each row."""
-        most = _RUN_BYTES // (8 * len(self.folding.state))
-        return Ragged.from_lengths(tokens).runs(max(1, min(RUN_TOKENS, most)))
+    @staticmethod
+    def runs(engines: Sequence[FoldEngine]) -> Iterator[tuple[int, int]]:
+        """Yield the ranges (first, end) of engines that are joined, of bounded size."""
+        most = _RUN_BYTES // (8 * len(engines[0].folding.state))
+        tokens = Ragged.from_lengths([engine.rows.total for engine in engines])
+        return tokens.runs(max(1, min(RUN_TOKENS, most)))
 
     def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> ArcEngine:
         """Return the product with an acceptor: a fold if the acceptor reads the first tape only."""
@@ -233,26 +241,19 @@ class FoldEngine:
 
     @made_once
     def log_z(self) -> Floats:
-        """Log Z of each row, [B]; −inf if the row has no path."""
         total = self.folding.total
         if self._alone:
             return np.array([total.sentence_machine().log_partition(self._values)])
         return kernel.log_partitions(self._bound(total))
 
     @property
-    def usual_log_z(self) -> Floats:
-        """Log Z of each row."""
-        return self.log_z
-
-    @property
     def best_scores(self) -> Floats:
-        """Score of the best path of each row, [B]; −inf if the row has no path."""
         return kernel.best_paths(self._bound(self.folding.best))[1]
 
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
-        """Return the n best paths of each row; labels of best paths are decoded without arcs."""
+        refuse_options({"budget": budget})
         if n != 1:
-            return self.expanded.nbest(n, budget)
+            return self.expanded.nbest(n)
         if self._alone:
             best = self.folding.best.sentence_machine().best(self._values)
             score, paths = np.array([best.score]), [best.path]
@@ -270,13 +271,30 @@ class FoldEngine:
     def _elements(self) -> Ints:
         return self.expanded.nbest(1).elements
 
-    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each label at each token, [tokens, labels], for some tapes.
-
-        It is zero for all tapes but the first: their labels are written at boundaries.
-        """
+    def marginals(self, tapes: Sequence[int]) -> list[Floats]:
         node = kernel.axis_posterior(self._bound(self.folding.total)).node[0]
         order, labels, first = self.folding.by_label
-        read = np.zeros((len(node), sizes[0]))
+        program, outputs = self.folding.program, len(self.folding.machine.output_symbols)
+        read = np.zeros((len(node), len(program.labels(program.tapes[0]))))
         read[:, labels] = np.minimum(np.add.reduceat(node[:, order], first, axis=1), 1.0)
-        return [np.zeros((len(node), sizes[tape])) if tape else read for tape in tapes]
+        return [np.zeros((len(node), outputs)) if tape else read for tape in tapes]
+
+    # --- Questions that need the arcs ---------------------------------------------------------
+
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
+        return self.expanded.sample(n, generators)
+
+    def labels_along(self, path: Ints, tape: int) -> TapeLabels:
+        return self.expanded.labels_along(path, tape)
+
+    def segments_along(self, path: Ints, tape: int) -> TapeLabels:
+        return self.expanded.segments_along(path, tape)
+
+    def entropies(self) -> Floats:
+        return self.expanded.entropies()
+
+    def highest(self, tapes: Sequence[int]) -> list[Floats]:
+        return self.expanded.highest(tapes)
+
+    def successions(self, tapes: Sequence[int]) -> list[Floats]:
+        return self.expanded.successions(tapes)

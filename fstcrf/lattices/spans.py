@@ -151,10 +151,10 @@ def probable_spans(
     out: dict[int, ProbableSpans] = {}
 
     def ask(group: Group) -> list[ProbableSpans]:
-        if not isinstance(group.engine, ChainEngine):
+        chain = group.engine.as_chain
+        if chain is None:
             return [one.probable_spans(above, tape=tape, scheme=scheme) for one in group.lattices]
-        one = group.lattice(0)
-        return probable(group.engine, above, one.tapes[one.spanned(tape)], scheme)
+        return probable(chain, above, group.lattice(0).spanned(tape), scheme)
 
     for group, found in answered(lattices, ask, threads):
         out.update(zip(group.numbers, found, strict=True))
@@ -221,11 +221,11 @@ def span_probabilities(
 
     def ask(group: Group) -> list[Floats]:
         own = [spans[number] for number in group.numbers]
-        if not isinstance(group.engine, ChainEngine):
+        chain = group.engine.as_chain
+        if chain is None:
             each = zip(group.lattices, own, strict=True)
             return [x.span_probabilities(some, tape=tape, scheme=scheme) for x, some in each]
-        one = group.lattice(0)
-        return probabilities(group.engine, own, one.tapes[one.spanned(tape)], scheme)
+        return probabilities(chain, own, group.lattice(0).spanned(tape), scheme)
 
     for group, found in answered(lattices, ask, threads):
         for number, one in zip(group.numbers, found, strict=True):
