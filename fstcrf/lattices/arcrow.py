@@ -458,7 +458,7 @@ class ArcRow:
         there = self._runs_of(tape, scheme)
         path, expected = there.best()
         if there.tape == tape:
-            return MinimumRisk(Questions(self).said(there.ended, path), expected)
+            return MinimumRisk(Questions(self)._labels_along(there.ended, path), expected)
         names, told = self.on[tape].labels, there.ended.labels_along(path, tape)
         return MinimumRisk(tuple([names[k] for k in told.label.tolist()]), expected)
 

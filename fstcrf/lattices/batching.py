@@ -113,7 +113,7 @@ class Batch(Sequence[LatticeT]):
         )
         return [group for groups in parts for group in groups]
 
-    def clamp_each(
+    def _clamp_each(
         self, said: Sequence[Labelling], ask: Callable[[Engine], Floats], threads: int
     ) -> Floats:
         """Return what is asked of the engines of the paths of each lattice that say something."""
@@ -153,8 +153,8 @@ class Group:
         """Return the paths of one lattice, given as runs of its row."""
         lattice, log_z = self.lattice(row), lambda: self._log_z[row]
         if getattr(self.engine, "ambiguous", ""):  # of each the best path counts
-            log_z = partial(lattice.total, self.engine)
-        found: list[Path] = lattice.paths(self.engine, runs, log_z)
+            log_z = partial(lattice._log_total, self.engine)
+        found: list[Path] = lattice._paths_of(self.engine, runs, log_z)
         return found
 
     def drawn(self, row: int, runs: PathBatch) -> list[Any]:
@@ -162,7 +162,7 @@ class Group:
         lattice = self.lattice(row)
         if lattice.segmented:  # a path, whose probability is that in its own lattice
             return self.paths(row, runs)
-        found: list[Any] = lattice.drawn(self.engine, runs)
+        found: list[Any] = lattice._sampled_labels(self.engine, runs)
         return found
 
     def check(self, scores: Floats) -> None:
@@ -597,7 +597,7 @@ def sample(
     drawn: list[list[LabelsT_co]] = [[] for _ in range(len(lattices))]
     for group, runs in answered(lattices, ask, threads):
         same = isinstance(group.engine, ChainEngine)  # all rows have the same labels
-        every = lattices[group.numbers[0]].drawn(group.engine, runs) if same else []
+        every = lattices[group.numbers[0]]._sampled_labels(group.engine, runs) if same else []
         own = zip(group.numbers, Ragged.from_lengths(runs.found).slices(), strict=True)
         for row, (number, paths) in enumerate(own):
             drawn[number] = every[paths]
@@ -652,4 +652,4 @@ def _of_said(
     if any(isinstance(one, Path | Mapping) for one in said):
         said = [said_by_tapes(one, x.tapes) for one, x in zip(said, lattices, strict=True)]
     batch = lattices if isinstance(lattices, Batch) else Batch(lattices)
-    return batch.clamp_each(said, ask, threads)
+    return batch._clamp_each(said, ask, threads)

@@ -63,7 +63,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
     def __init__(self, row: Row, samples: int | None = None) -> None:
         self.row, self.samples = row, samples
 
-    def with_row(self, row: Row) -> Self:
+    def _with_row(self, row: Row) -> Self:
         """Return the lattice of another row."""
         return type(self)(row)
 
@@ -129,14 +129,14 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
     @property
     def labels(self) -> LabelsT_co:
         """The labels; axis of `marginals` and of masks."""
-        return cast("LabelsT_co", self.each(lambda k: self.on[k].labels))
+        return cast("LabelsT_co", self._by_tape(lambda k: self.on[k].labels))
 
     @property
     def segmented(self) -> bool:
         """Whether a tape has segments; then paths say where these lie."""
         return any(tape.segments for tape in self.on)
 
-    def each(self, make: Callable[[int], Any]) -> Any:
+    def _by_tape(self, make: Callable[[int], Any]) -> Any:
         """Return what a function makes of the number of the only tape, or a tuple, of each."""
         found = tuple(map(make, range(len(self.on))))
         return found if len(found) > 1 else found[0]
@@ -147,7 +147,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
             raise OptionError(f"no tape {tape!r}: the tapes are {', '.join(self.tapes)}")
         return self.tapes.index(tape)
 
-    def spanned(self, tape: str | None) -> int:
+    def _segment_tape(self, tape: str | None) -> int:
         """Return the number of a tape by name; of the only one, or the first with segments."""
         if tape is not None:
             return self.number(tape)
@@ -158,7 +158,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
             )
         return found or 0
 
-    def labels_of(self, labels: Any, tape: str) -> tuple[str, ...]:
+    def _labels_on(self, labels: Any, tape: str) -> tuple[str, ...]:
         """Return the labels that those of a path have for one tape."""
         found: tuple[str, ...] = labels if len(self.on) == 1 else labels[self.number(tape)]
         return found
@@ -193,7 +193,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         engine, runs = self.row.searched(1, budget, search)
         if not len(runs.score):
             raise self.row.no_path(runs)
-        (path,) = self.paths(engine, runs, partial(self.total, engine))
+        (path,) = self._paths_of(engine, runs, partial(self._log_total, engine))
         warn_unproven(int(not path.exact), 1)
         return path
 
@@ -247,7 +247,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         engine, runs = self.row.searched(n, budget, search)
         if runs.proven is not None and runs.bound is not None:
             warn_unproven(int(runs.proven[0] < n and runs.bound[0] > -np.inf), 1)
-        return self.paths(engine, runs, partial(self.total, engine))
+        return self._paths_of(engine, runs, partial(self._log_total, engine))
 
     def strings(
         self, tape: str | None = None, n: int = 1, *, budget: int = PREFIXES
@@ -295,14 +295,16 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         """
         n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         self.row.check_alive()
-        return self.drawn(self.engine, self.engine.sample(n, [np.random.default_rng(seed)]))
+        return self._sampled_labels(
+            self.engine, self.engine.sample(n, [np.random.default_rng(seed)])
+        )
 
-    def total(self, engine: Engine) -> float:
+    def _log_total(self, engine: Engine) -> float:
         """Return log Z; that of one path for all that say the same, where the best one counts."""
         frozen = self.engine if getattr(engine, "ambiguous", "") else engine
         return float(frozen.usual_log_z[0])
 
-    def paths(
+    def _paths_of(
         self, engine: Engine, runs: PathBatch, log_z: Callable[[], float]
     ) -> list[Path[LabelsT_co]]:
         """Return what the paths of a row of an engine say; log Z is asked once, when needed."""
@@ -330,18 +332,18 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
             for rank, (label, place, score, chance) in enumerate(rows)
         ]
 
-    def drawn(self, engine: Engine, runs: PathBatch) -> list[LabelsT_co]:
+    def _sampled_labels(self, engine: Engine, runs: PathBatch) -> list[LabelsT_co]:
         """Return what samples are: labels, or paths where there are segments."""
         if self.segmented:
             return cast(
-                "list[LabelsT_co]", self.paths(engine, runs, lambda: float(engine.log_z[0]))
+                "list[LabelsT_co]", self._paths_of(engine, runs, lambda: float(engine.log_z[0]))
             )
         return self._columns(engine, runs)[0]
 
-    def said(self, engine: Engine, path: Ints) -> Any:
+    def _labels_along(self, engine: Engine, path: Ints) -> Any:
         """Return the labels of a path of an engine, or its segments where there are such."""
         run = PathBatch(np.ones(1, dtype=np.int64), np.zeros(1), np.array([0, len(path)]), path)
-        (found,) = self.paths(engine, run, float)
+        (found,) = self._paths_of(engine, run, float)
         return found.segments if self.segmented else found.labels
 
     def _columns(self, engine: Engine, runs: PathBatch) -> tuple[list[Any], list[Any]]:

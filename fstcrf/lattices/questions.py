@@ -83,7 +83,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         for k, number in enumerate(tapes):
             if self.on[number].output:
                 found[k] = self.row.arcs().expected_output(number)
-        return self.each(found.__getitem__) if tape is None else found[0]
+        return self._by_tape(found.__getitem__) if tape is None else found[0]
 
     def expected(self, tape: str) -> Floats:
         """Return how many of each label are expected at each place of a tape.
@@ -119,7 +119,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         """
         self._check_unwritten("max_marginals")
         found = self.engine.time_aligned.highest(range(len(self.on)), self.sizes, self.length)
-        return cast("ArrayT_co", self.each(found.__getitem__))
+        return cast("ArrayT_co", self._by_tape(found.__getitem__))
 
     def arc_marginals(self) -> ArrayT_co:
         """Return the probability of each succession of labels, float64 [T − 1, L, L].
@@ -136,7 +136,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         self._check_unwritten("arc_marginals")
         self.row.check_alive()
         found = self.engine.time_aligned.successions(range(len(self.on)), self.sizes)
-        return cast("ArrayT_co", self.each(lambda k: found[k][1:]))
+        return cast("ArrayT_co", self._by_tape(lambda k: found[k][1:]))
 
     def expectations(self) -> SegmentCounts:
         """Return what is expected of the lattice: the gradient of log Z.
@@ -302,7 +302,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         scheme: str | Scheme | None = None,
     ) -> Floats:
         """Return the probabilities of many segments at once; see `span_probability`."""
-        return self.row.span_probabilities(spans, self.spanned(tape), scheme)
+        return self.row.span_probabilities(spans, self._segment_tape(tape), scheme)
 
     def probable_spans(
         self,
@@ -332,7 +332,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
             A grammar too large to multiply out, or too many spans for memory.
         """
         check_share(above)
-        return self.row.probable_spans(above, self.spanned(tape), scheme)
+        return self.row.probable_spans(above, self._segment_tape(tape), scheme)
 
     @overload
     def minimum_risk(
@@ -385,7 +385,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
             loss = "span" if self.segmented else "token"
         one_of("loss", loss, Loss)
         if loss == "span":
-            return self.row.span_risk(self.spanned(tape), scheme)
+            return self.row.span_risk(self._segment_tape(tape), scheme)
         self.row.check_alive()
         tables = self.engine.time_aligned.marginals(range(len(self.on)), self.sizes)
         engine = self.row.reweight(tables)
@@ -395,7 +395,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         warn_unproven(int(runs.proven is not None and not runs.proven[0]), 1)
         most = self.length * sum(not tape.output for tape in self.on)
         expected = float(runs.score[0]) / most if most else 1.0
-        return MinimumRisk(self.said(engine, runs.elements), expected)
+        return MinimumRisk(self._labels_along(engine, runs.elements), expected)
 
     def confidence(
         self,

@@ -151,7 +151,7 @@ def probable_spans(
         if not isinstance(group.engine, ChainEngine):
             return [one.probable_spans(above, tape=tape, scheme=scheme) for one in group.lattices]
         one = group.lattice(0)
-        return probable(group.engine, above, one.tapes[one.spanned(tape)], scheme)
+        return probable(group.engine, above, one.tapes[one._segment_tape(tape)], scheme)
 
     for group, found in answered(lattices, ask, threads):
         out.update(zip(group.numbers, found, strict=True))
@@ -222,7 +222,7 @@ def span_probabilities(
             each = zip(group.lattices, own, strict=True)
             return [x.span_probabilities(some, tape=tape, scheme=scheme) for x, some in each]
         one = group.lattice(0)
-        return asked(group.engine, own, one.tapes[one.spanned(tape)], scheme)
+        return asked(group.engine, own, one.tapes[one._segment_tape(tape)], scheme)
 
     for group, found in answered(lattices, ask, threads):
         for number, one in zip(group.numbers, found, strict=True):

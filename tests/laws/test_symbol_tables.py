@@ -79,7 +79,7 @@ LANGUAGES: dict[str, Callable[[Transducer, Transducer], Any]] = {
     "minimize": lambda a, _: table(a.minimize()),
     "replace": lambda a, b: table(a.replace({"c": b}, 1)),
     "example": lambda a, b: len((a | b).example() or ()),
-    "shortest": lambda a, b: (a | b).shortest().score,
+    "shortest": lambda a, b: [run.score for run in [(a | b).shortest()] if run is not None],
     "witness": lambda a, b: len(a.witness(b) or ()),
     "equivalent": lambda a, b: (a.equivalent(a), a.equivalent(b)),
     "sample": lambda a, _: [Matrices(a).weight((x, x)) for x in a.sample(5)],

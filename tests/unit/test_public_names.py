@@ -27,17 +27,17 @@ NAMES: dict[type, str] = {
         tape theta to_fst top_features topology train
     """,
     Lattice: """
-        arc_marginals arc_probabilities best confidence constrained dense draw drawn each
+        arc_marginals arc_probabilities best confidence constrained dense draw
         engine entropy expectations expected from_arrays from_ctc from_fst from_machine
-        from_paths from_segments from_spans gradient labels labels_of length lengths
-        log_partition machine marginals max_marginals minimum_risk nbest number on paths
-        plan probability probable_spans restrict said sample scale score segmented sizes
-        span_probabilities span_probability spanned standard_error string_log_partition
-        string_probability strings tapes to_att to_fst total weighted with_row with_tokens
+        from_paths from_segments from_spans gradient labels length lengths
+        log_partition machine marginals max_marginals minimum_risk nbest number on
+        plan probability probable_spans restrict sample scale score segmented sizes
+        span_probabilities span_probability standard_error string_log_partition
+        string_probability strings tapes to_att to_fst weighted with_tokens
         without_grammar
     """,
     Lattices: """
-        answer arc_marginals best clamp_each constrained count decode entropy from_arrays
+        answer arc_marginals best constrained count decode entropy from_arrays
         gradient groups index log_partition marginals max_marginals minimum_risk nbest on
         posterior probability probable_spans restrict row rows sample scale score select
         span_probabilities weighted width without_grammar

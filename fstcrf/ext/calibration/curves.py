@@ -416,7 +416,9 @@ def _gold_scores(
     only: list[Lattice] = []
     for lattice, labels in zip(mine, gold, strict=True):
         try:
-            only.append(lattice.with_row(lattice.row.clamped(said_by_tapes(labels, lattice.tapes))))
+            only.append(
+                lattice._with_row(lattice.row.clamped(said_by_tapes(labels, lattice.tapes)))
+            )
         except (LabelError, ShapeError) as error:
             raise type(error)(f"sentence {len(only)}: {error}") from None
     scores = log_partition(only, threads=threads)

@@ -321,7 +321,7 @@ class ArrayLattices(Lattices[TapeLattice]):
             self.scores, self.tape, self.chain, both, written_out=self._written_out
         )
 
-    def clamp_each(
+    def _clamp_each(
         self, said: Sequence[Labelling], ask: Callable[[Engine], Floats], threads: int
     ) -> Floats:
         """Return what is asked of the engines of the paths of each lattice with some labels."""
