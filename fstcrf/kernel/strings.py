@@ -132,13 +132,13 @@ class RowError(FstcrfError):
     Parameters
     ----------
     line : int
-        From 0.
+        Number of the line, from 0.
     fields : int
         Number of fields.
     empty : int or None
         Index of an empty field, if the number is right.
     row : int
-        Rows before it.
+        Number of rows before the line.
     """
 
     def __init__(self, line: int, fields: int, *, empty: int | None, row: int) -> None:
@@ -280,7 +280,7 @@ class TextColumn(NamedTuple):
 
 
 def joined_rows(columns: Sequence[TextColumn], breaks: Ints, *, separator: bytes) -> memoryview:
-    """Return a line for each token, followed by as many empty lines as `breaks` has for it."""
+    """Return a line for each token, followed by ``breaks[token]`` empty lines."""
     n, memory, views = len(breaks), [], []
     for ids, text, offsets in columns:
         fields = {

@@ -1,12 +1,12 @@
 """Frames that collapse to strings: connectionist temporal classification as a lattice.
 
 States / Start / Final / Arcs
-    A node between frames; the class of an arc is the symbol it reads, a blank among them. A symbol
-    after another one, or after a blank, begins a segment; the same symbol again carries it on.
-    All of this is who may follow whom: T frames and V symbols have T (2 V − 1) arcs.
+    A state is a node between frames. The class of an arc is its symbol; the blank is a symbol. A
+    symbol after a different one begins a segment; the same symbol again continues it. This is a
+    relation of neighbours, so T frames and V symbols need T (2 V − 1) arcs.
 
-A path is a symbol for each frame; its string is what is left without repetitions and blanks. The
-best path and the best string differ: a string has many paths, whose probabilities add up.
+A path has a symbol for each frame. Its string is the path without repetitions and blanks. The best
+path and the best string differ: a string has many paths, whose probabilities add up.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Frames(NamedTuple):
     def search(self, budget: int, likely: Labels) -> Iterator[ScoredLabels]:
         """Yield strings, the most probable first.
 
-        After `budget` prefixes, the strings met so far follow, unproven, and the string `likely`.
+        After `budget` prefixes, the strings reached so far and `likely` follow, with
+        ``exact=False``.
         """
         strings = _Strings(self)
         entries = strings.entries(strings.root())

@@ -1,4 +1,4 @@
-"""Paths of tropical transducers: of several runs over the same strings, only the best one counts.
+"""Paths of tropical transducers: the best of several runs over the same strings.
 
 `ArcEngine.apart` identifies the strings of a run. For sums, each run is compared with its rivals
 (`fstcrf.machines.rivals`). The n best paths are searched, and a path is left out if a better path
@@ -58,7 +58,7 @@ def resolved(arcs: ArcEngine) -> ArcEngine:
 def best_paths(arcs: ArcEngine, n: int) -> tuple[Ints, Floats, Longs] | None:
     """Return the n best paths of each row, as arcs of the explicit machine; see `best_distinct`.
 
-    Of several runs over the same strings, only the best one is a path.
+    Only the best of several runs over the same strings is a path.
     """
     machine, which = arcs.explicit
     assert arcs.apart is not None  # noqa: S101 (the caller has looked)
@@ -71,20 +71,21 @@ def best_paths(arcs: ArcEngine, n: int) -> tuple[Ints, Floats, Longs] | None:
 def best_distinct(machine: Acyclic, symbols: Ints, n: int) -> tuple[Ints, Floats, Longs] | None:
     """Return the n best paths of each row that have different strings.
 
-    Two paths have the same strings if they have the same sequence of symbols in each column, on
-    whatever arcs. There is no result if too many paths have the same strings.
+    Two paths have the same strings if each column has the same sequence of symbols; the arcs may
+    differ. There is no result if too many paths have the same strings.
 
     Parameters
     ----------
     machine : Acyclic
     symbols : int32 [A, K]
-        Symbol of each arc in each column; −1: none. Columns share no symbol.
+        Symbol of each arc in each column, or −1. Columns share no symbol.
     n : int
 
     Returns
     -------
     int32 [P, longest], float64 [P], int64 [B]; or None
-        Arcs of the paths of all rows, best first, padded with −1; scores; paths of each row.
+        The arcs of all paths, row by row and best first, padded with −1. The scores of the paths.
+        The number of paths of each row.
     """
     split, symbol, arcs = _split(machine, symbols)
     sequences, original = best_sequences(split, symbol), arcs.tolist()
@@ -111,7 +112,7 @@ def best_distinct(machine: Acyclic, symbols: Ints, n: int) -> tuple[Ints, Floats
 def _differing(
     sequences: Iterator[ScoredLabels], column: Longs, n: int
 ) -> list[ScoredLabels] | None:
-    """Return the n best sequences that differ in a column; None if one of them is not proven."""
+    """Return the n best sequences that differ in a column, unless some are not proven."""
     best: dict[tuple[tuple[int, ...], ...], ScoredLabels] = {}
     for sequence in sequences:
         if not sequence.exact:
@@ -126,14 +127,14 @@ def _differing(
 
 
 def _symbols(facts: Sequence[NDArray[np.integer]], which: Ints | None) -> Ints:
-    """Return the symbols of arcs, int32 [A, K]; −1: none.
+    """Return the symbols of arcs, int32 [A, K], −1 if an arc has no symbol in a column.
 
     Parameters
     ----------
     facts : sequence of K int [A', F]
         Facts of each arc. An arc has no symbol if the first two facts, or the only one, are −1.
     which : int32 [A], optional
-        Index of each arc among the A', −1: no symbols; None: the arcs are the A'.
+        Index of each arc among the A', −1 for an arc without symbols. By default, all A' arcs.
     """
     symbols, size = np.full((len(facts[0]) + 1, len(facts)), -1, dtype=np.int32), 0
     for k, rows in enumerate(facts):

@@ -1,7 +1,7 @@
 """The n best labellings of some tapes of lattices that have a label for each token.
 
-The labellings differ in the tapes shown. The score and the probability of a labelling are those of
-the best path that has its labels. Often the n best paths of all tapes have enough labellings.
+The labellings differ in the tapes shown. A labelling has the score and the probability of the best
+path with its labels. Often the n best paths of all tapes have enough labellings.
 Otherwise, a set of labellings is divided into its best labelling and one part for each place: the
 labellings that differ from the best one at this place first. The best path of each part is found by
 the usual decoder (Lawler 1972), so grammars may be searched lazily and within a budget.
@@ -41,8 +41,8 @@ def nbest_of_tapes(
 ) -> list[list[Path]]:
     """Return the n best labellings of some tapes of each lattice, best first.
 
-    A `Path` holds the labels of these tapes, in this order. Its score and its probability are those
-    of the best path of all tapes with these labels.
+    A `Path` holds the labels of these tapes, in this order. It has the score and the probability of
+    the best path of all tapes with these labels.
     """
     chosen = [shown_tapes(lattice.tapes, tapes) for lattice in lattices]
     n = whole_number(n, "n", least=1, narrow=True)

@@ -45,8 +45,8 @@ def search(
 ) -> Iterator[ScoredLabels]:
     """Yield label sequences, best first, each once.
 
-    Ties: a sequence that begins another one comes first, then the smaller label at the earliest
-    place where they differ.
+    If scores are equal, a sequence comes before its continuations, and the smaller label at the
+    earliest difference comes first.
 
     Parameters
     ----------
@@ -55,9 +55,10 @@ def search(
     divide : function
         Returns the sequences and the parts that a part consists of.
     budget : float
-        Number of parts to divide. After that, the sequences met so far follow, unproven.
+        Largest number of parts to divide. After that, the sequences reached so far follow, with
+        ``exact=False``.
     likely : function, optional
-        Returns a sequence and its score, which follows unproven, too, if the budget is used up.
+        Returns a sequence and its score, to add to these when the budget is used up.
     """
     queue: list[tuple[float, Labels, bool, PartT | None]] = []
     divided, proven = 0, set[Labels]()
@@ -99,7 +100,7 @@ class LabelledMachine:
     ----------
     machine : Acyclic
     label : int32 [A]
-        Label of each arc; −1: none.
+        Label of each arc, −1 if it has no label.
     suffix : float64 [S]
         Total of the paths from each state to an end.
     total : function
@@ -171,7 +172,7 @@ class LabelledMachine:
 def best_sequences(machine: Acyclic, label: Ints) -> LabelledMachine:
     """Return a machine to search for label sequences by the score of their best path.
 
-    `label`, int32 [A], is the label of each arc; −1: none.
+    `label`, int32 [A], is the label of each arc, −1 if it has no label.
     """
     return LabelledMachine(machine, label, machine.best_suffix, max)
 

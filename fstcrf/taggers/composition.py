@@ -214,7 +214,7 @@ def joint(
     composition = composition if search is None else replace(composition, search=search)
     if grammar is not None:
         composition = composition.constrained(grammar)
-    if composition.normalize == "product":
+    if composition.normalize == "product" and not composition._only_cascades:
         _ = composition._program.decoder  # what is too large is said here, not when tagging
     return composition
 

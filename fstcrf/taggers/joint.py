@@ -24,7 +24,8 @@ from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import Composition, LabelsT, Normalize
 from fstcrf.taggers.tokens import TokenTagger
 from fstcrf.text.corpus import Column
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FeatureFunctions, FunctionIndex, LiteralIndex
+from fstcrf.text.features.function import with_functions
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
@@ -212,10 +213,10 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         return stages.stages_of(self._components, self._order, conjuncts, given)
 
     @made_once
-    def _skeleton(self) -> Program | None:
-        """The program of the tapes that the grammar connects, without potentials; or None."""
+    def _grammar_program(self) -> Program | None:
+        """The product, without potentials, of the tapes that the grammar connects, if any."""
         given, conjuncts = self._grammar_read
-        return stages.skeleton(self.taggers, conjuncts, given)
+        return stages.grammar_program(self.taggers, conjuncts, given)
 
     def plan(self) -> Plan:
         """Return the compiled machine's sizes and costs; print it.
@@ -252,12 +253,16 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
             budget=budget or self.budget,
         )
         # Machines that are too large, and grammars that accept nothing, are reported here.
+        if whole._only_cascades:
+            for tagger in whole._cascade_taggers.values():
+                plans.check_consistent(tagger._program)
+            return whole
         plans.check_consistent(whole._program)
         if not whole._conditional:
             _ = whole._program.decoder
             return whole
         with contextlib.suppress(TooLargeError):  # sentences are then not checked by length
-            _ = whole._skeleton and whole._skeleton.decoder
+            _ = whole._grammar_program and whole._grammar_program.decoder
         for stage in whole._stages:
             _ = stage.legal.decoder
         return whole
@@ -274,6 +279,35 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         """Return the columns that the taggers read, as tapes that a grammar may read."""
         given = [tape for tape in self.given if tape.tape not in self.label_sets]
         return component.observed([tagger.index for tagger in self.taggers], self.label_sets, given)
+
+    @made_once
+    def _only_cascades(self) -> bool:
+        """Whether a feature function reads labels of the composition: no joint decision then."""
+        return any(
+            isinstance(part.tagger.index, FunctionIndex) and part.readings
+            for part in self._components
+        )
+
+    def with_features(self, features: FeatureFunctions | None, where: str = "model") -> Self:
+        """Return the composition whose taggers compute attributes by functions.
+
+        Parameters
+        ----------
+        features : callable or dict of str to callable, optional
+            The function of the only tagger that needs one, or a dict from tape to function.
+        where : str
+            Name of the model in messages.
+
+        Raises
+        ------
+        OptionError
+            A function is missing, or belongs to no tagger.
+        """
+        indexes = with_functions({t.tape: t.index for t in self.taggers}, features, where)
+        if all(indexes[tagger.tape] is tagger.index for tagger in self.taggers):
+            return self
+        taggers = tuple(replace(tagger, index=indexes[tagger.tape]) for tagger in self.taggers)
+        return replace(self, taggers=taggers)
 
     def renamed(self, tape: str) -> JointCRF[LabelsT]:
         """Return the tagger with another name of its tape; as for `CRF.renamed`.
@@ -547,10 +581,15 @@ def encoded(composition: JointCRF) -> tuple[dict[str, Array], dict[str, str]]:
     return arrays, {"composition": msgspec.json.encode(header).decode()}
 
 
-def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | JointCRF:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    mmap: bool | None = None,
+    features: FeatureFunctions | None = None,
+) -> CRF | JointCRF:
     """Read a CRF or a composition of CRFs from a file of fstcrf.
 
-    `fstcrf.load` describes `mmap`.
+    `fstcrf.load` describes `mmap` and `features`.
 
     Raises
     ------
@@ -560,9 +599,10 @@ def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | Joi
         The file cannot be opened.
     """
     if file_kind(path) != KIND:
-        return models.read(path, mapped=mmap)
+        return models.CRF.load(path, mmap=mmap, features=features)
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mmap)
-    return decoded(arrays, metadata, os.fspath(path))
+    name = os.fspath(path)
+    return decoded(arrays, metadata, name).with_features(features, name)
 
 
 def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> JointCRF:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from fstcrf.errors import ModelFileError
+from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.files import path_name
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import HEAD, PRODUCT, SEGMENTS, WORDS, file_kind, is_native, read_head
@@ -14,6 +14,7 @@ from fstcrf.taggers import load as load_own
 
 if TYPE_CHECKING:
     from fstcrf.taggers import pipelines, product
+    from fstcrf.text.features import FeatureFunctions
 else:  # imported on first use, so that loading a CRF is fast
     product = LazyModule("fstcrf.taggers.product")
     pipelines = LazyModule("fstcrf.taggers.pipelines")
@@ -29,11 +30,26 @@ T = TypeVar("T")
 
 
 @overload
-def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> Tagger[Any]: ...
-@overload
-def load(path: str | os.PathLike[str], kind: type[T], *, mmap: bool | None = None) -> T: ...
 def load(
-    path: str | os.PathLike[str], kind: type[T] | None = None, *, mmap: bool | None = None
+    path: str | os.PathLike[str],
+    *,
+    mmap: bool | None = None,
+    features: FeatureFunctions | None = None,
+) -> Tagger[Any]: ...
+@overload
+def load(
+    path: str | os.PathLike[str],
+    kind: type[T],
+    *,
+    mmap: bool | None = None,
+    features: FeatureFunctions | None = None,
+) -> T: ...
+def load(
+    path: str | os.PathLike[str],
+    kind: type[T] | None = None,
+    *,
+    mmap: bool | None = None,
+    features: FeatureFunctions | None = None,
 ) -> Any:
     """Load a tagger from a file or folder. The first bytes of the file determine its format.
 
@@ -53,16 +69,22 @@ def load(
         Whether to map a model file of fstcrf instead of reading it. Processes then share its pages,
         but the file must not be changed while it is in use. By default files of 64 MB or more are
         mapped.
+    features : callable or dict of str to callable, optional
+        The feature function of the tagger, as for `CRF.train`; a model file contains only its
+        name. For several taggers, a dict from tape to function. A tagger over attribute lists, such
+        as a model of CRFsuite, accepts a function, too: it then reads columns.
 
     Raises
     ------
     ModelFileError
         The file has an unknown format, another version or damage; a pipeline is not finished; the
         class is not `kind`.
+    OptionError
+        A tagger needs its feature function, or no tagger of the file accepts one.
     OSError
         The file cannot be opened.
     """
-    tagger = _loaded(path, mmap=mmap)
+    tagger = _loaded(path, mmap=mmap, features=features)
     if kind is not None and not isinstance(tagger, kind):
         raise ModelFileError(
             f"{os.fspath(path)}: holds a {type(tagger).__name__}, expected a {kind.__name__}"
@@ -83,10 +105,25 @@ def is_words(path: str | os.PathLike[str], head: bytes) -> bool:
         return False
 
 
-def _loaded(path: str | os.PathLike[str], *, mmap: bool | None) -> Any:
+def _loaded(
+    path: str | os.PathLike[str], *, mmap: bool | None, features: FeatureFunctions | None
+) -> Any:
     if os.path.isdir(path_name(path)):  # noqa: PTH112 (the path may be any str)
-        return pipelines.load_pipeline(path)
-    head = read_head(path)
+        return pipelines.load_pipeline(path, features=features)
+    found = _other(path, read_head(path), mmap=mmap)
+    if found is None:
+        return load_own(path, mmap=mmap, features=features)
+    with_features = getattr(found, "with_features", None)
+    if with_features is not None:
+        return with_features(features, os.fspath(path))
+    if features is not None:
+        kind = type(found).__name__
+        raise OptionError(f"{os.fspath(path)}: features=: a {kind} has no feature function")
+    return found
+
+
+def _other(path: str | os.PathLike[str], head: bytes, *, mmap: bool | None) -> Any:
+    """Return what a file holds; None for a CRF or a composition of CRFs in fstcrf's own format."""
     if is_decoder(head):
         return tokens.TokenDecoder.load(path)
     if is_words(path, head):
@@ -95,4 +132,4 @@ def _loaded(path: str | os.PathLike[str], *, mmap: bool | None) -> Any:
     kind = file_kind(path) if not cut and is_native(head) else ""
     if kind in (PRODUCT, SEGMENTS, WORDS):
         return product.read(path, mapped=mmap)
-    return load_own(path, mmap=mmap) if is_native(head) or cut else foreign.read_tagger(path)
+    return None if is_native(head) or cut else foreign.read_tagger(path)

@@ -33,6 +33,8 @@ from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.reading import Data
 from fstcrf.taggers.spanencoding import SpanEncoding
 from fstcrf.taggers.tagger import Composable, Composition, LabelsT
+from fstcrf.text.features import FeatureFunctions, FunctionIndex
+from fstcrf.text.features.function import with_functions
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
@@ -185,6 +187,32 @@ class Product(Composition[LabelsT]):
                 next(m for m in self._transducers if (m.tape,) == follower.tapes)
             )
         return whole
+
+    def with_features(self, features: FeatureFunctions | None, where: str = "model") -> Self:
+        """Return the product whose taggers compute attributes by functions.
+
+        Arguments and errors as for `JointCRF.with_features`.
+        """
+        parts = (*self.taggers, *self.followers)
+        indexes = {
+            tagger.tape: tagger.index
+            for part in parts
+            if isinstance(part, CRF | JointCRF)
+            for tagger in (part.taggers if isinstance(part, JointCRF) else (part,))
+        }
+        functions = {
+            tape: index.function
+            for tape, index in with_functions(indexes, features, where).items()
+            if isinstance(index, FunctionIndex) and index.function is not None
+        }
+        changed: list[Any] = [
+            part.with_features({t: f for t, f in functions.items() if t in part.tapes})
+            if isinstance(part, CRF | JointCRF)
+            else part
+            for part in parts
+        ]
+        n = len(self.taggers)
+        return type(self)(changed[:n], self.weights, self.conjuncts, changed[n:])
 
     # --- Grammars -----------------------------------------------------------------------------
 

@@ -24,7 +24,14 @@ from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.corpus.corpus import each_sentence
 from fstcrf.text.corpus.items import ATTRIBUTES, item_of
-from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, is_literal
+from fstcrf.text.features import (
+    AttributeIndex,
+    Design,
+    FeatureIndex,
+    FunctionIndex,
+    LiteralIndex,
+    is_literal,
+)
 from fstcrf.text.features.surroundings import is_surrounding
 from fstcrf.text.features.template import tape_column
 
@@ -89,7 +96,7 @@ def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> l
 
 
 def read_sentences(
-    index: FeatureIndex | LiteralIndex,
+    index: AttributeIndex,
     sentences: Data,
     columns: Sequence[str],
     reads: Sequence[Tape] = (),
@@ -120,6 +127,8 @@ def read_sentences(
         if list(map(len, literal)) != lengths:
             raise DataError("the model reads attribute lists or feature dicts for each token")
         return Prepared(lengths, lambda a, b: index.design(literal[a:b]))
+    if isinstance(index, FunctionIndex):
+        return _by_function(index, sentences, columns, reads)
     if not isinstance(sentences, Corpus) and len(sentences) == 1:
         sentences = as_sentences(sentences, columns)
         design = index.of_one(sentences[0]) if is_short(index, sentences[0]) else None
@@ -183,17 +192,45 @@ def read_corpus(
         names = _needed(index, parsed)
         _check_strings(parsed, set(names).intersection(index.columns))
         corpus = Corpus.from_sentences(parsed, names)
-    for tape in index.tapes:
-        if tape not in open_tapes:
-            corpus = _with_tape(corpus, tape)
-            for read in reads:
-                if read.name == tape:
-                    _check_labels(corpus, read)
+    return _with_tapes(corpus, [tape for tape in index.tapes if tape not in open_tapes], reads)
+
+
+def _by_function(
+    index: FunctionIndex, sentences: Data, columns: Sequence[str], reads: Sequence[Tape]
+) -> Prepared:
+    """Prepare sentences whose attributes a function computes."""
+    data = sentences if isinstance(sentences, Corpus) else as_sentences(sentences, columns)
+    if isinstance(data, Corpus):
+        data = _with_tapes(data, index.tapes, reads)
+        return Prepared(Ragged(data.offsets).lengths.tolist(), index.runs(data))
+    full = [sentence for sentence in data if len(sentence)]
+    if not all(_has_labels(sentence, reads) for sentence in full):  # the corpus says where
+        names = [n for n in full[0].columns if all(n in sentence for sentence in full)]
+        _with_tapes(Corpus.from_sentences(data, names), index.tapes, reads)
+    return Prepared([*map(len, data)], index.runs(data))
+
+
+def _has_labels(sentence: Sentence, reads: Sequence[Tape]) -> bool:
+    """Return whether a sentence has labels of all tapes that are read, and no other strings."""
+    for tape in reads:
+        column = tape_column(tape.name) if tape_column(tape.name) in sentence else tape.name
+        if column not in sentence or not set(tape.labels).issuperset(sentence[column]):
+            return False
+    return True
+
+
+def _with_tapes(corpus: Corpus, tapes: Iterable[str], reads: Sequence[Tape]) -> Corpus:
+    """Return a corpus with the labels of tapes as the index reads them, checked."""
+    for tape in tapes:
+        corpus = _with_tape(corpus, tape)
+        for read in reads:
+            if read.name == tape:
+                _check_labels(corpus, read)
     return corpus
 
 
 def read_one(
-    index: FeatureIndex | LiteralIndex,
+    index: AttributeIndex,
     sentence: SentenceLike,
     columns: Sequence[str],
     reads: Sequence[Tape] = (),
@@ -202,7 +239,7 @@ def read_one(
     return read_sentences(index, [sentence], columns, reads)
 
 
-def is_short(index: FeatureIndex | LiteralIndex, sentence: Sentence) -> bool:
+def is_short(index: AttributeIndex, sentence: Sentence) -> bool:
     """Return whether a sentence has all columns of an index, and can be read without a corpus.
 
     Raises
@@ -210,7 +247,7 @@ def is_short(index: FeatureIndex | LiteralIndex, sentence: Sentence) -> bool:
     DataError
         One of these columns has a value that is not a string.
     """
-    if not len(sentence) or isinstance(index, LiteralIndex):
+    if not len(sentence) or not isinstance(index, FeatureIndex):
         return False
     if any(map(is_surrounding, sentence.columns)):  # it is a part of a document
         return False

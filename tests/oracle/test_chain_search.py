@@ -148,7 +148,7 @@ def test_incumbents_are_the_best_that_differ(
         keys = [np.concatenate([table[k] for table in tables]).tobytes() for k in ranks]
         assert len(set(keys)) == len(keys)
         assert [known[key] for key in keys] == wanted
-        own = held.own(same_row, held.labellings(same_row, ranks))
+        own = held.scores_of(same_row, held.labellings(same_row, ranks))
         assert own.tolist() == wanted
     full = [sorted(known.values(), reverse=True)[n - 1 : n] or [-np.inf] for known in best]
     assert held.threshold.tolist() == [score for (score,) in full]

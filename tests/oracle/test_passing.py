@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from fstcrf.lattices import marginals, nbest
 from fstcrf.taggers.model.options import Options
 from fstcrf.taggers.model.reads import built, lattices_given, pass_on
 from fstcrf.taggers.model.training import retrained
-from fstcrf.text.features import parse_template, tape_column
+from fstcrf.text.features import FeatureIndex, parse_template, tape_column
 
 WORDS = ["u", "v", "w", "x"]
 READS = "U1:%y[0,a]/%x[-1..0,word]\nU2:%x[0,word]\nU3:%y[0,a]\nB\nB1:%y[0,a]\n"
@@ -77,7 +78,9 @@ def test_sure_posteriors_give_the_cascade(first: CRF, second: CRF) -> None:
 def test_attributes_have_the_probability_of_what_they_read(first: CRF) -> None:
     settings = Options(passing="marginals")
     passed = pass_on(DATA, [first], settings, retrain=retrained)
-    index, design, alone = built(passed, parse_template(READS), settings, None)
+    index, design, alone = built(
+        passed, partial(FeatureIndex.build, templates=parse_template(READS))
+    )
     assert np.array_equal(alone.origin, np.arange(len(DATA)))
     assert np.allclose(alone.share, 1)
     table = np.concatenate(first.marginals_all(DATA))

@@ -65,7 +65,7 @@ def worlds(
 def contradictory(composition: JointCRF, truth: Truth) -> bool:
     """Whether the grammar says that its parts accept nothing together; then they do not."""
     try:
-        for program in (composition._program, composition._skeleton):
+        for program in (composition._program, composition._grammar_program):
             _ = program and program.automaton
         _ = [stage.legal.automaton for stage in composition._stages]
     except GrammarError:

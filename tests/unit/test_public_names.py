@@ -20,11 +20,14 @@ COMPOSITION = f"""
 """
 NAMES: dict[type, str] = {
     Composition: COMPOSITION,
-    JointCRF: f"{COMPOSITION} cascade with_weights budget given maps relabellings renamed search",
-    Product: f"{COMPOSITION} cascade with_weights",
+    JointCRF: f"""
+        {COMPOSITION} budget cascade given maps relabellings renamed search with_features
+        with_weights
+    """,
+    Product: f"{COMPOSITION} cascade with_features with_weights",
     CRF: f"""
         {COMPOSABLE} columns explain index labels load potentials reads record renamed space tables
-        tape theta to_fst top_features topology train
+        tape theta to_fst top_features topology train with_features
     """,
     Lattice: """
         arc_marginals arc_probabilities best confidence constrained dense draw

@@ -46,6 +46,8 @@ def train_spread(run: TrainingCall) -> CRF:
     OptionError: an option requires the text in memory.
     """
     method = _checked(run)
+    if callable(run.template):
+        raise OptionError("executor and memory_limit read text by a template, not by a function")
     data, target = _data(run)
     settings, templates = run.settings, as_templates(run.template or "")
     check_template(templates, target, run.reads)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
@@ -44,7 +44,8 @@ from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.evidence import Bias, Columns, Forced, Request
 from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
-from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.corpus import Column, Corpus, Sentence
+from fstcrf.text.features import FeatureFunction, FeatureFunctions, tape_column
 
 if TYPE_CHECKING:
     from fstcrf.ext.explain.joint import JointExplanation
@@ -89,7 +90,7 @@ class Folder:
         for file in (*map(self._file, names), self.path / COMPOSITION, self.path / MANIFEST):
             check_writable(file)
 
-    def finished(self, name: str, mark: str) -> CRF | None:
+    def finished(self, name: str, mark: str, features: FeatureFunction | None = None) -> CRF | None:
         """Return the tagger of a task if it was trained by just that.
 
         The state of its training is removed if it still exists.
@@ -97,7 +98,7 @@ class Folder:
         file = self._file(name)
         if self.manifest().tasks.get(name) != mark or not file.exists():
             return None
-        tagger = CRF.load(file)
+        tagger = CRF.load(file, features=features)
         self._forget(name)
         return tagger
 
@@ -327,9 +328,34 @@ class TrainedPipeline(Tagger):
         decode: Decode | None = None,
     ) -> Any:
         """Return the best labels of one sentence: a list for each task, or the only list."""
+        plain = forced is None and bias is None and search is None and budget is None
+        tagger = self._decoding(decode)
+        if plain and tagger.way == "cascade" and tagger.chained is not None and len(sentence):
+            return tagger.tagged_alone(tagger.chained, sentence)
         known = None if forced is None else [forced]
         given: TagOptions = {"forced": known, "bias": bias, "search": search, "budget": budget}
         return self.tag_all([sentence], decode=decode, **given)[0]
+
+    @made_once
+    def chained(self) -> list[CRF] | None:
+        """The taggers in the order of reading, if each reads the labels of others as they are."""
+        whole = self.composition
+        if whole.conjuncts or whole.maps or whole.relabellings or whole.literal:
+            return None
+        return [self[tape] for tape in whole.order]
+
+    def tagged_alone(self, taggers: Sequence[CRF], sentence: SentenceLike) -> Any:
+        """Return the best labels of a sentence: each tagger reads those of the taggers before."""
+        if not isinstance(sentence, Sentence | Mapping):
+            (sentence,) = as_corpus(self.composition, [sentence])
+        read = sentence if isinstance(sentence, Sentence) else Sentence(sentence)
+        columns = {name: read[name] for name in read.columns}
+        labels: dict[str, list[str]] = {}
+        for tagger in taggers:
+            known = Sentence.of_lists(dict(columns), len(read), document=read.document)
+            labels[tagger.tape] = columns[tape_column(tagger.tape)] = tagger.tag(known)
+        found = tuple(labels[tape] for tape in self.tapes)
+        return found if len(found) > 1 else found[0]
 
     def tag_all(
         self, sentences: Data, *, decode: Decode | None = None, **options: Unpack[TagOptions]
@@ -518,13 +544,23 @@ class TrainedPipeline(Tagger):
         Folder(FilePath(path_name(folder))).finish(self.composition, self.decoder)
 
 
-def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
+def load_pipeline(
+    path: str | os.PathLike[str], *, features: FeatureFunctions | None = None
+) -> TrainedPipeline:
     """Load a pipeline from its folder, or from a file of a tagger or a composition.
+
+    Parameters
+    ----------
+    path : path
+    features : callable or dict of str to callable, optional
+        The feature function of the only task that has one, or a dict from task to function.
 
     Raises
     ------
     ModelFileError
         Not a pipeline, or a pipeline with unfinished training.
+    OptionError
+        A task needs its feature function, or none of them has a use for one.
     OSError
         It cannot be read.
     """
@@ -539,7 +575,7 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
                 "the training command again to continue"
             )
         decode, place = manifest.decode, place / COMPOSITION
-    model = load(place)
+    model = load(place, features=features)
     if isinstance(model, CRF):
         model = JointCRF((model,), (1.0,))
     return TrainedPipeline(model, decode)

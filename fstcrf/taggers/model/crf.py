@@ -28,7 +28,14 @@ from fstcrf.taggers.evidence import Bias, Evidence, Forced
 from fstcrf.taggers.model.weights import Weights
 from fstcrf.taggers.reading import Data, Run, SentenceLike, Tape, read_one, read_sentences, sized
 from fstcrf.taggers.tokens import TokenTagger
-from fstcrf.text.features import FeatureIndex, LiteralIndex
+from fstcrf.text.features import (
+    AttributeIndex,
+    FeatureFunctions,
+    FeatureIndex,
+    FunctionIndex,
+    LiteralIndex,
+)
+from fstcrf.text.features.function import with_functions
 from fstcrf.training.problem import ParameterSpace, Tables
 
 if TYPE_CHECKING:
@@ -80,7 +87,7 @@ class CRF(TokenTagger[list[str]]):
     ----------
     topology : Topology
         Labels, label histories and where weights attach.
-    index : FeatureIndex or LiteralIndex
+    index : FeatureIndex, LiteralIndex or FunctionIndex
         Attributes of tokens and their rows.
     space : ParameterSpace
         Which weights exist.
@@ -97,7 +104,7 @@ class CRF(TokenTagger[list[str]]):
     """
 
     topology: Topology
-    index: FeatureIndex | LiteralIndex
+    index: AttributeIndex
     space: ParameterSpace
     theta: Floats
     tape: str
@@ -160,7 +167,9 @@ class CRF(TokenTagger[list[str]]):
     def _facts(self) -> dict[str, display.Cell]:
         """Return how large it is, what it reads, and how it was trained."""
         record = self.record
-        read = [] if isinstance(self.index, LiteralIndex) else self.index.columns
+        read = [] if isinstance(self.index, LiteralIndex) else list(self.index.columns)
+        if isinstance(self.index, FunctionIndex):
+            read = [f"{self.index.name}()"]
         found: dict[str, display.Cell] = {
             "reads": display.listed([*read, *(tape.name for tape in self.reads)]) or "attributes",
             "attributes": self.index.n_node_rows + self.index.n_arc_rows,
@@ -185,17 +194,49 @@ class CRF(TokenTagger[list[str]]):
         train = StaticFunction("fstcrf.taggers.model.training", "train_crf", _named_options)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF:
-        """Read the file of a model; `fstcrf.load` reads those of any tagger and explains `mmap`.
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        mmap: bool | None = None,
+        features: FeatureFunctions | None = None,
+    ) -> CRF:
+        """Read the file of a model; `fstcrf.load` reads those of any tagger.
+
+        Parameters
+        ----------
+        path : path
+        mmap, features
+            As for `fstcrf.load`.
 
         Raises
         ------
         ModelFileError
             Not the file of a model, of another version, or damaged.
+        OptionError
+            The model needs a feature function, or has no use for one.
         OSError
             The file cannot be opened.
         """
-        return read(path, mapped=mmap)
+        return read(path, mapped=mmap).with_features(features, os.fspath(path))
+
+    def with_features(self, features: FeatureFunctions | None, where: str = "model") -> CRF:
+        """Return the tagger whose attributes a function computes.
+
+        Parameters
+        ----------
+        features : callable or dict of str to callable, optional
+            Maps a sentence to the attributes of its tokens; or a dict from the tape to it.
+        where : str
+            Name of the model in messages.
+
+        Raises
+        ------
+        OptionError
+            A template computes the attributes; or the tagger needs a function, and there is none.
+        """
+        index = with_functions({self.tape: self.index}, features, where)[self.tape]
+        return self if index is self.index else replace(self, index=index)
 
     def renamed(self, tape: str) -> CRF:
         """Return the same tagger with another name of its tape, so that it composes with others.
@@ -385,11 +426,16 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     tape: str
     columns: tuple[str, ...]
     reads: tuple[Tape, ...]
-    kind: Literal["columns", "literal"]
+    kind: Literal["columns", "literal", "function"]
     record: TrainingRecord | None
     empty: bool = True
 
 
+_INDEXES: dict[Literal["columns", "literal", "function"], type[AttributeIndex]] = {
+    "columns": FeatureIndex,
+    "literal": LiteralIndex,
+    "function": FunctionIndex,
+}
 _CELLS = ("node_cells", "transitions", "arc_cells", "initial", "final")
 _CELL_TYPES = (np.int64, np.int32, np.int64, np.int32, np.int32)
 
@@ -411,7 +457,7 @@ def encoded(model: CRF) -> tuple[dict[str, Array], dict[str, str]]:
         tape=model.tape,
         columns=model.columns,
         reads=model.reads,
-        kind="literal" if isinstance(model.index, LiteralIndex) else "columns",
+        kind=next(kind for kind, family in _INDEXES.items() if isinstance(model.index, family)),
         record=model.record,
         empty=topology.empty,
     )
@@ -443,8 +489,7 @@ def _model(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> CRF:
         raise ModelFileError(f"theta is {list(theta.shape)}, expected {[space.size]}")
     if not np.isfinite(theta).all():
         raise ModelFileError("a weight is not finite")
-    family = LiteralIndex if header.kind == "literal" else FeatureIndex
-    index = family.from_arrays(
+    index = _INDEXES[header.kind].from_arrays(
         group(arrays, "index."), msgspec.json.decode(metadata["index"], type=dict[str, Any])
     )
     # Order 0 has no use for attributes of label pairs: they are known but have no weights.

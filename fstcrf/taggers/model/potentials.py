@@ -23,7 +23,7 @@ from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.weights import Cells, WeightTable
 from fstcrf.taggers.reading import Data, Run, read_corpus, read_sentences, runs_of
 from fstcrf.text.corpus import Column, Sentence
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FeatureIndex, FunctionIndex
 from fstcrf.text.features.derive import Plain, Source, root
 from fstcrf.text.features.hashed import Hashed
 from fstcrf.text.features.reader import Reader
@@ -229,6 +229,7 @@ class Binding:
 
     def __init__(self, model: CRF, labels: Mapping[str, Sequence[str]]) -> None:
         _check(model, labels)
+        check_closed(model, labels)
         self._model = model
         # In the order in which the model reads them: so are the axes.
         self._open = {t.name: tuple(labels[t.name]) for t in model.reads if t.name in labels}
@@ -242,7 +243,7 @@ class Binding:
     def _bound(self, *, arc: bool) -> tuple[Side | None, tuple[BoundTerm, ...]]:
         """Return the families without open tapes, and the terms of the others."""
         index, weights = self._model.index, self._model._weights
-        if isinstance(index, LiteralIndex) or (arc and not weights.has_arc_attributes):
+        if not isinstance(index, FeatureIndex) or (arc and not weights.has_arc_attributes):
             return None, ()
         sides = divided(index.arc if arc else index.node, tuple(self._open))
         plain = sides.pop((), None)
@@ -258,8 +259,8 @@ class Binding:
         They need no columns for open tapes.
         """
         model, index = self._model, self._model.index
-        if isinstance(index, LiteralIndex):
-            data = read_sentences(index, sentences, model.columns)
+        if not isinstance(index, FeatureIndex):
+            data = read_sentences(index, sentences, model.columns, model.reads)
             return PreparedPotentials(
                 data.lengths, lambda a, b: self._potentials(data.design(a, b).node, None, (), ())
             )
@@ -280,6 +281,16 @@ class Binding:
             )
 
         return PreparedPotentials(lengths, potentials, self._relabelled(node))
+
+    def of_any_token(self) -> Potentials:
+        """Return the potentials of a token without attributes, of a tagger without open tapes."""
+        empty = SparseRows(
+            np.zeros(2, dtype=np.int64),
+            np.empty(0, dtype=np.int32),
+            None,
+            self._model.index.n_node_rows,
+        )
+        return self._potentials(empty, None, (), ())
 
     @property
     def relabels(self) -> bool:
@@ -374,6 +385,16 @@ def _check(model: CRF, labels: Mapping[str, Sequence[str]]) -> None:
             )
         if isinstance(axis, str) or not axis or len(set(axis)) < len(axis):
             raise OptionError(f"the labels of tape {tape!r} must be a list of distinct labels")
+
+
+def check_closed(model: CRF, tapes: Iterable[str]) -> None:
+    """Raise an OptionError if a feature function would have to read tapes that are not decided."""
+    if isinstance(model.index, FunctionIndex) and (tape := next(iter(tapes), None)) is not None:
+        raise OptionError(
+            f"features=: the function {model.index.name} of tape {model.tape!r} reads the labels "
+            f"of tape {tape!r}, so the two tapes cannot be decided together: decide one after the "
+            "other, .cascade(sentences) of a composition, decode='cascade' of a pipeline"
+        )
 
 
 def bind(model: CRF, labels: Mapping[str, Sequence[str]] | None = None) -> Binding:

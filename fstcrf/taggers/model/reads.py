@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -32,13 +32,14 @@ from fstcrf.taggers.model.gold import gold_labels, legal_gold
 from fstcrf.taggers.model.options import Options, stored_options
 from fstcrf.taggers.model.potentials import Term, bind
 from fstcrf.text.corpus import Column, Corpus
-from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, TemplateSet
+from fstcrf.text.features import AttributeIndex, Design, LiteralIndex
 from fstcrf.text.features.template import tape_column
 from fstcrf.training import Progress
 
 if TYPE_CHECKING:
     from fstcrf.taggers.model.crf import CRF, TrainingRecord
 
+IndexT = TypeVar("IndexT", bound=AttributeIndex)
 Report = Callable[[Progress], None]
 
 
@@ -193,7 +194,7 @@ class _Labels:
 
 def _check(tagger: CRF, corpus: Corpus) -> None:
     target = record_of(tagger).target
-    if target is None or not isinstance(tagger.index, FeatureIndex):
+    if target is None or isinstance(tagger.index, LiteralIndex):
         raise OptionError(
             f"jackknife cannot train the tagger of tape {tagger.tape!r} again: its record names no "
             "column of gold labels (it was given them as lists, or saved by an earlier version)"
@@ -234,9 +235,9 @@ def record_of(tagger: CRF) -> TrainingRecord:
     return tagger.record
 
 
-def tapes_read(index: FeatureIndex | LiteralIndex) -> tuple[str, ...]:
+def tapes_read(index: AttributeIndex) -> tuple[str, ...]:
     """Return the tapes whose labels the attributes of an index see."""
-    return index.templates.tapes if isinstance(index, FeatureIndex) else ()
+    return () if isinstance(index, LiteralIndex) else index.tapes
 
 
 def _staged(report: Report | None, stage: str) -> Report | None:
@@ -310,20 +311,13 @@ def pass_on(
 
 
 def built(
-    passed: Passed, templates: TemplateSet, settings: Options, base: FeatureIndex | None
-) -> tuple[FeatureIndex, Design, Passed]:
+    passed: Passed, build: Callable[[Corpus], tuple[IndexT, Design]]
+) -> tuple[IndexT, Design, Passed]:
     """Return index and design of what was passed on, and which sentences the design is of.
 
     Under marginals the copies of a sentence become one, whose attributes have values.
     """
-    index, design = FeatureIndex.build(
-        passed.corpus,
-        templates,
-        boundary=settings.boundary,
-        min_count=settings.min_count,
-        hash_bits=settings.hash_bits,
-        base=base,
-    )
+    index, design = build(passed.corpus)
     if passed.token_share is None:
         return index, design, passed
     whole = _token_origin(passed)

@@ -23,7 +23,7 @@ from fstcrf.taggers.model.structure import run_fingerprint
 from fstcrf.taggers.reading import UNKNOWN, Data, alternatives
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.schemes import has_spans
-from fstcrf.text.features import TemplateSet
+from fstcrf.text.features import FeatureFunction, TemplateSet
 from fstcrf.training import Checkpoint, Optimiser, Outcome, Progress, fit
 from fstcrf.training.executors.executor import Executor
 from fstcrf.training.memory import ExpectedMemory, expected, release
@@ -38,7 +38,7 @@ class TrainingCall:
 
     data: Data | CorpusFiles
     target: Target
-    template: TemplateSet | str | os.PathLike[str] | None
+    template: TemplateSet | str | os.PathLike[str] | FeatureFunction | None
     tape: str
     settings: Options
     partial: bool | None  # as given; `settings` have what was decided

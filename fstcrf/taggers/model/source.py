@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,7 +21,16 @@ from fstcrf.taggers.model.reads import Retrain, built, ordered, pass_on, with_la
 from fstcrf.taggers.reading import Data, allowed_labels, sized
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import has_spans
-from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
+from fstcrf.text.features import (
+    AttributeIndex,
+    Design,
+    FeatureFunction,
+    FeatureIndex,
+    FunctionIndex,
+    LiteralIndex,
+    TemplateSet,
+    is_literal,
+)
 from fstcrf.text.features.surroundings import with_surroundings
 from fstcrf.text.features.template import as_templates
 from fstcrf.training import Progress
@@ -39,7 +49,7 @@ class Source:
 
     def __init__(
         self,
-        index: FeatureIndex | LiteralIndex,
+        index: AttributeIndex,
         design: Design,
         labelled: Corpus,
         *,
@@ -92,7 +102,7 @@ class Source:
 def read_source(
     data: Data,
     target: Target,
-    template: TemplateSet | str | os.PathLike[str] | None,
+    template: TemplateSet | str | os.PathLike[str] | FeatureFunction | None,
     *,
     reads: Sequence[CRF],
     settings: Options,
@@ -101,7 +111,7 @@ def read_source(
     threads: int = 1,
     report: Callable[[Progress], None] | None = None,
 ) -> Source:
-    """Read columns with a template, or attribute lists without one; see `train_crf`."""
+    """Read columns with a template or a function, or attribute lists; see `train_crf`."""
     base = None if warm_start is None else warm_start.index
     known = () if warm_start is None else warm_start.labels
     if not isinstance(data, Corpus):
@@ -111,32 +121,87 @@ def read_source(
             raise DataError("no sentence to train on")
         if is_literal(first):
             if template is not None or reads:
-                raise OptionError("a template and reads= need columns, not attribute lists")
+                raise OptionError(
+                    "a template, a feature function and reads= need columns, not attribute lists"
+                )
             return _literal_source(data, target, settings, base, known)
     if template is None:
-        raise OptionError("columns need a feature template: template='chunking.tpl'")
+        raise OptionError(
+            "columns need a feature template: template='chunking.tpl', or a feature function: "
+            "features=f"
+        )
     if isinstance(base, LiteralIndex):
         raise OptionError("warm_start reads attribute lists, the data has columns")
     corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
     if not corpus.n_tokens:
         raise DataError("no sentence to train on", path=corpus.source)
-    templates = as_templates(template)
-    corpus = with_surroundings(corpus, templates)  # before sentences are left out or drawn
+    templates = None if callable(template) else as_templates(template)
+    if templates is not None:  # before sentences are left out or drawn
+        corpus = with_surroundings(corpus, templates)
     corpus, labelled, full, note = _labelled(corpus, target, settings, known)
-    taggers = ordered(reads, templates.tapes)
+    tapes = [tagger.tape for tagger in reads] if templates is None else templates.tapes
+    taggers = ordered(reads, tapes)
     passed = pass_on(corpus, taggers, settings, retrain=retrain, threads=threads, report=report)
-    index, design, passed = built(passed, templates, settings, base)
-    check_template(index.templates, target, reads)
+    build = (
+        _function_build(template, target, tapes, settings, base)
+        if callable(template)
+        else _template_build(as_templates(template), settings, base)
+    )
+    index, design, passed = built(passed, build)
+    if isinstance(index, FeatureIndex):
+        check_template(index.templates, target, reads)
     return Source(
         index,
         design,
         labelled.select(passed.origin),
         columns=tuple(name for name in corpus.columns if not name.startswith("%")),
-        transitions=index.templates.has_transitions,
+        transitions=not isinstance(index, FeatureIndex) or index.templates.has_transitions,
         full=full,
         origin=passed.origin,
         share=passed.share,
         note=note,
+    )
+
+
+Build: TypeAlias = Callable[[Corpus], tuple[FeatureIndex | FunctionIndex, Design]]
+"""Maps a training text to its index and its design."""
+
+
+def _template_build(templates: TemplateSet, settings: Options, base: object) -> Build:
+    if isinstance(base, FunctionIndex):
+        raise OptionError("warm_start has a feature function, expected one with the same templates")
+    return partial(
+        FeatureIndex.build,
+        templates=templates,
+        boundary=settings.boundary,
+        min_count=settings.min_count,
+        hash_bits=settings.hash_bits,
+        base=base if isinstance(base, FeatureIndex) else None,
+    )
+
+
+def _function_build(
+    function: FeatureFunction,
+    target: Target,
+    tapes: Sequence[str],
+    settings: Options,
+    base: object,
+) -> Build:
+    if isinstance(base, FeatureIndex):
+        raise OptionError("warm_start reads a template, expected one with a feature function")
+    if settings.passing == "marginals":
+        raise OptionError(
+            "passing='marginals' averages over the label of one token, but a feature function may "
+            "read the labels of the whole sentence: use passing='best' or 'nbest'"
+        )
+    return partial(
+        FunctionIndex.build,
+        function=function,
+        tapes=tapes,
+        target=target if isinstance(target, str) else None,
+        min_count=settings.min_count,
+        hash_bits=settings.hash_bits,
+        base=base if isinstance(base, FunctionIndex) else None,
     )
 
 
@@ -164,12 +229,12 @@ def _literal_source(
     data: Sequence[Any],
     target: Target,
     settings: Options,
-    base: FeatureIndex | LiteralIndex | None,
+    base: AttributeIndex | None,
     known: Sequence[str],
 ) -> Source:
     if isinstance(target, str):
         raise OptionError("attribute lists have no columns: give the labels of each sentence")
-    if isinstance(base, FeatureIndex):
+    if base is not None and not isinstance(base, LiteralIndex):
         raise OptionError("warm_start reads columns, the data has attribute lists")
     target = string_lists(target, "label", error=DataError)
     if len(target) != len(data):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines.grammar import Grammar
     from fstcrf.taggers.model.crf import CRF
-    from fstcrf.text.features import FeatureIndex, LiteralIndex
+    from fstcrf.text.features import AttributeIndex, FeatureIndex
 else:  # which most runs have none of
     grammars = LazyModule("fstcrf.machines.grammar")
 
@@ -141,7 +141,7 @@ def merged_labels(model: CRF, labels: Sequence[str]) -> list[str]:
 
 
 def warm_theta(
-    model: CRF, index: FeatureIndex | LiteralIndex, space: ParameterSpace
+    model: CRF, index: AttributeIndex, space: ParameterSpace
 ) -> tuple[ParameterSpace, Floats]:
     """Extend a parameter space by the weights of a model, and return both.
 

@@ -39,7 +39,7 @@ from fstcrf.taggers.model.structure import (
 from fstcrf.taggers.reading import Data, Tape, check_text, label_set
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
-from fstcrf.text.features import FeatureIndex, TemplateSet
+from fstcrf.text.features import FeatureFunction, FeatureIndex, FunctionIndex, TemplateSet
 from fstcrf.training import ParameterSpace, Problem, Progress, parameter_space
 from fstcrf.training.descent import LineSearch
 from fstcrf.training.executors.executor import Executor
@@ -99,7 +99,7 @@ def train_crf(
     order: Literal[0, 1, 2] = 1,
     objective: ObjectiveName | ObjectiveSettings = "likelihood",
     method: MethodName | MethodSettings = "lbfgs",
-    features: Literal["supported", "complete"] = "supported",
+    features: Literal["supported", "complete"] | FeatureFunction = "supported",
     transitions: Literal["observed", "all"] | None = None,
     ends: bool = False,
     min_frequency: float | None = None,
@@ -161,7 +161,9 @@ def train_crf(
         ``B-NP|B-PP`` one of several, which is counted in a warning unless ``partial=True`` says so;
         with ``partial=False``, and by default in the columns of CoNLL-U, they are labels.
     template : TemplateSet, text or path
-        Feature templates; required for columns.
+        Feature templates. Columns need these, or a feature function: ``features=f``, where f maps
+        a `Sentence` to a list with the attributes of each token, a list of strings or a dict. It
+        sees the columns without `target`, and the labels of `reads` as columns by their tapes.
     dev : Corpus or sequence of sentences, optional
         Held-out data: scored after each iteration; the best iteration is kept and `patience`
         iterations without a better one end training. The score is F of spans where the labels
@@ -240,6 +242,12 @@ def train_crf(
         Training diverged at once.
     """
     given = locals()
+    if callable(template):
+        raise OptionError(f"template is {template!r}: pass a feature function as features=")
+    if callable(features):
+        if template is not None:
+            raise OptionError("template and features=f both compute attributes: give one of them")
+        given |= {"template": features, "features": "supported"}
     _check_kinds(tape, warm_start, reads, report=report, expect=expect)
     settings = checked_options(
         {option: given[option] for option in DEFAULTS},
@@ -343,10 +351,15 @@ def retrained(
     present = set(labels_for(corpus, record))
     as_usual: Any = options_of(options)
     as_usual.pop("patience", None)  # of held-out data
+    template = None
+    if isinstance(tagger.index, FunctionIndex):
+        as_usual["features"] = tagger.index.function
+    else:
+        template = cast("FeatureIndex", tagger.index).templates  # as `fold_taggers` saw
     return train_crf(
         corpus,
         target,
-        cast("FeatureIndex", tagger.index).templates,  # as `fold_taggers` saw
+        template,
         reads=earlier,
         tape=tagger.tape,
         class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
