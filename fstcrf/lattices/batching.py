@@ -104,7 +104,7 @@ class Batch(Sequence[LatticeT]):
             )
         ]
 
-    def clamp_each(
+    def _clamp_each(
         self, labellings: Sequence[Labelling], ask: Callable[[Engine], Floats], threads: int
     ) -> Floats:
         """Ask, for each lattice, the engine of the paths with some labels for a number, [B]."""
@@ -605,4 +605,4 @@ def _of_labels(
             raise LabelError(f"sentence {number}: expected a list of labels, got None")
     if any(isinstance(labels, Path | Mapping) for labels in rows):
         rows = [labels_by_tape(x, one.tapes) for x, one in zip(rows, lattices, strict=True)]
-    return _batch(lattices).clamp_each(rows, ask, threads)
+    return _batch(lattices)._clamp_each(rows, ask, threads)

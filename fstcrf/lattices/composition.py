@@ -75,7 +75,7 @@ def product(
         tables[first[key[0]], first[key[1]]] = coupling_table(table, key, pair, length)
     whole = _beside(parts, tables)
     if search is not None and (chain := whole.row.as_chain) is not None:
-        return whole.with_row(chain.searching(search))
+        return whole._with_row(chain.searching(search))
     refuse_options({"search": search})
     return whole
 
@@ -89,7 +89,7 @@ def composed(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Fl
 def _beside(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Floats]) -> LatticeT:
     names = distinct_tapes([lattice.tapes for lattice in lattices])
     first, *others = lattices
-    return first.with_row(first.row.beside([other.row for other in others], names, coupling))
+    return first._with_row(first.row.beside([other.row for other in others], names, coupling))
 
 
 def coupling_table(values: ArrayLike, key: object, tapes: tuple[Tape, Tape], length: int) -> Floats:
@@ -116,6 +116,6 @@ def _weighted(lattices: Sequence[LatticeT], weights: Sequence[float]) -> list[La
     if any(not 0 <= w < np.inf for w in factors):
         raise OptionError(f"weights are {factors}, expected numbers from 0")
     return [
-        lattice if weight == 1.0 else lattice.with_row(lattice.row.scale(weight, grammar=False))
+        lattice if weight == 1.0 else lattice._with_row(lattice.row.scale(weight, grammar=False))
         for lattice, weight in zip(lattices, factors, strict=True)
     ]

@@ -344,7 +344,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
                 tape.name,
                 tape.labels,
                 self.marginals(tape.name),
-                self.labels_of(path.labels, tape.name),
+                self._labels_on(path.labels, tape.name),
             )
             for tape in self.on
         ]
@@ -386,7 +386,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             return self  # without a path, no length of a mask is right
         if mask is not None:
             row = row.restrict(self._masks(mask))
-        return self.with_row(
+        return self._with_row(
             row if boundaries is None else row.arcs().bounded(self._boundaries(boundaries))
         )
 
@@ -435,11 +435,11 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         factor = real_number(factor, "factor")
         if not np.isfinite(factor):
             raise OptionError(f"factor is {factor}, expected a finite number")
-        return self.with_row(self.row.scale(factor, grammar=grammar))
+        return self._with_row(self.row.scale(factor, grammar=grammar))
 
     def without_grammar(self) -> Self:
         """Return the lattice of all paths, without the grammar."""
-        return self.with_row(self.row.without_grammar())
+        return self._with_row(self.row.without_grammar())
 
     def constrained(
         self,
@@ -479,7 +479,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         """
         if not isinstance(grammar, grammars.Grammar):
             raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
-        return self.with_row(self.row.constrained(grammar, over, search, budget))
+        return self._with_row(self.row.constrained(grammar, over, search, budget))
 
     def __and__(self, grammar: Grammar) -> Self:
         """Return the lattice of the paths that a grammar accepts; see `constrained`."""

@@ -62,7 +62,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
     def __init__(self, row: Row, samples: int | None = None) -> None:
         self.row, self.samples = row, samples
 
-    def with_row(self, row: Row) -> Self:
+    def _with_row(self, row: Row) -> Self:
         """Return the lattice of another row."""
         return type(self)(row)
 
@@ -121,7 +121,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
             raise OptionError(f"no tape {tape!r}: the tapes are {', '.join(self.tapes)}")
         return self.tapes.index(tape)
 
-    def spanned(self, tape: str | None) -> str:
+    def _spanned(self, tape: str | None) -> str:
         """Return a tape; if absent, the first tape with segments, or the only tape."""
         if tape is not None:
             return self.tapes[self.number(tape)]
@@ -132,7 +132,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
             )
         return name
 
-    def labels_of(self, labels: Any, tape: str) -> tuple[str, ...]:
+    def _labels_on(self, labels: Any, tape: str) -> tuple[str, ...]:
         """Return the labels of one tape from `Path.labels`."""
         row: tuple[str, ...] = labels if len(self.on) == 1 else labels[self.number(tape)]
         return row
@@ -543,7 +543,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         scheme: str | Scheme | None = None,
     ) -> Floats:
         """Return the probability of each of several segments; see `span_probability`."""
-        return self.row.span_probabilities(spans, self.number(self.spanned(tape)), scheme)
+        return self.row.span_probabilities(spans, self.number(self._spanned(tape)), scheme)
 
     def probable_spans(
         self,
@@ -574,7 +574,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
             The grammar is too large to multiply out, or memory cannot hold the spans.
         """
         check_share(above)
-        return self.row.probable_spans(above, self.number(self.spanned(tape)), scheme)
+        return self.row.probable_spans(above, self.number(self._spanned(tape)), scheme)
 
     @overload
     def minimum_risk(
@@ -627,7 +627,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
             loss = "span" if self.segmented else "token"
         one_of("loss", loss, Loss)
         if loss == "span":
-            return self.row.span_risk(self.number(self.spanned(tape)), scheme)
+            return self.row.span_risk(self.number(self._spanned(tape)), scheme)
         self.row.check_alive()
         engine = self.row.reweight(self.engine.time_aligned.marginals(range(len(self.on))))
         paths = engine.nbest(1)

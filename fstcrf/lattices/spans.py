@@ -153,8 +153,11 @@ def probable_spans(
     def ask(group: Group) -> list[ProbableSpans]:
         chain = group.engine.as_chain
         if chain is None:
-            return [one.probable_spans(above, tape=tape, scheme=scheme) for one in group.lattices]
-        return probable(chain, above, group.lattice(0).spanned(tape), scheme)
+            return [
+                lattice.probable_spans(above, tape=tape, scheme=scheme)
+                for lattice in group.lattices
+            ]
+        return probable(chain, above, group.lattice(0)._spanned(tape), scheme)
 
     for group, spans in answered(lattices, ask, threads):
         out.update(zip(group.numbers, spans, strict=True))
@@ -225,7 +228,7 @@ def span_probabilities(
         if chain is None:
             each = zip(group.lattices, rows, strict=True)
             return [x.span_probabilities(some, tape=tape, scheme=scheme) for x, some in each]
-        return probabilities(chain, rows, group.lattice(0).spanned(tape), scheme)
+        return probabilities(chain, rows, group.lattice(0)._spanned(tape), scheme)
 
     for group, values in answered(lattices, ask, threads):
         for number, row in zip(group.numbers, values, strict=True):

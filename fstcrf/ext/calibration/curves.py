@@ -416,7 +416,7 @@ def _gold_scores(
     for lattice, labels in zip(mine, gold, strict=True):
         try:
             only.append(
-                lattice.with_row(lattice.row.clamped(labels_by_tape(labels, lattice.tapes)))
+                lattice._with_row(lattice.row.clamped(labels_by_tape(labels, lattice.tapes)))
             )
         except (LabelError, ShapeError) as error:
             raise type(error)(f"sentence {len(only)}: {error}") from None

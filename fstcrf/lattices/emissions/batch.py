@@ -314,7 +314,7 @@ class ArrayLattices(Lattices[TapeLattice]):
             self.scores, self.tape, self.chain, both, written_out=self._written_out
         )
 
-    def clamp_each(
+    def _clamp_each(
         self, labellings: Sequence[Labelling], ask: Callable[[Engine], Floats], threads: int
     ) -> Floats:
         """Ask, for each lattice, the engine of the paths with some labels, float64 [B]."""
