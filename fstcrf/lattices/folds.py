@@ -41,7 +41,7 @@ _ONE, _EMPTY = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Folding:
+class FoldedTransducer:
     """A fold with the scores of the chain of a program."""
 
     program: Program  # of the chain; its grammar is part of the fold
@@ -90,7 +90,9 @@ class Folding:
 
 
 @memoised(32)
-def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> Folding | None:
+def folded_transducer(
+    program: Program, made: IndexedTransducer, machine: Transducer
+) -> FoldedTransducer | None:
     """Return the fold of the lattices of a program and a transducer.
 
     There is no fold if the program has several chains, or if it would be too large.
@@ -111,7 +113,7 @@ def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> F
     if fold is None:
         return None
     label = arcs.label[fold.state].astype(np.int32)
-    return Folding(program, made, machine, fold, scores, state[fold.state], label)
+    return FoldedTransducer(program, made, machine, fold, scores, state[fold.state], label)
 
 
 @memoised(32)  # chains differ in their scores more often than in their paths
@@ -131,7 +133,7 @@ class FoldEngine:
 
     Parameters
     ----------
-    folding : Folding
+    fold : FoldedTransducer
     nodes : sequence of float64 [T, S]
         Potentials of the tokens of each row.
     write : function
@@ -141,9 +143,9 @@ class FoldEngine:
     ambiguous, apart = "", None
 
     def __init__(
-        self, folding: Folding, nodes: Sequence[Floats], write: Callable[[], ArcEngine]
+        self, fold: FoldedTransducer, nodes: Sequence[Floats], write: Callable[[], ArcEngine]
     ) -> None:
-        self.folding, self.nodes, self._write = folding, nodes, write
+        self.fold, self.nodes, self._write = fold, nodes, write
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the arcs."""
@@ -170,7 +172,7 @@ class FoldEngine:
     @property
     def shared(self) -> tuple[str, int]:
         """The key of rows that one engine may hold together."""
-        return "fold", id(self.folding)
+        return "fold", id(self.fold)
 
     @property
     def resolved(self) -> FoldEngine:
@@ -191,12 +193,12 @@ class FoldEngine:
         """Return one engine of the rows of several."""
         nodes = [node for part in parts for node in part.nodes]
         return FoldEngine(
-            parts[0].folding, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
+            parts[0].fold, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
         )
 
     def runs(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield bounds (first, end) of rows to decode together, given the tokens of each row."""
-        most = _RUN_BYTES // (8 * len(self.folding.state))
+        most = _RUN_BYTES // (8 * len(self.fold.state))
         return Ragged.from_lengths(tokens).runs(max(1, min(RUN_TOKENS, most)))
 
     def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> ArcEngine:
@@ -206,8 +208,8 @@ class FoldEngine:
             return self.expanded.product(acceptor, tapes, over)
 
         if tuple(tapes) == (0,):
-            own = self.folding
-            fold = folding(_constrained(own.program, acceptor), own.made, own.machine)
+            own = self.fold
+            fold = folded_transducer(_constrained(own.program, acceptor), own.made, own.machine)
             if fold is not None:
                 return cast("ArcEngine", FoldEngine(fold, self.nodes, write))
         return write()
@@ -219,7 +221,7 @@ class FoldEngine:
         """The potentials of pairs at all tokens, [N, 1, P]."""
         nodes = self.nodes
         node = nodes[0] if len(nodes) == 1 else np.concatenate(nodes)
-        return node.take(self.folding.state, axis=1)[:, None]
+        return node.take(self.fold.state, axis=1)[:, None]
 
     def _bound(self, decoder: Decoder) -> kernel.Bound:
         return kernel.Bound(decoder.machine, self.rows.offsets, (self._values,))
@@ -227,14 +229,12 @@ class FoldEngine:
     @property
     def _alone(self) -> bool:
         """Whether there is one sentence, short enough for `Decoder.sentence_machine`."""
-        return (
-            len(self.nodes) == 1 and 0 < len(self.nodes[0]) * len(self.folding.state) < MOST_ALONE
-        )
+        return len(self.nodes) == 1 and 0 < len(self.nodes[0]) * len(self.fold.state) < MOST_ALONE
 
     @made_once
     def log_z(self) -> Floats:
         """Log Z of each row, [B]; −inf if the row has no path."""
-        total = self.folding.total
+        total = self.fold.total
         if self._alone:
             return np.array([total.sentence_machine().log_partition(self._values)])
         return kernel.log_partitions(self._bound(total))
@@ -247,24 +247,24 @@ class FoldEngine:
     @property
     def best_scores(self) -> Floats:
         """Score of the best path of each row, [B]; −inf if the row has no path."""
-        return kernel.best_paths(self._bound(self.folding.best))[1]
+        return kernel.best_paths(self._bound(self.fold.best))[1]
 
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
         """Return the n best paths of each row; labels of best paths are decoded without arcs."""
         if n != 1:
             return self.expanded.nbest(n, budget)
         if self._alone:
-            best = self.folding.best.sentence_machine().best(self._values)
+            best = self.fold.best.sentence_machine().best(self._values)
             score, paths = np.array([best.score]), [best.path]
             if not best.path:
                 return PathBatch(_EMPTY, score[:0], _EMPTY, self._elements, decoded=[])
             counts = _ONE
         else:
-            path, score = kernel.best_paths(self._bound(self.folding.best))
+            path, score = kernel.best_paths(self._bound(self.fold.best))
             paths, alive = [own.tolist() for own in self.rows.split(path)], score > -np.inf
             paths = [own for own, lives in zip(paths, alive, strict=True) if lives]
             score, counts = score[alive], alive.astype(np.int64)
-        spelled = [self.folding.decoded(own) for own in paths]
+        spelled = [self.fold.decoded(own) for own in paths]
         return PathBatch(counts, score, _EMPTY, self._elements, decoded=spelled)
 
     def _elements(self) -> Ints:
@@ -275,8 +275,8 @@ class FoldEngine:
 
         It is zero for all tapes but the first: their labels are written at boundaries.
         """
-        node = kernel.axis_posterior(self._bound(self.folding.total)).node[0]
-        order, labels, first = self.folding.by_label
+        node = kernel.axis_posterior(self._bound(self.fold.total)).node[0]
+        order, labels, first = self.fold.by_label
         read = np.zeros((len(node), sizes[0]))
         read[:, labels] = np.minimum(np.add.reduceat(node[:, order], first, axis=1), 1.0)
         return [np.zeros((len(node), sizes[tape])) if tape else read for tape in tapes]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arguments import closest
-from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
+from fstcrf.arrays import Array, Floats, Ints, Longs
 from fstcrf.errors import (
     EpsilonCycleError,
     LabelError,
@@ -39,7 +39,7 @@ from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import ArcEngine
 from fstcrf.lattices.chainrow import ChainRow
 from fstcrf.lattices.engine import Row, Tape
-from fstcrf.lattices.folds import FoldEngine, Folding, folding
+from fstcrf.lattices.folds import FoldedTransducer, FoldEngine, folded_transducer
 from fstcrf.lattices.machines import joint_nodes
 from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
@@ -62,7 +62,7 @@ def compiled(machine: Transducer, labels: tuple[str, ...]) -> IndexedTransducer:
     EpsilonCycleError
         A path to a final state has a cycle of arcs without input.
     LabelError
-        The tape has none of the labels that the transducer reads.
+        No label of the tape is an input of the transducer.
     """
     finite = [np.packbits(x > -np.inf).tobytes() for x in (machine.score, machine.final)]
     kept = _compiled_structure(machine.structure, labels, *finite)
@@ -78,29 +78,22 @@ def compiled(machine: Transducer, labels: tuple[str, ...]) -> IndexedTransducer:
 
 @memoised(64)
 def _compiled_structure(*key: Hashable) -> list[IndexedTransducer]:  # noqa: ARG001 (memoised by it)
-    """Return a list for the first compiled machine of this structure; the caller appends it.
-
-    Machines of one structure differ only in finite scores.
-    """
+    """Return a list for the first machine whose scores are finite at the same arcs, compiled."""
     return []
 
 
 def numbered(machine: Transducer, reads: Ints, size: int) -> IndexedTransducer:
-    """Index a transducer by the labels that its arcs read.
+    """Index a transducer by the labels that its arcs read, which are below `size`.
 
-    Parameters
-    ----------
-    machine : Transducer
-    reads : int32 [A]
-        Label of each arc, below `size`; −1: no input; −2: a label that the tape does not have.
-    size : int
-        Number of labels of the tape.
+    An arc with the label −1 has no input; the tape does not have the label of an arc with −2.
     """
     usable = (machine.score > -np.inf) & (reads > -2)
     _, useful = on_paths(machine.source, machine.target, machine.final > -np.inf, usable)
     useful[0] = True
     usable &= useful[machine.source] & useful[machine.target]
-    row, order = _by_source(machine.source, usable & (reads < 0), len(useful))
+    order = np.flatnonzero(usable & (reads < 0))
+    order = order[np.argsort(machine.source[order], kind="stable")]
+    row = Ragged.from_rows(machine.source[order], len(useful)).offsets
     number, cycle = topological(row, machine.target[order])
     if cycle >= 0:
         raise EpsilonCycleError(_cycle_message(row, machine.target[order], cycle))
@@ -127,13 +120,6 @@ def numbered(machine: Transducer, reads: Ints, size: int) -> IndexedTransducer:
         origin=np.concatenate([arcs, len(machine.source) + states]),
         output=np.append(machine.output[arcs], np.full(len(states), -1, dtype=np.int32)),
     )
-
-
-def _by_source(source: Ints, usable: Bools, states: int) -> tuple[Longs, Longs]:
-    """Return the offsets of each state's usable arcs, and these arcs sorted by source."""
-    arcs = np.flatnonzero(usable)
-    order = arcs[np.argsort(source[arcs], kind="stable")]
-    return Ragged.from_rows(source[order], states).offsets, order
 
 
 def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Ints:
@@ -199,17 +185,14 @@ def _unambiguous(row: Row, machine: Transducer, tape: int) -> ArcRow:
 
 
 def _with_form(row: Row, machine: Transducer, tape: int, problem: str) -> ArcRow:
-    """Return a row composed with a form of a transducer.
-
-    If the transducer is ambiguous, `problem` says why only the best of its runs counts.
-    """
+    """Return a row composed with a form of a transducer; `problem` explains its ambiguity."""
     if not isinstance(row, ChainRow):
         return _composed(_as_arcs(row), machine, tape, problem)
     plan = _plan(row.program, machine, tape)
     free = row if plan.free is row.program else row.with_program(plan.free)
     write, arcs = partial(_free, free, machine, tape, problem), None
-    if not problem and plan.folding is not None:
-        arcs = cast("ArcEngine", FoldEngine(plan.folding, free.values, write))
+    if not problem and plan.fold is not None:
+        arcs = cast("ArcEngine", FoldEngine(plan.fold, free.values, write))
     return ArcRow(
         arcs or write(),
         plan.on,
@@ -225,14 +208,14 @@ class _Plan(NamedTuple):
     free: Program  # the program without its grammar
     rules: tuple[Rule, ...]  # the grammar
     on: tuple[Tape, ...]
-    folding: Folding | None
+    fold: FoldedTransducer | None
 
 
 @memoised(32)
 def _plan(program: Program, machine: Transducer, tape: int) -> _Plan:
     row = ChainRow(program, ())
     free = row.without_grammar().program if program.conjuncts else program
-    fold = folding(free, compiled(machine, row.on[tape].labels), machine)
+    fold = folded_transducer(free, compiled(machine, row.on[tape].labels), machine)
     return _Plan(free, _rules(row), (*row.on, *_output_tape(machine)), fold)
 
 
@@ -262,7 +245,7 @@ def _free(row: ChainRow, machine: Transducer, tape: int, problem: str) -> ArcEng
         return _composed(row.arcs(), machine, tape, problem).unconstrained
     key = row.program, tuple([x.shape for x in row.values]), machine, tape
     # A template costs more than one composition: it is made for the second sentence of a length.
-    if all(map(_all_finite, row.values)) and next(_earlier_uses(*key)):
+    if all(np.isfinite(x).all() for x in row.values) and next(_earlier_uses(*key)):
         template = _template(*key)
         if template is not None:
             return template.filled(row)
@@ -279,10 +262,6 @@ def _composed(base: ArcRow, machine: Transducer, tape: int, problem: str = "") -
     return replace(base, unconstrained=arcs, on=on, frames=None, machines=machines)
 
 
-def _all_finite(values: Floats) -> bool:
-    return bool(np.isfinite(values).all())
-
-
 # --- Sentences of one length have the same arcs ---------------------------------------------------
 
 _MOST_KEPT = 30_000
@@ -292,11 +271,10 @@ _MOST_KEPT = 30_000
 class _Template(NamedTuple):
     """The composition of all sentences of one length whose potentials are finite.
 
-    The score of an arc is (transition + potential of a state at a token) + transducer. The
-    composition of a single sentence adds in the same order, so that the bits are equal.
+    The composition of a single sentence adds scores in the same order, so that bits are equal.
     """
 
-    arcs: ArcEngine  # of a sentence whose potentials are all 0
+    arcs: ArcEngine  # for potentials of 0
     transition: Floats  # [A] score of the succession of states
     cell: Longs  # [A] token · states + state; the last cell, which is 0, for an arc without a state
     transducer: Floats  # [A] score of the transducer's arc
@@ -320,7 +298,7 @@ def _template(
 ) -> _Template | None:
     """Return the composition of all sentences of one length.
 
-    None if it has too many arcs, or if tokens have transition scores of their own.
+    None if it has too many arcs, or if transition scores differ between tokens.
     """
     if any(axis.score is None for axis in program.machine.axes):
         return None
@@ -380,13 +358,7 @@ def score_written_tape(row: Row, scorer: Row, tape: int) -> ArcRow:
     If the scorer is a lattice of segments, its segment (s, e, x) scores the output "[x" at boundary
     s followed by "x]" at boundary e. Labels that the output does not bracket, such as "O", are not
     written. If the scorer has one label per token, this is the label written after the token.
-
-    Parameters
-    ----------
-    row : Row
-    scorer : Row
-    tape : int
-        Number of the output tape.
+    `tape` is the number of the output tape.
 
     Raises
     ------
@@ -427,10 +399,7 @@ def check_lengths(machine: Transducer) -> None:
 
 
 def _units(tokens: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Ints]:
-    """Return an acceptor of the labels of tokens, and the code that each arc reads.
-
-    A code is label + labels · boundary.
-    """
+    """Return an acceptor of the labels of tokens, and the code of each arc; see `_brackets`."""
     number = {name: k for k, name in enumerate(names)}
     written = np.asarray([*(number.get(x, -2) for x in tokens.on[0].labels), -1])
     if written.max() < 0:
@@ -545,33 +514,25 @@ def arcs_composed(
     if at is not None:
         nodes = arcs.machine.slots if isinstance(arcs.machine, Paired) else np.arange(len(at))
         at = at[nodes[product.place]]
-
-    def column(
-        values: NDArray[_T], missing: int, last: NDArray[_T], *, more: bool = writes
-    ) -> NDArray[_T]:
-        absent = np.full((1, values.shape[1]), missing, dtype=values.dtype)
-        taken = np.concatenate([values, absent])[arc]
-        return np.column_stack([taken, last]) if more else taken
-
-    silent = np.zeros(len(arc), dtype=np.int32)
-    moved = np.append(indexed.origin, -1)[product.by]
+    silent, moved = np.zeros(len(arc), np.int32), np.append(indexed.origin, -1)[product.by]
     moves = arcs.moves
     if moves is not None:
-        moves = column(moves, -1, moved, more=traced)
+        moves = _rows(moves, arc, -1, moved if traced else None)
     elif traced:
         moves = moved[:, None]
     apart, gain = arcs.apart, arcs.gain
     if problem or apart is not None:
+        distinct = moved if counts else output.astype(np.int64) if writes else None
         before = np.arange(len(arcs.source))[:, None] if apart is None else apart
-        distinct = moved if counts else output.astype(np.int64)
-        apart = column(before, -1, distinct, more=counts or writes)
+        apart = _rows(before, arc, -1, distinct)
         gain = np.append(np.zeros(len(arcs.source)) if gain is None else gain, 0.0)[arc]
     if problem:
         gain += np.append(indexed.gain, 0.0)[product.by]
     ends = None
     if arcs.end is not None:
         assert at is not None  # noqa: S101 (arcs with ends have positions)
-        ends = column(arcs.end, -1, np.where(output >= 0, at[product.target], -1))
+        end = np.where(output >= 0, at[product.target], -1)
+        ends = _rows(arcs.end, arc, -1, end if writes else None)
     return ArcEngine(
         texts=arcs.texts,
         begins=product.begins,
@@ -579,14 +540,14 @@ def arcs_composed(
         final=final,
         source=product.source,
         target=product.target,
-        left=silent,  # without pairs there are no classes
+        left=silent,  # not used without pair scores
         right=silent,
         score=product.score,
         origin=np.append(arcs.origin, -1)[arc],
-        label=column(arcs.label, -1, output),
-        under=column(arcs.under, -1, silent - np.int32(1)),
+        label=_rows(arcs.label, arc, -1, output if writes else None),
+        under=_rows(arcs.under, arc, -1, silent - np.int32(1) if writes else None),
         end=ends,
-        carries=column(arcs.carries, 1, silent > 0),
+        carries=_rows(arcs.carries, arc, 1, silent > 0 if writes else None),
         class_final=_NONE,
         pairs=None,
         moves=moves,
@@ -594,3 +555,10 @@ def arcs_composed(
         apart=apart,
         gain=gain,
     )
+
+
+def _rows(values: NDArray[_T], arc: Ints, missing: int, last: NDArray[_T] | None) -> NDArray[_T]:
+    """Return the rows of a table for some arcs, −1 for `missing`, with a last column if given."""
+    absent = np.full((1, values.shape[1]), missing, dtype=values.dtype)
+    rows = np.concatenate([values, absent])[arc]
+    return rows if last is None else np.column_stack([rows, last])
