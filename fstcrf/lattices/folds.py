@@ -48,7 +48,7 @@ _ONE, _EMPTY = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Folding:
+class FoldedTransducer:
     """A fold with the scores of the chain of a program."""
 
     program: Program  # of the chain; its grammar is part of the fold
@@ -97,7 +97,9 @@ class Folding:
 
 
 @memoised(32)
-def folding(program: Program, moves: IndexedTransducer, machine: Transducer) -> Folding | None:
+def folded_transducer(
+    program: Program, moves: IndexedTransducer, machine: Transducer
+) -> FoldedTransducer | None:
     """Return the fold of the lattices of a program and a transducer.
 
     There is no fold if the program has several chains, or if it would be too large.
@@ -118,7 +120,7 @@ def folding(program: Program, moves: IndexedTransducer, machine: Transducer) -> 
     if fold is None:
         return None
     label = arcs.label[fold.state].astype(np.int32)
-    return Folding(program, moves, machine, fold, scores, state[fold.state], label)
+    return FoldedTransducer(program, moves, machine, fold, scores, state[fold.state], label)
 
 
 @memoised(32)  # chains differ in their scores more often than in their paths
@@ -138,7 +140,7 @@ class FoldEngine(Engine):
 
     Parameters
     ----------
-    folding : Folding
+    fold : FoldedTransducer
     nodes : sequence of float64 [T, S]
         Potentials of the tokens of each row.
     write : function
@@ -148,9 +150,9 @@ class FoldEngine(Engine):
     apart = None
 
     def __init__(
-        self, folding: Folding, nodes: Sequence[Floats], write: Callable[[], ArcEngine]
+        self, fold: FoldedTransducer, nodes: Sequence[Floats], write: Callable[[], ArcEngine]
     ) -> None:
-        self.folding, self.nodes, self._write = folding, nodes, write
+        self.fold, self.nodes, self._write = fold, nodes, write
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the arcs."""
@@ -177,7 +179,7 @@ class FoldEngine(Engine):
     @property
     def shared(self) -> tuple[str, int]:
         """The key of rows that one engine may hold together."""
-        return "fold", id(self.folding)
+        return "fold", id(self.fold)
 
     @property
     def resolved(self) -> FoldEngine:
@@ -197,13 +199,13 @@ class FoldEngine(Engine):
         """Return one engine of the rows of several."""
         nodes = [node for part in parts for node in part.nodes]
         return FoldEngine(
-            parts[0].folding, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
+            parts[0].fold, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
         )
 
     @staticmethod
     def runs(engines: Sequence[FoldEngine]) -> Iterator[tuple[int, int]]:
         """Yield the ranges (first, end) of engines that are joined, of bounded size."""
-        most = _RUN_BYTES // (8 * len(engines[0].folding.state))
+        most = _RUN_BYTES // (8 * len(engines[0].fold.state))
         tokens = Ragged.from_lengths([engine.rows.total for engine in engines])
         return tokens.runs(max(1, min(RUN_TOKENS, most)))
 
@@ -214,8 +216,10 @@ class FoldEngine(Engine):
             return self.expanded.product(acceptor, tapes, over)
 
         if tuple(tapes) == (0,):
-            fold = self.folding
-            product = folding(_constrained(fold.program, acceptor), fold.moves, fold.machine)
+            fold = self.fold
+            product = folded_transducer(
+                _constrained(fold.program, acceptor), fold.moves, fold.machine
+            )
             if product is not None:
                 return cast("ArcEngine", FoldEngine(product, self.nodes, write))
         return write()
@@ -227,7 +231,7 @@ class FoldEngine(Engine):
         """The potentials of pairs at all tokens, [N, 1, P]."""
         nodes = self.nodes
         node = nodes[0] if len(nodes) == 1 else np.concatenate(nodes)
-        return node.take(self.folding.state, axis=1)[:, None]
+        return node.take(self.fold.state, axis=1)[:, None]
 
     def _bound(self, decoder: Decoder) -> kernel.Bound:
         return kernel.Bound(decoder.machine, self.rows.offsets, (self._values,))
@@ -235,46 +239,44 @@ class FoldEngine(Engine):
     @property
     def _alone(self) -> bool:
         """Whether there is one sentence, short enough for `Decoder.sentence_machine`."""
-        return (
-            len(self.nodes) == 1 and 0 < len(self.nodes[0]) * len(self.folding.state) < MOST_ALONE
-        )
+        return len(self.nodes) == 1 and 0 < len(self.nodes[0]) * len(self.fold.state) < MOST_ALONE
 
     @made_once
     def log_z(self) -> Floats:
-        total = self.folding.total
+        total = self.fold.total
         if self._alone:
             return np.array([total.sentence_machine().log_partition(self._values)])
         return kernel.log_partitions(self._bound(total))
 
     @property
     def best_scores(self) -> Floats:
-        return kernel.best_paths(self._bound(self.folding.best))[1]
+        return kernel.best_paths(self._bound(self.fold.best))[1]
 
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
         refuse_options({"budget": budget})
         if n != 1:
             return self.expanded.nbest(n)
         if self._alone:
-            best = self.folding.best.sentence_machine().best(self._values)
+            best = self.fold.best.sentence_machine().best(self._values)
             score, paths = np.array([best.score]), [best.path]
             if not best.path:
                 return PathBatch(_EMPTY, score[:0], _EMPTY, self._elements, decoded=[])
             counts = _ONE
         else:
-            path, score = kernel.best_paths(self._bound(self.folding.best))
+            path, score = kernel.best_paths(self._bound(self.fold.best))
             paths, alive = [row.tolist() for row in self.rows.split(path)], score > -np.inf
             paths = [row for row, lives in zip(paths, alive, strict=True) if lives]
             score, counts = score[alive], alive.astype(np.int64)
-        spelled = [self.folding.decoded(path) for path in paths]
+        spelled = [self.fold.decoded(path) for path in paths]
         return PathBatch(counts, score, _EMPTY, self._elements, decoded=spelled)
 
     def _elements(self) -> Ints:
         return self.expanded.nbest(1).elements
 
     def marginals(self, tapes: Sequence[int]) -> list[Floats]:
-        node = kernel.axis_posterior(self._bound(self.folding.total)).node[0]
-        order, labels, first = self.folding.by_label
-        program, outputs = self.folding.program, len(self.folding.machine.output_symbols)
+        node = kernel.axis_posterior(self._bound(self.fold.total)).node[0]
+        order, labels, first = self.fold.by_label
+        program, outputs = self.fold.program, len(self.fold.machine.output_symbols)
         read = np.zeros((len(node), len(program.labels(program.tapes[0]))))
         read[:, labels] = np.minimum(np.add.reduceat(node[:, order], first, axis=1), 1.0)
         return [np.zeros((len(node), outputs)) if tape else read for tape in tapes]

@@ -39,7 +39,7 @@ from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import ArcEngine
 from fstcrf.lattices.chainrow import ChainRow
 from fstcrf.lattices.engine import Tape
-from fstcrf.lattices.folds import FoldEngine, Folding, folding
+from fstcrf.lattices.folds import FoldedTransducer, FoldEngine, folded_transducer
 from fstcrf.lattices.machines import joint_nodes
 from fstcrf.lattices.row import Row
 from fstcrf.lazy import memoised
@@ -226,14 +226,14 @@ class _Plan(NamedTuple):
     free: Program  # the program without its grammar
     rules: tuple[Rule, ...]  # the grammar
     on: tuple[Tape, ...]
-    folding: Folding | None
+    folding: FoldedTransducer | None
 
 
 @memoised(32)
 def _plan(program: Program, machine: Transducer, tape: int) -> _Plan:
     row = ChainRow(program, ())
     free = row.without_grammar().program if program.conjuncts else program
-    fold = folding(free, compiled(machine, row.on[tape].labels), machine)
+    fold = folded_transducer(free, compiled(machine, row.on[tape].labels), machine)
     return _Plan(free, _rules(row), (*row.on, *_output_tape(machine)), fold)
 
 

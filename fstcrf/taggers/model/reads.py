@@ -39,7 +39,7 @@ from fstcrf.training import Progress
 if TYPE_CHECKING:
     from fstcrf.taggers.model.crf import CRF, TrainingRecord
 
-IndexT = TypeVar("IndexT", bound=AttributeIndex)
+AnyIndexT = TypeVar("AnyIndexT", bound=AttributeIndex)
 Report = Callable[[Progress], None]
 
 
@@ -311,8 +311,8 @@ def pass_on(
 
 
 def built(
-    passed: Passed, build: Callable[[Corpus], tuple[IndexT, Design]]
-) -> tuple[IndexT, Design, Passed]:
+    passed: Passed, build: Callable[[Corpus], tuple[AnyIndexT, Design]]
+) -> tuple[AnyIndexT, Design, Passed]:
     """Return index and design of what was passed on, and which sentences the design is of.
 
     Under marginals the copies of a sentence become one, whose attributes have values.
