@@ -331,7 +331,9 @@ class TrainedPipeline(Tagger):
         plain = forced is None and bias is None and search is None and budget is None
         tagger = self._decoding(decode)
         if plain and tagger.way == "cascade" and _reads_as_is(self.composition) and len(sentence):
-            return _tagged_alone(self.composition, sentence)
+            read = _with_columns(self.composition, sentence)
+            if len(read):  # it has a token
+                return _tagged_alone(self.composition, read)
         known = None if forced is None else [forced]
         given: TagOptions = {"forced": known, "bias": bias, "search": search, "budget": budget}
         return self.tag_all([sentence], decode=decode, **given)[0]
@@ -529,11 +531,15 @@ def _reads_as_is(composition: JointCRF) -> bool:
     return not (changed or composition._literal)
 
 
-def _tagged_alone(composition: JointCRF, sentence: SentenceLike) -> Any:
-    """Return the best labels of a sentence: each tagger reads the labels of the taggers before."""
+def _with_columns(composition: JointCRF, sentence: SentenceLike) -> Sentence:
+    """Return a sentence of any form as columns."""
     if not isinstance(sentence, Sentence | Mapping):
         (sentence,) = as_corpus(composition, [sentence])
-    read = sentence if isinstance(sentence, Sentence) else Sentence(sentence)
+    return sentence if isinstance(sentence, Sentence) else Sentence(sentence)
+
+
+def _tagged_alone(composition: JointCRF, read: Sentence) -> Any:
+    """Return the best labels of a sentence: each tagger reads the labels of the taggers before."""
     taggers = {tagger.tape: tagger for tagger in composition.taggers}
     columns = {name: read[name] for name in read.columns}
     labels: dict[str, list[str]] = {}
