@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from fstcrf._kernel import CData
+else:
+    CData = ffi.CData
 
 View: TypeAlias = "tuple[CData, Sequence[object]]"
 """A C structure, and the objects whose memory it points into."""
