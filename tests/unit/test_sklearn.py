@@ -337,7 +337,7 @@ def test_bad_sentences_are_named(x: Any, y: Any, words: str) -> None:
         ({"options": {"l2": 1.0}}, "options contains 'l2', which is already a parameter"),
         ({"l2": -1.0}, "l2"),
         ({"options": {"memry": 5}}, "options has 'memry', which is no option of CRF.train"),
-        ({"template": TEMPLATE}, "a template and reads= need columns"),
+        ({"template": TEMPLATE}, "a template, a feature function and reads= need columns"),
     ],
 )
 def test_bad_parameters_are_named_when_fitting(options: Any, words: str) -> None:

@@ -220,7 +220,7 @@ class FunctionIndex:
         try:
             rows = function(sentence)
         except Exception as error:
-            problem = f"raises {type(error).__name__}: {error}".splitlines()[0]
+            problem = f"raises {type(error).__name__}: {error}".partition("\n")[0]
             if isinstance(error, DataError):  # a column that is missing
                 problem = f"stops: {error.message}; reads= makes labels of earlier taggers columns"
             raise self._error(data, number, None, problem) from error
