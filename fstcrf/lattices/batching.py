@@ -7,6 +7,7 @@ object is made when it is first read.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -263,8 +264,8 @@ class BestPaths(Sequence[ItemT_co]):
         group, row, paths, part = self._places[range(len(self))[index]]
         return self._item(group.paths(row, paths.of_row(row, part.start, part.stop)))
 
-    def _item(self, paths: list[Path[Any]]) -> ItemT_co:
-        raise NotImplementedError
+    @abstractmethod
+    def _item(self, paths: list[Path[Any]]) -> ItemT_co: ...
 
     @property
     def unproven(self) -> int:
@@ -349,9 +350,8 @@ def best(
     OptionError
         `threads` is below 1, `search` is another word, or an item is not a lattice.
     """
-    paths: Paths[LabelsT_co] = Paths(
-        lattices, 1, path_batches(lattices, 1, threads, search, budget)
-    )
+    batches = path_batches(lattices, 1, threads, search, budget)
+    paths: Paths[LabelsT_co] = Paths(lattices, 1, batches)
     warn_unproven(paths.unproven, len(lattices))
     return paths
 

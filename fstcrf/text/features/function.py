@@ -38,7 +38,7 @@ FeatureFunctions: TypeAlias = FeatureFunction | Mapping[str, FeatureFunction]
 KIND = "function"
 VERSION = 1
 
-_KEPT = 1 << 24
+_MOST_KEPT = 1 << 24  # attributes of tokens in the designs of one reading: about 130 MB
 
 
 class FunctionIndex:
@@ -165,7 +165,7 @@ class FunctionIndex:
     def runs(self, data: Corpus | Sequence[Sentence]) -> Callable[[int, int], Design]:
         """Return the function from a run of sentences, (first, end), to its design.
 
-        Designs are kept, up to `_KEPT` attributes of tokens: a question may read a run twice.
+        Designs are kept, up to `_MOST_KEPT` attributes of tokens: a question may read a run twice.
         """
         kept: dict[tuple[int, int], Design] = {}
         sizes = [0]
@@ -178,7 +178,7 @@ class FunctionIndex:
             with self._located(data, first):
                 found = self.attributes_by_name.design(computed)
             sizes[0] += len(found.node.index)
-            if sizes[0] <= _KEPT:
+            if sizes[0] <= _MOST_KEPT:
                 kept[first, end] = found
             return found
 
