@@ -49,7 +49,8 @@ DOORS: dict[str, Callable[[Any], Any]] = {
         [0], [0], [0], [0], final=x, input_symbols=["a"], output_symbols=["a"]
     ),
     "epsilon": lambda x: T.from_text("0 1 a b", epsilon=x),
-    "a type of arcs": COPY.to_fst,
+    # None is the default, which needs pynini.
+    "a type of arcs": lambda x: COPY.to_fst("odd" if x is None else x),
     "a grammar": lambda x: T.from_grammar(x, ["a"]),
     "costs": lambda x: T.from_grammar(COST, ["a"], weights=x),
     "costs of a grammar": lambda x: Grammar.from_text(COST, weights=x),
@@ -67,7 +68,6 @@ MEANT: dict[str, list[Any]] = {  # what the odd values are that a door takes
     "scores of pairs": [None],
     "ends": [None, ROW],
     "epsilon": [None, "a"],
-    "a type of arcs": [None],
     "costs": [None, {}],
     "costs of a grammar": [None, {}],
     "a cost": [0, 1.5],
