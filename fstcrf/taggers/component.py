@@ -6,7 +6,7 @@ another tape or a coarser label set: the label that it sees is a function of the
 Conditioned potentials. A tagger that reads an earlier tape has potentials for every label of it.
 The index knows which pairs of a predicate and a label training has seen; a predicate is a row of
 a sparse table over (label, state), so that one lookup a template and one sum give a token's
-potentials under all labels (`taggers/model/potentials.py`).
+potentials under all labels (`taggers/potentials.py`).
 
 Observed columns (`taggers/component.py`: `ObservedTape`). A grammar that names a column of the text
 is bound to the strings that training saw there. Compiled, strings that no conjunct tells
@@ -30,14 +30,14 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Chain, Program
 from fstcrf.machines.topology import Topology, chain_topology
-from fstcrf.taggers.model.potentials import Binding, Potentials, Term, bind
-from fstcrf.taggers.reading import Data
+from fstcrf.taggers.potentials import Binding, Potentials, Term, bind
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import FeatureIndex, LiteralIndex
 from fstcrf.text.features.template import tape_column
+from fstcrf.text.sentences import Data
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.model.crf import CRF
+    from fstcrf.taggers.crf import CRF
 
 
 @dataclass(frozen=True, eq=False, slots=True)

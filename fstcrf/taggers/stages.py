@@ -18,14 +18,14 @@ from fstcrf.machines.plans import Program, scaled
 from fstcrf.machines.topology import chain_topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import Component, ObservedTape, Reading, as_read, bare_chain, pinned
-from fstcrf.taggers.model.potentials import bind
+from fstcrf.taggers.potentials import bind
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import LiteralIndex
 from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.template import tape_column
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.model.crf import CRF
+    from fstcrf.taggers.crf import CRF
 
 
 @dataclass(frozen=True, eq=False)

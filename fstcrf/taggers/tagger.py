@@ -28,8 +28,8 @@ from fstcrf.lazy import LazyModule
 from fstcrf.ragged import Ragged
 from fstcrf.storage import VERSION, write_arrays
 from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request, budget_of, in_columns
-from fstcrf.taggers.reading import Data, SentenceLike, check_text
 from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.sentences import Data, SentenceLike, check_text
 
 if TYPE_CHECKING:
     import pynini

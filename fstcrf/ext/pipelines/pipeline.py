@@ -15,11 +15,10 @@ from fstcrf.ext.pipelines.trained import Decode, Folder, TrainedPipeline
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
 from fstcrf.taggers.composition import joint
-from fstcrf.taggers.model.reads import FoldProgress
-from fstcrf.taggers.model.structure import fingerprint
 from fstcrf.taggers.tagger import Normalize
 from fstcrf.training import Progress
 from fstcrf.training.loop import saved_iteration
+from fstcrf.training.passing import FoldProgress
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +132,7 @@ def _trained(
 ) -> CRF:
     """Return the tagger of a task: the finished one if it exists, else a new one after training."""
     reads = ancestors(task.reads, list(done.values()))[::-1]
-    mark = task.fingerprint([fingerprint(tagger) for tagger in reads])
+    mark = task.fingerprint([tagger.fingerprint() for tagger in reads])
     if place is not None:
         finished = place.finished(task.name, mark)
         if finished is not None:

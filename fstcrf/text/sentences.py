@@ -1,8 +1,8 @@
-"""Sentences and labels as users hand them over.
+"""Sentences and labels in the forms in which users pass them.
 
-Labels may be sets of allowed labels: ``_`` is one that is not known, ``B-NP|B-PP`` one of these. A
-string with ``|`` is read so when each of its parts is a label in its own right; otherwise it is one
-label (``NOUN|Number=Sing`` among UPOS+FEATS labels).
+A label may denote a set of labels: ``_`` means all labels, ``B-NP|B-PP`` means one of two labels. A
+string with ``|`` is a set if each of its parts is a label. Otherwise it is one label, such as
+``NOUN|Number=Sing`` among UPOS+FEATS labels.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Tape:
     ----------
     name : str
     labels : tuple of str
-        Labels of the tagger that writes it.
+        Labels of the tagger that writes the tape.
     model : str
-        Fingerprint of that tagger.
+        Fingerprint of this tagger.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Tape:
     model: str
 
 
-# --- What users hand over as sentences ------------------------------------------------------------
+# --- Sentences ------------------------------------------------------------------------------------
 
 SentenceLike: TypeAlias = Sentence | Mapping[str, Sequence[str]] | Sequence[Any]
 """A `Sentence`, a mapping column → list, a list of row tuples, or (for models over literal
@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 class Run(NamedTuple):
-    """Successive sentences."""
+    """Consecutive sentences."""
 
     first: int
     end: int
@@ -68,14 +68,14 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Sentences and how to get the design matrix of a run of them."""
+    """Sentences that are ready for an index."""
 
     lengths: list[int]
-    design: Callable[[int, int], Design]  # of the sentences from the first to the end
+    design: Callable[[int, int], Design]  # from (first, end) to the design of these sentences
 
 
 def runs_of(rows: Ragged, tokens: int) -> Iterator[Run]:
-    """Yield runs of sentences of at most so many tokens, or of one sentence."""
+    """Yield runs of sentences with at most `tokens` tokens; a longer sentence is a run."""
     if len(rows) and rows.total <= tokens:
         yield Run(0, len(rows), rows.offsets)
         return
@@ -84,7 +84,7 @@ def runs_of(rows: Ragged, tokens: int) -> Iterator[Run]:
 
 
 def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> list[T]:
-    """Answer run by run, by several threads."""
+    """Return the answer for each run; several threads work on different runs."""
     return mapped(answer, runs, whole_number(threads, "threads", least=1))
 
 
@@ -94,9 +94,10 @@ def read_sentences(
     columns: Sequence[str],
     reads: Sequence[Tape] = (),
 ) -> Prepared:
-    """Prepare sentences for an index; rows have these columns, and the model reads these tapes.
+    """Prepare sentences for an index.
 
-    DataError names a missing column, or a label that the tagger of a tape does not have.
+    `columns` are the columns of sentences that are lists of rows, `reads` the tapes that the model
+    reads. DataError: a column is missing, or the tagger of a tape lacks a label of the sentences.
     """
     if isinstance(index, LiteralIndex):
         if isinstance(sentences, Corpus):
@@ -118,7 +119,7 @@ def read_sentences(
 
 
 def _items(index: LiteralIndex, corpus: Corpus) -> Prepared:
-    """Prepare sentences of item text."""
+    """Prepare a text whose column holds attributes."""
     if ATTRIBUTES not in corpus.columns:
         raise DataError(
             "the model reads attribute lists or feature dicts, not columns", path=corpus.source
@@ -132,18 +133,18 @@ def _items(index: LiteralIndex, corpus: Corpus) -> Prepared:
 
 
 def _read_items(corpus: Corpus, start: int, stop: int) -> list[list[str] | dict[str, float]]:
-    """Read the attributes of some tokens; DataError says where a value is no number."""
-    found = []
+    """Return the attributes of tokens; DataError names the token whose value is no number."""
+    items = []
     for token, text in enumerate(corpus.columns[ATTRIBUTES].strings(start, stop), start):
         try:
-            found.append(item_of(text))
+            items.append(item_of(text))
         except ValueError as error:
             raise DataError(str(error), **corpus.where(token)) from None
-    return found
+    return items
 
 
 def _with_items(sentence: SentenceLike) -> SentenceLike:
-    """Take the attributes of a sentence of item text."""
+    """Replace a sentence whose column holds attributes by the attributes."""
     if not isinstance(sentence, Sentence) or ATTRIBUTES not in sentence:
         return sentence
     try:
@@ -160,9 +161,9 @@ def read_corpus(
     *,
     open_tapes: Container[str] = (),
 ) -> Corpus:
-    """Return sentences as the index reads them.
+    """Return sentences as a corpus with the columns of an index.
 
-    The labels of open tapes are not given; other arguments as for `read_sentences`.
+    Open tapes have no labels. For the other arguments see `read_sentences`.
     """
     if isinstance(sentences, Corpus):
         corpus = sentences
@@ -174,9 +175,9 @@ def read_corpus(
     for tape in index.tapes:
         if tape not in open_tapes:
             corpus = _with_tape(corpus, tape)
-            for known in reads:
-                if known.name == tape:
-                    _check_labels(corpus, known)
+            for earlier in reads:
+                if earlier.name == tape:
+                    _check_labels(corpus, earlier)
     return corpus
 
 
@@ -191,16 +192,16 @@ def read_one(
 
 
 def is_short(index: FeatureIndex | LiteralIndex, sentence: Sentence) -> bool:
-    """Return whether a sentence has all columns that are read, and can be read without a corpus.
+    """Return whether an index can read a sentence without a corpus.
 
     Raises
     ------
     DataError
-        One of these columns has what is no string.
+        A column of the index has a value that is no string.
     """
     if not len(sentence) or isinstance(index, LiteralIndex):
         return False
-    if any(map(is_surrounding, sentence.columns)):  # it is a part of a document
+    if any(map(is_surrounding, sentence.columns)):  # a part of a document
         return False
     if not all(name in sentence for name in index.columns):
         return False
@@ -209,7 +210,7 @@ def is_short(index: FeatureIndex | LiteralIndex, sentence: Sentence) -> bool:
 
 
 def _with_tape(corpus: Corpus, tape: str) -> Corpus:
-    """Give the labels of an earlier tape, which come as a column of its name, to the index."""
+    """Add the labels of an earlier tape to a corpus, from the column with its name."""
     if tape_column(tape) in corpus.columns:
         return corpus
     if tape not in corpus.columns:
@@ -235,33 +236,33 @@ def _check_labels(corpus: Corpus, tape: Tape) -> None:
         )
 
 
-def check_text(given: Data, what: str = "the text") -> None:
-    """Refuse what is no list of sentences: a generator would be read once, a dict by its keys."""
-    if isinstance(given, str):
+def check_text(text: Data, what: str = "the text") -> None:
+    """Raise DataError if a text is no list: strings, dicts and generators would be misread."""
+    if isinstance(text, str):
         raise DataError(
-            f"{what} is the string {given[:60]!r}, expected a list of sentences; a file is read by "
+            f"{what} is the string {text[:60]!r}, expected a list of sentences; a file is read by "
             "read_columns(path, columns)"
         )
-    if isinstance(given, bytes | Mapping | AbstractSet):
-        raise DataError(f"{what} is {given!r}, expected a list of sentences")
-    sized(given, what)
+    if isinstance(text, bytes | Mapping | AbstractSet):
+        raise DataError(f"{what} is {text!r}, expected a list of sentences")
+    sized(text, what)
 
 
-def sized(given: Data | SentenceLike, what: str, sentence: int | None = None) -> int:
-    """Return how many there are, sentences or tokens; `sentence` is the number of one."""
+def sized(items: Data | SentenceLike, what: str, sentence: int | None = None) -> int:
+    """Return the length of a text or a sentence; `what` and `sentence` are for the error."""
     try:
-        return len(given)
+        return len(items)
     except TypeError:
-        raise DataError(f"{what} is {given!r}, expected a list", sentence=sentence) from None
+        raise DataError(f"{what} is {items!r}, expected a list", sentence=sentence) from None
 
 
 def as_sentences(sentences: Sequence[SentenceLike], columns: Sequence[str]) -> list[Sentence]:
-    """Return what users hand over as sentences with columns; rows have these columns."""
+    """Convert sentences to `Sentence`; lists of rows have these columns."""
     return each_sentence(sentences, lambda sentence: _as_sentence(sentence, columns))
 
 
 def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
-    """Rows may leave out the last columns: a sentence to tag has no labels yet."""
+    """Convert a sentence; rows may lack the last columns, since a sentence to tag has no labels."""
     if isinstance(sentence, Sentence):
         return sentence
     if isinstance(sentence, Mapping):
@@ -270,7 +271,6 @@ def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
 
 
 def _of_rows(sentence: Sequence[Any], columns: Sequence[str]) -> Sentence:
-    """Return a sentence of rows."""
     for position, row in enumerate(sentence):
         if isinstance(row, str | Mapping) or not isinstance(row, Sequence):
             wanted = f"expected rows of strings for the columns {tuple(columns)}"
@@ -291,11 +291,10 @@ def _of_rows(sentence: Sequence[Any], columns: Sequence[str]) -> Sentence:
 
 
 def _check_strings(sentences: Sequence[Sentence], names: Collection[str]) -> None:
-    """Check that columns hold strings."""
     for number, sentence in enumerate(sentences):
         for name in names if len(sentence) else ():
             try:
-                "".join(sentence[name])  # quicker than to ask each for its type
+                "".join(sentence[name])  # faster than checks of all types
             except TypeError:
                 values: list[Any] = list(sentence[name])
                 token = next(i for i, x in enumerate(values) if not isinstance(x, str))
@@ -307,9 +306,10 @@ def _check_strings(sentences: Sequence[Sentence], names: Collection[str]) -> Non
 
 
 def _needed(index: FeatureIndex, sentences: Sequence[Sentence]) -> list[str]:
-    """Columns that the index reads, or all, where it shall say which one is missing.
+    """Return the columns that an index reads, and those with the document around sentences.
 
-    What was written down of the document around sentences is read, too.
+    If a column is missing or the index reads tapes, all columns are returned, so that the corpus
+    can report which column is missing.
     """
     full = [s for s in sentences if len(s)]
     names = list(index.columns)
@@ -321,7 +321,7 @@ def _needed(index: FeatureIndex, sentences: Sequence[Sentence]) -> list[str]:
     return [name for name in full[0].columns if all(name in s for s in full)]
 
 
-# --- Labels as sets of allowed labels -------------------------------------------------------------
+# --- Labels ---------------------------------------------------------------------------------------
 
 UNKNOWN = "_"
 
@@ -329,17 +329,17 @@ UNKNOWN = "_"
 def label_set(
     values: Iterable[str], *, partial: bool = True, known: Iterable[str] = ()
 ) -> list[str]:
-    """Return the labels among the distinct strings of a column, sorted.
+    """Return the sorted labels among the distinct strings of a column.
 
-    With `partial`, ``_`` and ``a|b`` are read as above; otherwise every string is a label. Labels
-    `known` from an earlier model need not be repeated: ``a|b`` may name them.
+    With `partial`, ``_`` and ``a|b`` are sets of labels; otherwise every string is a label. The
+    parts of ``a|b`` may be labels that an earlier model has (`known`).
     """
-    given: set[Any] = set(values)  # callers have numbers, too
-    blank = partial and UNKNOWN in given
-    if odd := [value for value in given if not isinstance(value, str)]:
+    strings: set[Any] = set(values)  # users also pass numbers
+    blank = partial and UNKNOWN in strings
+    if odd := [value for value in strings if not isinstance(value, str)]:
         raise DataError(f"labels are strings, got {odd[0]!r}")
-    pack_strings(tuple(given))  # which refuses what no file can hold
-    strings, earlier = given, set(known)
+    pack_strings(tuple(strings))  # raises an error for strings that a file cannot hold
+    earlier = set(known)
     if partial:
         strings.discard(UNKNOWN)
         every = strings | earlier
@@ -351,15 +351,15 @@ def label_set(
 
 
 def column_labels(column: Column, *, partial: bool = True) -> list[str]:
-    """Return the labels that occur in a column, sorted; arguments and errors as of `label_set`."""
+    """Return the sorted labels of a column; see `label_set`."""
     values = [column.values[i] for i in distinct(column.ids).tolist()]
     return label_set(values, partial=partial)
 
 
 def allowed_labels(column: Column, labels: Sequence[str], *, partial: bool = True) -> Bools:
-    """Return which labels each token may have, bool [N, L]; `partial` as for `label_set`.
+    """Return which labels each token may have, bool [N, L]; for `partial` see `label_set`.
 
-    LabelError names a string that is no label, and its first token.
+    LabelError names the first token whose string is no label.
     """
     masks = label_masks(column.values, labels, partial=partial)
     unknown = ~np.asarray(masks.any(axis=1))[column.ids]
@@ -371,7 +371,7 @@ def allowed_labels(column: Column, labels: Sequence[str], *, partial: bool = Tru
 
 
 def label_masks(values: Sequence[str], labels: Sequence[str], *, partial: bool = True) -> Bools:
-    """Return which labels each of V strings stands for, bool [V, L]; none where it is no label."""
+    """Return the set of labels of each of V strings, bool [V, L]; it is empty if there is none."""
     index = {label: i for i, label in enumerate(labels)}
     masks = np.zeros((len(values), len(labels)), dtype=bool)
     for number, string in enumerate(values):
@@ -385,6 +385,6 @@ def label_masks(values: Sequence[str], labels: Sequence[str], *, partial: bool =
 
 
 def alternatives(string: str, known: Iterable[str]) -> list[str]:
-    """Return the labels that ``a|b`` allows; none of a string that is no such list."""
+    """Return the labels of a set ``a|b``; an empty list for other strings."""
     parts = string.split("|")
     return parts if len(parts) > 1 and set(parts) <= set(known) else []
