@@ -227,7 +227,7 @@ def _of_model(
     if joint is False:
         if not isinstance(model, JointCRF):
             raise click.UsageError("--cascade is for taggers of tokens; one here is of segments")
-        _ = model.cascade_taggers  # a grammar that no cascade obeys, before the file
+        _ = model._cascade_taggers  # a grammar that no cascade obeys, before the file
     asked = {} if target is None else tape_columns("--target", target, list(labels))
     wanted = {tape: asked.get(tape, tape) for tape in labels}
     needed = asked.values() if len(labels) > 1 else wanted.values()

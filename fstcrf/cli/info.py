@@ -60,7 +60,7 @@ def info(model_path: str, *, top: int, as_json: bool) -> None:
 
 def _tell_facts(name: str, model: Tagger, *, as_json: bool) -> None:
     """Print the properties of a tagger of segments, or of one in a composition."""
-    facts = {key: value for key, value in model.facts().items() if value is not None}
+    facts = {key: value for key, value in model._facts().items() if value is not None}
     if as_json:
         tapes = [{"tape": tape, "labels": known} for tape, known in model.label_sets.items()]
         click.echo(json.dumps({"model": name, "tapes": tapes, **facts}, ensure_ascii=False))
@@ -128,7 +128,7 @@ def _composition_facts(model: JointCRF, top: int) -> dict[str, Any]:
         "normalize": model.normalize,
         "weights": model.weights,
         "grammar": [acceptor.name for acceptor in model.conjuncts],
-        "plan": None if model.conditional else asdict(model.plan()),
+        "plan": None if model._conditional else asdict(model.plan()),
         "plan_text": plan_text(model),
         "taggers": [_tagger_facts(tagger, top) for tagger in model.taggers],
     }

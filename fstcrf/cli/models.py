@@ -134,7 +134,7 @@ def _of_tokens(model: Model | TrainedPipeline, path: str) -> Model | TrainedPipe
 def taggers(model: Model) -> tuple[Part, ...]:
     """Return the taggers of a model."""
     if isinstance(model, Composition):
-        return tuple(part for one in model.taggers for part in taggers(one))
+        return tuple(part for one in model.taggers for part in taggers(cast("Model", one)))
     return (model,)
 
 
@@ -178,7 +178,7 @@ def _grammar(name: str) -> fstcrf.Grammar:
 
 def is_chain(model: Model) -> bool:
     """Return whether the tapes of a model are normalised one by one, which is not a transducer."""
-    return isinstance(model, JointCRF) and model.conditional
+    return isinstance(model, JointCRF) and model._conditional
 
 
 def plan_text(model: Composition) -> str:
@@ -186,9 +186,9 @@ def plan_text(model: Composition) -> str:
     if not isinstance(model, JointCRF):
         sizes = [f"{tape} ({len(labels)})" for tape, labels in model.label_sets.items()]
         return f"product of lattices of arcs, written out for each sentence: {', '.join(sizes)}"
-    if not model.conditional:
+    if not model._conditional:
         return str(model.plan())
-    order = model.order
+    order = model._order
     given = ["", *(f" | {', '.join(order[:k])}" for k in range(1, len(order)))]
     factors = [f"p({tape}{rest})" for tape, rest in zip(order, given, strict=True)]
     return f"chain: {' · '.join(factors)}, decided best first"

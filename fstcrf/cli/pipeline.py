@@ -103,7 +103,7 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
         except KeyboardInterrupt:
             message = "interrupted: the same command goes on where it was"
             raise Failure(message, INTERRUPTED) from None
-        told.done(f"{output}: {' → '.join(found.composition.order)}", pipeline=output)
+        told.done(f"{output}: {' → '.join(found.composition._order)}", pipeline=output)
 
 
 def _written_to(folder: str, declared: Pipeline) -> list[str]:
@@ -231,7 +231,7 @@ def eval(  # noqa: A001 (the command's name)
     model = _changed(model, weights, grammar)
     ways = ways or _ways_of(model)
     for way in ways:
-        _ = replace(model, decoder=way).decision()  # impossible ones are reported early
+        _ = replace(model, decoder=way)._joint()  # impossible ones are reported early
     asked = {} if target is None else tape_columns("--target", target, model.tapes)
     wanted = {tape: asked.get(tape, tape) for tape in model.tapes}
     source = model_input(
@@ -269,7 +269,7 @@ def eval(  # noqa: A001 (the command's name)
 def _ways_of(model: TrainedPipeline) -> tuple[Decode, ...]:
     """Return the ways to decide that a pipeline has: joint ones under any grammar."""
     try:
-        _ = model.composition.cascade_taggers
+        _ = model.composition._cascade_taggers
     except OptionError:
         say("the grammar is over several tasks: scored by joint alone")
         return ("joint",)

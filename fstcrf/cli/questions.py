@@ -266,9 +266,7 @@ def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question
     force, states, seconds = given["force"], given["max_states"], given["max_seconds"]
     budget = None
     if states is not None or seconds is not None:
-        budget = (
-            kernel.Budget(seconds=seconds) if states is None else kernel.Budget(states, seconds)
-        )
+        budget = kernel.Budget(states, seconds)
     asked = Question(
         n=given["nbest"] or 1,
         force=None if force is None else tape_columns("--force", force, several),
@@ -326,8 +324,8 @@ def shown_names(option: str, names: Sequence[str], tapes: Sequence[str]) -> tupl
 
 
 def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
-    joint = tagger.decision()
-    if joint is not None and joint.conditional:
+    joint = tagger._joint()
+    if joint is not None and joint._conditional:
         needing = ("probabilities", "marginals", "confidence", "span_probabilities")
         for name in (*needing, "min_confidence"):
             if given[name] not in (None, False):
@@ -384,12 +382,12 @@ def _span_tapes(tagger: Tagger, printed: tuple[str, ...] | None) -> tuple[str, .
 
 def _check_sums(tagger: Tagger, asked: Question) -> None:
     """Check before decoding that the requested probabilities are available."""
-    joint = tagger.decision()
+    joint = tagger._joint()
     wanted = asked.probabilities or asked.marginals or asked.least is not None
     if not wanted or joint is None:
         return
     try:
-        _ = joint.program.machine
+        _ = joint._program.machine
     except TooLargeError:
         raise TooLargeError(
             "the grammar is too large for probabilities of single labels, which need "

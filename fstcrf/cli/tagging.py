@@ -124,8 +124,8 @@ def _answers(tagger: Tagger, batch: Corpus, asked: Question) -> Iterator[tuple[i
 
     Rankings of a chain go sentence by sentence, and share the time of the batch.
     """
-    joint, started, told = tagger.decision(), time.monotonic(), False
-    chain = joint is not None and joint.conditional
+    joint, started, told = tagger._joint(), time.monotonic(), False
+    chain = joint is not None and joint._conditional
     single = chain and (asked.n > 1 or asked.tapes is not None)
     for first, end in _runs(tagger, batch, asked, single=single):
         spent = time.monotonic() - started
@@ -147,27 +147,27 @@ def _runs(
     tagger: Tagger, batch: Corpus, asked: Question, *, single: bool
 ) -> Iterator[tuple[int, int]]:
     """Yield the bounds of the sentences that are asked about together."""
-    joint = tagger.decision()
+    joint = tagger._joint()
     if asked.plain and not single and asked.tapes is None:
         timed = asked.budget is not None and asked.budget.seconds is not None
         limit = batch.n_tokens if timed else run_tokens(tagger)
     else:
         cells = max(len(labels) ** 2 for labels in tagger.label_sets.values())
         if joint is not None:
-            cells = 1 if joint.conditional else int(np.prod(joint.program.shape))
+            cells = 1 if joint._conditional else int(np.prod(joint._program.shape))
         limit = max(1, _RUN_NUMBERS // cells)
     yield from _cut(batch, limit, single=single)
 
 
 def run_tokens(tagger: Tagger) -> int:
     """Return the number of tokens that are decided together: fewer if each takes longer."""
-    joint = tagger.decision()
+    joint = tagger._joint()
     if joint is None:
         return PLAIN_TOKENS
-    if joint.conditional or joint.program.decoder.lazy:
+    if joint._conditional or joint._program.decoder.lazy:
         return _LEAST_TOKENS
-    shape = joint.program.shape
-    steps = int(np.prod(shape)) * max(shape) * joint.program.n_residual
+    shape = joint._program.shape
+    steps = int(np.prod(shape)) * max(shape) * joint._program.n_residual
     return max(_LEAST_TOKENS, _RUN_STEPS // steps)
 
 
@@ -194,8 +194,8 @@ def _decoded(
     TooLargeError
         With file and line of the sentence that is too long.
     """
-    joint = tagger.decision()
-    slow = joint is not None and (len(joint.tapes) > 1 or joint.program.decoder.lazy)
+    joint = tagger._joint()
+    slow = joint is not None and (len(joint.tapes) > 1 or joint._program.decoder.lazy)
     told = batch if number is not None else run
     with counted(), _measured(run), _telling(told, number, wanted=slow):
         try:
@@ -414,8 +414,7 @@ def _sure(answer: Answer, b: int, path: Path | None, asked: Question) -> Confide
     needed = math.isnan(path.probability) and asked.tapes is None
     if not (needed or asked.confidence):
         return None
-    sure: Confidence = answer.confidence(b)
-    return sure
+    return answer.confidence(b)
 
 
 def _probability(path: Path, best: Path | None, sure: Confidence | None) -> str:

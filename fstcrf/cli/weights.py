@@ -80,7 +80,7 @@ def tuned(
     names = [tagger.tape for tagger in joint.taggers]
     if len(names) == 1:
         raise click.UsageError("there is one tagger: weights are chosen for two or more")
-    if joint.literal:
+    if joint._literal:
         raise click.UsageError(
             "weights are chosen for models over columns; these read lists of attributes: give "
             "--weights, or choose them from Python, by JointCRF.tune_weights"

@@ -151,7 +151,7 @@ class AddressParser:
 
     def _searched(self, tokens: list[list[str]], budget: Budget | None) -> tuple[Parses, list[int]]:
         """Return the results, and the numbers of the addresses without labels."""
-        program, decoder = self.model.program, self.model.program.decoder
+        program, decoder = self.model._program, self.model._program.decoder
         offsets, node = self.potentials.node(tokens)
         bound = kernel.Bound(decoder.machine, offsets, program.per_token((node,)))
         best = decoder.paths(bound, 1, budget)
@@ -181,7 +181,7 @@ class AddressParser:
 
     def lattices(self, tokens: Sequence[Sequence[str]]) -> list[Lattice]:
         """Return the weighted transducer of each address, given its tokens."""
-        program = self.model.program
+        program = self.model._program
         offsets, node = self.potentials.node(tokens)
         pairs = itertools.pairwise(offsets.tolist())
         return [Lattice(ChainRow(program, (node[a:b],))) for a, b in pairs]
@@ -209,7 +209,7 @@ class AddressParser:
         """
         (tokens,) = _tokens([address], 0)
         _, node = self.potentials.node([tokens])
-        best = self.model.program.decoder.sentence_machine().best(node[:, None], _SOON)
+        best = self.model._program.decoder.sentence_machine().best(node[:, None], _SOON)
         if not best.proven:
             parses, without = self._searched([tokens], None)
             if without:

@@ -81,7 +81,7 @@ class TokenPotentials:
     ) -> None:
         if not isinstance(crf.index, LiteralIndex) or crf.index.hash_bits is not None:
             raise OptionError("the tagger reads columns or hashed attributes, expected named ones")
-        if crf.weights.has_arc_attributes:
+        if crf._weights.has_arc_attributes:
             raise OptionError(
                 "the tagger has attributes of label pairs, expected only attributes of "
                 "single labels"
@@ -175,7 +175,7 @@ class TokenPotentials:
         names = self.crf.index.attribute_strings  # type: ignore[union-attr]  # checked
         views = [_seen(names, prefix) for prefix in self._views.values()]
         number = {name: k for k, name in enumerate(dict.fromkeys(n for v in views for n in v))}
-        cells = self.crf.weights.node_cells()
+        cells = self.crf._weights.node_cells()
         row, column, weight = [], [], []
         for view, bare in enumerate(views):
             base = np.full(len(names), -1, dtype=np.int64)

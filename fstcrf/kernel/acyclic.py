@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, lib, patiently
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData
+
 
 _ROOM = 1024  # capacity of the first search for the n best
 _MANY, _FASTER = 1024, 8
@@ -92,7 +96,7 @@ class Acyclic:
     __getstate__ = given_state
 
     @made_once
-    def handle(self) -> Any:
+    def handle(self) -> CData:
         """The machine as a C structure, valid as long as this object lives."""
         states, arcs = len(self.final), len(self.target)
         fields = {
@@ -295,7 +299,7 @@ class Acyclic:
         return path
 
 
-def _read(array: Floats) -> Any:
+def _read(array: Floats) -> CData:
     return array_in(array, np.float64, array.shape, "array")
 
 
@@ -343,7 +347,7 @@ def topological(row: Longs, target: Ints) -> tuple[Ints, int]:
     return number, int(cycle[0])
 
 
-def _arcs(row: Longs, target: Ints, states: int) -> tuple[int, Any, Any]:
+def _arcs(row: Longs, target: Ints, states: int) -> tuple[int, CData, CData]:
     if len(row) != states + 1 or row[-1] != len(target):
         raise ShapeError(f"row is {list(row.shape)}, expected [{states + 1}] up to {len(target)}")
     return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from fstcrf.errors import NumericError
 from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import CALL_STEPS, array_in, array_out, check, ffi, lib
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData
+
 
 LONG_BYTES = 128_000_000
 """Bytes of scratch from which on a sentence is processed in blocks."""
@@ -188,13 +192,13 @@ class LongSentence:
                 break
         return Suffixes(kind, row, float(total[0]))
 
-    def blocks(self, suffixes: Suffixes) -> Iterator[Any]:
+    def blocks(self, suffixes: Suffixes) -> Iterator[CData]:
         """Yield the blocks in order, as C reads them."""
         for k in range(len(self.starts)):
             after = suffixes.row[k + 1] if k + 1 < len(self.starts) else None
             yield self._block(k, suffixes.kind, after)
 
-    def _block(self, k: int, kind: int, after: Floats | None) -> Any:
+    def _block(self, k: int, kind: int, after: Floats | None) -> CData:
         start = self.starts[k]
         kept = None if after is None else array_out(after)
         before = array_out(self._before)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from fstcrf.kernel.native import (
     mapped,
 )
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData, View
+
 
 MOST_EMITTERS = int(lib.FC_MAX_EMITTERS)
 """Largest number of states of a chain."""
@@ -66,7 +70,7 @@ class ExpandedChain:
     def __post_init__(self) -> None:
         freeze(self, "label")
 
-    def view(self) -> tuple[Any, list[Any]]:
+    def view(self) -> View:
         """Return the C view of the chain, and the memory it points into."""
         size = len(self.label)
         keep = [
@@ -100,7 +104,7 @@ class SpanRules:
     first: Bytes
     last: Bytes
 
-    def view(self) -> tuple[Any, list[Any]]:
+    def view(self) -> View:
         """Return the C view of the tables, and the memory they point into."""
         size = len(self.type)
         keep = [
@@ -203,7 +207,7 @@ class EmissionRows:
         setattr(self._view, name, pointer)
         self._view.size = size if rows.size else 0
         self._view.stride, self._view.B, self._view.L = stride, self.n_sentences, self.n_labels
-        self._keep: list[Any] = [
+        self._keep: list[object] = [
             array_in(self.start, np.int64, self.start.shape, "start"),
             array_in(lengths, np.int64, lengths.shape, "lengths"),
         ]
@@ -230,7 +234,7 @@ class EmissionRows:
         out = array_out(path), array_out(score)
         offsets = array_in(self.offsets, np.int64, self.offsets.shape, "offsets")
 
-        def ask(first: int, last: int, where: Any) -> Any:
+        def ask(first: int, last: int, where: CData) -> int:
             work = self._work(first, last)
             return lib.fc_emission_best(
                 *(self._emitter, self._view, first, last, offsets, *out, work, where)
@@ -262,7 +266,7 @@ class EmissionRows:
         shards = list(self._shards()) if arcs else []
         parts = np.zeros((len(shards), states, states + 2)) if arcs else None
 
-        def ask(first: int, last: int, where: Any, shard: int) -> Any:
+        def ask(first: int, last: int, where: CData, shard: int) -> int:
             view = out.view(None if parts is None else parts[shard])
             work = self._work(first, last)
             return lib.fc_emission_total(
@@ -303,7 +307,7 @@ class EmissionRows:
             array_out(score),
         )
 
-        def ask(first: int, last: int, where: Any) -> Any:
+        def ask(first: int, last: int, where: CData) -> int:
             view = out.view(part)
             work = self._work(first, last)
             return lib.fc_emission_given(
@@ -339,7 +343,7 @@ class EmissionRows:
             table,
         )
 
-        def ask(first: int, last: int, where: Any) -> Any:
+        def ask(first: int, last: int, where: CData) -> int:
             rows = slice(int(self.offsets[first]), None)
             out = array_out(ends[1:]), array_out(span[rows]), array_out(probability[rows])
             work = self._work(first, last)
@@ -363,7 +367,7 @@ class EmissionRows:
 
     # --- How it is asked ----------------------------------------------------------------------
 
-    def _work(self, first: int, last: int) -> Any:
+    def _work(self, first: int, last: int) -> CData:
         longest = int(np.maximum.reduce(self.lengths[first:last], initial=0))
         size = int(lib.fc_emission_work(self._emitter, longest))
         states = len(self.emitter.label)
@@ -386,8 +390,8 @@ class EmissionRows:
         """Yield runs of sentences that depend on their lengths only."""
         return Ragged(self.offsets).runs(_SHARD)
 
-    def _run(self, ask: Callable[..., Any], parts: Sequence[tuple[int, ...]]) -> None:
-        def one(part: tuple[int, ...]) -> tuple[Any, int]:
+    def _run(self, ask: Callable[..., int], parts: Sequence[tuple[int, ...]]) -> None:
+        def one(part: tuple[int, ...]) -> tuple[int, int]:
             where = ffi.new("int64_t *")
             first, last, *rest = part
             return ask(first, last, where, *rest), int(where[0])
@@ -421,7 +425,7 @@ class _Sums:
         self.node = np.zeros(shape, dtype=rows.rows.dtype) if posteriors else none
         self.start, self.stride = place * rows.n_labels, rows.n_labels
 
-    def view(self, part: Floats | None) -> tuple[Any, Any]:
+    def view(self, part: Floats | None) -> tuple[CData, Floats | None]:
         """Return the C view; arcs and ends are written to a part, float64 [S, S + 2]."""
         view = ffi.new("fc_emission_sums *")
         view.log_z, view.left = array_out(self.log_z), array_out(self.left)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, frozen, lib
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData, View
+
 
 Domain = Literal["auto", "linear", "log"]
 
@@ -46,9 +50,9 @@ class Classes:
         row = Ragged.from_rows(of[of >= 0], count).offsets
         return cls(frozen(of), frozen(row), frozen(state))
 
-    def view(self) -> tuple[Any, list[Any]]:
+    def view(self) -> View:
         """Return the C view, and the memory it points into."""
-        parts: dict[str, Any] = {
+        parts: dict[str, object] = {
             "of": array_in(self.of, np.int32, self.of.shape, "of"),
             "row": array_in(self.row, np.int64, self.row.shape, "row"),
             "state": array_in(self.state, np.int32, self.state.shape, "state"),
@@ -299,7 +303,7 @@ def maxima(graph: Graph, offsets: Longs, node: Floats) -> BestPaths:
 _DOMAIN = {"auto": lib.FC_AUTO, "linear": lib.FC_LINEAR, "log": lib.FC_LOG}
 
 
-def domain_number(name: str) -> Any:
+def domain_number(name: str) -> int:
     """Return the kernel's number of a domain; OptionError for another name."""
     if name not in _DOMAIN:
         raise OptionError(f"domain is {name!r}, expected one of {', '.join(_DOMAIN)}")
@@ -342,7 +346,7 @@ def first_invalid(potentials: Floats) -> int:
     return int(lib.fc_first_invalid(flat.size, ffi.from_buffer("double[]", flat)))
 
 
-def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tuple[Any, list[Any]]:
+def graph_view(graph: Graph, node: CData | None = None, *, classed: bool = False) -> View:
     """Return the C view of a graph as a machine of one axis, and the memory it points into.
 
     `node` is a pointer to float64 [N, S]. `classed`: the C function that is called supports
@@ -354,7 +358,7 @@ def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tupl
         raise ShapeError("source and target go together: one of them is missing")
     states, arcs = graph.n_states, graph.n_arcs
     shape = (len(graph.score), arcs) if graph.per_token else (arcs,)
-    axis: dict[str, Any] = {
+    axis: dict[str, object] = {
         "S": states,
         "contexts": 1,
         "moving": int(graph.per_token),
@@ -376,13 +380,13 @@ def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tupl
         axis["row"] = array_in(row, np.int64, row.shape, "row")
     if graph.rest is not None:
         axis["rest"] = ffi.new("double *", graph.rest)
-    kept: list[Any] = []
+    kept: list[object] = []
     for side, classes in zip(("leave", "enter"), graph.classes or (), strict=False):
         if len(classes.of) != states:
             raise ShapeError(f"classes of {len(classes.of)} states, expected {states}")
         axis[side], memory = classes.view()
         kept += memory
-    factor = {"rows": 1, "width": states, "moving": 1}
+    factor: dict[str, object] = {"rows": 1, "width": states, "moving": 1}
     if node is not None:
         factor["value"] = node
     parts = ffi.new("fc_axis *", axis), ffi.new("fc_factor *", factor)

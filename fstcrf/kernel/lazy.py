@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from fstcrf.kernel.machines import Bound, JointChain, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, lib
 from fstcrf.lazy import made_once, making
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData, View
+
 
 BEAM = 64
 """States of a token that the beam keeps when a search is given up."""
@@ -53,10 +57,11 @@ class Budget:
 
     Parameters
     ----------
-    states : int
-        States of the product that may be taken from the queue; each costs up to a kilobyte. With
-        ``normalize="chain"`` the limit counts labellings of a tape instead; the default number of
-        states then means no limit.
+    states : int, optional
+        Maximum number of product states that a search may expand; each costs up to a kilobyte. With
+        ``normalize="chain"``: maximum number of labellings of a tape that are scored. The default
+        is 250,000 states; with ``normalize="chain"`` 16 labellings, or 64 for the n best
+        labellings, a grammar, forced labels or biases.
     seconds : float, optional
         Limit for all sentences together; without it, the answer does not depend on the speed of the
         machine.
@@ -67,26 +72,26 @@ class Budget:
         Numbers that are not positive; states that are not an integer below 2⁶³.
     """
 
-    states: int = _STATES
+    states: int | None = None
     seconds: float | None = None
 
     def __post_init__(self) -> None:
         try:
-            enough = 0 < operator.index(self.states) < 1 << 63
+            enough = 0 < operator.index(self.most_states) < 1 << 63
             enough = enough and (self.seconds is None or self.seconds > 0)
         except TypeError:
             enough = False
         if not enough:
             within = "" if self.seconds is None else f" and {self.seconds!r} seconds"
             raise OptionError(
-                f"budget of {self.states!r} states{within}: expected a whole number of states "
+                f"budget of {self.most_states!r} states{within}: expected a whole number of states "
                 "below 2⁶³, and seconds, both more than 0"
             )
 
     @property
-    def usual(self) -> bool:
-        """Whether the number of states is the default."""
-        return self.states == _STATES
+    def most_states(self) -> int:
+        """Maximum number of product states that a lazy search may expand."""
+        return _STATES if self.states is None else self.states
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +173,7 @@ class Conjunction:
     def __init__(self, machine: JointChain, readers: Sequence[LazyAcceptor]) -> None:
         self.machine, self.readers = machine, tuple(readers)
         # never replaced, because searches read them
-        self._views: dict[int, tuple[Any, list[Any]]] = {}
+        self._views: dict[int, View] = {}
         self._spare = threading.local()
         self.words = 1
         self._places: list[tuple[int, int, int]] = []
@@ -188,7 +193,7 @@ class Conjunction:
             for reader in self.readers
         )
 
-    def view(self, longest: int) -> Any:
+    def view(self, longest: int) -> CData:
         """Return the C view for sentences of up to `longest` tokens; this object keeps it alive."""
         # Tables are shared: the length is rounded up to a power of two.
         size = 1 << max(4, (longest - 1).bit_length())
@@ -221,8 +226,8 @@ class Conjunction:
         self._spare.scratch = space if len(space) <= _MOST_SPARE else None
         return space
 
-    def _made(self, longest: int) -> tuple[Any, list[Any]]:
-        keep: list[Any] = []
+    def _made(self, longest: int) -> View:
+        keep: list[object] = []
         fields = [
             self._fields(reader, place, longest, keep)
             for reader, place in zip(self.readers, self._places, strict=True)
@@ -241,8 +246,8 @@ class Conjunction:
         return view, keep
 
     def _fields(
-        self, reader: LazyAcceptor, place: tuple[int, int, int], longest: int, keep: list[Any]
-    ) -> dict[str, Any]:
+        self, reader: LazyAcceptor, place: tuple[int, int, int], longest: int, keep: list[object]
+    ) -> dict[str, object]:
         states, classes = reader.target.shape
         joint = self.machine.outer * self.machine.width
         ahead = reader.ahead(longest)
@@ -401,9 +406,10 @@ def _run(
     outputs = [array_out(getattr(found, name)) for name in _OUTPUTS]
     give_up = 0
     while True:
+        limits = n, budget.most_states, beam, steps, give_up
+        memory: list[Any] = [product.view, arena.view, *outputs, work]
         status = lib.fc_lazy_nbest(
-            *(batch.view, view, batch.n_sentences, batch.offsets, n, budget.states, beam, steps),
-            *(give_up, product.view, arena.view, *outputs, work),
+            batch.view, view, batch.n_sentences, batch.offsets, *limits, *memory
         )
         if status == lib.FC_OK:
             grammar.keep(arena)
@@ -414,7 +420,7 @@ def _run(
         elif status == lib.FC_EPRODUCT:
             product.go_on()
         if status == lib.FC_EFULL:
-            give_up = give_up if arena.grow(4 * budget.states) else max(give_up, 1)
+            give_up = give_up if arena.grow(4 * budget.most_states) else max(give_up, 1)
         elif status not in (lib.FC_EPAUSED, lib.FC_EPRODUCT):
             check(status, "lazy search")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Ints, Longs
 from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
 from fstcrf.lazy import made_once
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData, View
+
 
 Firing = Literal["every", "first", "last", "inner"]
 _FIRING = {"every": lib.FC_EVERY, "first": lib.FC_FIRST, "last": lib.FC_LAST, "inner": lib.FC_INNER}
@@ -31,7 +35,7 @@ def _bits(n: int) -> int:
     return max(n.bit_length() + 1, 2)
 
 
-def hash_table(keys: NDArray[np.uint64], rows: Ints) -> NDArray[Any]:
+def hash_table(keys: NDArray[np.uint64], rows: Ints) -> NDArray[np.generic]:
     """Return a hash table of distinct keys, [n], and their rows, [n], ≥ 0; half or more is free."""
     bits = _bits(len(keys))
     slots = np.empty(1 << bits, dtype=SLOT)
@@ -60,7 +64,7 @@ class KeyFamily:
     keys: NDArray[np.uint64]  # [n], increasing
     rows: Ints  # [n], ≥ 0
     direct: Ints | None = None  # row of every possible key, −1: unknown key; or:
-    slots: NDArray[Any] | None = None  # (key, row) [2^k], a hash table
+    slots: NDArray[np.generic] | None = None  # (key, row) [2^k], a hash table
 
     @classmethod
     def of(
@@ -92,7 +96,7 @@ class KeyFamily:
             return replace(self, direct=direct)
         return replace(self, slots=hash_table(keys, rows))
 
-    def c_fields(self) -> tuple[dict[str, Any], list[Any]]:
+    def c_fields(self) -> tuple[dict[str, object], list[object]]:
         """Return the fields of the C view, and the memory they point into."""
         terms = ffi.new("fc_term[]", [tuple(map(int, term)) for term in self.terms])
         fields = {"firing": _FIRING[self.firing], "M": len(self.terms), "term": terms}
@@ -171,11 +175,11 @@ class RowFinder:
         return len(self._given)
 
     @made_once
-    def _laid_out(self) -> tuple[Any, list[Any]]:
+    def _laid_out(self) -> View:
         """The families with arrays or hash tables, for C, and the memory they point into."""
         return _views([family.laid_out() for family in self._given])
 
-    def _families(self, tokens: int) -> Any:
+    def _families(self, tokens: int) -> CData:
         """Return the families in the form that is faster for `tokens` more tokens.
 
         Tables are built once look-ups in sorted keys have taken as many steps as there are keys:
@@ -236,7 +240,7 @@ class RowFinder:
         return out
 
 
-def _views(families: Sequence[KeyFamily]) -> tuple[Any, list[Any]]:
+def _views(families: Sequence[KeyFamily]) -> View:
     """Return families for C, and the memory they point into."""
     views = [family.c_fields() for family in families]
     return ffi.new("fc_family[]", [fields for fields, _ in views]), [memory for _, memory in views]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, ffi, freeze, frozen, lib
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData, View
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -133,18 +136,24 @@ class Residual:
 # --- The parts of a machine as C reads them -------------------------------------------------------
 
 
-def _kept(array: Any, dtype: Any, shape: tuple[int, ...], name: str, keep: list[Any]) -> Any:
+def _kept(
+    array: Floats | Ints | Longs,
+    dtype: type[np.generic],
+    shape: tuple[int, ...],
+    name: str,
+    keep: list[object],
+) -> CData:
     """Return a pointer to an array of this type and shape, and keep the array alive."""
     pointer = array_in(array, dtype, shape, name)
     keep.append(pointer)
     return pointer
 
 
-def _place(place: Ints | None, n: int, keep: list[Any]) -> Any:
+def _place(place: Ints | None, n: int, keep: list[object]) -> CData:
     return ffi.NULL if place is None else _kept(place, np.int32, (n,), "place", keep)
 
 
-def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]:
+def _arcs(source: Ints, target: Ints, n: int, keep: list[object]) -> dict[str, object]:
     """Return the fields of a list of arcs sorted by source."""
     shape = (source.size,)
     ends = (
@@ -161,9 +170,9 @@ def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]
     }
 
 
-def _axis_view(axis: Axis, outer: int, keep: list[Any]) -> dict[str, Any]:
+def _axis_view(axis: Axis, outer: int, keep: list[object]) -> dict[str, object]:
     """Return the fields of an axis; `outer` is the product of the earlier axes' states."""
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "S": axis.n_states,
         "contexts": axis.contexts,
         "moving": axis.score is None,
@@ -188,8 +197,8 @@ def _axis_view(axis: Axis, outer: int, keep: list[Any]) -> dict[str, Any]:
     return fields
 
 
-def _factor_view(factor: Factor, outer: int, keep: list[Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {
+def _factor_view(factor: Factor, outer: int, keep: list[object]) -> dict[str, object]:
+    fields: dict[str, object] = {
         "rows": factor.rows,
         "width": factor.width,
         "moving": factor.value is None,
@@ -201,7 +210,7 @@ def _factor_view(factor: Factor, outer: int, keep: list[Any]) -> dict[str, Any]:
     return fields
 
 
-def _residual_view(residual: Residual, outer: int, keep: list[Any]) -> Any:
+def _residual_view(residual: Residual, outer: int, keep: list[object]) -> CData:
     n = residual.n_states
     shape = (len(residual.source), residual.rows, residual.width)
     fields = {
@@ -316,7 +325,7 @@ class JointChain:
         return tuple(np.where(path < 0, -1, part).astype(np.int32) for part in split)
 
     @made_once
-    def _static(self) -> tuple[Any, list[Any]]:
+    def _static(self) -> View:
         """The C view without per-token potentials, and the memory it points into."""
         return _machine_view(self)
 
@@ -421,7 +430,7 @@ class Bound:
         """Return the numbers of the tokens of some sentences, one after the other."""
         return Ragged(self.bounds).entries(np.asarray(sentences, dtype=np.int64))
 
-    def _check_numbers(self, k: int, array: Floats, values: Any, offsets: Longs | None) -> None:
+    def _check_numbers(self, k: int, array: Floats, values: CData, offsets: Longs | None) -> None:
         place = lib.fc_first_invalid(array.size, values)
         if place < 0:
             return
@@ -438,7 +447,7 @@ class Bound:
         )
 
     @property
-    def inputs(self) -> tuple[Any, int, Any]:
+    def inputs(self) -> tuple[CData, int, CData]:
         """Arguments with which all C calls begin: the view, number and bounds of sentences."""
         return self.view, self.n_sentences, self.offsets
 
@@ -456,7 +465,7 @@ class Bound:
         what = f"the {n:,} best paths of {self.longest:,} tokens, {cells:,} states at each"
         check_memory(size, what, self.longest)
 
-    def scratch(self) -> Any:
+    def scratch(self) -> CData:
         """Return work space for one call: threads may use the same batch at once."""
         size = int(lib.fc_machine_batch_work(self.view, self.n_sentences, self.longest))
         cells = self.machine.outer * self.machine.width * self.machine.n_residual
@@ -503,14 +512,14 @@ def _refuse(status: int, where: int) -> None:
     raise ShapeError(f"{what} has sizes or indices that disagree, or two edges for one label")
 
 
-def bound_view(machine: JointChain, per_token: Sequence[Any]) -> tuple[Any, list[Any]]:
+def bound_view(machine: JointChain, per_token: Sequence[CData]) -> View:
     """Return the C view of a machine with pointers to per-token potentials, and its memory.
 
     All other fields are copied from the machine.
     """
     static, rest = machine._static[0], iter(per_token)  # noqa: SLF001
     view = ffi.new("fc_machine *", static[0])
-    keep: list[Any] = [machine, *per_token]
+    keep: list[object] = [machine, *per_token]
     if any(factor.value is None for factor in machine.factors):
         view.factor = factors = ffi.new("fc_factor[]", len(machine.factors))
         keep.append(factors)
@@ -528,9 +537,9 @@ def bound_view(machine: JointChain, per_token: Sequence[Any]) -> tuple[Any, list
     return view, keep
 
 
-def _machine_view(machine: JointChain) -> tuple[Any, list[Any]]:
+def _machine_view(machine: JointChain) -> View:
     """Return the C view of a machine without per-token potentials, and its memory."""
-    keep: list[Any] = []
+    keep: list[object] = []
     factors = [_factor_view(f, machine.outer, keep) for f in machine.factors]
     outer = [1]
     for axis in machine.axes[:-1]:

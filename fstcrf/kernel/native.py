@@ -9,11 +9,11 @@ import os
 import re
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import Lock, Thread, current_thread, local, main_thread
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -34,7 +34,12 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = ["ffi", "lib"]  # used by the other modules
+    from fstcrf._kernel import CData
+
+View: TypeAlias = "tuple[CData, Sequence[object]]"
+"""A C structure, and the objects whose memory it points into."""
+
+__all__ = ["CData", "ffi", "lib"]  # used by the other modules
 
 
 def check_built(contract: Path) -> None:
@@ -80,7 +85,7 @@ def array_in(
     name: str,
     *,
     writable: bool = False,
-) -> Any:
+) -> CData:
     """Return a pointer to a contiguous array of exactly this dtype and shape.
 
     The pointer keeps the array alive. ``ffi.from_buffer`` would silently reinterpret a float32
@@ -124,7 +129,7 @@ def freeze(part: object, *names: str, owned: bool = False) -> None:
             object.__setattr__(part, name, frozen(array, owned=owned))
 
 
-def array_out(array: np.ndarray[Any, Any]) -> Any:
+def array_out(array: np.ndarray[Any, Any]) -> CData:
     """Return a pointer to an array for a result."""
     return array_in(array, array.dtype, array.shape, "result", writable=True)
 

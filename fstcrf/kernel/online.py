@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, check, ffi, freeze, frozen, lib
 from fstcrf.kernel.rows import SparseRows, padded
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,7 @@ def _check(learner: Learner) -> None:
         raise ShapeError(f"arc_slot holds numbers outside [0, {trained})")
 
 
-def parameters_view(
-    p: Parameters, table: tuple[int, ...], slots: int, states: int
-) -> tuple[Any, list[Any]]:
+def parameters_view(p: Parameters, table: tuple[int, ...], slots: int, states: int) -> View:
     """Return the C structure of parameters, and the memory it points into."""
     shapes = {"table": table, "arc": (slots,), "initial": (states,), "final": (states,)}
     pointers = {
@@ -102,7 +103,7 @@ class _Call:
         }
         if value is not None:
             fields["value"] = array_in(value, np.float32, value.shape, "value")
-        self._memory = list(fields.values())
+        self._memory: list[object] = list(fields.values())
         scalars = {
             "R": rows[0],
             "W": rows[1],
@@ -119,13 +120,13 @@ class _Call:
         self._longest = Ragged(learner.offsets).longest
         self._shape = learner.mask.shape, len(learner.arc_mask), graph.n_states
 
-    def parameters(self, p: Parameters) -> Any:
+    def parameters(self, p: Parameters) -> CData:
         """Return the C structure of parameters."""
         view, memory = parameters_view(p, *self._shape)
         self._memory += memory
         return view
 
-    def inputs(self, order: Longs) -> tuple[Any, Any, Any, int, Any, Any, Any]:
+    def inputs(self, order: Longs) -> tuple[CData, CData, CData, int, CData, CData, CData]:
         """Return the arguments of all epochs: structures, order of sentences, targets."""
         sentences, order = self.batch.B, frozen(order)
         if order.size and not 0 <= order.min() <= order.max() < sentences:
@@ -133,12 +134,12 @@ class _Call:
         turns = array_in(order, np.int64, (len(order),), "order")
         return self.graph, self.batch, self.learner, len(order), turns, self.gold, self.weight
 
-    def work(self) -> Any:
+    def work(self) -> CData:
         """Return the scratch of an epoch."""
         size = lib.fc_learner_work(self.graph, self.learner, self._longest)
         return ffi.from_buffer("double[]", np.empty(size))
 
-    def difference_work(self) -> Any:
+    def difference_work(self) -> CData:
         """Return the scratch of an epoch that needs differences of features."""
         size = lib.fc_difference_work(self.graph, self.batch, self.learner)
         return ffi.from_buffer("double[]", np.empty(size))

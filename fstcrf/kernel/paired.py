@@ -9,7 +9,7 @@ for any number of arcs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.native import array_in, array_out, check, ffi, frozen, lib
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData
+
 
 _MOST_PAIRS = 30_000_000
 
@@ -89,7 +93,7 @@ class PairScores:
         """exp(pair − top), [K, L, R]."""
         return np.ascontiguousarray(self.linear.transpose(0, 2, 1))
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """Return the fields of the C structure."""
         tables, right, left = self.pair.shape
         names = {"pair": self.pair, "turned": self.turned}
@@ -220,7 +224,7 @@ class Paired:
             raise ShapeError(f"arcs do not lead to higher nodes: entry {where[0]}")
 
     @made_once
-    def _handle(self) -> Any:
+    def _handle(self) -> CData:
         nodes, arcs = self.nodes, len(self.exit)
         entries, exits = len(self.left), len(self.right)
         fields = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,10 @@ from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel.native import ENTRY, array_in, array_out, check, ffi, freeze, lib
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData
+
 
 _LANES = 8
 
@@ -183,7 +187,7 @@ class PackedTable:
 
     place: Ints
     table: Floats
-    entries: NDArray[Any]
+    entries: NDArray[np.void]
 
     def __post_init__(self) -> None:
         freeze(self, "place", "entries", owned=True)
@@ -238,7 +242,7 @@ class PackedTable:
         check(status, "packing weights")
         return cls(place, table, entries)
 
-    def view(self) -> tuple[Any, dict[str, Any]]:
+    def view(self) -> tuple[CData, dict[str, CData]]:
         """Return the C view of the table, and the memory it points into."""
         fields = {
             "place": array_in(self.place, np.int32, self.place.shape, "place"),

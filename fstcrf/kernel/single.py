@@ -6,7 +6,7 @@ dominates for short sentences.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fstcrf.kernel import lazy, machines
     from fstcrf.kernel.lazy import Budget, Conjunction
     from fstcrf.kernel.machines import JointChain
+    from fstcrf.kernel.native import CData
 else:  # a tagger without a grammar does not import them
     lazy, machines = LazyModule("fstcrf.kernel.lazy"), LazyModule("fstcrf.kernel.machines")
 
@@ -120,7 +121,7 @@ class SentenceGraph:
         check(status, "forward_backward")
         return log_z[0], posterior
 
-    def _sentence(self, node: Floats) -> tuple[tuple[Any, int, Any], Any, Any]:
+    def _sentence(self, node: Floats) -> tuple[tuple[CData, int, CData], CData, object]:
         """Return the first arguments of C calls, scratch, and the memory they point into.
 
         All belong to one call: threads may call at once.
@@ -203,7 +204,7 @@ class SentenceMachine:
         self._addresses = score, count, proven, bound, states_expanded
         self._offsets = ffi.new("int64_t[2]")
         self._arena = None if grammar is None else lazy.Arena(grammar.words)
-        self._usual = lazy.Budget()
+        self._budget = lazy.Budget()
         self._room = -1  # tokens that the scratch memory suffices for
 
     def best(self, values: Floats, budget: Budget | None = None) -> SentencePath:
@@ -268,7 +269,7 @@ class SentenceMachine:
         assert arena is not None  # noqa: S101 (the caller has looked)
         if not arena.reset(1):
             arena = self._arena = lazy.Arena(arena.words)
-        limit, give_up = (budget or self._usual).states, 0
+        limit, give_up = (budget or self._budget).most_states, 0
         while True:
             status = lib.fc_lazy_nbest(
                 *(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,10 @@ from fstcrf.kernel.machines import Bound, JointChain, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData, View
+
 
 Bytes = NDArray[np.uint8]
 
@@ -53,7 +57,7 @@ class SpanLabels:
     last: Bytes
     arc: Bytes
 
-    def view(self, machine: JointChain) -> tuple[Any, list[Any]]:
+    def view(self, machine: JointChain) -> View:
         """Return the C view of the labels, and the memory it points into."""
         axis = machine.axes[self.axis]
         states, arcs = (axis.n_states,), (axis.n_arcs,)
@@ -273,18 +277,18 @@ class _Search:
         self.view, self._keep = labels.view(batch.machine)
 
     @made_once
-    def memory(self) -> Any:
+    def memory(self) -> CData:
         size = int(lib.fc_segment_memory(self.batch.view, self.view, self.lanes))
         return ffi.from_buffer("double[]", allocated(size, self._many(), self.batch.longest))
 
-    def work(self, tokens: int) -> Any:
+    def work(self, tokens: int) -> CData:
         size = int(lib.fc_segment_work(self.batch.view, self.view, self.lanes, tokens))
         return ffi.from_buffer("double[]", allocated(size, self._many(), self.batch.longest))
 
     def _many(self) -> str:
         return f"{self.lanes:,} spans of a type that may be open in {self.batch.longest:,} tokens"
 
-    def _fields(self, span: Ints, probability: Floats) -> tuple[Any, list[Any]]:
+    def _fields(self, span: Ints, probability: Floats) -> View:
         keep = [array_out(span), array_out(probability)]
         fields = {
             "mode": self.mode,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -12,6 +12,10 @@ from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.errors import DataError, FstcrfError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, frozen, lib
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData
+
 
 _ROOM = 1 << 10
 _LINE_END = 10
@@ -128,13 +132,13 @@ class RowError(FstcrfError):
     Parameters
     ----------
     line : int
-        From 0.
+        Number of the line, from 0.
     fields : int
         Number of fields.
     empty : int or None
         Index of an empty field, if the number is right.
     row : int
-        Rows before it.
+        Number of rows before the line.
     """
 
     def __init__(self, line: int, fields: int, *, empty: int | None, row: int) -> None:
@@ -203,7 +207,7 @@ def read_lines(
     )
 
 
-def _make_room(data: bytes, state: Any, columns: Any, strings: Sequence[Strings]) -> None:
+def _make_room(data: bytes, state: CData, columns: CData, strings: Sequence[Strings]) -> None:
     longest = data.index(b"\n", state.at) - state.at
     for c, column in enumerate(strings):
         column.view.count = columns[c].count
@@ -276,7 +280,7 @@ class TextColumn(NamedTuple):
 
 
 def joined_rows(columns: Sequence[TextColumn], breaks: Ints, *, separator: bytes) -> memoryview:
-    """Return a line for each token, followed by as many empty lines as `breaks` has for it."""
+    """Return a line for each token, followed by ``breaks[token]`` empty lines."""
     n, memory, views = len(breaks), [], []
     for ids, text, offsets in columns:
         fields = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,15 @@ from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, frozen, lib
 from fstcrf.ragged import Ragged
 
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData
+
+NumberT = TypeVar("NumberT", bound=np.generic)
+
 _CACHE_LINE = 64
 
 
-def aligned(size: int, dtype: type[np.generic]) -> NDArray[Any]:
+def aligned(size: int, dtype: type[NumberT]) -> NDArray[NumberT]:
     """Return a zero array that begins on a cache line, so that padded rows share no line."""
     width = np.dtype(dtype).itemsize
     raw = np.zeros(size * width + _CACHE_LINE, dtype=np.uint8)
@@ -185,13 +190,13 @@ class Shard:
         self._frequent = rows * width + singles
         self._plan_flushes(handle)
 
-    def _check(self, handle: Any) -> None:
+    def _check(self, handle: CData) -> None:
         where = ffi.new("int64_t *")
         status = lib.fc_check_shard(handle, self._shard, self._layout, where)
         if status != lib.FC_OK:
             raise ShapeError(f"shard: a size or index is out of range (at {where[0]})")
 
-    def _plan_flushes(self, handle: Any) -> None:
+    def _plan_flushes(self, handle: CData) -> None:
         """Compute the schedule by which a sweep flushes sums of frequent attributes to float64."""
         count = ffi.new("int64_t *")
         work = array_out(np.empty(lib.fc_flushes_work(self._shard), dtype=np.int64))
@@ -278,7 +283,9 @@ class Shard:
         check(status, "curvature")
         return Sweep(0.0, arc, begin, end, 0)
 
-    def _begun(self, graph: Graph, theta: Singles, space: SweepWorkspace) -> tuple[Any, Any, Any]:
+    def _begun(
+        self, graph: Graph, theta: Singles, space: SweepWorkspace
+    ) -> tuple[CData, object, CData]:
         """Return the C view of the graph, its memory, and the weights in the shard's layout."""
         states = graph.n_states
         full = graph.source is None or graph.rest is not None
@@ -319,7 +326,7 @@ def shard_view(
     offsets: Longs,
     weight: Floats,
     own: ShardAttributes,
-) -> tuple[Any, Any, list[Any]]:
+) -> tuple[CData, CData, list[object]]:
     """Return the C structures of a shard and its layout, and the memory they point into."""
     if not (len(offsets) and len(own.row_ptr) and len(own.single_ptr) and len(layout.ptr)):
         raise ShapeError("shard: offsets, row_ptr, single_ptr or ptr is empty, expected a 0")
@@ -355,11 +362,11 @@ def frequent(index: Ints, times: int) -> int:
 
 def _pointers(
     n_states: int, state_slots: Ints | None, offsets: Longs, weight: Floats, own: ShardAttributes
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the arrays of a shard, checked, by their names in C."""
     tokens, sentences = len(own.row_ptr) - 1, len(offsets) - 1
     slots = 0 if state_slots is None else state_slots.shape[1]
-    arrays: dict[str, tuple[NDArray[Any] | None, type[np.generic], tuple[int, ...]]] = {
+    arrays: dict[str, tuple[NDArray[np.generic] | None, type[np.generic], tuple[int, ...]]] = {
         "offsets": (offsets, np.int64, (sentences + 1,)),
         "weight": (weight, np.float64, (sentences,)),
         "row_ptr": (own.row_ptr, np.int64, (tokens + 1,)),
@@ -403,7 +410,7 @@ class VectorStore:
     def __init__(self, count: int, size: int, *, half: bool = False) -> None:
         self._size, self._stride, self._half = size, -(-size // 16) * 16, half
         self._memory = aligned(count * self._stride, np.uint16 if half else np.float32)
-        self._rows = self._memory.reshape(count, self._stride)
+        self._rows: NDArray[Any] = self._memory.reshape(count, self._stride)
         self._unit = np.ones(count)  # factor of each row
 
     def put(self, row: int, x: Floats, largest: float, part: slice = _ALL) -> None:
@@ -473,7 +480,7 @@ class VectorStore:
         )
         check(status, "combine")
 
-    def _from(self, first: int) -> Any:
+    def _from(self, first: int) -> CData:
         return ffi.from_buffer("uint16_t[]" if self._half else "float[]", self._memory) + first
 
     def state(self) -> Singles | Longs:
@@ -482,7 +489,7 @@ class VectorStore:
             return self._rows[:, : self._size].copy()
         return np.concatenate([self._memory.view(np.int64), self._unit.view(np.int64)])
 
-    def restore(self, state: NDArray[Any]) -> None:
+    def restore(self, state: NDArray[np.generic]) -> None:
         """Restore a result of `state`."""
         if not self._half:
             self._rows[:, : self._size] = state

@@ -7,7 +7,7 @@ composition can be summed to posteriors of either. The cost is linear in the arc
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from fstcrf.errors import TooLargeError
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, lib
 from fstcrf.lazy import given_state, made_once
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.native import CData
+
 
 MOST_ARCS = 50_000_000
 """Largest number of arcs before trimming; each takes 16 bytes."""
@@ -78,7 +82,7 @@ class IndexedTransducer:
         return (self.gain[len(self.target) :] > -np.inf).astype(np.uint8)
 
     @made_once
-    def handle(self) -> Any:
+    def handle(self) -> CData:
         """The transducer as a C structure, valid as long as this object lives."""
         states, moves = self.states, len(self.target)
         fields = {

@@ -1,4 +1,4 @@
-"""Weighted transducers of sentences, and what can be asked of them."""
+"""Lattices: the weighted transducers of sentences, their best paths, sums and marginals."""
 
 from typing import TYPE_CHECKING
 

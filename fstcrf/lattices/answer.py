@@ -1,15 +1,17 @@
-"""What taggers and lattices answer: the paths of many sentences as flat arrays.
+"""Answers of taggers and lattices: the best paths of a batch of sentences as flat arrays.
 
-Scores are natural logs. Nothing here knows how an answer was found.
+An `Answer` has a `TapeAnswer` for each tape. Scores are natural logs. An answer does not depend on
+the search that found its paths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, Protocol, TypeAlias, overload
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fstcrf import display
 from fstcrf.arrays import Bools, Floats, Ints, Longs
@@ -21,55 +23,43 @@ from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Scheme, Span, named_scheme, span_arrays
 from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, check_readable
 
+if TYPE_CHECKING:
+    from fstcrf.lattices.distributions import Distributions
+    from fstcrf.lattices.results import Confidence
+
+T = TypeVar("T", bound=np.generic)
+
 Change: TypeAlias = Literal["", "grammar", "forced", "both"]
-"""What was given up for a sentence that had no path: nothing, its grammar, its forced labels."""
-
-
-class Distribution(Protocol):
-    """What answers are from; see `fstcrf.lattices.distributions.Distributions`."""
-
-    def marginals(self, tape: str) -> list[Floats | None]:
-        """Return the probability of each label at each token of each sentence."""
-
-    def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:
-        """Return the probability of each span of the k-th best paths, as its `spans` lists them."""
-
-    def confidence(self, sentence: int, path: Path) -> Any:
-        """Return how sure the best path of a sentence is."""
-
-    def only(self, asked: Bools) -> Distribution:
-        """Return that of some sentences alone."""
-
-    def with_part(self, where: Longs, part: Any) -> Distribution:
-        """Return the same with others of some sentences."""
+"""Restriction that was dropped for a sentence without a path: the grammar, forced labels, both."""
 
 
 class TapeAnswer:
-    """The labels of one tape on the paths of B sentences with N tokens together.
+    """The labels of one tape on the best paths of B sentences, which have N tokens in total.
 
     Parameters
     ----------
     name : str
-        Of the tape.
+        Name of the tape.
     label_set : tuple of str
-        The labels that the ids number.
+        The labels, in the order of their ids.
     flat : int32 [n, N]
-        Row k has the labels of the k-th best path of every sentence, one sentence behind the
-        other; −1 where a sentence has no such path.
+        Label ids. Row k has the k-th best paths of all sentences, concatenated; −1 if a sentence
+        has fewer paths.
     offsets : int64 [B + 1]
-        Sentence b owns the tokens ``offsets[b] : offsets[b + 1]``; empty sentences own none.
+        Sentence b has the tokens ``offsets[b] : offsets[b + 1]``.
     counts : int64 [B]
-        Paths of each sentence, 0 to n.
+        Number of paths of each sentence, 0 to n.
     width : int, optional
-        Columns of `ids`; the tokens of the longest sentence when absent.
+        Columns of `ids`; by default the length of the longest sentence.
     at : int32 [n, N], optional
-        Of a tape with a clock of its own, the boundary at which each label is written; the offsets
-        are then its own, and −1 stands behind the last label of a shorter path, too.
+        For the output tape of a transducer, which need not have one label per token: the boundary
+        at which each label is written. Offsets then count written labels, and `flat` is −1 after
+        the last label of a shorter path.
 
     Raises
     ------
     ShapeError
-        `flat`, `offsets` and `counts` of different sizes.
+        The sizes of `flat`, `offsets` and `counts` disagree.
     """
 
     def __init__(
@@ -93,7 +83,7 @@ class TapeAnswer:
     __getstate__ = given_state
 
     def __len__(self) -> int:
-        """Sentences."""
+        """Return the number of sentences."""
         return len(self.offsets) - 1
 
     def __repr__(self) -> str:
@@ -101,15 +91,15 @@ class TapeAnswer:
 
     @property
     def n(self) -> int:
-        """Paths that were asked for."""
+        """Number of paths that were requested per sentence."""
         return len(self.flat)
 
     @made_once
     def ids(self) -> Ints:
-        """Label ids, padded: int32 [B, T], of n > 1 paths [B, n, T]; T is the longest sentence's.
+        """Label ids, padded: int32 [B, T], or [B, n, T] if n > 1.
 
-        −1 beyond the end of a sentence, and where it has no such path. Of a padded batch, T is what
-        that was padded to.
+        T is the width of the batch if it was padded, else the length of the longest sentence. The
+        id is −1 after the end of a sentence, and if it has fewer paths.
         """
         lengths = Ragged(self.offsets).lengths
         width = lengths.max(initial=0) if self._width is None else self._width
@@ -122,18 +112,22 @@ class TapeAnswer:
         return padded[0] if self.n == 1 else np.ascontiguousarray(padded.transpose(1, 0, 2))
 
     def path(self, sentence: int, k: int = 0) -> tuple[str, ...]:
-        """Return the labels of the k-th best path of a sentence; () where there is none."""
+        """Return the labels of the k-th best path of a sentence; () if it has fewer paths."""
         row = self.flat[k, self.offsets[sentence] : self.offsets[sentence + 1]]
         row = row if self.at is None else row[row >= 0]
         names = self.label_set
         return tuple([names[i] for i in row.tolist()]) if k < self._counts[sentence] else ()
 
     def positions(self, sentence: int, k: int = 0) -> Positions | None:
-        """Return where labels are written; None: each token has one, or `tapes=` was said."""
+        """Return the boundaries of written labels.
+
+        A tape with one label per token has no boundaries: the result is None. So it is if only the
+        labels were requested.
+        """
         if self.at is None:
             return None
-        own = slice(self.offsets[sentence], self.offsets[sentence + 1])
-        at = tuple(self.at[k, own][self.flat[k, own] >= 0].tolist())
+        tokens = slice(self.offsets[sentence], self.offsets[sentence + 1])
+        at = tuple(self.at[k, tokens][self.flat[k, tokens] >= 0].tolist())
         return (
             Positions(at, at, np.full(len(at), -1), output=True)
             if min(at, default=0) >= 0
@@ -150,23 +144,22 @@ class TapeAnswer:
         Parameters
         ----------
         k : int, optional
-            Those of the k-th best paths, 0 being the best.
+            Rank of the paths; 0 is the best. By default all paths.
 
         Returns
         -------
         list of list of str
-            Of one path a sentence, one was asked for or `k` given: a list for each sentence,
-            [] where it has no such path.
+            If n = 1 or `k` is given: the labels of each sentence, [] if it has fewer paths.
         list of list of list of str
-            Of n > 1: for each sentence a list for each of its paths, best first.
+            Otherwise the labels of each path of each sentence, best first.
         """
         if self.at is not None and (k is not None or self.n == 1):
             return [list(self.path(b, k or 0)) for b in range(len(self))]
         if k is not None or self.n == 1:
             names = np.asarray(self.label_set, dtype=object)
             flat, bounds = names[self.flat[k or 0]].tolist(), pairwise(self.offsets.tolist())
-            there = (self._counts > (k or 0)).tolist()
-            return [flat[a:b] if t else [] for t, (a, b) in zip(there, bounds, strict=True)]
+            has_path = (self._counts > (k or 0)).tolist()
+            return [flat[a:b] if has else [] for has, (a, b) in zip(has_path, bounds, strict=True)]
         return [
             [list(self.path(b, rank)) for rank in range(count)]
             for b, count in enumerate(self._counts.tolist())
@@ -179,14 +172,14 @@ class TapeAnswer:
         ----------
         k : int
         missing : str, optional
-            Written at the tokens of sentences that have no such path.
+            Label for the tokens of sentences that have fewer paths.
 
         Raises
         ------
         NoPathError
-            A sentence has none, and nothing is to be written instead.
+            A sentence has fewer paths, and `missing` is absent.
         OptionError
-            The tape has a clock of its own: no label for each token.
+            The tape does not have one label per token.
         """
         if self.at is not None:
             raise OptionError(
@@ -206,30 +199,30 @@ class TapeAnswer:
         return Column(np.where(row < 0, np.int32(names.index(missing)), row), names)
 
     def spans(self, scheme: str | Scheme = "conlleval", k: int = 0) -> list[list[Span]]:
-        """Return the spans of the k-th best path of every sentence, in order; [] without a path.
+        """Return the spans of the k-th best path of every sentence; [] if it has fewer paths.
 
         Parameters
         ----------
         scheme : str or Scheme
-            How labels are read as spans; what breaks a strict scheme is no span.
+            Tagging scheme of the labels. A strict scheme drops ill-formed spans.
         k : int
 
         Raises
         ------
         OptionError, GrammarError
-            No such scheme; a strict one that allows no span of the labels.
+            An unknown scheme; a strict scheme in which the labels cannot form a span.
         """
-        found = self.span_arrays(scheme, k)
-        number = np.searchsorted(self.offsets, found.start, side="right") - 1
+        arrays = self.span_arrays(scheme, k)
+        number = np.searchsorted(self.offsets, arrays.start, side="right") - 1
         first = self.offsets[number]
-        out: list[list[Span]] = [[] for _ in range(len(self))]
-        rows = (number, found.start - first, found.end - first, found.type)
+        spans: list[list[Span]] = [[] for _ in range(len(self))]
+        rows = (number, arrays.start - first, arrays.end - first, arrays.type)
         for b, start, end, kind in zip(*(r.tolist() for r in rows), strict=True):
-            out[b].append(Span(start, end, found.types[kind]))
-        return out
+            spans[b].append(Span(start, end, arrays.types[kind]))
+        return spans
 
     def span_arrays(self, scheme: str | Scheme = "conlleval", k: int = 0) -> SpanArrays:
-        """Return `spans` of all sentences as arrays, their tokens counted through all of them."""
+        """Return the spans of all sentences as arrays; tokens are numbered across the batch."""
         check_readable(self.label_set, table := named_scheme(scheme))
         illegal: Literal["drop", "repair"] = "drop" if table.strict else "repair"
         column = self.column(k, missing=OUTSIDE)
@@ -237,52 +230,52 @@ class TapeAnswer:
 
 
 class Answer:
-    """The n best paths of B sentences, tape by tape.
+    """The n best paths of B sentences, with a `TapeAnswer` for each tape.
 
-    ``answer[tape]`` has the labels of a tape, ``answer[i]`` the paths of a sentence. What is asked
-    of the answer itself (`flat`, `ids`, `labels`, `column`, `spans`) is asked of its only tape.
+    ``answer[tape]`` has the labels of a tape, ``answer[i]`` the paths of a sentence. An answer with
+    one tape has the attributes `flat`, `ids`, `labels`, `column` and `spans` of its `TapeAnswer`.
 
     Parameters
     ----------
     flat : mapping of str to int32 [n, N]
-        For each tape, in their order, the label ids of all sentences, one behind the other, the
-        k-th best paths in row k; −1 where a sentence has no such path.
+        Label ids of each tape. Row k has the k-th best paths of all sentences, concatenated; −1 if
+        a sentence has fewer paths.
     label_sets : mapping of str to tuple of str
         The labels of each tape.
     offsets : int64 [B + 1]
-        Sentence b owns the tokens ``offsets[b] : offsets[b + 1]``; empty sentences own none.
+        Sentence b has the tokens ``offsets[b] : offsets[b + 1]``.
     scores : float64 [B, n], or [B] for n = 1
-        Sum of potentials of each path, falling (natural log); −inf: no such path.
+        Sum of the potentials of each path (natural log), in descending order; −inf for no path.
     probabilities : float64 of the shape of `scores`, or a callable that returns it
-        exp(score − log Z); NaN where it cannot be had. A callable is asked once, when needed.
+        exp(score − log Z), NaN if unknown. A callable is called once, on first use.
     exact : bool of the shape of `scores`, optional
-        Proven: only the paths before it score more. All are when absent.
+        Whether only the paths ranked above have a higher score. By default all true.
     bounds : float64 of the shape of `scores`, optional
-        Beside the paths before it none scores more than this (natural log); `scores` when absent.
+        Upper bound on the scores of all paths not ranked above; by default `scores`.
     log_z : callable, optional
-        Returns log Z, float64 [B], which says the probabilities; asked once, when needed.
+        Returns log Z, float64 [B], instead of `probabilities`. Called once, on first use.
     changed : sequence of B str, optional
-        What was given up for a sentence so that it has a path: ``""``, ``"grammar"``,
+        Restriction that was dropped so that the sentence has a path: ``""``, ``"grammar"``,
         ``"forced"`` or ``"both"``.
     posterior : callable, optional
-        Returns the distributions that the paths are from; asked once, when needed.
+        Returns the distributions over the labellings of each sentence. Called once, on first use.
     width : int, optional
-        Columns of `ids`; the tokens of the longest sentence when absent.
+        Columns of `ids`; by default the length of the longest sentence.
     clocks : mapping of str to (int64 [B + 1], int32 [n, M]), optional
-        Of tapes with a clock of their own their offsets, and the boundary of each label.
+        Offsets, and the boundary of each label, for output tapes of transducers.
 
     Attributes
     ----------
     tapes : tuple of str
     n : int
-        Paths that were asked for; of more than 1,024 as many as the sentence with the most has.
+        Number of requested paths; above 1,024 at most the largest number that a sentence has.
     dead : bool [B]
-        Sentences without a path.
+        Whether a sentence has no path.
 
     Raises
     ------
     ShapeError
-        Arrays of sizes that do not go together.
+        The sizes of the arrays disagree.
     """
 
     def __init__(
@@ -297,28 +290,28 @@ class Answer:
         bounds: Floats | None = None,
         log_z: Callable[[], Floats] | None = None,
         changed: Sequence[Change] | None = None,
-        posterior: Callable[[], Distribution] | None = None,
+        posterior: Callable[[], Distributions] | None = None,
         width: int | None = None,
         clocks: Mapping[str, tuple[Longs, Ints]] | None = None,
     ) -> None:
         size = len(offsets) - 1
         self.n = 1 if scores.ndim == 1 else int(scores.shape[1])
-        wanted = (size,) if self.n == 1 else (size, self.n)
+        shape = (size,) if self.n == 1 else (size, self.n)
         exact = np.ones(scores.shape, dtype=bool) if exact is None else exact
         bounds = scores if bounds is None else bounds
         for name, array in (("scores", scores), ("exact", exact), ("bounds", bounds)):
-            if array.shape not in (wanted, (size, self.n)):
-                raise ShapeError(f"{name} are {list(array.shape)}, expected {list(wanted)}")
+            if array.shape not in (shape, (size, self.n)):
+                raise ShapeError(f"{name} are {list(array.shape)}, expected {list(shape)}")
         self.tapes = tuple(flat)
         self.label_sets = {tape: tuple(label_sets[tape]) for tape in self.tapes}
         self.offsets = offsets
-        self.scores, self.bounds = scores.reshape(wanted), bounds.reshape(wanted)
-        self.exact: Bools = exact.reshape(wanted)
-        own = self.scores
-        self._probabilities = (lambda: shares(own.T, log_z()).T) if log_z else probabilities
+        self.scores, self.bounds = scores.reshape(shape), bounds.reshape(shape)
+        self.exact: Bools = exact.reshape(shape)
+        ranked = self.scores
+        self._probabilities = (lambda: shares(ranked.T, log_z()).T) if log_z else probabilities
         self._posterior = posterior
-        there = scores.reshape(size, self.n) > -np.inf
-        self._counts: Longs = np.add.reduce(there, axis=1, dtype=np.int64)
+        is_path = scores.reshape(size, self.n) > -np.inf
+        self._counts: Longs = np.add.reduce(is_path, axis=1, dtype=np.int64)
         self.dead: Bools = self._counts == 0
         self.changed = np.zeros(size, "<U7") if changed is None else np.asarray(changed, "<U7")
         if len(self.changed) != size or any(len(ids) != self.n for ids in flat.values()):
@@ -329,14 +322,14 @@ class Answer:
             )
         self.width = width
         self._tapes, clocks = {}, clocks or {}
-        self.positioned = frozenset(clocks)  # tapes with a clock of their own
+        self.positioned = frozenset(clocks)  # tapes whose labels have boundaries
         for tape, ids in flat.items():
-            cuts, at = clocks.get(tape, (offsets, None))
+            starts, at = clocks.get(tape, (offsets, None))
             names = self.label_sets[tape]
-            self._tapes[tape] = TapeAnswer(tape, names, ids, cuts, self._counts, width, at)
+            self._tapes[tape] = TapeAnswer(tape, names, ids, starts, self._counts, width, at)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what is pickled: whatever would have been computed when asked is computed now."""
+        """Return the attributes for pickling, with the values that callables would compute."""
         state = given_state(self)
         state["_probabilities"] = self.probabilities
         if self._posterior is not None or "posterior" in vars(self):
@@ -352,90 +345,90 @@ class Answer:
         n: int,
         written: Collection[str] = (),
     ) -> Answer:
-        """Return the answer that paths make.
+        """Return the answer that has these paths.
 
         Parameters
         ----------
         ranked : sequence of B sequences of Path
-            At most n of each sentence, best first.
+            At most n paths of each sentence, best first.
         label_sets : mapping of str to tuple of str
             The labels of each tape.
         lengths : sequence of B int
-            Tokens of each sentence.
+            Number of tokens of each sentence.
         n : int
+            Number of requested paths.
         written : collection of str
-            Tapes with a clock of their own.
+            Output tapes of transducers, which need not have one label per token.
         """
         offsets = Ragged.from_lengths(lengths).offsets
         n = columns(n, max(map(len, ranked), default=0))
         scores, exact = np.full((len(ranked), n), -np.inf), np.ones((len(ranked), n), dtype=bool)
-        bounds, chances = scores.copy(), np.zeros(scores.shape)
+        bounds, probabilities = scores.copy(), np.zeros(scores.shape)
         clocks = {
             tape: Ragged.from_lengths(
                 [max((len(path[tape]) for path in paths), default=0) for paths in ranked]
             ).offsets
             for tape in written
         }
-        own = {tape: clocks.get(tape, offsets) for tape in label_sets}
-        flat = {t: np.full((n, int(cut[-1])), -1, dtype=np.int32) for t, cut in own.items()}
+        starts = {tape: clocks.get(tape, offsets) for tape in label_sets}
+        flat = {t: np.full((n, int(cuts[-1])), -1, dtype=np.int32) for t, cuts in starts.items()}
         at = {tape: flat[tape].copy() for tape in clocks}
         number = {t: {label: i for i, label in enumerate(ls)} for t, ls in label_sets.items()}
         for b, paths in enumerate(ranked):
             for k, path in enumerate(paths):
                 scores[b, k], exact[b, k] = path.score, path.exact
-                bounds[b, k], chances[b, k] = path.bound, path.probability
+                bounds[b, k], probabilities[b, k] = path.bound, path.probability
                 parts = path.labels if len(label_sets) > 1 else (path.labels,)
                 for tape, labels in zip(label_sets, parts, strict=True):
-                    first = own[tape][b]
+                    first = starts[tape][b]
                     flat[tape][k, first : first + len(labels)] = [number[tape][x] for x in labels]
                 for tape, cuts in clocks.items():
-                    where = path.positions.get(tape, ())
-                    at[tape][k, cuts[b] : cuts[b] + len(where)] = where
-        chances = chances if n > 1 else chances[:, 0]
+                    places = path.positions.get(tape, ())
+                    at[tape][k, cuts[b] : cuts[b] + len(places)] = places
         return cls(
             flat,
             label_sets,
             offsets,
             clocks={tape: (clocks[tape], at[tape]) for tape in clocks},
             scores=scores,
-            probabilities=chances,
+            probabilities=probabilities if n > 1 else probabilities[:, 0],
             exact=exact,
             bounds=bounds,
         )
 
-    def with_part(self, where: Longs, part: Answer, change: Change) -> Answer:
-        """Return the answer with that of some sentences instead.
+    def with_part(self, sentences: Longs, part: Answer, change: Change) -> Answer:
+        """Return this answer with new paths for some sentences.
 
         Parameters
         ----------
-        where : int64 [M]
-            The sentences.
+        sentences : int64 [M]
+            Numbers of the sentences to replace.
         part : Answer
-            Of these M sentences; those that it finds dead stay as they are.
+            Answer for these M sentences. A sentence without a path there keeps its old paths.
         change : str
-            What was given up for them.
+            Restriction that was dropped for these sentences.
         """
         if self.positioned | part.positioned:
-            return self._with_paths(where, part, change)
-        alive, asked = np.flatnonzero(~part.dead), where
-        where, shape = where[alive], (len(self), max(self.n, part.n))
-        to, of = self._tokens(where), part._tokens(alive)
+            return self._with_paths(sentences, part, change)
+        alive = np.flatnonzero(~part.dead)
+        replaced, shape = sentences[alive], (len(self), max(self.n, part.n))
+        to, of = Ragged(self.offsets).entries(replaced), Ragged(part.offsets).entries(alive)
         flat = {}
-        for tape, known in self._tapes.items():
-            ids = flat[tape] = np.full((shape[1], known.flat.shape[1]), -1, dtype=np.int32)
-            ids[: self.n] = known.flat
+        for tape, old in self._tapes.items():
+            ids = flat[tape] = np.full((shape[1], old.flat.shape[1]), -1, dtype=np.int32)
+            ids[: self.n] = old.flat
             ids[:, to] = -1
             ids[: part.n, to] = part[tape].flat[:, of]
 
-        def joined(mine: Any, others: Any, missing: float) -> Any:
-            both = np.full(shape, missing, dtype=mine.dtype)
-            both[:, : self.n] = mine.reshape(-1, self.n)
-            both[where] = missing
-            both[where, : part.n] = others.reshape(-1, part.n)[alive]
+        def joined(old: NDArray[T], new: NDArray[T], missing: float) -> NDArray[T]:
+            both = np.full(shape, missing, dtype=old.dtype)
+            both[:, : self.n] = old.reshape(-1, self.n)
+            both[replaced] = missing
+            both[replaced, : part.n] = new.reshape(-1, part.n)[alive]
             return both if shape[1] > 1 else both[:, 0]
 
         changed = self.changed.copy()
-        changed[where] = change
+        changed[replaced] = change
         return Answer(
             flat,
             self.label_sets,
@@ -445,38 +438,33 @@ class Answer:
             exact=joined(self.exact, part.exact, missing=True),
             bounds=joined(self.bounds, part.bounds, -np.inf),
             changed=changed.tolist(),
-            posterior=lambda: self.posterior.with_part(asked, part.posterior),
+            posterior=lambda: self.posterior.with_part(sentences, part.posterior),
             width=self.width,
         )
 
-    def _with_paths(self, where: Longs, part: Answer, change: Change) -> Answer:
-        """Return `with_part` of tapes with clocks of their own, path by path."""
+    def _with_paths(self, sentences: Longs, part: Answer, change: Change) -> Answer:
+        """Return the result of `with_part`, copied path by path."""
         rows, changed = self.ranked(), self.changed.copy()
-        for b, paths in zip(where.tolist(), part.ranked(), strict=True):
+        for b, paths in zip(sentences.tolist(), part.ranked(), strict=True):
             rows[b], changed[b] = paths or rows[b], change if paths else changed[b]
         n, lengths = max(self.n, part.n), Ragged(self.offsets).lengths.tolist()
-        made = Answer.of_paths(rows, self.label_sets, lengths, n, self.positioned | part.positioned)
-        made.changed = changed
-        return made.with_posterior(lambda: self.posterior.with_part(where, part.posterior))
+        written = self.positioned | part.positioned
+        answer = Answer.of_paths(rows, self.label_sets, lengths, n, written)
+        answer.changed = changed
+        return answer.with_posterior(lambda: self.posterior.with_part(sentences, part.posterior))
 
-    def with_posterior(self, posterior: Callable[[], Distribution]) -> Answer:
-        """Return the answer with what tells the distributions that its paths are from."""
+    def with_posterior(self, posterior: Callable[[], Distributions]) -> Answer:
+        """Set the callable that returns the distributions; return this answer."""
         self._posterior = posterior
         return self
 
-    def _tokens(self, sentences: Longs) -> Longs:
-        """Return the tokens of sentences, one after the other."""
-        bounds = self.offsets.tolist()
-        parts = [np.arange(bounds[b], bounds[b + 1]) for b in sentences.tolist()]
-        return np.concatenate([np.empty(0, dtype=np.int64), *parts])
-
     def __len__(self) -> int:
-        """Sentences."""
+        """Return the number of sentences."""
         return len(self.offsets) - 1
 
     @property
     def unproven(self) -> int:
-        """Sentences with a path that is not proven."""
+        """Number of sentences with a path that is not proven to have its rank."""
         return int((~self.exact.reshape(len(self), self.n).all(axis=1)).sum())
 
     def __repr__(self) -> str:
@@ -491,8 +479,8 @@ class Answer:
             for tapes in [list(self._tapes.values())]
             for b in range(min(len(self), display.MOST_ROWS))
         ]
-        left = len(self) - len(rows)
-        more = display.note(f"… {left:,} more sentences") if left else ""
+        hidden = len(self) - len(rows)
+        more = display.note(f"… {hidden:,} more sentences") if hidden else ""
         head = ["sentence", "score", *self.tapes]
         return display.picture(display.heading(repr(self)), display.table(head, rows), more)
 
@@ -501,14 +489,16 @@ class Answer:
     @overload
     def __getitem__(self, key: int) -> Path | list[Path] | None: ...
     def __getitem__(self, key: str | int) -> TapeAnswer | Path | list[Path] | None:
-        """Return the answer of a tape; or the paths of a sentence: of n = 1 its path or None.
+        """Return the answer of a tape, or the paths of a sentence.
+
+        For n = 1 a sentence has a path or None, else a list of paths.
 
         Raises
         ------
         OptionError
-            No such tape.
+            There is no tape with this name.
         IndexError
-            No such sentence.
+            There is no sentence with this number.
         """
         if not isinstance(key, str):
             paths = self.paths(key)
@@ -523,27 +513,27 @@ class Answer:
 
     @made_once
     def probabilities(self) -> Floats:
-        """exp(score − log Z) of each path, float64 [B], of n > 1 [B, n]; NaN: not to be had.
+        """exp(score − log Z) of each path, float64 [B], or [B, n] if n > 1; NaN if unknown.
 
         Raises
         ------
         ShapeError
-            The decoder gave another shape than that of the scores.
+            The shape differs from the shape of the scores.
         """
-        given = self._probabilities
-        values = given() if callable(given) else given
+        source = self._probabilities
+        values = source() if callable(source) else source
         if values is None or values.shape != self.scores.shape:
             shapes = None if values is None else list(values.shape), list(self.scores.shape)
             raise ShapeError(f"probabilities are {shapes[0]}, expected {shapes[1]}")
         return values
 
     def paths(self, sentence: int) -> list[Path]:
-        """Return the paths of a sentence, best first, at most n; [] where it is dead.
+        """Return the paths of a sentence, best first, at most n; [] if it has no path.
 
         Raises
         ------
         IndexError
-            No such sentence.
+            There is no sentence with this number.
         """
         b = range(len(self))[sentence]
         rows = (self.scores, self.probabilities, self.exact, self.bounds)
@@ -563,7 +553,7 @@ class Answer:
         ]
 
     def ranked(self) -> list[list[Path]]:
-        """Return `paths` of every sentence, faster than one by one."""
+        """Return the paths of every sentence, faster than a call of `paths` for each."""
         if self.positioned:
             return [self.paths(b) for b in range(len(self))]
         shape = (len(self), self.n)
@@ -592,16 +582,16 @@ class Answer:
             )
         ]
 
-    # --- The distributions that they are from -------------------------------------------------
+    # --- Distributions ------------------------------------------------------------------------
 
     @made_once
-    def posterior(self) -> Distribution:
-        """What the paths are from, forced labels and biases put in; nothing of dead sentences.
+    def posterior(self) -> Distributions:
+        """The distributions over labellings, given forced labels and biases; not of dead sentences.
 
         Raises
         ------
         OptionError
-            The tagger has none to ask, as with ``normalize="chain"``.
+            The tagger has no such distributions, as with ``normalize="chain"``.
         """
         if self._posterior is None:
             raise OptionError(
@@ -613,29 +603,29 @@ class Answer:
     def marginals(self, tape: str | None = None) -> list[Floats]:
         """Return the probability of each label of a tape at each token.
 
-        Of taggers one after the other: given the best labels of the tapes that are read.
+        In a cascade they are conditioned on the best labels of the tapes that the tagger reads.
 
         Parameters
         ----------
         tape : str, optional
-            The only one when absent.
+            Name of the tape. May be omitted if there is only one.
 
         Returns
         -------
         list of float64 [T, L]
-            For each sentence; of a dead one zeros.
+            One array per sentence; zeros if it has no path.
 
         Raises
         ------
         OptionError
-            Several tapes and none named; or as for `posterior`.
+            The answer has several tapes and `tape` is absent; or as for `posterior`.
         TooLargeError
-            A grammar too large to multiply out.
+            The grammar has too many states for exact marginals.
         """
         name = self._only.name if tape is None else self[tape].name
-        shape = len(self.label_sets[name])
+        labels = len(self.label_sets[name])
         rows = zip(np.diff(self.offsets).tolist(), self.posterior.marginals(name), strict=True)
-        return [np.zeros((size, shape)) if found is None else found for size, found in rows]
+        return [np.zeros((length, labels)) if row is None else row for length, row in rows]
 
     def span_probabilities(self, tape: str | None = None, k: int = 0) -> list[Floats]:
         """Return the probability of each span of the k-th best paths, as `spans` lists them.
@@ -643,7 +633,7 @@ class Answer:
         Parameters
         ----------
         tape : str, optional
-            The only one when absent.
+            Name of the tape. May be omitted if there is only one.
         k : int
 
         Raises
@@ -651,11 +641,10 @@ class Answer:
         OptionError
             As for `marginals`.
         """
-        mine = self._only if tape is None else self[tape]
-        return self.posterior.span_probabilities(mine, k)
+        return self.posterior.span_probabilities(self._only if tape is None else self[tape], k)
 
-    def confidence(self, sentence: int) -> Any:
-        """Return the `Confidence` of the best path of a sentence; None where it has none.
+    def confidence(self, sentence: int) -> Confidence | None:
+        """Return the `Confidence` of the best path of a sentence; None if it has no path.
 
         Raises
         ------
@@ -677,12 +666,12 @@ class Answer:
 
     @property
     def flat(self) -> Ints:
-        """`TapeAnswer.flat` of the only tape, int32 [n, N]; OptionError where there are several."""
+        """`TapeAnswer.flat` of the only tape, int32 [n, N]; OptionError if there are several."""
         return self._only.flat
 
     @property
     def ids(self) -> Ints:
-        """`TapeAnswer.ids` of the only tape, padded; OptionError where there are several."""
+        """`TapeAnswer.ids` of the only tape, padded; OptionError if there are several."""
         return self._only.ids
 
     @overload
@@ -690,13 +679,13 @@ class Answer:
     @overload
     def labels(self) -> list[list[str]] | list[list[list[str]]]: ...
     def labels(self, k: int | None = None) -> list[list[str]] | list[list[list[str]]]:
-        """Return `TapeAnswer.labels` of the only tape; OptionError where there are several."""
+        """Return `TapeAnswer.labels` of the only tape; OptionError if there are several."""
         return self._only.labels() if k is None else self._only.labels(k)
 
     def column(self, k: int = 0, *, missing: str | None = None) -> Column:
-        """Return `TapeAnswer.column` of the only tape; OptionError where there are several."""
+        """Return `TapeAnswer.column` of the only tape; OptionError if there are several."""
         return self._only.column(k, missing=missing)
 
     def spans(self, scheme: str | Scheme = "conlleval", k: int = 0) -> list[list[Span]]:
-        """Return `TapeAnswer.spans` of the only tape; OptionError where there are several."""
+        """Return `TapeAnswer.spans` of the only tape; OptionError if there are several."""
         return self._only.spans(scheme, k)

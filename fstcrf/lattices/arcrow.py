@@ -43,7 +43,7 @@ from fstcrf.lattices.results import (
     ProbableSpans,
     SegmentCounts,
 )
-from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
+from fstcrf.lattices.sequences import best_sequences, probable_sequences
 from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Plan, Search
@@ -231,8 +231,8 @@ class ArcRow:
         names = [tape.name for tape in self.on]
         numbers = [names.index(tape) for tape in shown]
         machine, code, known = self._sequences(self.legal, numbers)
-        found = islice(best_sequences(machine, code), n)
-        return [self._labelling(numbers, known[list(x)], score) for x, score in found]
+        best = islice(best_sequences(machine, code).search(), n)
+        return [self._labelling(numbers, known[list(x.labels)], x.score) for x in best]
 
     def token_labellings(
         self, tapes: Sequence[int], loose: Sequence[Collection[int]]
@@ -253,19 +253,20 @@ class ArcRow:
         known, code = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
         code = np.where(arcs.tokens == 0, -1, code.reshape(-1))
         read = code if which is None else np.append(code, -1)[which]
-        for labels, score in best_sequences(machine, read.astype(np.int32)):
-            yield known[list(labels)], score
+        for best in best_sequences(machine, read.astype(np.int32)).search():
+            yield known[list(best.labels)], best.score
 
     def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
         best = self.engine.labels_along(self.engine.nbest(1).elements, tape).label.tolist()
         if self._searched is not None:
-            found = self._searched.search(budget, n, tuple(best))
+            found = self._searched.search(budget, tuple(best))
         else:
             machine, code, known = self._sequences(self.engine, [tape])
             place = {label: k for k, (label,) in enumerate(known.tolist())}
-            likely, score = tuple(place[k] for k in best), self._sum_of([tape], [best])
-            first = Found(likely, score, score, exact=False)
-            every = probable_sequences(machine, code, budget, first)
+            every = probable_sequences(machine, code).search(
+                budget=budget,
+                likely=lambda: (tuple(place[k] for k in best), self._sum_of([tape], [best])),
+            )
             found = (one._replace(labels=tuple(known[list(one.labels), 0])) for one in every)
         names = self.on[tape].labels
         return [
@@ -362,7 +363,7 @@ class ArcRow:
     def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
         if self._searched is not None:
             (row,) = labels.values()
-            return self._searched.log_sum(self._ids(row))
+            return self._searched.log_sum(tuple(self._ids(row)))
         return self._sum_of([*labels], [self._ids(row, tape) for tape, row in labels.items()])
 
     def clamped(self, said: Labelling) -> ArcRow:

@@ -195,7 +195,7 @@ class ChainRow(SentenceInputs):
     def span_probabilities(
         self, spans: Sequence[Segment], tape: int, scheme: str | Scheme | None
     ) -> Floats:
-        return span_answers.asked(self.engine, [spans], self.tapes[tape], scheme)[0]
+        return span_answers.probabilities(self.engine, [spans], self.tapes[tape], scheme)[0]
 
     def probable_spans(self, above: float, tape: int, scheme: str | Scheme | None) -> ProbableSpans:
         return span_answers.probable(self.engine, above, self.tapes[tape], scheme)[0]

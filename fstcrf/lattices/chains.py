@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,6 @@ from fstcrf.machines import plans
 from fstcrf.machines.plans import Chain, Program
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
-
-if TYPE_CHECKING:
-    from fstcrf.machines.plans.folds import Pairs
 
 
 class FlatPaths:
@@ -67,7 +64,7 @@ class ChainEngine:
 
     checked = False
     """The potentials are known to be numbers below 1e300."""
-    _pairs: Pairs | None
+    _pairs: Longs | None
 
     def __init__(
         self,
@@ -101,7 +98,9 @@ class ChainEngine:
     @made_once
     def values(self) -> tuple[Floats, ...]:
         """Potentials of all rows as the kernel wants them, of pairs where these answer."""
-        joined = self.joined if self._pairs is None else self._pairs.values(self.joined)
+        joined = self.joined
+        if self._pairs is not None:  # each pair has the potentials of its state
+            joined = (joined[0].take(self._pairs, axis=1),)
         return self.program.per_token(joined)
 
     @made_once

@@ -1,4 +1,4 @@
-"""Lattices of one sentence side by side: their scores add, their tapes stand beside each other."""
+"""Compositions of lattices of one sentence: scores add up, and all tapes are kept."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def product(
     weights: Sequence[float] | None = None,
     search: Search | None = None,
 ) -> LatticeT:
-    """Return the composition of lattices of one sentence: scores add, tapes stand side by side.
+    """Return the composition of lattices of one sentence: scores add up, and all tapes are kept.
 
     Parameters
     ----------
     lattices : sequence of Lattice
-        Of equal length, one or more tapes each.
+        They have equal lengths, and one tape or more each.
     coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
         Potentials of the labels that two lattices, by position, give the same token; axes in the
         order of their ``labels``.
     weights : sequence of float, optional
-        Factor of each lattice's potentials, at least 0; ones when absent.
+        Factor of each lattice's potentials, at least 0; the default is 1.
     search : {"auto", "lazy", "expanded"}, optional
         As for `Lattice.constrained`.
 
@@ -83,7 +83,7 @@ def product(
 
 
 def composed(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Floats]) -> LatticeT:
-    """Return the composition of lattices; couplings by the numbers of two of all their tapes."""
+    """Return the composition of lattices; keys of couplings are two numbers among all tapes."""
     common_length(lattices)
     return _beside(lattices, coupling)
 
@@ -95,14 +95,14 @@ def _beside(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Flo
 
 
 def coupling_table(values: ArrayLike, key: object, tapes: tuple[Tape, Tape], length: int) -> Floats:
-    """Return potentials of the labels of two tapes at a token, or at each, checked."""
+    """Return checked potentials of the labels of two tapes, for all tokens or for each token."""
     sizes = len(tapes[0].labels), len(tapes[1].labels)
     shapes: list[tuple[int | None, ...]] = [sizes, (length, *sizes)]
     return potentials(values, f"coupling {key}", shapes)
 
 
 def common_length(lattices: Sequence[Questions]) -> int:
-    """Return the tokens of lattices of one sentence; of the longest path where none has a text."""
+    """Return the length of a sentence; if no lattice has a text, the length of the longest path."""
     lengths = {lattice.length for lattice in lattices if lattice.row.covers_text}
     if len(lengths) > 1:
         raise ShapeError(

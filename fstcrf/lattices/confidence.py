@@ -1,14 +1,14 @@
-"""How sure a labelling under a grammar is, and how much of the model the grammar leaves.
+"""Bounds of the probability of the best labelling under a grammar, and of the legal mass.
 
-With Z the sum over all paths of the model, and Z' the sum over the legal ones, scores of the
-grammar included: the best legal path has the probability exp(score) / Z', and the legal mass is
-the probability that a labelling drawn from the model is legal.
+Z is the sum over all paths of the model. Z' is the sum over the legal paths, with the scores of the
+grammar. The best legal path has the probability exp(score) / Z'. The legal mass is the probability
+that a sample from the model is legal.
 
-Where Z' cannot be summed it is bounded. Paths that are known (the n best legal ones, and the n
-best of the model, legal or not) count as what they are; all others together have what is left of
-Z, of which between nothing and everything is legal. Or labellings are drawn from the model: the
-share that is legal is a binomial proportion, with Clopper and Pearson's (1934) interval; scores of
-a soft grammar are averaged, with Hoeffding's (1963).
+If Z' cannot be summed, it is bounded. One method ranks the n best legal paths and the n best paths
+of the model. The other paths have the rest of Z, of which any part may be legal. The other method
+draws samples from the model. The share of legal samples is a binomial proportion, with the interval
+of Clopper and Pearson (1934). For the scores of a soft grammar, the mean of the samples has the
+interval of Hoeffding (1963).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fstcrf.machines.plans import warn_unproven
 Ids = dict[str, Longs]
 
 _NARROW = 0.02
-"""Width of an interval from which auto draws samples, too."""
+"""The method "auto" draws samples if an interval is wider."""
 
 
 def bounded(
@@ -45,44 +45,44 @@ def bounded(
     seed: int,
     budget: Budget | None,
 ) -> Confidence:
-    """Return bounds on how sure the best legal path is; parameters as for `Lattice.confidence`."""
-    parts = _Parts(lattice, n, budget)
-    known = parts.known()
-    narrow = max(known.probability.width, known.legal.width) <= _NARROW
+    """Return bounds for the best legal path; the parameters are those of `Lattice.confidence`."""
+    paths = _RankedPaths(lattice, n, budget)
+    ranked = paths.ranked()
+    narrow = max(ranked.probability.width, ranked.legal.width) <= _NARROW
     if method == "n-best" or (method == "auto" and narrow):
-        return known
-    drawn = parts.drawn(samples, level, seed)
+        return ranked
+    sampled = paths.sampled(samples, level, seed)
     if method == "sampling":
-        return drawn
+        return sampled
     return replace(
-        drawn,
-        probability=known.probability.within(drawn.probability),
-        legal=known.legal.within(drawn.legal),
+        sampled,
+        probability=ranked.probability.within(sampled.probability),
+        legal=ranked.legal.within(sampled.legal),
     )
 
 
-class _Parts:
-    """The paths that are known of a lattice, and what is left.
+class _RankedPaths:
+    """The n best legal paths of a lattice, and the n best paths of its model.
 
-    Everything is relative to the sum over the model's own paths: probabilities before the grammar.
+    All probabilities are those of the model, without the grammar.
     """
 
     def __init__(self, lattice: Any, n: int, budget: Budget | None) -> None:
         self.lattice, self.conjuncts = lattice, lattice.row.program.conjuncts
         self.model = type(lattice)(lattice.row.without_grammar())
         self.log_z = self.model.log_partition()
-        # The bounds hold whatever is proven of the n best; of the best one it has to be said.
+        # The bounds hold even if the n best are not proven; the best path must be, or we warn.
         legal = nbest_paths([lattice], n, budget=budget)[0]
         if not legal:
-            lattice.best(budget)  # raises, and says where
+            lattice.best(budget)  # raises an error that names the token
             raise NoPathError("no legal label sequence was found within the budget")
         self.path = legal[0]
         warn_unproven(int(not self.path.exact), 1)
-        self.gains, self.shares = self._looked_at(legal, self.model.nbest(n))
+        self.gains, self.shares = self._scored(legal, self.model.nbest(n))
         self.most = math.exp(sum(_most(a, len(lattice)) for a in self.conjuncts))
 
-    def _looked_at(self, legal: list[Path], free: list[Path]) -> tuple[Floats, Floats]:
-        """Return what the grammar scores (−inf: illegal), and probabilities before it."""
+    def _scored(self, legal: list[Path], free: list[Path]) -> tuple[Floats, Floats]:
+        """Return the grammar's score of each path (−inf: illegal), and the model's probability."""
         under = {path.labels: path.score for path in legal}
         before = {path.labels: path.score for path in free if path.labels not in under}
         gains = _gains(self.conjuncts, self._ids([*under, *before]))
@@ -94,15 +94,15 @@ class _Parts:
         """Return label numbers of each tape, int64 [labellings, T]."""
         tapes = self.lattice.tapes
         several = [[one] if len(tapes) == 1 else list(one) for one in labellings]
-        found = {}
+        ids = {}
         for k, tape in enumerate(tapes):
             index = {label: i for i, label in enumerate(self.lattice.on[k].labels)}
             rows = [[index[label] for label in parts[k]] for parts in several]
-            found[tape] = np.asarray(rows, dtype=np.int64)
-        return found
+            ids[tape] = np.asarray(rows, dtype=np.int64)
+        return ids
 
-    def known(self) -> Confidence:
-        """Return what the n best paths prove."""
+    def ranked(self) -> Confidence:
+        """Return the bounds that follow from the n best paths."""
         legal = self.gains > -np.inf
         left = max(0.0, 1.0 - float(self.shares.sum()))
         inside = float(self.shares[legal].sum())
@@ -110,8 +110,8 @@ class _Parts:
         mass = Interval(min(1.0, inside), min(1.0, inside + left))
         return self._answer(Interval(total, total + left * self.most), mass, "n-best", 1.0)
 
-    def drawn(self, samples: int, level: float, seed: int) -> Confidence:
-        """Return what labellings drawn from the model say."""
+    def sampled(self, samples: int, level: float, seed: int) -> Confidence:
+        """Return the bounds that follow from samples of the model."""
         gains = _gains(self.conjuncts, self._ids(sample([self.model], samples, seed=seed)[0]))
         mass = _proportion(int((gains > -np.inf).sum()), samples, level)
         total = mass
@@ -122,14 +122,14 @@ class _Parts:
         return self._answer(total, mass, "sampling", level)
 
     def _answer(self, total: Interval, mass: Interval, method: str, level: float) -> Confidence:
-        """`total` is Z' / Z; the best path's own share is a part of it."""
-        own = math.exp(self.path.score - self.log_z)
-        low, high = max(total.low, own), max(total.high, own)
-        return Confidence(self.path, Interval(own / high, own / low), mass, method, level)
+        """Return the answer, given bounds of Z' / Z, which includes the best path's share."""
+        share = math.exp(self.path.score - self.log_z)
+        low, high = max(total.low, share), max(total.high, share)
+        return Confidence(self.path, Interval(share / high, share / low), mass, method, level)
 
 
 def _gains(conjuncts: Sequence[Acceptor], ids: Ids) -> Floats:
-    """Return what conjuncts score labellings, float64; −inf where one rejects them."""
+    """Return the score of each labelling under all conjuncts; −inf if one rejects it."""
     count, tokens = next(iter(ids.values())).shape
     total = np.zeros(count)
     for acceptor in conjuncts:
@@ -146,7 +146,7 @@ def _gains(conjuncts: Sequence[Acceptor], ids: Ids) -> Floats:
 
 
 def _most(acceptor: Acceptor, tokens: int) -> float:
-    """Return the most that an acceptor scores any labelling of so many tokens."""
+    """Return the largest score of an acceptor over all labellings of a number of tokens."""
     if not acceptor.weighted:
         return 0.0
     flat = acceptor.n_states, -1
@@ -161,5 +161,5 @@ def _proportion(hits: int, trials: int, level: float) -> Interval:
     """Return Clopper and Pearson's interval of a binomial proportion."""
     from scipy.stats import binomtest  # noqa: PLC0415 (slow to import)
 
-    found = binomtest(hits, trials).proportion_ci(level, method="exact")
-    return Interval(float(found.low), float(found.high))
+    bounds = binomtest(hits, trials).proportion_ci(level, method="exact")
+    return Interval(float(bounds.low), float(bounds.high))

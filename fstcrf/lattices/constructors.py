@@ -1,6 +1,6 @@
-"""Kinds of lattices, each a constructor: arcs as they are given, checked, as an engine's.
+"""Constructors of lattices, one for each kind: they check their input and build an `ArcRow`.
 
-A new kind is one more function here, and a ``from_`` method of `fstcrf.Lattice` that calls it.
+A new kind needs one more function here, and a ``from_`` method of `fstcrf.Lattice` that calls it.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def from_segments(
 ) -> ArcRow:
     """Return the lattice of segments that tile a text; see `Lattice.from_segments`."""
     names, size = label_tuple(labels), _checked_length(length)
-    given, value = _checked_arcs(size, start, end, label, score, names)
-    pairs, ending = _checked_pairs(names, transitions, initial, final)
-    arcs = _segment_arcs(size, *given, value, pairs, ending)
+    columns, value = _checked_arcs(size, start, end, label, score, names)
+    pairs, class_final = _checked_pairs(names, transitions, initial, final)
+    arcs = _segment_arcs(size, *columns, value, pairs, class_final)
     return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
@@ -82,21 +82,21 @@ def from_spans(
             "per level of nesting"
         )
     size = _checked_length(length)
-    columns = _span_columns(spans)
-    known = tuple(dict.fromkeys(columns[2])) if labels is None else label_tuple(labels)
-    if OUTSIDE in known:
+    start, end, label, score = _span_columns(spans)
+    types = tuple(dict.fromkeys(label)) if labels is None else label_tuple(labels)
+    if OUTSIDE in types:
         raise OptionError('a span has the label "O", which is reserved for tokens outside of spans')
-    index = {name: k for k, name in enumerate(known)}
-    unknown = next((name for name in columns[2] if name not in index), None)
+    index = {name: k for k, name in enumerate(types)}
+    unknown = next((name for name in label if name not in index), None)
     if unknown is not None:
-        raise LabelError(unknown_label(unknown, known))
-    number = np.asarray([index[name] for name in columns[2]], dtype=np.int32)
-    names = (*known, OUTSIDE)
-    given, value = _checked_arcs(size, columns[0], columns[1], number, columns[3], names)
+        raise LabelError(unknown_label(unknown, types))
+    number = np.asarray([index[name] for name in label], dtype=np.int32)
+    names = (*types, OUTSIDE)
+    columns, value = _checked_arcs(size, start, end, number, score, names)
     free = real_number(outside, "outside", error=NumericError)
     if not free < np.inf:
         raise NumericError(f"outside is {free}, expected a number or -inf")
-    arcs = _segment_arcs(size, *given, value, *_free_pairs(), free=(len(known), free))
+    arcs = _segment_arcs(size, *columns, value, *_free_pairs(), free=(len(types), free))
     return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
@@ -107,28 +107,29 @@ def from_words(
     label: Ints,
     labels: tuple[str, ...],
     right: Longs,
-    behind: Callable[[Longs, Longs], Floats],
+    score_after: Callable[[Longs, Longs], Floats],
     last: int,
 ) -> ArcRow:
-    """Return the lattice of words that cover a text and score by the context that they stand in.
+    """Return the lattice of words that cover a text, scored by the context to their left.
 
     Parameters
     ----------
     length : int
-        Tokens of the text.
+        Number of tokens of the text.
     start, end, label : [E]
-        Of each word, in the order of their starts; it starts where the one before it ends.
+        Tokens and label of each word, sorted by start. The next word of a path starts at the end.
     labels : tuple of str
     right : int64 [E + 1]
-        Context that each word leaves, from 0; last, that of what stands before a text.
-    behind : callable
-        Right contexts and words behind them, int64 [n], to their scores, float64 [n]; word E is
+        Context after each word, from 0; the last entry is the context before a text.
+    score_after : callable
+        Maps contexts and the words that follow them, int64 [n], to scores, float64 [n]. Word E is
         the end of the text.
     last : int
-        Where the last words end: the tokens behind are theirs. 0: a text without words is a path.
+        End of the last words; later tokens belong to them. If it is 0, a text without words has a
+        path.
     """
     bounds, row = np.array([length]), np.array([0, len(start)])
-    arcs = word_arcs(bounds, row, start, end, label, right, behind, np.array([last]))
+    arcs = word_arcs(bounds, row, start, end, label, right, score_after, np.array([last]))
     return ArcRow(arcs, (Tape(SEGMENT, labels, segments=True),), len(start))
 
 
@@ -139,15 +140,16 @@ def word_arcs(
     end: Ints,
     label: Ints,
     right: Longs,
-    behind: Callable[[Longs, Longs], Floats],
+    score_after: Callable[[Longs, Longs], Floats],
     last: Longs,
 ) -> ArcEngine:
-    """Return the words of some texts, ``row[b] : row[b + 1]`` of each, as rows; see `from_words`.
+    """Return the lattices of several texts as rows; text b has the words ``row[b] : row[b + 1]``.
 
-    A node is a place and the right context that words leave there; an arc is a word behind it.
+    A node is a boundary and the context after a word that ends there; an arc is a word that starts
+    there. The other parameters are explained at `from_words`.
     """
     texts, text = Ragged.from_lengths(lengths), Ragged(row).rows()
-    first = texts.offsets[:-1] + np.arange(len(lengths))  # places, counted through all texts
+    first = texts.offsets[:-1] + np.arange(len(lengths))  # boundaries, numbered across texts
     begin, most = start + first[text], int(right.max()) + 2
     ends = np.where(end == last[text], lengths[text], end) + first[text]
     left = ends * most + right[:-1] + 1
@@ -160,7 +162,7 @@ def word_arcs(
     closed = np.zeros(texts.total + len(lengths), dtype=bool)
     closed[first + np.where(last == 0, 0, lengths)] = True
     closing, final = np.flatnonzero(closed[place]), np.full(len(nodes), -np.inf)
-    final[closing] = behind(context[closing], np.full(len(closing), len(start)))
+    final[closing] = score_after(context[closing], np.full(len(closing), len(start)))
     begins, read = np.searchsorted(nodes, first * most), label[word]
     at = place - np.repeat(first, np.diff(np.append(begins, len(nodes))))
     return ArcEngine(
@@ -170,9 +172,9 @@ def word_arcs(
         final=final,
         source=source.astype(np.int32),
         target=np.searchsorted(nodes, left).astype(np.int32)[word],
-        left=read,  # without pairs there are no classes
+        left=read,  # not used without pair scores
         right=read,
-        score=behind(context[source], word),
+        score=score_after(context[source], word),
         origin=word,
         label=read[:, None],
         under=read[:, None],
@@ -190,7 +192,7 @@ def from_ctc(
     labels: LabelSet | None = None,
     tape: str = SEGMENT,
 ) -> ArcRow:
-    """Return the lattice of frames that collapse to strings; see `Lattice.from_ctc`."""
+    """Return the lattice of CTC frames that collapse to strings; see `Lattice.from_ctc`."""
     value = potentials(scores, "scores", [(None, None)])
     size = value.shape[1]
     names = _names(size, blank, labels)
@@ -209,7 +211,7 @@ def from_ctc(
 def from_machine(
     machine: Machine, labels: LabelSet | None = None, *, tape: str = "label"
 ) -> ArcRow:
-    """Return the lattice of an acyclic acceptor as flat arrays; see `Lattice.from_machine`."""
+    """Return the lattice of an acyclic acceptor; see `Lattice.from_machine`."""
     if labels is not None:
         check_labels(machine, labels)
     acceptor, number = acyclic_acceptor(machine)
@@ -222,7 +224,7 @@ def from_machine(
         final=acceptor.final,
         source=acceptor.source,
         target=acceptor.target,
-        left=read,  # without pairs there are no classes
+        left=read,  # not used without pair scores
         right=read,
         score=acceptor.score,
         origin=number,
@@ -256,7 +258,7 @@ def from_paths(
         raise ShapeError(
             f"scores is {list(value.shape)}, expected [{len(rows)}], one for each path"
         )
-    if value.size and not value.max() < np.inf:  # nor is NaN
+    if value.size and not value.max() < np.inf:  # false for NaN
         k = int(np.flatnonzero(~(value < np.inf))[0])
         raise NumericError(f"path {k} has the score {value[k]}; -inf forbids")
     every = [label for row in rows for label in row]
@@ -265,8 +267,8 @@ def from_paths(
     unknown = next((label for label in every if label not in index), None)
     if unknown is not None:
         raise LabelError(unknown_label(unknown, names))
-    index[""] = -1  # of a path without labels
-    # The first arc of each has its score; there is a state of its own behind each label.
+    index[""] = -1  # the symbol of a path without labels
+    # Paths share only the start state. The first arc of a path has the score of the path.
     symbol = [index[label] for row in rows for label in row or ("",)]
     sizes = Ragged.from_lengths([len(row) or 1 for row in rows])
     target = np.arange(1, sizes.total + 1, dtype=np.int32)
@@ -279,7 +281,7 @@ def from_paths(
     columns = source[order], read, read, target[order], score[order]
     machine = Machine(*columns, final, names, symbols(names)[1:], tape=None)
     row = from_machine(machine, tape=tape)
-    number = row.unconstrained.origin  # the first arcs are the first ones
+    number = row.unconstrained.origin  # sorting by source has moved the first arcs to the front
     arcs = replace(row.unconstrained, origin=np.where(number < len(rows), number, -1))
     return replace(row, unconstrained=arcs, n_input_arcs=len(rows))
 
@@ -294,13 +296,13 @@ def joint_paths(
     Parameters
     ----------
     paths : sequence of n sequences of K tuples of str
-        The labels of each tape, of as many tokens.
+        The labels of each tape. All tapes of a path have the same number of tokens.
     scores : [n]
     sets : mapping of K str to tuple of str
-        The labels that each tape may have.
+        The label set of each tape.
     """
     joint = ["\0".join(labels) for path in paths for labels in zip(*path, strict=True)]
-    names = tuple(dict.fromkeys(joint))  # one label for those of all tapes at a token
+    names = tuple(dict.fromkeys(joint))  # a joint label has the labels of all tapes
     cells = iter(joint)
     rows = [[next(cells) for _ in path[0]] for path in paths]
     row = from_paths(rows, scores, names)
@@ -308,19 +310,19 @@ def joint_paths(
     places = [{label: k for k, label in enumerate(labels)} for labels in sets.values()]
     table = [[at[x] for at, x in zip(places, part, strict=True)] for part in parts]
     of = np.asarray(table, dtype=np.int32).reshape(-1, len(sets))
-    nothing = np.full((1, len(sets)), -1, dtype=np.int32)  # of a path without labels
-    label = np.concatenate([of, nothing])[row.unconstrained.label[:, 0]]
+    no_label = np.full((1, len(sets)), -1, dtype=np.int32)  # for a path without labels
+    label = np.concatenate([of, no_label])[row.unconstrained.label[:, 0]]
     carries = np.zeros(label.shape, dtype=bool)
     arcs = replace(row.unconstrained, label=label, under=label, carries=carries)
-    on = tuple(Tape(t, own, segments=False) for t, own in sets.items())
+    on = tuple(Tape(tape, labels, segments=False) for tape, labels in sets.items())
     return replace(row, unconstrained=arcs, on=on)
 
 
-# --- What is given --------------------------------------------------------------------------------
+# --- Checks of the input --------------------------------------------------------------------------
 
 
 def _checked_length(length: int) -> int:
-    """Return the number of tokens of a text; OptionError where it is none."""
+    """Return a checked number of tokens."""
     if type(length) is bool or not np.issubdtype(type(length), np.integer) or length < 0:
         raise OptionError(f"length is {length!r}, expected the number of tokens, 0 or more")
     if length > 2**30:
@@ -331,7 +333,7 @@ def _checked_length(length: int) -> int:
 def _span_columns(
     spans: Sequence[tuple[int, int, str, float]],
 ) -> tuple[list[int], list[int], list[str], list[float]]:
-    """Return the columns of (start, end, label, score); DataError where they are none."""
+    """Return the starts, ends, labels and scores of spans."""
     try:
         rows = [(start, end, str(label), score) for start, end, label, score in spans]
     except (TypeError, ValueError):
@@ -348,7 +350,7 @@ def _checked_arcs(
     score: ArrayLike,
     labels: tuple[str, ...],
 ) -> tuple[tuple[Ints, Ints, Ints], Floats]:
-    """Return arcs and scores as they are given, inside the text, of labels that there are."""
+    """Return the checked starts, ends and labels of arcs, and their scores."""
     columns = [
         integer_array(values, name, np.int64, unit="E")
         for values, name in ((start, "start"), (end, "end"), (label, "label"))
@@ -366,7 +368,7 @@ def _checked_arcs(
     if number.size and (number.min() < 0 or number.max() >= len(labels)):
         k = int(np.flatnonzero((number < 0) | (number >= len(labels)))[0])
         raise LabelError(f"segment {k} has the label {number[k]}, expected 0 to {len(labels) - 1}")
-    if value.size and not value.max() < np.inf:  # nor is NaN
+    if value.size and not value.max() < np.inf:  # false for NaN
         k = int(np.flatnonzero(~(value < np.inf))[0])
         raise NumericError(f"segment {k} has the score {value[k]}; -inf forbids")
     start_, end_, label_ = (column.astype(np.int32) for column in columns)
@@ -379,7 +381,7 @@ def _checked_pairs(
     initial: ArrayLike | None,
     final: ArrayLike | None,
 ) -> tuple[PairScores, Floats]:
-    """Return the pair scores of labels, and what ending behind each scores."""
+    """Return the pair scores of labels, and the score of each label at the end."""
     size = len(names)
     parts = [
         None if values is None else potentials(values, name, [shape])
@@ -396,7 +398,7 @@ def _checked_pairs(
 def _shared_pairs(
     size: int, transitions: bytes | None, initial: bytes | None, final: bytes | None
 ) -> tuple[PairScores, Floats]:
-    """Return the same object for the same numbers: lattices that share it are one batch."""
+    """Return one object for equal numbers: lattices that share it can be computed in one batch."""
     table = None if transitions is None else np.frombuffer(transitions).reshape(size, size)
     ends = [None if e is None else np.frombuffer(e) for e in (initial, final)]
     return _pairs_of(max(size, 1), table, *ends)
@@ -404,18 +406,18 @@ def _shared_pairs(
 
 @memoised(1)
 def _free_pairs() -> tuple[PairScores, Floats]:
-    """Return the pair scores of one class, which are 0."""
+    """Return pair scores of 0 for a single class."""
     return _pairs_of(1, None, None, None)
 
 
-def _rise(*columns: Ints) -> bool:
-    """Tell whether rows of columns, the first of them counting most, are in order."""
-    right = np.ones(max(len(columns[0]) - 1, 0), dtype=bool)
-    for column in reversed(columns):  # bytes alone: wide temporaries cost more than all else
+def _is_sorted(*columns: Ints) -> bool:
+    """Return whether the rows of a table are in lexicographic order of its columns."""
+    ordered = np.ones(max(len(columns[0]) - 1, 0), dtype=bool)
+    for column in reversed(columns):  # temporaries of bytes: integers would take most of the time
         before, here = column[:-1], column[1:]
-        right &= here == before
-        right |= here > before
-    return bool(right.all())
+        ordered &= here == before
+        ordered |= here > before
+    return bool(ordered.all())
 
 
 def _segment_arcs(
@@ -428,7 +430,10 @@ def _segment_arcs(
     class_final: Floats,
     free: tuple[int, float] | None = None,
 ) -> ArcEngine:
-    """Return the arcs of segments, and of one token outside each where there are such."""
+    """Return the arcs of segments.
+
+    `free`, a label and a score, adds an arc for each token outside of segments.
+    """
     origin, read = np.arange(len(start)), label
     if free is not None:
         tokens = np.arange(length, dtype=np.int32)
@@ -438,7 +443,7 @@ def _segment_arcs(
         score = np.append(score, np.full(length, free[1]))
         origin = np.append(origin, np.full(length, -1))
     classes = label if pairs.pair.shape[2] > 1 else np.zeros_like(label)
-    if not _rise(start, label, end):
+    if not _is_sorted(start, label, end):
         order = np.lexsort((end, label, start))
         start, end, read, score = start[order], end[order], read[order], score[order]
         origin, label, classes = origin[order], label[order], classes[order]
@@ -460,7 +465,7 @@ def _segment_arcs(
 def _pairs_of(
     classes: int, transitions: Floats | None, initial: Floats | None, final: Floats | None
 ) -> tuple[PairScores, Floats]:
-    """Return pair scores and finals of classes that score as they follow one another."""
+    """Return the pair scores and the final scores of classes."""
     pair = np.zeros((1, classes + 1, classes))
     if transitions is not None:
         pair[0, :-1] = transitions
@@ -487,7 +492,7 @@ def _names(size: int, blank: int | str, labels: LabelSet | None) -> tuple[str, .
 
 
 def _frame_arcs(score: Floats, blank: int) -> ArcEngine:
-    """For each frame, symbols that begin or the blank, and then symbols that are repeated."""
+    """Return the arcs of frames: first or blank symbols, then repeated symbols."""
     length, size = score.shape
     symbol = np.arange(size, dtype=np.int32)
     again = symbol[symbol != blank]
@@ -499,7 +504,7 @@ def _frame_arcs(score: Floats, blank: int) -> ArcEngine:
     def each(row: Ints) -> Ints:
         return np.tile(row.astype(np.int32), length)
 
-    pairs, ending = _ctc_pairs(size, blank)
+    pairs, class_final = _ctc_pairs(size, blank)
     return ArcEngine.of_row(
         length,
         source=source,
@@ -511,14 +516,14 @@ def _frame_arcs(score: Floats, blank: int) -> ArcEngine:
         under=each(read)[:, None],
         end=np.full((len(source), 1), -1),
         carries=np.tile(~begins, length)[:, None],
-        class_final=ending,
+        class_final=class_final,
         pairs=pairs,
     )
 
 
 @memoised(16)
 def _ctc_pairs(size: int, blank: int) -> tuple[PairScores, Floats]:
-    """Who may follow whom: a symbol begins behind any other one, is repeated behind itself."""
+    """Return the pair scores of CTC: a symbol starts after a different one, or repeats itself."""
     pair = np.full((1, size + 1, 2 * size), -np.inf)
     pair[0, :, :size] = 0.0
     same = np.arange(size) != blank

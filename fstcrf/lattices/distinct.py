@@ -1,4 +1,4 @@
-"""Paths of tropical transducers: of several runs over the same strings, only the best one counts.
+"""Paths of tropical transducers: the best of several runs over the same strings.
 
 `ArcEngine.apart` identifies the strings of a run. For sums, each run is compared with its rivals
 (`fstcrf.machines.rivals`). The n best paths are searched, and a path is left out if a better path
@@ -7,54 +7,203 @@ has the same strings.
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.lattices import sequences
+from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.lattices.sequences import LabelledMachine, ScoredLabels, best_sequences
 from fstcrf.machines.rivals import Graph, ManyRivalsError, best_runs
+from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.lattices.arcs import ArcEngine
 
 MOST_RIVALS = 500_000
-"""PathBatch over the same strings that are compared with each other in one sentence."""
+"""Runs over the same strings that are compared with each other in one sentence."""
+
+_PREFIXES, _EACH = 10_000, 1_000
+"""Prefixes that the search for the n best paths may divide: so many, and more for each path."""
 
 
 def resolved(arcs: ArcEngine) -> ArcEngine:
-    """Return the arcs of the best runs; the same arcs where there are too many runs to tell."""
-    found = arcs.trimmed()
-    assert found.apart is not None  # noqa: S101 (the caller has looked)
-    assert found.gain is not None  # noqa: S101 (it is there where that is)
-    key, ends = found.apart[:, 0], np.where(found.final > -np.inf, 0.0, -np.inf)
-    columns, begins = found.apart[:, 1:], found.begins.tolist()
-    graph = Graph(found.source, found.target, key, columns, found.gain, ends, begins)
+    """Return the arcs of the best runs; the same arcs if there are too many runs to compare."""
+    runs = arcs.trimmed()
+    assert runs.apart is not None  # noqa: S101 (the caller has looked)
+    assert runs.gain is not None  # noqa: S101 (it is there where that is)
+    key, ends = runs.apart[:, 0], np.where(runs.final > -np.inf, 0.0, -np.inf)
+    columns, begins = runs.apart[:, 1:], runs.begins.tolist()
+    graph = Graph(runs.source, runs.target, key, columns, runs.gain, ends, begins)
     try:
         best = best_runs(graph, MOST_RIVALS)
     except ManyRivalsError:
         return arcs
     if best is not None:
-        found = replace(
-            found.with_arcs(best.arc),
-            begins=np.searchsorted(best.state, found.begins),
-            at=None if found.at is None else found.at[best.state],
-            final=np.where(best.ends, found.final[best.state], -np.inf),
+        runs = replace(
+            runs.with_arcs(best.arc),
+            begins=np.searchsorted(best.state, runs.begins),
+            at=None if runs.at is None else runs.at[best.state],
+            final=np.where(best.ends, runs.final[best.state], -np.inf),
             source=best.source.astype(np.int32),
             target=best.target.astype(np.int32),
         )
-    return replace(found, ambiguous="", apart=None, gain=None)
+    return replace(runs, ambiguous="", apart=None, gain=None)
 
 
 def best_paths(arcs: ArcEngine, n: int) -> tuple[Ints, Floats, Longs] | None:
-    """Return the n best paths, of runs over the same strings the best one alone.
+    """Return the n best paths of each row, as arcs of the explicit machine; see `best_distinct`.
 
-    As `fstcrf.lattices.sequences.best_distinct` does: paths of the explicit machine.
+    Only the best of several runs over the same strings is a path.
     """
     machine, which = arcs.explicit
     assert arcs.apart is not None  # noqa: S101 (the caller has looked)
     read = [np.column_stack([arcs.label[:, k], arcs.under[:, k]]) for k in range(arcs.tapes)]
     read = [rows for rows in read if (rows[:, 1] >= 0).any()]
     facts = [*read, *arcs.apart.T[:, :, None]]
-    return sequences.best_distinct(machine, sequences.coded(facts, which), n)
+    return best_distinct(machine, _symbols(facts, which), n)
+
+
+def best_distinct(machine: Acyclic, symbols: Ints, n: int) -> tuple[Ints, Floats, Longs] | None:
+    """Return the n best paths of each row that have different strings.
+
+    Two paths have the same strings if each column has the same sequence of symbols; the arcs may
+    differ. There is no result if too many paths have the same strings.
+
+    Parameters
+    ----------
+    machine : Acyclic
+    symbols : int32 [A, K]
+        Symbol of each arc in each column, or −1. Columns share no symbol.
+    n : int
+
+    Returns
+    -------
+    int32 [P, longest], float64 [P], int64 [B]; or None
+        The arcs of all paths, row by row and best first, padded with −1. The scores of the paths.
+        The number of paths of each row.
+    """
+    split, symbol, arcs = _split(machine, symbols)
+    sequences, original = best_sequences(split, symbol), arcs.tolist()
+    column = np.zeros(symbols.max(initial=-1) + 1, dtype=np.int64)
+    for k, values in enumerate(symbols.T):
+        column[values[values >= 0]] = k
+    rows: list[list[tuple[float, list[int]]]] = []
+    for begin in split.begins.tolist():
+        best = _differing(sequences.search(begin, _PREFIXES + _EACH * n), column, n)
+        if best is None:
+            return None
+        paths = [(path.score, _arcs(sequences, path.labels, begin)) for path in best]
+        rows.append(
+            [(score, [a for k in path if (a := original[k]) >= 0]) for score, path in paths]
+        )
+    every = [path for row in rows for path in row]
+    lengths = Ragged.from_lengths(len(path) for _, path in every)
+    padded = np.full((len(every), int(lengths.lengths.max(initial=0))), -1, dtype=np.int32)
+    padded[lengths.rows(), lengths.ranges()] = [arc for _, path in every for arc in path]
+    counts = np.asarray([len(row) for row in rows], dtype=np.int64)
+    return padded, np.asarray([score for score, _ in every]), counts
+
+
+def _differing(
+    sequences: Iterator[ScoredLabels], column: Longs, n: int
+) -> list[ScoredLabels] | None:
+    """Return the n best sequences that differ in a column, unless some are not proven."""
+    best: dict[tuple[tuple[int, ...], ...], ScoredLabels] = {}
+    for sequence in sequences:
+        if not sequence.exact:
+            return None
+        labels = np.asarray(sequence.labels, dtype=np.int64)
+        columns = column[labels]
+        strings = [tuple(labels[columns == k].tolist()) for k in range(column.max(initial=-1) + 1)]
+        best.setdefault(tuple(strings), sequence)
+        if len(best) >= n:
+            break
+    return list(best.values())
+
+
+def _symbols(facts: Sequence[NDArray[np.integer]], which: Ints | None) -> Ints:
+    """Return the symbols of arcs, int32 [A, K], −1 if an arc has no symbol in a column.
+
+    Parameters
+    ----------
+    facts : sequence of K int [A', F]
+        Facts of each arc. An arc has no symbol if the first two facts, or the only one, are −1.
+    which : int32 [A], optional
+        Index of each arc among the A', −1 for an arc without symbols. By default, all A' arcs.
+    """
+    symbols, size = np.full((len(facts[0]) + 1, len(facts)), -1, dtype=np.int32), 0
+    for k, rows in enumerate(facts):
+        values, code = np.unique(rows, axis=0, return_inverse=True)
+        has_symbol = (values[:, :2] >= 0).any(axis=1)
+        number = np.where(has_symbol, np.arange(len(values)) + size, -1)
+        symbols[:-1, k] = number[code.reshape(-1)]
+        size += len(values)
+    return symbols[:-1] if which is None else symbols[which]
+
+
+def _split(machine: Acyclic, symbols: Ints) -> tuple[Acyclic, Ints, Longs]:
+    """Return a machine whose arcs have one symbol at most, their symbols, and the original arcs.
+
+    An arc with several symbols becomes several arcs. The first of them has the original arc, the
+    others have −1. States between them follow the state that the arc leaves.
+    """
+    there = symbols >= 0
+    count = there.sum(axis=1)
+    source = Ragged(machine.row).rows()
+    more = np.maximum(count - 1, 0)
+    before = np.cumsum(more) - more  # states between, of the arcs before each
+    number = np.arange(len(machine.final)) + np.append(0, np.cumsum(more))[machine.row[:-1]]
+    pieces = Ragged.from_lengths(np.maximum(count, 1))
+    arc, place = pieces.rows(), pieces.ranges()
+    between = source[arc] + before[arc] + place
+    last = place == np.maximum(count, 1)[arc] - 1
+    symbol = np.full(len(arc), -1, dtype=np.int32)
+    symbol[count[arc] > 0] = symbols[there]
+    final = np.full(len(number) + int(more.sum()), -np.inf)
+    final[number] = machine.final
+    begins = np.where(place == 0, number[source[arc]], between)
+    order = np.argsort(begins, kind="stable")
+    split = Acyclic(
+        Ragged.from_rows(begins[order], len(final)).offsets,
+        np.where(last, number[machine.target[arc]], between + 1)[order].astype(np.int32),
+        np.where(place == 0, machine.score[arc], 0.0)[order],
+        final,
+        number[machine.begins],
+    )
+    return split, symbol[order], np.where(place == 0, arc, -1)[order]
+
+
+_Link: TypeAlias = "tuple[int, _Link] | None"  # an arc, and the arcs before it
+
+
+def _arcs(machine: LabelledMachine, labels: Sequence[int], begin: int) -> list[int]:
+    """Return the arcs of the best path with these labels."""
+    reached: dict[int, tuple[float, _Link]] = {begin: (0.0, None)}
+    for label in (*labels, None):
+        line, after = list(reached), dict[int, tuple[float, _Link]]()
+        heapq.heapify(line)
+        while line:
+            s = heapq.heappop(line)
+            for a in range(machine.row[s], machine.row[s + 1]):
+                silent = machine.label[a] < 0
+                if not silent and machine.label[a] != label:
+                    continue
+                states, t = reached if silent else after, machine.target[a]
+                score = reached[s][0] + machine.score[a]
+                if t not in states and silent:
+                    heapq.heappush(line, t)
+                if t not in states or score > states[t][0]:
+                    states[t] = score, (a, reached[s][1])
+        if label is not None:
+            reached = after
+    _, link = max(reached.items(), key=lambda item: item[1][0] + machine.final[item[0]])[1]
+    arcs: list[int] = []
+    while link is not None:
+        arcs.append(link[0])
+        link = link[1]
+    return arcs[::-1]

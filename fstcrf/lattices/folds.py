@@ -1,7 +1,7 @@
-"""Rows of a chain and a transducer as one chain, compiled once: the fold of their composition.
+"""Compositions of a chain and a transducer, compiled once to one chain: the fold of both.
 
-Log Z, the best path, and marginals of the first tape are one recursion of the kernel over as many
-tokens as the row has. All else is asked of arcs, which are written out when somebody asks.
+The kernel finds log Z, the best path, and marginals of the first tape by one recursion over the
+tokens. Other questions need the arcs of the composition, which are made on first use.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from fstcrf.machines.plans.folds import (
     ChainArcs,
     Fold,
     Scores,
-    chain_scores,
+    chain_arcs,
     folded,
-    pairs_of,
+    grammar_fold,
 )
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import RUN_TOKENS, Ragged
@@ -49,17 +49,17 @@ class Folding:
     machine: Transducer
     fold: Fold
     scores: Scores  # of the chain: beginning, arcs, ending
-    state: Longs  # [P] which potential of the chain each pair has
+    state: Longs  # [P] state of the chain that each pair has the potential of
     label: Ints  # [P]
 
     @made_once
     def best(self) -> Decoder:
-        """Of the best runs."""
+        """The decoder for best paths: an arc has the score of its best run."""
         return Decoder(self.fold.machine(self.scores, self.fold.best, self.program.empty_score))
 
     @made_once
     def total(self) -> Decoder:
-        """Of their sums."""
+        """The decoder for sums: an arc has the log of the sum over its runs."""
         if self.fold.single:
             return self.best
         return Decoder(self.fold.machine(self.scores, self.fold.total, self.program.empty_score))
@@ -70,7 +70,7 @@ class Folding:
         return [names[k] for k in self.label.tolist()]
 
     def decoded(self, path: list[int]) -> DecodedPath:
-        """Return what a path of pairs says on each tape, and where."""
+        """Return the labels of a path of pairs on each tape, and the boundaries of its output."""
         labels = tuple(map(self._names.__getitem__, path))
         if self.machine.tape is None:
             return labels, ()
@@ -91,41 +91,34 @@ class Folding:
 
 @memoised(32)
 def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> Folding | None:
-    """Return the fold of what a program's lattices and a transducer are composed to; None: none.
+    """Return the fold of the lattices of a program and a transducer.
 
-    The program has one chain; its grammar becomes part of it.
+    There is no fold if the program has several chains, or if it would be too large.
     """
-    if len(program.chains) > 1 or program.couplings:
+    chain, grammar = program.chains[0], program.folding
+    if len(program.chains) > 1 or program.couplings or grammar.couplings or len(grammar.rest) > 1:
         return None
-    chain, state, more = program.chains[0], None, None
-    if program.conjuncts:
-        more = program.folding.chains.get(chain.name)
-        if program.folding.rest or program.folding.couplings:
-            pairs = pairs_of(chain, program.folding, MOST_ARCS)
-            if pairs is None:
-                return None
-            chain, state, more = pairs.chain, pairs.state, None
-    scored = chain_scores(chain, more)
+    scored, state = chain_arcs(chain, grammar), np.arange(chain.topology.n_states)
     if scored is None:
         return None
-    scores, legal = scored
-    fold = _folded(made, *_frozen(ChainArcs.of(chain, legal, scores)))
+    for acceptor in grammar.rest:
+        pairs = grammar_fold(scored[0], acceptor, MOST_ARCS)
+        if pairs is None:
+            return None
+        scored, state = pairs.arcs(scored), pairs.state
+    arcs, scores = scored
+    fold = _folded(made, *(column.tobytes() for column in arcs))
     if fold is None:
         return None
-    own = fold.state if state is None else state[fold.state]
-    label = chain.topology.state_label[fold.state]
-    return Folding(program, made, machine, fold, scores, own, label)
-
-
-def _frozen(shape: ChainArcs) -> tuple[bytes, ...]:
-    return tuple(column.tobytes() for column in shape)
+    label = arcs.label[fold.state].astype(np.int32)
+    return Folding(program, made, machine, fold, scores, state[fold.state], label)
 
 
 @memoised(32)  # chains differ in their scores more often than in their paths
 def _folded(made: IndexedTransducer, *columns: bytes) -> Fold | None:
-    label, source, target, number = (np.frombuffer(x, np.int64) for x in columns[:4])
-    initial, final = (np.frombuffer(x, np.bool_) for x in columns[4:])
-    return folded(ChainArcs(label, source, target, number, initial, final), made)
+    label, source, target = (np.frombuffer(column, np.int64) for column in columns[:3])
+    initial, final = (np.frombuffer(column, np.bool_) for column in columns[3:])
+    return folded(ChainArcs(label, source, target, initial, final), made)
 
 
 @memoised(32)
@@ -134,9 +127,15 @@ def _constrained(program: Program, acceptor: Acceptor) -> Program:
 
 
 class FoldEngine:
-    """Rows of one fold; an engine, and in all that it does not answer by itself `ArcEngine`.
+    """An engine of rows of one fold. The `ArcEngine` of the same rows answers all other questions.
 
-    It has what each row brings, float64 [T, S], and what returns the arcs.
+    Parameters
+    ----------
+    folding : Folding
+    nodes : sequence of float64 [T, S]
+        Potentials of the tokens of each row.
+    write : function
+        Returns the rows as arcs.
     """
 
     ambiguous, apart = "", None
@@ -147,7 +146,7 @@ class FoldEngine:
         self.folding, self.nodes, self._write = folding, nodes, write
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the arcs have."""
+        """Return an attribute of the arcs."""
         return getattr(self.expanded, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -155,53 +154,53 @@ class FoldEngine:
 
     @made_once
     def expanded(self) -> ArcEngine:
-        """The arcs."""
+        """The rows as arcs, made on first use."""
         return self._write()
 
     @made_once
     def rows(self) -> Ragged:
-        """Tokens of each row."""
+        """The tokens of each row."""
         return Ragged.from_lengths(list(map(len, self.nodes)))
 
     @property
     def texts(self) -> Ragged:
-        """The same: paths cover a text."""
+        """The tokens of each row, because each path covers all of them."""
         return self.rows
 
     @property
     def shared(self) -> tuple[str, int]:
-        """What rows of one engine share."""
+        """The key of rows that one engine may hold together."""
         return "fold", id(self.folding)
 
     @property
     def resolved(self) -> FoldEngine:
-        """The same: each path counts."""
+        """The same engine: every path counts."""
         return self
 
     @property
     def time_aligned(self) -> FoldEngine:
-        """The same: paths cover a text."""
+        """The same engine: every path covers all tokens."""
         return self
 
     def forget(self) -> None:
-        """Let go of the potentials of pairs; they are made again when somebody asks."""
+        """Drop the potentials of pairs; they are computed again on the next use."""
         self.__dict__.pop("_values", None)
 
     @staticmethod
     def joined(parts: Sequence[FoldEngine]) -> FoldEngine:
-        """Return the rows of one engine."""
+        """Return one engine of the rows of several."""
         nodes = [node for part in parts for node in part.nodes]
         return FoldEngine(
             parts[0].folding, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
         )
 
     def runs(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the runs (first, end) of engines of so many tokens that are asked at once."""
+        """Yield bounds (first, end) of rows to decode together, given the tokens of each row."""
         most = _RUN_BYTES // (8 * len(self.folding.state))
         return Ragged.from_lengths(tokens).runs(max(1, min(RUN_TOKENS, most)))
 
     def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> ArcEngine:
-        """Return the product with an acceptor; a fold again, of one over the first tape."""
+        """Return the product with an acceptor: a fold if the acceptor reads the first tape only."""
 
         def write() -> ArcEngine:
             return self.expanded.product(acceptor, tapes, over)
@@ -213,7 +212,7 @@ class FoldEngine:
                 return cast("ArcEngine", FoldEngine(fold, self.nodes, write))
         return write()
 
-    # --- What the kernel answers --------------------------------------------------------------
+    # --- Questions to the kernel --------------------------------------------------------------
 
     @made_once
     def _values(self) -> Floats:
@@ -227,14 +226,14 @@ class FoldEngine:
 
     @property
     def _alone(self) -> bool:
-        """There is one sentence, not too long a one for what is laid out once."""
+        """Whether there is one sentence, short enough for `Decoder.sentence_machine`."""
         return (
             len(self.nodes) == 1 and 0 < len(self.nodes[0]) * len(self.folding.state) < MOST_ALONE
         )
 
     @made_once
     def log_z(self) -> Floats:
-        """Log Z of each row, [B]; −inf: there is no path."""
+        """Log Z of each row, [B]; −inf if the row has no path."""
         total = self.folding.total
         if self._alone:
             return np.array([total.sentence_machine().log_partition(self._values)])
@@ -242,16 +241,16 @@ class FoldEngine:
 
     @property
     def usual_log_z(self) -> Floats:
-        """The same."""
+        """Log Z of each row."""
         return self.log_z
 
     @property
     def best_scores(self) -> Floats:
-        """Score of the best path of each row, [B]; −inf: there is none."""
+        """Score of the best path of each row, [B]; −inf if the row has no path."""
         return kernel.best_paths(self._bound(self.folding.best))[1]
 
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
-        """Return the n best paths of each row; the best one is spelled, its elements are arcs."""
+        """Return the n best paths of each row; labels of best paths are decoded without arcs."""
         if n != 1:
             return self.expanded.nbest(n, budget)
         if self._alone:
@@ -272,9 +271,9 @@ class FoldEngine:
         return self.expanded.nbest(1).elements
 
     def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each label of the first tape at each token, [tokens, labels].
+        """Return the probability of each label at each token, [tokens, labels], for some tapes.
 
-        Of others, zeros: they are written at boundaries.
+        It is zero for all tapes but the first: their labels are written at boundaries.
         """
         node = kernel.axis_posterior(self._bound(self.folding.total)).node[0]
         order, labels, first = self.folding.by_label

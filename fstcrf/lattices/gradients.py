@@ -1,8 +1,9 @@
-"""Derivatives of log Z in the scores that a lattice was made of: how often each counts on average.
+"""Derivatives of log Z by the scores of a lattice.
 
-The derivative in a score is the sum of the probabilities of the places where it stands: in an
-emission, that of a label at a token; in a transition, of a label behind a label, of all tokens; in
-an arc of a transducer, of the arcs of the composition that are it.
+The derivative by a score is the expected number of times that a path uses the score. For an
+emission, it is the probability of the label at the token. For a transition, it is the expected
+number of tokens where the second label follows the first. For an arc of a transducer, it is the
+expected number of times that a path takes the arc.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _Parts: TypeAlias = Iterator[tuple[str, Floats]]
 
 PARTS = ("emission", "transition", "initial", "final", "arc", "outside")
-"""What scores of a lattice are called that no transducer has brought."""
+"""Names of the scores of a lattice, apart from the scores of transducers."""
 
 
 def gradient(row: Row) -> dict[str, Floats]:
@@ -40,11 +41,11 @@ def gradient(row: Row) -> dict[str, Floats]:
 
 
 def _of_tokens(row: Row, k: int) -> _Parts:
-    """Yield the derivatives in scores of labels at tokens, and of those that follow each other."""
+    """Yield the derivatives by emissions, transitions, and initial and final scores of a tape."""
     sizes, engine = [len(tape.labels) for tape in row.on], row.engine.time_aligned
     (node,) = engine.marginals([k], sizes)
     yield "emission", node
-    if row.on[k].segments:  # frames, which score nothing else
+    if row.on[k].segments:  # frames have emissions only
         return
     (pair,) = engine.successions([k], sizes)
     yield "transition", pair[1:] if row.has_token_transitions(k) else pair[1:].sum(axis=0)
@@ -54,7 +55,7 @@ def _of_tokens(row: Row, k: int) -> _Parts:
 
 
 def _of_arcs(row: Row) -> _Parts:
-    """Yield the derivatives in scores of given arcs, and of segments behind each other."""
+    """Yield the derivatives by the scores of arcs, and of successive segments."""
     written = row.arcs()
     if not row.on[0].segments:
         yield "arc", written.arc_probabilities()
@@ -68,7 +69,7 @@ def _of_arcs(row: Row) -> _Parts:
 
 
 def _of_transducers(row: Row) -> _Parts:
-    """Yield the derivatives in the scores of arcs and ends of each transducer."""
+    """Yield the derivatives by the scores of arcs and final states of each transducer."""
     names = iter([tape.name for tape in row.on if tape.output])
     for number, machine in enumerate(row.machines):
         name = f"acceptor {number}" if machine.tape is None else next(names)
@@ -83,7 +84,7 @@ def _of_transducers(row: Row) -> _Parts:
 
 
 def _moves(row: Row, number: int, size: int) -> Floats:
-    """Return how often each arc of a transducer is expected to be taken, and each end, [A + Q]."""
+    """Return the expected number of uses of each arc and final state of a transducer, [A + Q]."""
     arcs = cast("ArcEngine", row.engine)
     if arcs.moves is None or arcs.moves.shape[1] != len(row.machines):
         raise OptionError(

@@ -1,4 +1,8 @@
-"""The potentials of one sentence, tape by tape."""
+"""The inputs of one sentence's program: arrays of potentials, checked, joined and scaled.
+
+Programs are cached: equal labels, transitions and grammars give the same program, so that its
+lattices can be computed in one batch.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ else:
 
 
 class SentenceInputs:
-    """What one sentence brings to a program: potentials for each of ``program.inputs``."""
+    """The potentials of one sentence, an array for each of ``program.inputs``."""
 
     def __init__(self, program: Program, values: tuple[Floats, ...]) -> None:
         self.program, self.values = program, values
@@ -40,19 +44,19 @@ class SentenceInputs:
         return self.program.tapes
 
     def state_potentials(self, tape: str) -> int:
-        """Return which of the values holds a tape's own node potentials."""
+        """Return the index in `values` of a tape's node potentials without context."""
         return next(
             k
-            for k, what in enumerate(self.program.inputs)
-            if what.kind == "node" and what.tape == tape and not what.context
+            for k, entry in enumerate(self.program.inputs)
+            if entry.kind == "node" and entry.tape == tape and not entry.context
         )
 
     def with_program(self, program: Program) -> Self:
-        """Return the same under another program with the same inputs."""
+        """Return these potentials under another program with the same inputs."""
         return type(self)(program, self.values)
 
     def with_values(self, changed: Mapping[int, Floats]) -> Self:
-        """Return the same with other values at some places."""
+        """Return a copy with some arrays replaced, by their index in `values`."""
         values = tuple(changed.get(k, value) for k, value in enumerate(self.values))
         return type(self)(self.program, values)
 
@@ -68,7 +72,7 @@ def array_lattice(
     final: ArrayLike | None,
     tape: str,
 ) -> tuple[Program, tuple[Floats, ...]]:
-    """Return the program and the values of `Lattice.from_arrays`."""
+    """Return the program and the potentials of a lattice; see `Lattice.from_arrays`."""
     names = label_tuple(labels)
     size = len(names)
     check_pairs(size)
@@ -101,7 +105,7 @@ def _bytes(arrays: Sequence[Floats]) -> list[bytes]:
 def chain_program(
     labels: tuple[str, ...], tape: str, arc: bytes | None, initial: bytes, final: bytes
 ) -> Program:
-    """Return the program of these potentials; the same one for the same numbers."""
+    """Return the program of a chain; arguments with equal bytes give the same program."""
     chain = Chain(
         name=tape,
         topology=free_topology(labels),
@@ -114,16 +118,16 @@ def chain_program(
 
 @lru_cache(maxsize=32)
 def free_topology(labels: tuple[str, ...]) -> Topology:
-    """Return the topology in which every label may follow every other."""
+    """Return the topology in which every label may follow every label."""
     return chain_topology(labels, 1)
 
 
 def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]]) -> Floats:
-    """Return a copy of an array of potentials, checked; −inf is a legal "never"."""
-    array = real_array(values, name)  # a copy: a lattice does not change behind its answers
+    """Return a checked copy of an array of potentials; −inf is allowed."""
+    array = real_array(values, name)  # a copy: later changes by the caller have no effect
     if array.shape not in shapes and not any(_fits(array.shape, shape) for shape in shapes):
-        wanted = " or ".join(f"[{', '.join(_sizes(shape))}]" for shape in shapes)
-        raise ShapeError(f"{name} is {list(array.shape)}, expected {wanted}")
+        expected = " or ".join(f"[{', '.join(_sizes(shape))}]" for shape in shapes)
+        raise ShapeError(f"{name} is {list(array.shape)}, expected {expected}")
     if not np.maximum.reduce(array, axis=None, initial=-np.inf) < np.inf:
         place = np.argwhere(~(array < np.inf))[0].tolist()
         raise NumericError(f"{name} has NaN or +inf at {place}; -inf is the way to forbid")
@@ -131,18 +135,18 @@ def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]
 
 
 def _sizes(shape: tuple[int | None, ...]) -> list[str]:
-    """Return what an error calls the sizes of a shape: T tokens, L labels where any number goes."""
+    """Return the sizes of a shape for an error message; free sizes are called T and L."""
     free = iter("TL")
     return [next(free) if n is None else str(n) for n in shape]
 
 
-def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
-    return len(shape) == len(wanted) and all(
-        n in (None, m) for n, m in zip(wanted, shape, strict=True)
+def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(expected) and all(
+        n in (None, m) for n, m in zip(expected, shape, strict=True)
     )
 
 
-# --- Programs and lattices made of others: composed, coupled, scaled, under a grammar -----------
+# --- Programs derived from other programs: constrained, scaled, joined ----------------------------
 
 
 @memoised(64)
@@ -152,7 +156,7 @@ def constrained(
     search: Search | None = None,
     budget: Budget | None = None,
 ) -> Program:
-    """Return the program of the paths that a grammar accepts, compiled once."""
+    """Return the program of the paths that a grammar accepts, compiled."""
     labels = {tape: program.labels(tape) for tape in program.tapes}
     bound = grammars.Grammar(constraints).bind(labels)
     return compiled(program.constrained(bound, search=search, budget=budget))
@@ -166,7 +170,7 @@ def free_program(program: Program) -> Program:
 
 @memoised(64)
 def scaled_program(program: Program, factor: float, *, grammar: bool) -> Program:
-    """Return a program with its potentials times a factor, with `grammar` those of it, too."""
+    """Return a program with scaled potentials; `grammar`: scale the grammar's weights as well."""
     return program.scaled(factor, grammar=grammar)
 
 
@@ -175,28 +179,35 @@ def joined(
     names: Sequence[Mapping[str, str]],
     coupling: Mapping[tuple[int, int], Floats],
 ) -> tuple[Program, tuple[Floats, ...]]:
-    """Return program and values of a composition; couplings by the numbers of two tapes."""
+    """Return the program and the potentials of a composition.
+
+    Parameters
+    ----------
+    parts : sequence of SentenceInputs
+    names : sequence of mapping of str to str
+        New names of the tapes of each part.
+    coupling : mapping of (int, int) to float64 [L, M] or [T, L, M]
+        Potentials of the labels of two tapes, by the numbers of the tapes.
+    """
     every = [new[tape] for part, new in zip(parts, names, strict=True) for tape in part.tapes]
     tables = [((every[a], every[b]), table) for (a, b), table in coupling.items()]
-    brought = [(tapes, v) for tapes, v in tables if v.ndim == 3]
+    per_token = [(tapes, v) for tapes, v in tables if v.ndim == 3]
     program = _joined(
         tuple(part.program for part in parts),
         tuple(tuple(new.values()) for new in names),
         tuple((tapes, v.tobytes()) for tapes, v in tables if v.ndim == 2),
-        tuple(tapes for tapes, _ in brought),
+        tuple(tapes for tapes, _ in per_token),
     )
     values: list[Floats] = []
-    for part in parts:  # nodes and arcs of all chains come before all couplings
-        own = zip(part.program.inputs, part.values, strict=True)
-        values += [v for i, v in own if i.kind != "coupling"]
-    for part in parts:
-        own = zip(part.program.inputs, part.values, strict=True)
-        values += [v for i, v in own if i.kind == "coupling"]
-    return program, (*values, *(v for _, v in brought))
+    for couples in (False, True):  # a program lists the inputs of all chains before the couplings
+        for part in parts:
+            inputs = zip(part.program.inputs, part.values, strict=True)
+            values += [v for i, v in inputs if (i.kind == "coupling") == couples]
+    return program, (*values, *(v for _, v in per_token))
 
 
 def distinct_tapes(tapes: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
-    """Return new names for the tapes of each lattice: their own, numbered where they clash."""
+    """Return new names for the tapes of each lattice: unchanged, or numbered if two are equal."""
     every = [tape for group in tapes for tape in group]
     if len(set(every)) == len(every):
         return [{tape: tape for tape in group} for group in tapes]
@@ -208,9 +219,9 @@ def _joined(
     programs: tuple[Program, ...],
     names: tuple[tuple[str, ...], ...],
     fixed: tuple[tuple[tuple[str, str], bytes], ...],
-    brought: tuple[tuple[str, str], ...],
+    per_token: tuple[tuple[str, str], ...],
 ) -> Program:
-    """Return the program of several, compiled once for the same programs and couplings."""
+    """Return the joint program of several programs, with couplings that are fixed or per token."""
     chains: list[Chain] = []
     couplings: list[Coupling] = []
     conjuncts = []
@@ -222,14 +233,14 @@ def _joined(
     sizes = {chain.name: len(chain.labels) for chain in chains}
     for tapes, table in fixed:
         couplings.append(Coupling(tapes, np.frombuffer(table).reshape([sizes[t] for t in tapes])))
-    couplings += [Coupling(tapes, None) for tapes in brought]
+    couplings += [Coupling(tapes, None) for tapes in per_token]
     search: Search = next((p.search for p in programs if p.search != "auto"), "auto")
     budget = next((p.budget for p in programs if p.budget is not None), None)
     return compiled(Program(chains, couplings, conjuncts, search, budget))
 
 
 def compiled(program: Program) -> Program:
-    """Compile at once: what is too large or contradicts itself is said here, not when asked."""
+    """Compile a program now, so that its errors are raised here and not on first use."""
     _ = program.decoder
     return program
 

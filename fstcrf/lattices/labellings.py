@@ -1,17 +1,18 @@
 """The n best labellings of some tapes of lattices that have a label for each token.
 
-They differ in the tapes shown. The score and the probability of each are those of the best path
-that has its labels. The n best paths of all tapes often hold enough of them. Where they do not, the
-labellings are cut into parts: behind the best labelling come those that differ from it first at one
-place, one part for each place, each with a best path of its own (Lawler 1972).
+The labellings differ in the tapes shown. A labelling has the score and the probability of the best
+path with its labels. Often the n best paths of all tapes have enough labellings.
+Otherwise, a set of labellings is divided into its best labelling and one part for each place: the
+labellings that differ from the best one at this place first. The best path of each part is found by
+the usual decoder (Lawler 1972), so grammars may be searched lazily and within a budget.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +20,14 @@ import numpy as np
 from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools
 from fstcrf.kernel import Budget
+from fstcrf.lattices import sequences
 from fstcrf.lattices.batching import Paths, best, nbest, usual_log_z
 from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
+from fstcrf.lattices.sequences import Entry, Labels
 from fstcrf.machines.plans import Search
 
 _JOINT = 8
-"""Paths of all tapes that are looked at first, for each labelling that is wanted."""
+"""Paths of all tapes that are ranked first, for each labelling."""
 
 
 def nbest_of_tapes(
@@ -38,40 +41,38 @@ def nbest_of_tapes(
 ) -> list[list[Path]]:
     """Return the n best labellings of some tapes of each lattice, best first.
 
-    A `Path` holds the labels of these tapes, in this order. Its score and its probability are those
-    of the best path of all tapes with these labels.
+    A `Path` holds the labels of these tapes, in this order. It has the score and the probability of
+    the best path of all tapes with these labels.
     """
-    chosen = [shown_tapes(lattice.tapes, tapes) for lattice in lattices][:1]
-    log_z = cache(lambda: usual_log_z(lattices, threads=threads).tolist())
+    chosen = [shown_tapes(lattice.tapes, tapes) for lattice in lattices]
     n = whole_number(n, "n", least=1, narrow=True)
-    looked = min(_JOINT * n, 2**31 - 1)
-    several = nbest(lattices, looked, threads=threads, search=search, budget=budget)
-    found: list[list[Path]] = []
-    for number, (lattice, paths) in enumerate(zip(lattices, several, strict=True)):
-        shown = chosen[0]
-        different = _different(lattice, paths, shown)
-        if len(different) < n and len(paths) == looked:
+    log_z = cache(lambda: usual_log_z(lattices, threads=threads).tolist())
+    ranked = min(_JOINT * n, 2**31 - 1)
+    several = nbest(lattices, ranked, threads=threads, search=search, budget=budget)
+    labellings: list[list[Path]] = []
+    for number, (lattice, shown, paths) in enumerate(zip(lattices, chosen, several, strict=True)):
+        distinct = _distinct(lattice, paths, shown)
+        if len(distinct) < n and len(paths) == ranked:
             solve = partial(best, threads=threads, search=search, budget=budget)
-            parts = _Parts(lattice, shown, solve)
-            different = [path for _, path in zip(range(n), parts, strict=False)]
-        found.append([_with_chance(path, number, log_z) for path in different[:n]])
-    return found
+            distinct = list(islice(_Labellings(lattice, shown, solve).search(), n))
+        labellings.append([_with_probability(path, number, log_z) for path in distinct[:n]])
+    return labellings
 
 
-def _with_chance(path: Path, number: int, log_z: Callable[[], list[float]]) -> Path:
-    chance: Any = lambda: share(path.score, log_z()[number])  # noqa: E731 (typed as what it returns)
-    return replace(path, probability=chance)
+def _with_probability(path: Path, number: int, log_z: Callable[[], list[float]]) -> Path:
+    value: Any = lambda: share(path.score, log_z()[number])  # noqa: E731 (typed as what it returns)
+    return replace(path, probability=value)
 
 
-def _different(taped: Any, paths: Sequence[Path], shown: tuple[str, ...]) -> list[Path]:
-    """Return the first path of each labelling of the tapes shown, without the others."""
-    found: dict[tuple[tuple[str, ...], ...], Path] = {}
+def _distinct(lattice: Any, paths: Sequence[Path], shown: tuple[str, ...]) -> list[Path]:
+    """Return the first path of each labelling of the tapes shown, without the other tapes."""
+    first: dict[tuple[tuple[str, ...], ...], Path] = {}
     exact = True
     for path in paths:
         exact = exact and path.exact
-        labels = tuple(taped.labels_of(path.labels, tape) for tape in shown)
-        found.setdefault(labels, _named(shown, labels, path, exact=exact, bound=path.bound))
-    return list(found.values())
+        labels = tuple(lattice.labels_of(path.labels, tape) for tape in shown)
+        first.setdefault(labels, _named(shown, labels, path, exact=exact, bound=path.bound))
+    return list(first.values())
 
 
 def _named(
@@ -82,8 +83,8 @@ def _named(
     exact: bool,
     bound: float,
 ) -> Path:
-    own = labels_of_tapes(labels)
-    return Path(own, path.score, np.nan, exact=exact, bound=bound, tapes=tapes)
+    shown = labels_of_tapes(labels)
+    return Path(shown, path.score, np.nan, exact=exact, bound=bound, tapes=tapes)
 
 
 def _all(lattice: Any) -> list[Bools]:
@@ -92,37 +93,44 @@ def _all(lattice: Any) -> list[Bools]:
 
 
 class _Part(NamedTuple):
-    """Labellings of the tapes shown, and the best path among them.
+    """A set of labellings with a common prefix, and the best path among them."""
 
-    Parts are taken by cost, then in the order of the label numbers.
-    """
-
-    cost: float  # −score of the path
-    ids: tuple[int, ...]  # all tapes shown at the first token, at the second one, ...
+    ids: Labels  # labels of the best path: all tapes shown at the first token, the second one, ...
     path: Path
-    bound: float  # no path of the part scores more
     masks: list[Bools]  # [T, L] labels that a path of the part may have, for all tapes
-    fixed: int  # so many of the ids are the same in all paths of the part
+    fixed: int  # the number of ids in the common prefix
 
 
-class _Parts:
-    """The labellings of some tapes of one lattice, best first."""
+class _Labellings:
+    """The labellings of some tapes of one lattice.
+
+    Parameters
+    ----------
+    lattice : Lattice
+    shown : tuple of str
+        The tapes.
+    solve : function
+        Returns the best path of each of several lattices.
+    """
 
     def __init__(self, lattice: Any, shown: tuple[str, ...], solve: Callable[..., Paths]) -> None:
         self.lattice, self.shown, self.solve = lattice, shown, solve
         self.places = [lattice.tapes.index(tape) for tape in shown]
-        self.unknown = -np.inf  # no path scores more in parts where the budget ended the search
+        self.parts: dict[Labels, _Part] = {}  # that are not divided yet, by their best labelling
+        self.unsolved = -np.inf  # bound of the parts for which the budget did not suffice
 
-    def __iter__(self) -> Iterator[Path]:
-        queue = self._solved([(_all(self.lattice), 0)])
-        while queue:
-            part = heapq.heappop(queue)
-            bound = max([part.bound, self.unknown, *(other.bound for other in queue)])
-            labels = tuple(self.lattice.labels_of(part.path.labels, tape) for tape in self.shown)
-            proven = bound <= part.path.score
-            yield _named(self.shown, labels, part.path, exact=proven, bound=bound)
-            for other in self._solved(list(self._cut(part))):
-                heapq.heappush(queue, other)
+    def search(self) -> Iterator[Path]:
+        """Yield the labellings, best first, each with the score of its best path."""
+        for ids, *_ in sequences.search(self._entries([(_all(self.lattice), 0)]), self._divided):
+            bound = max([self.unsolved, *(part.path.bound for part in self.parts.values())])
+            path = self.parts[ids].path
+            labels = tuple(self.lattice.labels_of(path.labels, tape) for tape in self.shown)
+            yield _named(self.shown, labels, path, exact=bound <= path.score, bound=bound)
+
+    def _divided(self, part: _Part) -> list[Entry[_Part]]:
+        """Return the rest of a part without its best labelling."""
+        del self.parts[part.ids]
+        return self._entries(list(self._cut(part)))
 
     def _cut(self, part: _Part) -> Iterator[tuple[list[Bools], int]]:
         """Yield the rest of a part, cut by the first place that differs from its best path."""
@@ -138,20 +146,19 @@ class _Parts:
             masks[place][token] = False
             masks[place][token, label] = True
 
-    def _solved(self, parts: Sequence[tuple[list[Bools], int]]) -> list[_Part]:
-        """Return the parts that have a path, as a heap."""
-        one = self.lattice
-        lattices = [one.with_row(one.row.restrict(masks)) for masks, _ in parts]
+    def _entries(self, parts: Sequence[tuple[list[Bools], int]]) -> list[Entry[_Part]]:
+        """Return the best labelling of each part with its score, and the part to divide further."""
+        lattices = [self.lattice.with_row(self.lattice.row.restrict(masks)) for masks, _ in parts]
         paths = self.solve(lattices)
-        found = [
-            _Part(-path.score, self._ids(path), path, path.bound, masks, fixed)
-            for path, (masks, fixed) in zip(paths, parts, strict=True)
-            if path is not None
-        ]
-        given_up = [bound for path, bound in zip(paths, paths.bounds, strict=True) if path is None]
-        self.unknown = max([self.unknown, *given_up])
-        heapq.heapify(found)
-        return found
+        entries: list[Entry[_Part]] = []
+        for path, bound, (masks, fixed) in zip(paths, paths.bounds, parts, strict=True):
+            if path is None:
+                self.unsolved = max(self.unsolved, bound)
+                continue
+            ids = self._ids(path)
+            self.parts[ids] = part = _Part(ids, path, masks, fixed)
+            entries += [(path.score, ids, None), (path.score, ids, part)]
+        return entries
 
     def _ids(self, path: Path) -> tuple[int, ...]:
         rows = [

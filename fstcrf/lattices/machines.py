@@ -1,11 +1,14 @@
-"""Lattices as machines of OpenFst and as flat arrays; acceptors as lattices."""
+"""Conversion of lattices to machines and to arrays of joint states, and of acceptors to lattices.
+
+Joint states are tuples with a state of each tape. Writing them out is possible for small label sets
+only; there are limits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product, zip_longest
-from typing import Any
 
 import numpy as np
 
@@ -26,12 +29,13 @@ from fstcrf.ragged import Ragged
 
 
 def acyclic_acceptor(whole: Machine) -> tuple[Machine, Longs]:
-    """Return what lies on a path, states in topological order, arcs by label; and given numbers.
+    """Return the part of an acceptor on complete paths, and the original numbers of its arcs.
 
-    These are of its arcs, int64 [A].
+    States are in topological order, the arcs of a state in the order of their labels. The numbers
+    are int64 [A].
     """
-    ends, there = whole.final > -np.inf, whole.score > -np.inf
-    arcs, useful = on_paths(whole.source, whole.target, ends, there)
+    ends, usable = whole.final > -np.inf, whole.score > -np.inf
+    arcs, useful = on_paths(whole.source, whole.target, ends, usable)
     _check_acceptor(whole, arcs)
     useful[0] = True
     number = np.cumsum(useful) - 1
@@ -70,9 +74,9 @@ def _topological(source: Ints, target: Ints, free: Bools, states: int) -> Ints:
     if cycle >= 0:
         row = Ragged.from_rows(source[free], states).offsets
         _, loop = acyclic.topological(row, target[free])
-        what = "a cycle" if loop < 0 else "an epsilon loop"
+        fault = "a cycle" if loop < 0 else "an epsilon loop"
         raise DataError(
-            f"the Fst is cyclic, there is {what} through state "
+            f"the Fst is cyclic, there is {fault} through state "
             f"{cycle if loop < 0 else loop} (numbered after removing states that are on "
             "no path); a lattice must be acyclic: compose the Fst with a sentence first"
         )
@@ -80,14 +84,14 @@ def _topological(source: Ints, target: Ints, free: Bools, states: int) -> Ints:
 
 
 def check_labels(machine: Machine, labels: LabelSet) -> None:
-    """Refuse labels that are not the symbols of a machine, in their order."""
+    """Raise a DataError if the labels are not the symbols of a machine, in the same order."""
     names = symbols(labels)[1:]
     if names != machine.input_symbols:
         pairs = zip_longest((*map(repr, machine.input_symbols),), map(repr, names))
-        k, (one, other) = next((k, pair) for k, pair in enumerate(pairs, 1) if pair[0] != pair[1])
+        k, (read, label) = next((k, pair) for k, pair in enumerate(pairs, 1) if pair[0] != pair[1])
         raise DataError(
-            f"the symbols of the Fst are not these labels: symbol {k} is {one or 'missing'} in one "
-            f"and {other or 'missing'} in the other"
+            f"the symbols of the Fst are not these labels: symbol {k} is {read or 'missing'} in "
+            f"one and {label or 'missing'} in the other"
         )
 
 
@@ -97,11 +101,11 @@ _MAX_ARCS = 30_000_000
 
 
 def lattice_machine(lattice: SentenceInputs) -> Transducer:
-    """Return a lattice as an acceptor of the labels of all tapes together."""
+    """Return a lattice as an acceptor whose symbols are the joint labels of all tapes."""
     _check_size(lattice, max(len(lattice) - 1, 0))
     joint = joint_arrays(lattice)
     names = tuple(joint_symbol(parts) for parts in joint.names)
-    symbols(names)  # a table must be able to hold them
+    symbols(names)  # raises if a symbol table cannot hold them
     flat = joint.step.reshape(len(joint.step), len(joint.label) ** 2)
     arcs = flat if joint.per_token else flat[0]
     label = joint.label.astype(np.int32)
@@ -117,31 +121,31 @@ def sausage_machine(
     names: tuple[str, ...],
     state_label: Ints | None = None,
 ) -> Transducer:
-    """Return the acceptor of one sentence's chain, without what lies on no path.
+    """Return the acceptor of one sentence's chain, trimmed to complete paths.
 
-    Its states are the start and, token by token, those of the chain; an arc carries the label of
-    the state that it leads to, and the potentials of both.
+    It has a start state, and the states of the chain for each token. An arc has the label of its
+    target, and the potentials of the arc and of its target.
 
     Parameters
     ----------
     node : float64 [T, S]
         Potentials of the states.
     arcs : float64 [S * S] or [T, S * S]
-        Potentials of the arcs, of ``i * S + j`` from i to j; the same for all tokens, or those of
-        the arcs into each token (the first row is not read).
+        Potentials of the arcs from i to j, at ``i * S + j``. With T rows, row t has the arcs into
+        token t; the first row is ignored.
     initial, final : float64 [S]
         Potentials of the first and the last state.
     names : tuple of str
         The symbols of the labels.
     state_label : int32 [S], optional
-        Label of each state, its own number when absent.
+        Label of each state; by default the number of the state.
 
     Raises
     ------
     ShapeError
-        Sizes that disagree.
+        The sizes disagree.
     NumericError
-        NaN or +inf.
+        A potential is NaN or +inf.
     """
     tokens, states = node.shape
     if arcs.shape not in ((states**2,), (tokens, states**2)) or {initial.shape, final.shape} != {
@@ -152,9 +156,10 @@ def sausage_machine(
     first = np.arange(states, dtype=np.int32)
     label = first if state_label is None else state_label
     if not tokens:
-        none, nothing = first[:0], np.empty(0)
-        return Transducer(none, none, none, none, nothing, np.zeros(1), names, names, tape=None)
-    into = np.arange(1, tokens, dtype=np.int32)[:, None]  # tokens that arcs lead into
+        empty = first[:0]
+        columns = empty, empty, empty, empty, np.empty(0)
+        return Transducer(*columns, np.zeros(1), names, names, tape=None)
+    into = np.arange(1, tokens, dtype=np.int32)[:, None]  # token of the target of an arc
     before, after = np.repeat(first, states), np.tile(first, states)
     score = (arcs[1:] if arcs.ndim == 2 else arcs) + node[1:, after]
     last = np.full(1 + tokens * states, -np.inf)
@@ -175,10 +180,10 @@ def sausage_machine(
 
 
 def joint_symbol(labels: Sequence[str]) -> str:
-    r"""Return one symbol for the labels of tapes; of one tape the label as it is.
+    r"""Return one symbol for the labels of several tapes, joined by ``|``.
 
-    ``|`` stands between them. Within a label, it and a backslash have a backslash before them, so
-    that no two tuples of labels have one symbol.
+    Within labels, ``|`` and backslashes are escaped by a backslash, so that different tuples have
+    different symbols. The label of a single tape is returned unchanged.
 
     Examples
     --------
@@ -192,7 +197,7 @@ def joint_symbol(labels: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JointArrays:
-    """A lattice multiplied out: S joint states, each of a legal history of all tapes."""
+    """The potentials of a lattice over its S joint states, as arrays."""
 
     node: Floats  # [T, S]
     step: Floats  # [1 or T, S, S] potentials of arcs, from row to column, into each token
@@ -200,12 +205,12 @@ class JointArrays:
     final: Floats  # [S]
     label: Longs  # [S] joint label of each state
     names: list[tuple[str, ...]]  # labels of the tapes, for each joint label
-    per_token: bool  # tokens have arc potentials of their own
-    empty: float  # score of the path of no tokens
+    per_token: bool  # whether arc potentials differ between tokens
+    empty: float  # score of the path without tokens
 
 
 def joint_arrays(lattice: SentenceInputs) -> JointArrays:
-    """Return a lattice multiplied out."""
+    """Return the potentials of a lattice over its joint states."""
     machine = lattice.program.machine
     per_token = any(axis.score is None for axis in machine.axes)
     _check_size(lattice, len(lattice) if per_token else 1)
@@ -215,21 +220,22 @@ def joint_arrays(lattice: SentenceInputs) -> JointArrays:
     initial, final = machine.initial.reshape(-1), machine.final.reshape(-1)
     label, names = _joint_labels(lattice)
     if machine.residual is not None:
-        node, step, initial, final = _with_residual(machine, node, step, initial, final)
+        parts = node, step, initial, final
+        node, step, initial, final = _with_residual(machine, machine.residual, *parts)
         label = np.tile(label, machine.n_residual)
     empty = lattice.program.empty_score
     return JointArrays(node, step, initial, final, label, names, per_token, empty)
 
 
 def joint_nodes(lattice: SentenceInputs) -> Floats:
-    """Return the potentials of joint states, without arcs, float64 [T, S], as in `JointArrays`."""
+    """Return the potentials of joint states, float64 [T, S]: `JointArrays.node`."""
     machine = lattice.program.machine
     node = _node(machine, _values(lattice)[0], len(lattice))
     return node if machine.residual is None else np.tile(node, machine.residual.n_states)
 
 
 def _check_size(lattice: SentenceInputs, times: int) -> None:
-    """Refuse to write out all arcs between two tokens so many times."""
+    """Raise a TooLargeError if `times` copies of the arcs between two tokens are too many."""
     machine = lattice.program.machine
     states = int(np.prod(machine.shape)) * machine.n_residual
     if states**2 * times > _MAX_ARCS:
@@ -240,16 +246,16 @@ def _check_size(lattice: SentenceInputs, times: int) -> None:
 
 
 def _values(lattice: SentenceInputs) -> tuple[list[Floats], list[Floats]]:
-    """Return the potentials of factors and of axes; those that all tokens share as [1, ...]."""
+    """Return the potentials of factors and of axes, [T, ...], or [1, ...] if tokens share them."""
     machine = lattice.program.machine
-    brought = iter(lattice.program.per_token(lattice.values))
-    factors = [f.value[None] if f.value is not None else next(brought) for f in machine.factors]
-    axes = [a.score[None] if a.score is not None else next(brought) for a in machine.axes]
+    per_token = iter(lattice.program.per_token(lattice.values))
+    factors = [f.value[None] if f.value is not None else next(per_token) for f in machine.factors]
+    axes = [a.score[None] if a.score is not None else next(per_token) for a in machine.axes]
     return factors, axes
 
 
 def _joint_labels(lattice: SentenceInputs) -> tuple[Longs, list[tuple[str, ...]]]:
-    """Return the number of each joint state's labels, and their names, in the order of tapes."""
+    """Return the joint label of each joint state, and the labels of each joint label."""
     program = lattice.program
     states = dict(
         zip(program.order, (s.reshape(-1) for s in np.indices(program.shape)), strict=True)
@@ -288,11 +294,14 @@ def _joint_arcs(machine: kernel.JointChain, axes: list[Floats]) -> Floats:
 
 
 def _with_residual(
-    machine: kernel.JointChain, node: Floats, step: Floats, initial: Floats, final: Floats
-) -> tuple[Any, ...]:
-    """Multiply joint states with those of the residual automaton, read at their token."""
-    residual = machine.residual
-    assert residual is not None  # noqa: S101 (the caller has looked)
+    machine: kernel.JointChain,
+    residual: kernel.Residual,
+    node: Floats,
+    step: Floats,
+    initial: Floats,
+    final: Floats,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return potentials over pairs of a residual state and a joint state."""
     n, size = residual.n_states, node.shape[1]
     outer = np.repeat(np.arange(machine.outer), machine.width)
     last = np.tile(np.arange(machine.width), machine.outer)

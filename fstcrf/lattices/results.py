@@ -1,4 +1,4 @@
-"""What lattices are found to say beside paths: spans, labels of least risk, how sure they are."""
+"""Answers of lattices that are not paths: spans, labels of least risk, bounds of probabilities."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ Method = Literal["auto", "exact", "n-best", "sampling"]
 
 
 def check_share(above: float) -> None:
-    """Refuse what is no probability."""
+    """Raise an error unless a number is a probability."""
     if not 0.0 <= above <= 1.0:
         raise OptionError(f"above is {above}, expected a probability, 0 to 1")
 
 
 class SegmentCounts(NamedTuple):
-    """What is expected of a lattice: the gradient of its log Z by each score.
+    """Expected counts of the parts of a lattice: the gradient of its log Z.
 
     Parameters
     ----------
     arcs : float64 [E]
-        By the score of each given arc: its probability; none where labels of tokens were given.
+        The probability of each arc; E is 0 if the lattice was made from labels of tokens.
     transitions : float64 [L, L]
-        By the scores of labels of the first tape that follow one another.
+        The expected number of times that one label follows another on the first tape.
     initial, final : float64 [L]
-        By the scores of the first and the last label.
+        The probability of each label to be the first or the last.
     """
 
     arcs: Floats
@@ -51,12 +51,12 @@ class ProbableSpans:
     Parameters
     ----------
     start, end : int32 [M]
-        First token and the one behind the last.
+        First token, and the token after the last one.
     type : int32 [M]
         Index into `types`.
     probability : float64 [M]
     types : tuple of str
-        The types of the tape; all of them need not occur.
+        The types of the tape; some may have no span.
     """
 
     start: Ints
@@ -84,9 +84,9 @@ class MinimumRisk(Generic[LabelsT_co]):
     Parameters
     ----------
     labels : tuple of str
-        As `Path.labels`; with ``loss="span"`` of one tape; of lattices with segments these.
+        As `Path.labels`; with ``loss="span"`` of one tape; for lattices of segments, the segments.
     expected : float
-        Expected share of right tokens, or the ratio of expectations, between 0 and 1.
+        Expected share of correct tokens, or the ratio of expectations, between 0 and 1.
     """
 
     labels: LabelsT_co
@@ -107,7 +107,7 @@ class Interval:
 
     @property
     def middle(self) -> float:
-        """The number in the middle: off by half the width at most."""
+        """The midpoint, whose error is at most half the width."""
         return (self.low + self.high) / 2
 
     @property
@@ -116,7 +116,7 @@ class Interval:
         return self.high - self.low
 
     def within(self, other: Interval) -> Interval:
-        """Return what both allow."""
+        """Return the intersection of two intervals."""
         low = max(self.low, other.low)
         return Interval(low, max(low, min(self.high, other.high)))
 
@@ -128,20 +128,20 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """How sure a labelling under a grammar is.
+    """Bounds of the probability of the best labelling under a grammar.
 
     Parameters
     ----------
     path : Path
         The best legal path.
     probability : Interval
-        Of that path among the legal ones.
+        The probability of this path, given that the path is legal.
     legal : Interval
-        Probability of the model, before the grammar, that a labelling is legal.
+        The probability of a legal labelling under the model without the grammar.
     method : {"exact", "n-best", "sampling"}
-        Where the bounds come from.
+        The method that found the bounds.
     level : float
-        Probability that sampled bounds hold; 1 for others, which always do.
+        Probability that sampled bounds hold; 1 for other bounds, which always hold.
     """
 
     path: Path

@@ -1,9 +1,9 @@
-"""Spans that are known to end before they do: runs of arcs, and labels that a scheme reads.
+"""Runs of arcs as spans: symbols of CTC, and the spans that a scheme reads in labels.
 
-A run begins with an arc and is carried on by those behind it, as a symbol of CTC is over frames and
-a chunk over labels of tokens. Where it ends is known when it has ended. Here it is guessed when it
-begins, and paths that do not end it there are left out: each path stays one path, and what is asked
-of segments is asked of runs, sums, best paths and products alike.
+An arc begins a run, and the following arcs continue it, as labels of tokens continue a chunk. The
+end of a run depends on the arcs after it. `with_ends` multiplies the states, so that the first arc
+of a run has the end of the run. Each path stays one path. So all questions about segments can also
+be answered for runs: sums, best paths and products.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from fstcrf.text.corpus import Scheme
 
 @dataclass(frozen=True, eq=False)
 class SpanRuns:
-    """The spans of a tape of an only row: what begins with an arc and is carried on by others.
+    """The spans of a tape of one row: each is an arc that begins it and the arcs that continue it.
 
     Parameters
     ----------
     arcs : ArcEngine
     tape : int
     types : tuple of str
+        Types of the spans.
     may_end : bool [A], optional
-        A span may end behind the arc; None: behind all.
+        Whether a span may end after the arc; by default, after each arc.
     """
 
     arcs: ArcEngine
@@ -45,7 +46,7 @@ class SpanRuns:
     def of(
         cls, arcs: ArcEngine, tape: int, labels: tuple[str, ...], scheme: Scheme | None
     ) -> SpanRuns:
-        """Return the spans that a scheme reads of labels; None: that stand on the tape."""
+        """Return the spans that a scheme reads in labels, or the spans of the tape."""
         if scheme is None:
             return cls(arcs, tape, labels, None)
         typed, may_end = reading(arcs, tape, labels, scheme)
@@ -53,13 +54,13 @@ class SpanRuns:
 
     @made_once
     def ended(self) -> ArcEngine:
-        """Arcs that say where what they begin ends."""
+        """The paths, whose arcs have the ends of the spans that they begin."""
         there = self.arcs.begun(self.tape) is not None
         return self.arcs if there else with_ends(self.arcs, self.tape, self.may_end)
 
     @made_once
     def listed(self) -> tuple[Longs, Longs, Longs, Floats]:
-        """Spans by ascending keys: element and span of each fact, the keys, their probabilities."""
+        """Elements that begin spans, the span of each; keys of spans, rising, and probabilities."""
         begun = self.ended.begun(self.tape)
         assert begun is not None  # noqa: S101 (ends are known here)
         element = np.arange(self.ended.n_elements)[begun.element]
@@ -78,9 +79,9 @@ class SpanRuns:
         return key
 
     def probabilities(self, start: Longs, end: Longs, label: Longs) -> Floats:
-        """Return the probability that each of some spans is just there."""
+        """Return the probability of each of some spans, float64 [M]."""
         once = "listed" in vars(self) or self.arcs.begun(self.tape) is not None
-        if not once and len(start) <= self._sizes[0]:  # a lattice each costs less than all
+        if not once and len(start) <= self._sizes[0]:  # a sum for each costs less than `listed`
             each = zip(start.tolist(), end.tolist(), label.tolist(), strict=True)
             log_z = float(self.arcs.log_z[0])
             return np.asarray([share(float(self._only(run).log_z[0]), log_z) for run in each])
@@ -92,7 +93,7 @@ class SpanRuns:
         return np.where(there, np.append(shares, 0.0)[place], 0.0)
 
     def _only(self, run: tuple[int, int, int]) -> ArcEngine:
-        """Return the paths on which a run (start, end, label) is just there."""
+        """Return the paths that have a run (start, end, label)."""
         (start, end, label), arcs = run, self.arcs
         place, last = arcs.position[arcs.source], arcs.position[arcs.target]
         carries, inside = arcs.carries[:, self.tape], (place >= start) & (place < end)
@@ -103,7 +104,7 @@ class SpanRuns:
         return arcs.with_arcs(keep | (arcs.tokens == 0))
 
     def probable(self, above: float) -> ProbableSpans:
-        """Return the spans whose probability is above a number, by their ends."""
+        """Return the spans whose probability is above a number, in the order of their ends."""
         _, _, keys, shares = self.listed
         kept = np.flatnonzero(shares > above)
         columns = np.array(np.unravel_index(keys[kept], self._sizes), dtype=np.int32)
@@ -112,9 +113,9 @@ class SpanRuns:
         return ProbableSpans(start, end, label, shares[kept[order]], self.types)
 
     def best(self) -> tuple[Ints, float]:
-        """Return the path whose spans have the largest expected F, and that ratio.
+        """Return the path whose spans have the largest expected F, and its expected F.
 
-        Dinkelbach's way: the best set under p − ratio / 2, until the ratio does not grow.
+        By Dinkelbach's algorithm: maximise p − ratio / 2 until the ratio does not grow.
         """
         element, of, _, shares = self.listed
         begins, place = np.zeros((2, self.ended.n_elements))
@@ -134,10 +135,10 @@ class SpanRuns:
 def reading(
     arcs: ArcEngine, tape: int, labels: tuple[str, ...], scheme: Scheme
 ) -> tuple[ArcEngine, Bools | None]:
-    """Return the paths with one tape more: the spans that a scheme reads on a tape of labels.
+    """Return the paths with a further tape, the spans that a scheme reads on a tape of labels.
 
-    Their types are numbered as in `span_reading`. Then behind which arcs a span may end; None:
-    behind all.
+    Types are numbered as in `span_reading`. The second result is bool [A], whether a span may end
+    after an arc, or None if it may end after each.
     """
     spans = span_reading(labels, scheme)
     both = arcs.after_last(tape, len(labels), "tokens")
@@ -152,24 +153,25 @@ def reading(
     names[:, -1] = np.where(begins, spans.type[label], -1)
     under[:, -1] = np.where(begins | goes_on, spans.type[label], -1)
     carries[:, -1] = goes_on
-    end[:, -1] = -1  # not where the first token of a span does
+    end[:, -1] = -1  # unknown: the arc of the first token does not end the span
     may_end = ~there | spans.last[label] if scheme.strict else None
     return replace(both, label=names, under=under, carries=carries, end=end), may_end
 
 
 def with_ends(arcs: ArcEngine, tape: int, may_end: Bools | None = None) -> ArcEngine:
-    """Return the same paths, where each arc with which a run begins says where the run ends.
+    """Return the paths with the end of each run at the arc that begins it.
 
     Parameters
     ----------
     arcs : ArcEngine
     tape : int
     may_end : bool [A], optional
-        A run may end behind the arc; one that ends behind another is none, and begins nothing. Then
-        arcs may carry on what never began, too.
+        Whether a run may end after the arc. A run that ends after another arc is no span. If given,
+        arcs may also continue a run that has no beginning.
     """
     last = int(arcs.position.max(initial=0))
-    # 0: closed; 1 … last: the end of what is open; broken, which stops or goes on; nothing is open.
+    # States: 0, a run has ended; 1 … last, the end of the open run; an open run that is no span,
+    # and stops here or goes on; no run is open.
     stops, goes, idle = last + 1, last + 2, last + 3
     states = last + 4
     ok = np.ones(len(arcs.source), dtype=bool) if may_end is None else may_end
@@ -177,22 +179,22 @@ def with_ends(arcs: ArcEngine, tape: int, may_end: Bools | None = None) -> ArcEn
     silent = (arcs.tokens < 1) & ~begins & ~carries
     end = arcs.position[arcs.target]
     strict = may_end is not None
-    free = (0, stops, idle) if strict else (0,)  # what begins may begin
+    free = (0, stops, idle) if strict else (0,)  # states in which a run may begin
     rest = idle if strict else 0
-    parts: list[tuple[Longs, Longs, Longs]] = []  # arc, state before it and behind it
+    parts: list[tuple[Longs, Longs, Longs]] = []  # arcs, states before and after them
 
-    def add(arc: Longs, before: Longs | int, behind: Longs | int) -> None:
-        parts.append((arc, np.broadcast_to(before, len(arc)), np.broadcast_to(behind, len(arc))))
+    def add(arc: Longs, before: Longs | int, after: Longs | int) -> None:
+        parts.append((arc, np.broadcast_to(before, len(arc)), np.broadcast_to(after, len(arc))))
 
     def ahead(arc: Longs) -> tuple[Longs, Longs]:
-        """Return arcs and the ends that a run may have behind each."""
+        """Return arcs and later ends of a run, all pairs."""
         there = Ragged.from_lengths(last - end[arc])
         return arc[there.rows()], there.ranges(end[arc] + 1)
 
     check_size(int((last - end[begins | carries] + 1).sum()) * len(free), "the lattice of runs")
     for state in free:
         add(np.flatnonzero(~begins & ~carries & ~silent), state, rest)
-        add(np.flatnonzero(begins & ok), state, 0)  # it ends at once
+        add(np.flatnonzero(begins & ok), state, 0)  # a run of one arc
         arc, then = ahead(np.flatnonzero(begins))
         add(arc, state, then)
         if strict:
@@ -209,12 +211,12 @@ def with_ends(arcs: ArcEngine, tape: int, may_end: Bools | None = None) -> ArcEn
     quiet = np.flatnonzero(silent)
     same = np.tile(np.arange(states), len(quiet))
     add(np.repeat(quiet, states), same, same)
-    arc, before, behind = (np.concatenate(column) for column in zip(*parts, strict=True))
+    arc, before, after = (np.concatenate(column) for column in zip(*parts, strict=True))
     moved = arcs.with_arcs(arc)
     label, ends = moved.label.copy(), moved.ends.copy()
     run = begins[arc]
-    label[run & (behind > last), tape] = -1
-    ends[run, tape] = np.where(behind == 0, end[arc], np.where(behind > last, -1, behind))[run]
+    label[run & (after > last), tape] = -1
+    ends[run, tape] = np.where(after == 0, end[arc], np.where(after > last, -1, after))[run]
     final = np.full((len(arcs.final), states), -np.inf)
     final[:, list(free)] = arcs.final[:, None]
     return (
@@ -224,7 +226,7 @@ def with_ends(arcs: ArcEngine, tape: int, may_end: Bools | None = None) -> ArcEn
             at=None if arcs.at is None else np.repeat(arcs.at, states),
             final=final.reshape(-1),
             source=(moved.source.astype(np.int64) * states + before).astype(np.int32),
-            target=(moved.target.astype(np.int64) * states + behind).astype(np.int32),
+            target=(moved.target.astype(np.int64) * states + after).astype(np.int32),
             label=label,
             end=ends,
         )

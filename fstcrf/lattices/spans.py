@@ -1,7 +1,7 @@
 """Spans of a sentence: their probabilities, and the labels with the least expected loss.
 
-Spans are opened, carried and closed by the arcs of their tape, so that one backward and one forward
-pass over a lattice finds them all.
+Arcs of a tape begin, continue and end spans. So one backward and one forward pass over a lattice
+find all of its spans.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SpanReading:
 
 @lru_cache(maxsize=64)
 def span_reading(labels: tuple[str, ...], scheme: Scheme) -> SpanReading:
-    """Return how labels are read as spans under a scheme; GrammarError where it allows none."""
+    """Return the spans that a scheme reads in labels; GrammarError if the labels allow no span."""
     check_readable(labels, scheme)
     parts = [split_label(label, scheme) for label in labels]
     starts, inside, last = tables(scheme)
@@ -65,15 +65,15 @@ def span_reading(labels: tuple[str, ...], scheme: Scheme) -> SpanReading:
     types = tuple(dict.fromkeys(k for a, k in parts if a != OUTSIDE))
     place = {name: i for i, name in enumerate(types)}
     type_ = np.asarray([-1 if a == OUTSIDE else place[k] for a, k in parts], dtype=np.int64)
-    mine = type_ >= 0
+    typed = type_ >= 0
     same = (kind[:, None] == kind).astype(np.int64)
     return SpanReading(
         types,
         type_,
-        starts[letter[:, None], letter, same] & mine,
-        inside[letter[:, None], letter, same] & mine,
-        starts[letters.index(OUTSIDE), letter, (kind == number[""]).astype(np.int64)] & mine,
-        last[letter] & mine,
+        starts[letter[:, None], letter, same] & typed,
+        inside[letter[:, None], letter, same] & typed,
+        starts[letters.index(OUTSIDE), letter, (kind == number[""]).astype(np.int64)] & typed,
+        last[letter] & typed,
     )
 
 
@@ -81,15 +81,18 @@ def span_reading(labels: tuple[str, ...], scheme: Scheme) -> SpanReading:
 def _span_labels(
     program: Program, machine: kernel.JointChain, tape: str, scheme: Scheme
 ) -> tuple[kernel.SpanLabels | None, tuple[str, ...]]:
-    """Return how the arcs of a tape open and carry spans, None where none do, and their types."""
+    """Return which arcs of a tape begin and continue spans, and the types of the spans.
+
+    The former is None if no arc belongs to a span.
+    """
     topology, k = program.chain[tape].topology, program.order.index(tape)
     reading, label = span_reading(topology.labels, scheme), topology.state_label
-    found = distinct(reading.type[label])
-    found = found[found >= 0]  # types of which there is a state
-    if not len(found):
+    types = distinct(reading.type[label])
+    types = types[types >= 0]
+    if not len(types):
         return None, ()
     place = np.full(len(reading.types) + 1, -1, dtype=np.int32)
-    place[found] = np.arange(len(found))
+    place[types] = np.arange(len(types))
     axis = machine.axes[k]
     before, after = (label[states] for states in axis_ends(axis))
     arc = np.zeros(axis.n_arcs, dtype=np.uint8)
@@ -97,13 +100,13 @@ def _span_labels(
     arc[reading.continues[before, after]] = kernel.ARC_CARRIES
     labels = kernel.SpanLabels(
         axis=k,
-        n_types=len(found),
+        n_types=len(types),
         type=place[reading.type[label]],
         first=reading.first[label].astype(np.uint8),
         last=reading.last[label].astype(np.uint8),
         arc=arc,
     )
-    return labels, tuple(reading.types[i] for i in found.tolist())
+    return labels, tuple(reading.types[i] for i in types.tolist())
 
 
 # --- Probabilities of spans -----------------------------------------------------------------------
@@ -126,7 +129,7 @@ def probable_spans(
     ----------
     lattices : sequence of Lattice
     above : float
-        0 to 1; at 0 all spans that there may be, a number quadratic in the tokens.
+        0 to 1. At 0, all possible spans are returned: a number quadratic in the tokens.
     tape : str, optional
         The tape, where there are several.
     scheme : str or Scheme, optional
@@ -222,7 +225,7 @@ def span_probabilities(
             each = zip(group.lattices, own, strict=True)
             return [x.span_probabilities(some, tape=tape, scheme=scheme) for x, some in each]
         one = group.lattice(0)
-        return asked(group.engine, own, one.tapes[one.spanned(tape)], scheme)
+        return probabilities(group.engine, own, one.tapes[one.spanned(tape)], scheme)
 
     for group, found in answered(lattices, ask, threads):
         for number, one in zip(group.numbers, found, strict=True):
@@ -243,9 +246,9 @@ def known_probabilities(
     Parameters
     ----------
     lattices : sequence of B (Lattice or None)
-        None: its spans have probability 0.
+        The spans of a sentence without a lattice have probability 0.
     found : SpanArrays
-        M spans, of labels that the lattices have.
+        M spans; the lattices have their labels.
     offsets : int64 [B + 1]
         Bounds of the sentences among the tokens.
     tape : str
@@ -291,10 +294,10 @@ def known_probabilities(
     return out
 
 
-def asked(
+def probabilities(
     engine: ChainEngine, spans: Sequence[Sequence[Segment]], tape: str, scheme: str | Scheme | None
 ) -> list[Floats]:
-    """Return the probabilities of spans of each row."""
+    """Return the probability of each span, one array for each row."""
     scheme = named_scheme(scheme or "conlleval")
     kinds = span_reading(engine.program.labels(tape), scheme).types
     for own, tokens in zip(spans, engine.rows.lengths.tolist(), strict=True):
@@ -334,7 +337,7 @@ _WRITTEN = ("bioes", "bilou", "bmes", "bmewo", "iob2", "iob1")
 def span_risk(
     engine: ChainEngine, tape: str, scheme: str | Scheme | None
 ) -> MinimumRisk[tuple[str, ...]]:
-    """Return the labels of the spans of one tape of an only row whose expected F is largest."""
+    """Return the labels with the largest expected F of spans, for a tape of the only row."""
     scheme, tokens = named_scheme(scheme or "conlleval"), engine.rows.total
     labels = engine.program.labels(tape)
     check_readable(labels, scheme)
@@ -343,10 +346,12 @@ def span_risk(
     engine.check(engine.log_z)
     if not tokens:
         return MinimumRisk((), 1.0)
-    told = engine.labels_along(engine.nbest(1).elements, engine.program.tapes.index(tape))
-    first = [labels[k] for k in told.label.tolist()]
+    best = engine.labels_along(engine.nbest(1).elements, engine.program.tapes.index(tape))
+    first = [labels[k] for k in best.label.tolist()]
     chosen = [(s.start, s.end, s.type) for s in spans_of(first, scheme=scheme)]
-    known = dict(zip(chosen, asked(engine, [chosen], tape, scheme)[0].tolist(), strict=True))
+    known = dict(
+        zip(chosen, probabilities(engine, [chosen], tape, scheme)[0].tolist(), strict=True)
+    )
     true = _expected_spans(engine, tape, scheme)
     ratio = _ratio(sum(known.values()), len(chosen), true)
     floor = max(_FIRST_FLOOR, ratio / 2)
@@ -361,7 +366,10 @@ def span_risk(
 
 
 def _lower(floor: float, true: float, tokens: int, labels: int) -> float:
-    """Return a floor below one that no span is above; 0 where one must be, or none can."""
+    """Return a lower floor if all spans are below a floor.
+
+    It is 0 if the lower floor guarantees a span, or if there is no span.
+    """
     below = floor / 16
     return below if below > true / (tokens * (tokens + 1) * labels) else 0.0
 
@@ -374,7 +382,7 @@ def _improved(
     tokens: int,
     apart: frozenset[str],
 ) -> tuple[list[Segment], float]:
-    """Return the spans with the largest ratio among those known, and that ratio."""
+    """Return the spans with the largest ratio among the spans in `known`, and that ratio."""
     while True:
         heaviest = _heaviest(tokens, known, ratio, apart)
         better = _ratio(sum(known[s] for s in heaviest), len(heaviest), true)
@@ -384,12 +392,12 @@ def _improved(
 
 
 def _ratio(right: float, found: int, true: float) -> float:
-    """Return 2 E[right] / (found + E[true]); 1 where there is nothing to find and nothing found."""
+    """Return 2 E[right] / (found + E[true]), or 1 if both counts are zero."""
     return 2.0 * right / (found + true) if found + true > 0.0 else 1.0
 
 
 def _expected_spans(engine: ChainEngine, tape: str, scheme: Scheme) -> float:
-    """Return the expected number of spans, those that are broken off left out."""
+    """Return the expected number of complete spans."""
     labels, _ = _span_labels(engine.program, engine.bound.machine, tape, scheme)
     if labels is None:
         return 0.0
@@ -400,16 +408,16 @@ def _expected_spans(engine: ChainEngine, tape: str, scheme: Scheme) -> float:
 def _heaviest(
     length: int, known: dict[Segment, float], ratio: float, apart: frozenset[str]
 ) -> list[Segment]:
-    """Return the spans, none overlapping, with the largest sum of 2 p − ratio.
+    """Return the disjoint spans with the largest sum of 2 p − ratio.
 
-    Two spans of a type in `apart` do not touch: no labels would tell them from one.
+    Adjacent spans of a type in `apart` are not allowed: their labels would be read as one span.
     """
     ending: dict[int, list[tuple[Segment, float]]] = {}
     for span, p in known.items():
         if 2.0 * p > ratio:
             ending.setdefault(span[1], []).append((span, 2.0 * p - ratio))
-    # best[end][kind]: the largest sum up to `end` and its last span; kind: of a span that ends
-    # there and must not be touched, or None.
+    # best[end][kind] is the largest sum up to `end`, with its last span. `kind` is None, or the
+    # type in `apart` of a span that ends at `end`.
     best: list[dict[str | None, Step]] = [{None: (0.0, None, None)}]
     for end in range(1, length + 1):
         before = max(best[end - 1], key=lambda kind: best[end - 1][kind][0])
@@ -435,7 +443,7 @@ def _heaviest(
 
 
 def _apart(labels: tuple[str, ...], scheme: Scheme) -> frozenset[str]:
-    """Return the types of which no span can follow another without a token between."""
+    """Return the types whose spans cannot be adjacent."""
     reading = span_reading(labels, scheme)
     ended = reading.begins & reading.last[:, None]
     same = reading.type[:, None] == reading.type
@@ -447,10 +455,10 @@ def _apart(labels: tuple[str, ...], scheme: Scheme) -> frozenset[str]:
 def _written(
     chosen: list[Segment], length: int, scheme: Scheme, labels: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Write spans; where no scheme was named, in the first that has labels for them."""
-    found = [Span(*s) for s in chosen]
+    """Return the labels of spans, by default in the first scheme whose labels all exist."""
+    spans = [Span(*s) for s in chosen]
     letters = {split_label(label, scheme)[0] for label in labels}
     names = _WRITTEN if letters & {"E", "S"} else _WRITTEN[-2:]
     schemes = [scheme] if scheme.strict else [named_scheme(name) for name in names]
-    ways = [tuple(written_spans(found, length, one)) for one in schemes]
-    return next((way for way in ways if set(way) <= set(labels)), ways[0])
+    written = [tuple(written_spans(spans, length, one)) for one in schemes]
+    return next((row for row in written if set(row) <= set(labels)), written[0])

@@ -1,13 +1,13 @@
-"""A lattice composed with a transducer: its arcs, and what is written at boundaries.
+"""Composition of a lattice with a transducer that reads one of its tapes.
 
-States / Start / Final / Arcs
-    A state of the lattice, one of the transducer, and whether the lattice has just moved without a
-    label; begins where both do; ends where both do, by an arc that has the transducer's final
-    score; an arc is one of the lattice, a move of the transducer, or one of each.
+The result keeps all tapes of the lattice and adds the output tape of the transducer. The output
+need not have one label per token: each label is written at a boundary, 0 to T, which is the number
+of tokens that the transducer has read before.
 
-All tapes of the lattice stay. The transducer's output is one more, with a clock of its own: each of
-its labels is written at a boundary, 0 to T, behind the token whose label made the transducer go
-there.
+A state of the result is a state of the lattice, a state of the transducer, and a flag: whether the
+last arc of the lattice had no label. An arc follows an arc of the lattice, an arc of the
+transducer, or one of each. The start is the pair of starts. A path ends at the end of the lattice
+by an arc with the transducer's final score.
 """
 
 from __future__ import annotations
@@ -55,44 +55,55 @@ _MOST_CELLS = 100_000_000  # states times labels
 
 @memoised(64)
 def compiled(machine: Transducer, labels: tuple[str, ...]) -> IndexedTransducer:
-    """Return a transducer as it reads a tape with these labels.
+    """Return a transducer indexed by the labels of the tape that it reads.
 
     Raises
     ------
     EpsilonCycleError
-        It moves in a circle without input, on a way to an end.
+        A path to a final state has a cycle of arcs without input.
     LabelError
-        It reads labels, none of which the tape has.
+        The tape has none of the labels that the transducer reads.
     """
-    there = [np.packbits(x > -np.inf).tobytes() for x in (machine.score, machine.final)]
-    first = _structure(machine.structure, labels, *there)
-    if first:
-        made = first[0].with_scores(machine.score, machine.final)
+    finite = [np.packbits(x > -np.inf).tobytes() for x in (machine.score, machine.final)]
+    kept = _compiled_structure(machine.structure, labels, *finite)
+    if kept:
+        indexed = kept[0].with_scores(machine.score, machine.final)
     else:
         reads = _numbers(machine.input_symbols, labels)[machine.input]
-        first.append(made := numbered(machine, reads, len(labels)))
+        kept.append(indexed := numbered(machine, reads, len(labels)))
     if isinstance(machine, ambiguity.BestRuns):
-        return replace(made, origin=cast("Longs", machine.moves)[made.origin])
-    return made
+        return replace(indexed, origin=cast("Longs", machine.moves)[indexed.origin])
+    return indexed
 
 
 @memoised(64)
-def _structure(*what: Hashable) -> list[IndexedTransducer]:  # noqa: ARG001 (by which it is kept)
-    """Return the first of the compiled machines that differ in finite scores alone, once made."""
+def _compiled_structure(*key: Hashable) -> list[IndexedTransducer]:  # noqa: ARG001 (memoised by it)
+    """Return a list for the first compiled machine of this structure; the caller appends it.
+
+    Machines of one structure differ only in finite scores.
+    """
     return []
 
 
 def numbered(machine: Transducer, reads: Ints, size: int) -> IndexedTransducer:
-    """Return a transducer whose arcs read labels below a number; −2: one that there is not."""
-    there = (machine.score > -np.inf) & (reads > -2)
-    _, useful = on_paths(machine.source, machine.target, machine.final > -np.inf, there)
+    """Index a transducer by the labels that its arcs read.
+
+    Parameters
+    ----------
+    machine : Transducer
+    reads : int32 [A]
+        Label of each arc, below `size`; −1: no input; −2: a label that the tape does not have.
+    size : int
+        Number of labels of the tape.
+    """
+    usable = (machine.score > -np.inf) & (reads > -2)
+    _, useful = on_paths(machine.source, machine.target, machine.final > -np.inf, usable)
     useful[0] = True
-    there &= useful[machine.source] & useful[machine.target]
-    alone = there & (reads < 0)
-    row, order = _by_source(machine.source, alone, len(useful))
+    usable &= useful[machine.source] & useful[machine.target]
+    row, order = _by_source(machine.source, usable & (reads < 0), len(useful))
     number, cycle = topological(row, machine.target[order])
     if cycle >= 0:
-        raise EpsilonCycleError(_circle(row, machine.target[order], cycle))
+        raise EpsilonCycleError(_cycle_message(row, machine.target[order], cycle))
     states = np.flatnonzero(useful)
     states = states[np.argsort(number[states], kind="stable")]
     place = np.empty(len(useful), dtype=np.int32)
@@ -102,7 +113,7 @@ def numbered(machine: Transducer, reads: Ints, size: int) -> IndexedTransducer:
         raise TooLargeError(
             f"a transducer of {len(states):,} states over {size:,} labels is too large to compose"
         )
-    arcs = np.flatnonzero(there)
+    arcs = np.flatnonzero(usable)
     cell = place[machine.source[arcs]].astype(np.int64) * width + reads[arcs] + 1
     order = np.argsort(cell, kind="stable")
     arcs = arcs[order]
@@ -118,15 +129,15 @@ def numbered(machine: Transducer, reads: Ints, size: int) -> IndexedTransducer:
     )
 
 
-def _by_source(source: Ints, there: Bools, states: int) -> tuple[Longs, Longs]:
-    """Return rows of states, and the arcs that are there in their order."""
-    arcs = np.flatnonzero(there)
+def _by_source(source: Ints, usable: Bools, states: int) -> tuple[Longs, Longs]:
+    """Return the offsets of each state's usable arcs, and these arcs sorted by source."""
+    arcs = np.flatnonzero(usable)
     order = arcs[np.argsort(source[arcs], kind="stable")]
     return Ragged.from_rows(source[order], states).offsets, order
 
 
 def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Ints:
-    """Return the label of each symbol, −2: the tape has none; last, −1 for what reads nothing."""
+    """Return the label of each symbol, −2 if the tape does not have it, and −1 for no symbol."""
     index = {label: k for k, label in enumerate(labels)}
     numbers = [index.get(symbol, -2) for symbol in symbols]
     if symbols and max(numbers) < 0:
@@ -139,59 +150,61 @@ def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Ints:
     return np.asarray([*numbers, -1], dtype=np.int32)
 
 
-def _circle(row: Longs, target: Ints, state: int) -> str:
-    """Return the message about the states of a circle, of which one is known."""
-    came, line = {state: -1}, [state]
-    for s in line:
+def _cycle_message(row: Longs, target: Ints, state: int) -> str:
+    """Return the error message for a cycle through a state, found breadth first."""
+    previous, queue = {state: -1}, [state]
+    for s in queue:
         for t in target[row[s] : row[s + 1]].tolist():
             if t == state:
-                way = [s]
-                while came[way[-1]] >= 0:
-                    way.append(came[way[-1]])
-                names = " → ".join(map(str, [*reversed(way), state]))
+                states = [s]
+                while previous[states[-1]] >= 0:
+                    states.append(previous[states[-1]])
+                names = " → ".join(map(str, [*reversed(states), state]))
                 return (
                     f"the transducer may go in a circle without reading: {names}; a path would "
                     "have no end: bound the repetition"
                 )
-            if t not in came:
-                came[t] = s
-                line.append(t)
+            if t not in previous:
+                previous[t] = s
+                queue.append(t)
     raise AssertionError(f"state {state} is on no circle")
 
 
 def composed(row: Row, machine: Transducer) -> ArcRow:
-    """Return a row composed with a transducer, which reads one of its tapes.
+    """Return a row composed with a transducer that reads one of its tapes.
 
-    Its rules stay, as they are of tapes that stay: they are multiplied in behind it.
+    The rules of the row remain: its tapes do, and rules are multiplied in after the composition.
 
     Raises
     ------
     OptionError
-        No such tape; one with the name of what it writes.
+        The row does not have the input tape, or it already has the output tape.
     """
-    tape = _tape_read(row.on, machine)
+    tape = _input_tape(row.on, machine)
     form, problem = ambiguity.cheaply_unambiguous(machine)
-    made = _made(row, form, tape, problem)
-    whole = None
+    result = _with_form(row, form, tape, problem)
+    make_unambiguous = None
     if problem or (isinstance(row, ArcRow) and row.make_unambiguous is not None):
-        whole = partial(_of_single, row, machine, tape)
-    return replace(made, machines=(*made.machines[:-1], machine), make_unambiguous=whole)
+        make_unambiguous = partial(_unambiguous, row, machine, tape)
+    machines = (*result.machines[:-1], machine)
+    return replace(result, machines=machines, make_unambiguous=make_unambiguous)
 
 
-def _of_single(row: Row, machine: Transducer, tape: int) -> ArcRow:
-    """Return a row composed with the form of a transducer that has one run over the same strings.
-
-    With the transducer itself where there is no such form.
-    """
+def _unambiguous(row: Row, machine: Transducer, tape: int) -> ArcRow:
+    """Return the composition with the unambiguous form of a transducer, if it has one."""
     form, problem = ambiguity.single(machine)
-    made = _made(row.unambiguous if isinstance(row, ArcRow) else row, form, tape, problem)
-    return replace(made, machines=(*made.machines[:-1], machine))
+    base = row.unambiguous if isinstance(row, ArcRow) else row
+    result = _with_form(base, form, tape, problem)
+    return replace(result, machines=(*result.machines[:-1], machine))
 
 
-def _made(row: Row, machine: Transducer, tape: int, problem: str) -> ArcRow:
-    """Return a row composed with a transducer; `problem`: why only the best of its runs counts."""
+def _with_form(row: Row, machine: Transducer, tape: int, problem: str) -> ArcRow:
+    """Return a row composed with a form of a transducer.
+
+    If the transducer is ambiguous, `problem` says why only the best of its runs counts.
+    """
     if not isinstance(row, ChainRow):
-        return _composed(_written(row), machine, tape, problem)
+        return _composed(_as_arcs(row), machine, tape, problem)
     plan = _plan(row.program, machine, tape)
     free = row if plan.free is row.program else row.with_program(plan.free)
     write, arcs = partial(_free, free, machine, tape, problem), None
@@ -209,7 +222,7 @@ def _made(row: Row, machine: Transducer, tape: int, problem: str) -> ArcRow:
 class _Plan(NamedTuple):
     """How the lattices of a program are composed with a transducer."""
 
-    free: Program  # without its grammar
+    free: Program  # the program without its grammar
     rules: tuple[Rule, ...]  # the grammar
     on: tuple[Tape, ...]
     folding: Folding | None
@@ -219,12 +232,12 @@ class _Plan(NamedTuple):
 def _plan(program: Program, machine: Transducer, tape: int) -> _Plan:
     row = ChainRow(program, ())
     free = row.without_grammar().program if program.conjuncts else program
-    found = folding(free, compiled(machine, row.on[tape].labels), machine)
-    return _Plan(free, _rules(row), (*row.on, *_writes(machine)), found)
+    fold = folding(free, compiled(machine, row.on[tape].labels), machine)
+    return _Plan(free, _rules(row), (*row.on, *_output_tape(machine)), fold)
 
 
-def _tape_read(on: Sequence[Tape], machine: Transducer) -> int:
-    """Return which tape a transducer reads."""
+def _input_tape(on: Sequence[Tape], machine: Transducer) -> int:
+    """Return the number of the tape that a transducer reads."""
     names = [tape.name for tape in on]
     if machine.reads is not None and machine.reads not in names:
         raise OptionError(f"no tape {machine.reads!r} to read: the tapes are {', '.join(names)}")
@@ -236,8 +249,8 @@ def _tape_read(on: Sequence[Tape], machine: Transducer) -> int:
     return len(names) - 1 if machine.reads is None else names.index(machine.reads)
 
 
-def _writes(machine: Transducer) -> tuple[Tape, ...]:
-    """Return the tape that a transducer adds."""
+def _output_tape(machine: Transducer) -> tuple[Tape, ...]:
+    """Return the tape that a transducer adds, if it has a name."""
     if machine.tape is None:
         return ()
     return (Tape(machine.tape, machine.output_symbols, segments=False, output=True),)
@@ -247,21 +260,22 @@ def _free(row: ChainRow, machine: Transducer, tape: int, problem: str) -> ArcEng
     """Return the arcs of a row without a grammar composed with a transducer."""
     if problem:
         return _composed(row.arcs(), machine, tape, problem).unconstrained
-    what = row.program, tuple([x.shape for x in row.values]), machine, tape
-    if all(map(_all_finite, row.values)) and next(_asked(*what)):
-        template = _template(*what)
+    key = row.program, tuple([x.shape for x in row.values]), machine, tape
+    # A template costs more than one composition: it is made for the second sentence of a length.
+    if all(map(_all_finite, row.values)) and next(_earlier_uses(*key)):
+        template = _template(*key)
         if template is not None:
             return template.filled(row)
     return _composed(row.arcs(), machine, tape).unconstrained
 
 
 def _composed(base: ArcRow, machine: Transducer, tape: int, problem: str = "") -> ArcRow:
-    made, reads = compiled(machine, base.on[tape].labels), base.unconstrained.label[:, tape]
+    indexed, reads = compiled(machine, base.on[tape].labels), base.unconstrained.label[:, tape]
     writes, counts = machine.tape is not None, machine.semiring == "log"
     arcs = arcs_composed(
-        base.unconstrained, made, reads, writes=writes, counts=counts, problem=problem
+        base.unconstrained, indexed, reads, writes=writes, counts=counts, problem=problem
     )
-    on, machines = (*base.on, *_writes(machine)), (*base.machines, machine)
+    on, machines = (*base.on, *_output_tape(machine)), (*base.machines, machine)
     return replace(base, unconstrained=arcs, on=on, frames=None, machines=machines)
 
 
@@ -272,64 +286,61 @@ def _all_finite(values: Floats) -> bool:
 # --- Sentences of one length have the same arcs ---------------------------------------------------
 
 _MOST_KEPT = 30_000
-"""Arcs of a composition that is kept for other sentences of its length."""
+"""Largest number of arcs of a composition that is kept for other sentences of its length."""
 
 
 class _Template(NamedTuple):
-    """The composition of all sentences of a length that forbid nothing of their own.
+    """The composition of all sentences of one length whose potentials are finite.
 
-    The score of an arc is (before + that of a state at a token) + behind. A composition adds the
-    parts in this order, too, so the second sentence of a length has the bits of the first.
+    The score of an arc is (transition + potential of a state at a token) + transducer. The
+    composition of a single sentence adds in the same order, so that the bits are equal.
     """
 
     arcs: ArcEngine  # of a sentence whose potentials are all 0
-    before: Floats  # [A] score of the succession of states
-    cell: Longs  # [A] token · states + state, or the last, for none
-    behind: Floats  # [A] score of the transducer
-    given: bool  # scores of states at tokens are the potentials, as they are given
+    transition: Floats  # [A] score of the succession of states
+    cell: Longs  # [A] token · states + state; the last cell, which is 0, for an arc without a state
+    transducer: Floats  # [A] score of the transducer's arc
+    direct: bool  # the potentials of states are the first input of the program, unchanged
 
     def filled(self, row: ChainRow) -> ArcEngine:
         """Return the composition of a sentence."""
-        node = np.append(row.values[0] if self.given else joint_nodes(row), 0.0)
-        return replace(self.arcs, score=(self.before + node[self.cell]) + self.behind)
+        node = np.append(row.values[0] if self.direct else joint_nodes(row), 0.0)
+        return replace(self.arcs, score=(self.transition + node[self.cell]) + self.transducer)
 
 
 @memoised(1024)
-def _asked(*what: Hashable) -> Iterator[int]:  # noqa: ARG001 (by which it is kept)
-    """Return what counts, at each `next`, how often a composition was asked for."""
+def _earlier_uses(*key: Hashable) -> Iterator[int]:  # noqa: ARG001 (memoised by it)
+    """Return a counter of the compositions with this key: `next` returns their number so far."""
     return count()
 
 
-@memoised(128, most=400_000_000)  # of sentences of many lengths; some 3 MB each at most
+@memoised(128, most=400_000_000)  # bytes; at most 3 MB for each length of sentences
 def _template(
     program: Program, shapes: tuple[tuple[int, ...], ...], machine: Transducer, tape: int
 ) -> _Template | None:
-    """Return the composition of sentences of a length; None: it is not kept.
+    """Return the composition of all sentences of one length.
 
-    That is where it is too large, or has a score of succession for each token.
+    None if it has too many arcs, or if tokens have transition scores of their own.
     """
     if any(axis.score is None for axis in program.machine.axes):
         return None
     numbers = tuple(np.arange(1.0, 1 + np.prod(shape)).reshape(shape) for shape in shapes)
-    given = len(shapes) == 1 and np.array_equal(
+    direct = len(shapes) == 1 and np.array_equal(
         joint_nodes(ChainRow(program, numbers)).ravel(), numbers[0].ravel()
     )
     base = ChainRow(program, tuple(np.zeros(shape) for shape in shapes)).arcs()
-    arcs, made = (
-        _composed(base, machine, tape).unconstrained,
-        compiled(machine, base.on[tape].labels),
-    )
+    arcs = _composed(base, machine, tape).unconstrained
     if len(arcs.source) > _MOST_KEPT:
         return None
     flat, which = base.unconstrained.explicit
     assert which is not None  # noqa: S101 (successions are pairs)
     label = np.append(base.unconstrained.label[:, tape], np.int32(-1))[which]
-    product, link = transduced(flat, label, which < 0, made), np.append(flat.score, 0.0)
-    none = len(base.unconstrained.source)
-    cell = np.append(np.where(which < 0, none, which), none)[product.of]
-    before = link[product.before] + link[product.of]
-    behind = np.append(made.gain, 0.0)[product.by]
-    return _Template(arcs, before, cell, behind, given)
+    indexed = compiled(machine, base.on[tape].labels)
+    product, link = transduced(flat, label, which < 0, indexed), np.append(flat.score, 0.0)
+    last = len(base.unconstrained.source)
+    cell = np.append(np.where(which < 0, last, which), last)[product.of]
+    transition = link[product.before] + link[product.of]
+    return _Template(arcs, transition, cell, np.append(indexed.gain, 0.0)[product.by], direct)
 
 
 def _rules(row: ChainRow) -> tuple[Rule, ...]:
@@ -338,15 +349,18 @@ def _rules(row: ChainRow) -> tuple[Rule, ...]:
     return tuple([Rule(part, numbers, "tokens") for part, numbers in tapes])
 
 
-def _written(row: Row) -> ArcRow:
-    """Return a row as arcs, its grammar as rules."""
+def _as_arcs(row: Row) -> ArcRow:
+    """Return a row as arcs, with its grammar as rules."""
     if not isinstance(row, ChainRow):
         return cast("ArcRow", row.arcs())
     return replace(row.without_grammar().arcs(), rules=_rules(row))
 
 
 def warn_beside(row: Row, other: Row) -> None:
-    """Warn about a lattice that is put beside a written tape, and has the labels of that tape."""
+    """Warn if a lattice has the labels of the output tape of a transducer, but another tape name.
+
+    The product of the two then does not score the output, as the caller may expect.
+    """
     labels = set(other.on[0].labels)
     for tape in row.on if len(other.on) == 1 else ():
         if tape.output and labels == set(tape.labels):
@@ -361,20 +375,28 @@ def warn_beside(row: Row, other: Row) -> None:
 
 
 def score_written_tape(row: Row, scorer: Row, tape: int) -> ArcRow:
-    """Return a row in which another one over the same text scores what is written on a tape.
+    """Return a row whose output tape is scored by another lattice of the same text.
 
-    Segment (s, e, x) of a lattice of segments stands where "[x" is written at boundary s and then
-    "x]" at boundary e. What it calls by a name without brackets, such as "O", is not written. The
-    label of a token is what is written behind that token.
+    If the scorer is a lattice of segments, its segment (s, e, x) scores the output "[x" at boundary
+    s followed by "x]" at boundary e. Labels that the output does not bracket, such as "O", are not
+    written. If the scorer has one label per token, this is the label written after the token.
+
+    Parameters
+    ----------
+    row : Row
+    scorer : Row
+    tape : int
+        Number of the output tape.
 
     Raises
     ------
     ShapeError
-        Another number of tokens; labels of tokens, where not each token writes one.
+        The numbers of tokens differ; or the scorer has one label per token, but the transducer does
+        not write one label per token.
     LabelError
-        Nothing that is written is a label of the other one.
+        The transducer writes no label of the scorer.
     """
-    base, other = _written(row).unambiguous, cast("ArcRow", scorer.arcs())
+    base, other = _as_arcs(row).unambiguous, cast("ArcRow", scorer.arcs())
     if not base.covers_text or not other.covers_text or base.length != other.length:
         raise ShapeError(
             "the lattice that scores a transducer's output must have as many tokens as "
@@ -384,31 +406,34 @@ def score_written_tape(row: Row, scorer: Row, tape: int) -> ArcRow:
     if not other.on[0].segments:
         check_lengths(next(m for m in base.machines if m.tape == base.on[tape].name))
     parts = _brackets if other.on[0].segments else _units
-    made = numbered(*parts(other, names), len(names) * (base.length + 1))
+    indexed = numbered(*parts(other, names), len(names) * (base.length + 1))
     label = arcs.label[:, tape]
     code = np.where(label >= 0, label + len(names) * arcs.position[arcs.target], -1)
-    scored = arcs_composed(arcs, made, code.astype(np.int32), writes=False, traced=False)
+    scored = arcs_composed(arcs, indexed, code.astype(np.int32), writes=False, traced=False)
     return replace(base, unconstrained=scored)
 
 
 def check_lengths(machine: Transducer) -> None:
-    """Refuse a transducer that does not write a label for each that it reads; ShapeError."""
+    """Raise a ShapeError if a transducer does not write one label for each label that it reads."""
     odd = np.flatnonzero((machine.input >= 0) != (machine.output >= 0))
     if len(odd):
         state, reads = machine.source[odd[0]], machine.input[odd[0]] >= 0
-        what = "reads a label and writes none" if reads else "writes a label and reads none"
+        fault = "reads a label and writes none" if reads else "writes a label and reads none"
         raise ShapeError(
             f"tape {machine.tape!r} needs one label per token, but the transducer "
-            f"{what} in state {state}: compose a tagger of segments, or write a label, "
+            f"{fault} in state {state}: compose a tagger of segments, or write a label, "
             "such as O, for every token"
         )
 
 
 def _units(tokens: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Ints]:
-    """Return an acceptor of the labels of tokens, and what its arcs read; see `_brackets`."""
+    """Return an acceptor of the labels of tokens, and the code that each arc reads.
+
+    A code is label + labels · boundary.
+    """
     number = {name: k for k, name in enumerate(names)}
-    known = np.asarray([*(number.get(x, -2) for x in tokens.on[0].labels), -1])
-    if known.max() < 0:
+    written = np.asarray([*(number.get(x, -2) for x in tokens.on[0].labels), -1])
+    if written.max() < 0:
         raise LabelError(
             "the transducer does not write any of the lattice's labels, such as "
             f"{tokens.on[0].labels[0]!r}"
@@ -416,16 +441,16 @@ def _units(tokens: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Ints]:
     arcs = tokens.engine
     flat, which = arcs.explicit
     arc = np.arange(len(arcs.source)) if which is None else which.astype(np.int64)
-    label = known[np.append(arcs.label[:, 0], -1)[arc]]
+    label = written[np.append(arcs.label[:, 0], -1)[arc]]
     reads = np.where(label >= 0, label + len(names) * arcs.position[arcs.target[arc]], label)
     machine = _acceptor(Ragged(flat.row).rows(), flat.target, flat.score, flat.final, reads)
     return machine, reads.astype(np.int32)
 
 
 def _brackets(segments: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Ints]:
-    """Return an acceptor of brackets that open and close segments, and what its arcs read.
+    """Return an acceptor of the brackets of segments, and the code that each arc reads.
 
-    That is a label and a boundary: label + labels · boundary.
+    A code is label + labels · boundary.
     """
     number = {name: k for k, name in enumerate(names)}
     pairs = [(number.get(f"[{x}", -1), number.get(f"{x}]", -1)) for x in segments.on[0].labels]
@@ -463,7 +488,7 @@ def _brackets(segments: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Int
 def _acceptor(
     source: Longs, target: Array, score: Floats, final: Floats, reads: Array
 ) -> Transducer:
-    """Return an acceptor of which each arc reads one symbol, or nothing."""
+    """Return an acceptor with a single symbol; arcs with `reads` below 0 have no input."""
     read = np.minimum(reads, 0).astype(np.int32)
     return Transducer(
         source=source.astype(np.int32),
@@ -480,7 +505,7 @@ def _acceptor(
 
 def arcs_composed(
     arcs: ArcEngine,
-    made: IndexedTransducer,
+    indexed: IndexedTransducer,
     reads: Ints,
     *,
     writes: bool = True,
@@ -493,41 +518,43 @@ def arcs_composed(
     Parameters
     ----------
     arcs : ArcEngine
-    made : IndexedTransducer
+    indexed : IndexedTransducer
     reads : int32 [A]
-        What it reads with each arc; −1: nothing.
+        Label that the transducer reads with each arc; −1: no label.
     writes : bool
-        There is one tape more.
+        Whether to add the transducer's output as a tape.
     traced : bool
-        It is kept which move of the transducer each arc is.
+        Whether to store the arc of the transducer for each arc of the result.
     counts : bool
-        Each run of the transducer is a path, not the best one over the same strings alone.
+        Whether each run of the transducer is a path. Otherwise only the best run over the same
+        strings is.
     problem : str
-        Why it may have several runs over the same strings; empty: it has one, or each counts.
+        Why the transducer may have several runs over the same strings. Empty if it has one, or if
+        each run counts.
     """
     flat, which = arcs.explicit
     number = np.arange(len(arcs.source), dtype=np.int32) if which is None else which
     label = np.append(reads, np.int32(-1))[number]
-    product = transduced(flat, label, number < 0, made)
-    output = np.append(made.output, np.int32(-1))[product.by]
-    ended = product.target[product.by >= len(made.target)]
+    product = transduced(flat, label, number < 0, indexed)
+    output = np.append(indexed.output, np.int32(-1))[product.by]
+    ended = product.target[product.by >= len(indexed.target)]
     final = np.full(len(product.place), -np.inf)
     final[ended] = flat.final[product.place[ended]]
-    arc = np.append(number, np.int32(-1))[product.of]  # −1: nothing is said but by the transducer
+    arc = np.append(number, np.int32(-1))[product.of]  # −1: an arc of the transducer only
     at = arcs.at
     if at is not None:
         nodes = arcs.machine.slots if isinstance(arcs.machine, Paired) else np.arange(len(at))
         at = at[nodes[product.place]]
 
     def column(
-        values: NDArray[_T], nothing: int, last: NDArray[_T], *, more: bool = writes
+        values: NDArray[_T], missing: int, last: NDArray[_T], *, more: bool = writes
     ) -> NDArray[_T]:
-        behind = np.full((1, values.shape[1]), nothing, dtype=values.dtype)
-        taken = np.concatenate([values, behind])[arc]
+        absent = np.full((1, values.shape[1]), missing, dtype=values.dtype)
+        taken = np.concatenate([values, absent])[arc]
         return np.column_stack([taken, last]) if more else taken
 
     silent = np.zeros(len(arc), dtype=np.int32)
-    moved = np.append(made.origin, -1)[product.by]
+    moved = np.append(indexed.origin, -1)[product.by]
     moves = arcs.moves
     if moves is not None:
         moves = column(moves, -1, moved, more=traced)
@@ -536,14 +563,14 @@ def arcs_composed(
     apart, gain = arcs.apart, arcs.gain
     if problem or apart is not None:
         before = np.arange(len(arcs.source))[:, None] if apart is None else apart
-        tells = moved if counts else output.astype(np.int64)
-        apart = column(before, -1, tells, more=counts or writes)
+        distinct = moved if counts else output.astype(np.int64)
+        apart = column(before, -1, distinct, more=counts or writes)
         gain = np.append(np.zeros(len(arcs.source)) if gain is None else gain, 0.0)[arc]
     if problem:
-        gain += np.append(made.gain, 0.0)[product.by]
+        gain += np.append(indexed.gain, 0.0)[product.by]
     ends = None
     if arcs.end is not None:
-        assert at is not None  # noqa: S101 (where ends are known, so are positions)
+        assert at is not None  # noqa: S101 (arcs with ends have positions)
         ends = column(arcs.end, -1, np.where(output >= 0, at[product.target], -1))
     return ArcEngine(
         texts=arcs.texts,

@@ -1,9 +1,11 @@
-"""Languages: acceptors without weights are determinised, compared and complemented."""
+"""Languages: acceptors are determinised, compared and complemented; and strings of machines."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from fstcrf.machines.algebra import (
 from fstcrf.machines.grammar.acceptor import Acceptor, minimise
 from fstcrf.machines.grammar.automata import MAX_STATES, deterministic, is_deterministic
 from fstcrf.machines.machine import M, Machine
+from fstcrf.machines.ways import totals
 from fstcrf.ragged import Ragged
 
 _LONG = 1_000
@@ -84,6 +87,53 @@ def _check_table(what: str, states: int, symbols: int) -> None:
         )
 
 
+def equivalent(first: M, second: M, tolerance: float = 1e-9) -> bool:
+    """Return whether two acceptors give each string the same weight, up to a tolerance.
+
+    The deterministic forms are walked together. Each pair of states has a delay: the difference of
+    the weights of the strings that lead to it. If two strings lead to one pair with different
+    delays, then they cannot both continue to equal weights.
+    """
+    first, second = determinised(first), determinised(second)
+    machines = aligned(trimmed(first), trimmed(replace(second, semiring=first.semiring)))
+    (one, ends), (other, other_ends) = map(_steps, machines)
+    delays = {(0, 0): 0.0}
+    pairs = [(0, 0)]
+    for pair in pairs:
+        p, q = pair
+        if not _close(delays[pair] + ends[p], other_ends[q], tolerance):
+            return False
+        if one[p].keys() != other[q].keys():  # every state leads to an end
+            return False
+        for symbol, (target, score) in one[p].items():
+            other_target, other_score = other[q][symbol]
+            reached, delay = (target, other_target), delays[pair] + score - other_score
+            if reached not in delays:
+                pairs.append(reached)
+            if not _close(delays.setdefault(reached, delay), delay, tolerance):
+                return False
+    return True
+
+
+_Steps: TypeAlias = list[dict[int, tuple[int, float]]]
+"""The target and the score of each state's arc by symbol."""
+
+
+def _steps(machine: Machine) -> tuple[_Steps, list[float]]:
+    """Return the arcs of a deterministic machine by state and symbol, and its final scores."""
+    steps: _Steps = [{} for _ in machine.final]
+    arcs = (machine.source, machine.input, machine.target, machine.score)
+    for source, symbol, target, score in zip(*(x.tolist() for x in arcs), strict=True):
+        steps[source][symbol] = target, score
+    return steps, machine.final.tolist()
+
+
+def _close(one: float, other: float, tolerance: float) -> bool:
+    if not (math.isfinite(one) and math.isfinite(other)):
+        return one == other
+    return abs(one - other) <= tolerance * max(1.0, abs(one), abs(other))
+
+
 # --- Without weights ------------------------------------------------------------------------------
 
 
@@ -111,13 +161,8 @@ def difference(first: M, second: M) -> M:
 
 def witness(first: Machine, second: Machine) -> Labels | None:
     """Return a shortest string that only one acceptor accepts; `None` if they are equivalent."""
-    apart = shortest(difference(first, second)), shortest(difference(second, first))
+    apart = example(difference(first, second)), example(difference(second, first))
     return min((string for string in apart if string is not None), key=len, default=None)
-
-
-def equivalent(first: Machine, second: Machine) -> bool:
-    """Return whether two acceptors accept the same strings; weights are not allowed."""
-    return witness(first, second) is None
 
 
 def _check_language(what: str, machine: Machine) -> None:
@@ -131,9 +176,55 @@ def _check_language(what: str, machine: Machine) -> None:
 # --- Their strings --------------------------------------------------------------------------------
 
 
-def shortest(machine: Machine) -> Labels | None:
+class Run(NamedTuple):
+    """A path of a transducer: the symbols that it reads and writes, and its score."""
+
+    input: Labels
+    output: Labels
+    score: float
+
+
+def shortest(machine: Machine) -> Run | None:
+    """Return the path with the highest score; `None` if there is no path.
+
+    Of several such paths, one with the fewest arcs is returned.
+    """
+    machine = trimmed(machine)
+    best = totals(machine.source, machine.target, machine.score, machine.final, log=False)
+    on_best = machine.score + best[machine.target] >= best[machine.source]
+    row = Ragged.from_rows(machine.source, len(machine.final)).offsets.tolist()
+    before: dict[int, int] = {}  # the arc by which a state was reached first
+    queue = [0] if best[0] > -np.inf else []
+    for state in queue:
+        if machine.final[state] >= best[state]:
+            return _run(machine, before, state)
+        for arc in range(row[state], row[state + 1]):
+            target = int(machine.target[arc])
+            if on_best[arc] and target and target not in before:
+                before[target] = arc
+                queue.append(target)
+    return None
+
+
+def _run(machine: Machine, before: dict[int, int], end: int) -> Run:
+    """Return the path that ends in a state, from the arc before each state."""
+    arcs: list[int] = []
+    state = end
+    while state:
+        arcs.append(before[state])
+        state = int(machine.source[arcs[-1]])
+    arcs.reverse()
+    read, written = machine.input[arcs].tolist(), machine.output[arcs].tolist()
+    return Run(
+        tuple(machine.input_symbols[x] for x in read if x >= 0),
+        tuple(machine.output_symbols[x] for x in written if x >= 0),
+        math.fsum([*machine.score[arcs].tolist(), float(machine.final[end])]),
+    )
+
+
+def example(machine: Machine) -> Labels | None:
     """Return a string of the acceptor with the fewest labels; `None` if there is no string."""
-    check_acceptor("a shortest string", machine)
+    check_acceptor("an example", machine)
     machine = trimmed(machine)
     row = Ragged.from_rows(machine.source, len(machine.final)).offsets.tolist()
     targets, symbols = machine.target.tolist(), machine.input.tolist()

@@ -234,17 +234,50 @@ class Transducer(Machine):
         """Return the tropical transducer of the same pairs of strings, all with weight 0."""
         return algebra.support(self)
 
-    def shortest(self) -> tuple[str, ...] | None:
-        """Return an accepted string with the fewest labels; `None` if no string is accepted."""
+    def shortest(self) -> languages.Run | None:
+        """Return the path with the highest score: its `input`, `output` and `score`.
+
+        It is OpenFst's shortest path; of several, one with the fewest arcs. In the log semiring,
+        too, the score is the score of one path. `None` if there is no path.
+
+        Raises
+        ------
+        NumericError
+            A cycle that gains: there is no best path.
+
+        Examples
+        --------
+        >>> tags = Transducer.from_table({"VB": {"VERB": -0.5, "AUX": -1.5}})
+        >>> (Transducer.from_pairs([("VB", "VB")], tape=None) @ tags).shortest()
+        Run(input=('VB',), output=('VERB',), score=-0.5)
+        """
         return languages.shortest(self)
+
+    def example(self) -> tuple[str, ...] | None:
+        """Return a string with the fewest labels that an acceptor accepts, or `None`."""
+        return languages.example(self)
 
     def witness(self, other: Transducer) -> tuple[str, ...] | None:
         """Return a shortest string that only one acceptor accepts, or `None`; no weights."""
         return languages.witness(self, _operand(other))
 
-    def equivalent(self, other: Transducer) -> bool:
-        """Return whether two acceptors accept the same strings; weights are not allowed."""
-        return languages.equivalent(self, _operand(other))
+    def equivalent(self, other: Transducer, *, tolerance: float = 1e-9) -> bool:
+        """Return whether two acceptors give each string the same weight.
+
+        Compare `support` of both to ask whether they accept the same strings.
+
+        Parameters
+        ----------
+        other : Transducer
+        tolerance : float
+            Largest difference of scores, relative to scores above 1.
+
+        Raises
+        ------
+        OptionError, EpsilonCycleError, TooLargeError
+            As for `determinize`.
+        """
+        return languages.equivalent(self, _operand(other), tolerance)
 
     def sample(self, n: int, *, seed: int = 0) -> list[tuple[str, ...]]:
         """Return random strings of an acceptor; all choices at a state are equally likely."""

@@ -355,11 +355,11 @@ class SolvedDocument(msgspec.Struct, frozen=True):
 def _solved_all(
     tagger: CRF, model: Consistency, small: Sequence[Document], setting: Setting
 ) -> list[SolvedDocument]:
-    found, whole = [], tagger.composed
+    found, whole = [], tagger._composed
     for document in small:
         setting.say(f"consistency: exact answer, document of {len(document)} tokens")
         full = [k for k, size in enumerate(np.diff(document.corpus.offsets).tolist()) if size]
-        several = [row for row in whole.transducers(document.corpus) if len(row)]
+        several = [row for row in whole._lattices(document.corpus) if len(row)]
         assert len(several) == len(full)  # noqa: S101 (empty sentences have none)
         begun = time.perf_counter()
         best = exact_labels(

@@ -240,8 +240,8 @@ def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 30
 
 
 def _locally_tagged(model: CRF, data: Corpus) -> list[list[str]]:
-    node = model.weights.node(problem_of(model, data, PHRASE).node)
-    graph, node = normalised(model.weights.static_graph, data.offsets, node)
+    node = model._weights.node(problem_of(model, data, PHRASE).node)
+    graph, node = normalised(model._weights.static_graph, data.offsets, node)
     states, _ = kernel.viterbi(graph, data.offsets, node)
     return _labelled(model, states, data)
 

@@ -1,4 +1,4 @@
-"""Sentences as users hand them over, read once for all taggers of a composition."""
+"""Many sentences under a composition: their corpus, their lattices, and cascades over them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def as_corpus(composition: JointCRF, sentences: Data) -> Corpus:
     """Return sentences as a corpus.
 
-    Rows of strings have the columns that the taggers were trained on, all of them on the same.
+    Rows of strings have the columns of the training text, which must be the same for all taggers.
     """
     if isinstance(sentences, Corpus):
         return surrounded(composition, sentences)
@@ -40,13 +40,13 @@ def as_corpus(composition: JointCRF, sentences: Data) -> Corpus:
     words = [s for s in parsed if len(s)]
     if not words:
         return _no_tokens(taggers, len(parsed))
-    # What is missing somewhere is missing: the tagger that needs it will say so.
+    # A column that some sentence lacks is left out. A tagger that reads it raises an error.
     names = [n for n in words[0].columns if all(n in s for s in words)]
     return surrounded(composition, Corpus.from_sentences(parsed, names))
 
 
 def surrounded(composition: JointCRF, corpus: Corpus) -> Corpus:
-    """Return a corpus with what taggers read past the ends of sentences, before it is cut."""
+    """Return a corpus with columns of the neighbouring sentences, if a template reads these."""
     for tagger in composition.taggers:
         if isinstance(tagger.index, FeatureIndex):
             corpus = with_surroundings(corpus, tagger.index.templates)
@@ -54,14 +54,14 @@ def surrounded(composition: JointCRF, corpus: Corpus) -> Corpus:
 
 
 def with_tokens(corpus: Corpus) -> tuple[list[int], Corpus]:
-    """Return the lengths of sentences, and a corpus of those that have tokens."""
+    """Return the lengths of sentences, and a corpus of the sentences that have tokens."""
     lengths = Ragged(corpus.offsets).lengths
     full = corpus if lengths.all() else corpus.select(np.flatnonzero(lengths))
     return lengths.tolist(), full
 
 
 def _no_tokens(taggers: Sequence[CRF], sentences: int) -> Corpus:
-    """Return a corpus without tokens, with all columns that taggers may ask for."""
+    """Return a corpus without tokens, with all columns that the taggers read."""
     names = {tape.name for tagger in taggers for tape in tagger.reads}
     for tagger in taggers:
         if isinstance(tagger.index, FeatureIndex):
@@ -87,19 +87,19 @@ def _refuse_rows(taggers: Sequence[CRF], sentences: Data) -> None:
 def lattices_of(
     composition: JointCRF,
     sentences: Data,
-    known: Evidence | None = None,
+    evidence: Evidence | None = None,
     *,
     streamed: bool = False,
 ) -> TaggedLattices:
-    """Return the lattices of sentences, with what is known of their labels put in.
+    """Return the lattices of sentences, restricted and biased by the evidence.
 
-    `streamed`: potentials are dropped after each question, and made anew for the next one.
+    `streamed`: potentials are computed anew for each question, to save memory.
     """
-    if not composition.literal:  # read once for all
+    if not composition._literal:  # all taggers read the same corpus
         sentences = as_corpus(composition, sentences)
-    program = composition.program
-    prepared = [component.prepare(sentences) for component in composition.components]
-    read = composition.grammar_read[0] if isinstance(sentences, Corpus) else ()
+    program = composition._program
+    prepared = [component.prepare(sentences) for component in composition._components]
+    read = composition._grammar_read[0] if isinstance(sentences, Corpus) else ()
 
     def make(run: Run) -> tuple[Floats, ...]:
         values = [v for _, potentials in prepared for v in potentials(run.first, run.end)]
@@ -108,55 +108,56 @@ def lattices_of(
             first, end = sentences.offsets[[run.first, run.end]].tolist()
             values += [given.values(sentences, slice(first, end)) for given in read]
         every = tuple(values)
-        return every if known is None else known.added_to(program, run, every)
+        return every if evidence is None else evidence.added_to(program, run, every)
 
-    checked = known is None and composition.cannot_overflow
+    checked = evidence is None and composition._cannot_overflow
     return TaggedLattices(program, prepared[0][0], make, checked=checked, streamed=streamed)
 
 
 def check_empty(composition: JointCRF, lengths: Sequence[int]) -> None:
-    """Raise NoPathError where a sentence has no tokens and the grammar refuses such ones."""
-    # What a composition compiles to is not made for nothing.
-    if 0 in lengths and composition.program.empty_score == -np.inf:
+    """Raise NoPathError if there is an empty sentence, and the grammar rejects it."""
+    # Without an empty sentence, the composition need not be compiled.
+    if 0 in lengths and composition._program.empty_score == -np.inf:
         number = list(lengths).index(0)
-        raise no_path_error(composition.program, [np.empty(0)], sentence=number)
+        raise no_path_error(composition._program, [np.empty(0)], sentence=number)
 
 
 # --- The same taggers one after the other ---------------------------------------------------------
 
 
 def cascade(
-    composition: JointCRF, sentences: Data, *, known: Evidence | None = None, threads: int = 1
+    composition: JointCRF, sentences: Data, *, evidence: Evidence | None = None, threads: int = 1
 ) -> tuple[Column, ...]:
-    """Decode greedily: each tagger reads the labels that the earlier ones have chosen.
+    """Return labels decoded one tagger after the other, a column for each tape.
 
-    Each tagger obeys the part of the grammar about its tape. Evidence labels and biases are allowed
-    for tapes that taggers write. NoPathError if a sentence has no legal labels, or if a map has no
-    output for the labels of a tagger.
+    Each tagger reads the labels of earlier taggers, and obeys the part of the grammar about its
+    tape. Observed labels and biases are allowed for tapes that taggers write. Raises NoPathError if
+    a sentence has no legal labelling, or if a map has no output for the labels of a tagger.
     """
     columns: dict[str, Column] = {}
-    known = known or Evidence({}, {})
-    if composition.literal:  # such taggers read no tapes
-        for tape, tagger in composition.cascade_taggers.items():
-            columns[tape] = _alone(tagger, sentences, known.of_tape(tape), threads)
+    evidence = evidence or Evidence({}, {})
+    if composition._literal:  # such taggers read no tapes
+        for tape, tagger in composition._cascade_taggers.items():
+            columns[tape] = _best_column(tagger, sentences, evidence.of_tape(tape), threads)
         return tuple(columns[tape] for tape in composition.tapes)
     corpus = as_corpus(composition, sentences)
-    components = {c.tagger.tape: c for c in composition.components}
+    components = {c.tagger.tape: c for c in composition._components}
     maps = {tape_map.tape: tape_map for tape_map in composition.maps}
-    taggers = composition.cascade_taggers
-    for tape in composition.order:
+    taggers = composition._cascade_taggers
+    for tape in composition._order:
         if tape in maps:
             columns[tape] = maps[tape].decide(corpus)
         else:
-            seen = as_read(corpus, components[tape].readings)
-            columns[tape] = _alone(taggers[tape], seen, known.of_tape(tape), threads)
+            readable = as_read(corpus, components[tape].readings)
+            columns[tape] = _best_column(taggers[tape], readable, evidence.of_tape(tape), threads)
         corpus = corpus.with_interned(tape_column(tape), columns[tape])
     return tuple(columns[tape] for tape in composition.tapes)
 
 
-def _alone(tagger: CRF | JointCRF, sentences: Data, known: Evidence, threads: int) -> Column:
-    """Return the best labels of one tagger, under the grammar that it has."""
-    lattices = tagger.transducers(sentences, known, streamed=True)
+def _best_column(
+    tagger: CRF | JointCRF, sentences: Data, evidence: Evidence, threads: int
+) -> Column:
+    lattices = tagger._lattices(sentences, evidence, streamed=True)
     answer = lattices.answer(1, lattices.on[:1], None, threads, strict=True)
     warn_unproven(answer.unproven, len(answer))
     return answer.column()

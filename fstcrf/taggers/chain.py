@@ -1,21 +1,22 @@
-"""The chain rule: taggers one after the other, each normalised given what the earlier ones said.
+"""Decoding under the chain rule: p(tape 1) · p(tape 2 | tape 1) · ...
 
-That is no product of machines. `taggers/search.py` finds the best labellings by branch and bound,
-for runs of sentences that do not depend on the threads. Observed labels and biases are *evidence*:
-they add to the potentials by which labels are chosen, never to those of a normaliser. log Z of the
-first tape is the same for all labellings, and is left out where labels alone are asked for.
+Each tagger is normalised given the labels of the earlier tapes. No product of machines has these
+scores, so `taggers/search.py` finds the best labellings by branch and bound, in runs of sentences
+that do not depend on the number of threads. Observed labels and biases are evidence: they change
+which labels are chosen, but no normaliser. log Z of the first tape is the same for all labellings
+of a sentence, and is omitted if the caller wants labels only.
 
-Two bounds were tried and left out: the tangent of the second tagger's log Z as a function of the
-first's labels is a product lattice and an upper bound, but it proposed the same labelling of the
-first tape again and again with different labels of the second, and proved fewer sentences than
-the plain enumeration in the same time; label pruning by max-marginals saves little where most
-labels are out of the question anyway. How soon the search stops is in the page on [joint
-decoding](../measurements/joint-accuracy.md), what it costs in [speed of
-composition](../measurements/benchmarks.md).
+Two other upper bounds were tried. The tangent of the second tagger's log Z, as a function of the
+labels of the first, is a product lattice. It proposed one labelling of the first tape repeatedly,
+with different labels of the second, and proved fewer sentences in the same time. Pruning labels by
+max-marginals saves little, since most labels are improbable anyway. The page on [joint
+decoding](../measurements/joint-accuracy.md) shows how soon the search ends, and [speed of
+composition](../measurements/benchmarks.md) how fast it is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -27,6 +28,7 @@ from fstcrf import kernel
 from fstcrf.arguments import items_of, string_list, whole_number
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError, TooLargeError
+from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lattices import Answer
 from fstcrf.machines.plans import warn_unproven
 from fstcrf.ragged import Ragged
@@ -34,7 +36,7 @@ from fstcrf.taggers.batches import as_corpus, check_empty, lattices_of
 from fstcrf.taggers.evidence import Evidence, Request
 from fstcrf.taggers.incumbents import Incumbents
 from fstcrf.taggers.search import BUDGET, ChainRule, Search
-from fstcrf.taggers.stages import Stage, possible_lengths, repeated, with_tape
+from fstcrf.taggers.stages import Stage, possible_lengths, with_tape
 from fstcrf.text.corpus import Corpus, Sentence
 from fstcrf.text.sentences import (
     Data,
@@ -52,41 +54,40 @@ if TYPE_CHECKING:
 _T = TypeVar("_T", bound=np.generic)
 
 _RUN_TOKENS = 100_000
-_RUN_LABELS = 2_000_000  # in all labellings of a run
+_RUN_LABELS = 2_000_000  # tokens of all labellings of a run
 
 
 # --- Corpora --------------------------------------------------------------------------------------
 
 
-def decode(composition: JointCRF, asked: Request, evidence: Evidence | None = None) -> Answer:
-    """Return the n best labellings of each sentence; those that are not proven are not warned of.
+def decode(composition: JointCRF, request: Request, evidence: Evidence | None = None) -> Answer:
+    """Return the n best labellings of each sentence, without a warning if they are not exact.
 
-    Without `asked.scores`, scores and bounds are of no scale. A labelling of some tapes has the
-    score and the probability of the best labelling of all tapes that contains it.
+    With ``request.scores`` false, scores and bounds omit log Z of the first tape. A labelling of
+    some of the tapes has the score and probability of the best labelling of all tapes with it.
 
     Raises
     ------
     NoPathError
-        A sentence has none, where that is `asked.strict`.
+        A sentence has no legal labelling, and `request.strict` is set.
     """
-    tapes = asked.tapes or composition.tapes
-    rule = ChainRule(composition, asked.budget, evidence, asked.n, tapes, scored=asked.scores)
-    corpus = _with_evidence(composition, asked.sentences, evidence)
+    tapes = request.tapes or composition.tapes
+    rule = ChainRule(composition, request.budget, evidence, request.n, tapes, scored=request.scores)
+    corpus = _with_evidence(composition, request.sentences, evidence)
 
-    def solved(run: Run) -> tuple[Corpus, Incumbents]:
+    def decoded(run: Run) -> tuple[Corpus, Incumbents]:
         whole = run.end - run.first == len(corpus)
-        mine = corpus if whole else corpus.select(np.arange(run.first, run.end))
-        return mine, best(rule, mine)
+        part = corpus if whole else corpus.select(np.arange(run.first, run.end))
+        return part, best(rule, part)
 
-    tokens = max(1, min(_RUN_TOKENS, _RUN_LABELS // asked.n))
+    tokens = max(1, min(_RUN_TOKENS, _RUN_LABELS // request.n))
     rows = Ragged(corpus.offsets)
-    lengths = rows.lengths.tolist()
-    found = answered(runs_of(rows, tokens), solved, asked.threads)
-    answer = _joined(rule, corpus.offsets, found, tapes)
-    if asked.strict and answer.dead.any():
+    runs = answered(runs_of(rows, tokens), decoded, request.threads)
+    answer = _joined(rule, corpus.offsets, runs, tapes)
+    if request.strict and answer.dead.any():
         dead = int(np.flatnonzero(answer.dead)[0])
-        if not lengths[dead]:
-            check_empty(composition, lengths)
+        if not rows.lengths[dead]:
+            check_empty(composition, rows.lengths.tolist())
         raise no_path(rule, answer.bounds.reshape(len(answer), -1)[dead, 0], dead)
     return answer
 
@@ -94,38 +95,38 @@ def decode(composition: JointCRF, asked: Request, evidence: Evidence | None = No
 def _joined(
     rule: ChainRule,
     offsets: Longs,
-    found: Sequence[tuple[Corpus, Incumbents]],
+    runs: Sequence[tuple[Corpus, Incumbents]],
     tapes: Sequence[str],
 ) -> Answer:
-    several = [incumbents for _, incumbents in found]
-    n = kernel.columns(rule.n, max([some.count for some in several], default=0))
-    scores = np.concatenate([np.empty((0, n)), *(some.columns(n) for some in several)])
-    left = np.concatenate([np.empty(0), *(some.bound for some in several)])
-    bounds = np.maximum(scores, left[:, None])
+    parts = [incumbents for _, incumbents in runs]
+    n = kernel.columns(rule.n, max([part.count for part in parts], default=0))
+    scores = np.concatenate([np.empty((0, n)), *(part.columns(n) for part in parts)])
+    others = np.concatenate([np.empty(0), *(part.bound for part in parts)])
+    bounds = np.maximum(scores, others[:, None])
 
     def probabilities() -> Floats:
-        parts = [rule.probabilities(corpus, some, n) for corpus, some in found]
-        return _one(np.concatenate([np.empty((0, n)), *parts]))
+        each = [rule.probabilities(corpus, part, n) for corpus, part in runs]
+        return _squeezed(np.concatenate([np.empty((0, n)), *each]))
 
-    order = [rule.order[k] for k in rule.shown]
+    order = [rule.order[k] for k in rule.visible]
     flat = {}
     for tape in tapes:
-        parts = [some.rows(order.index(tape), n) for some in several]
-        flat[tape] = np.concatenate([np.empty((n, 0), np.int32), *parts], axis=1)
+        rows = [part.rows(order.index(tape), n) for part in parts]
+        flat[tape] = np.concatenate([np.empty((n, 0), np.int32), *rows], axis=1)
     sets = rule.composition.label_sets
     return Answer(
         flat,
         {tape: sets[tape] for tape in tapes},
         offsets,
-        scores=_one(scores),
+        scores=_squeezed(scores),
         probabilities=probabilities,
-        exact=_one(bounds <= scores),
-        bounds=_one(bounds),
+        exact=_squeezed(bounds <= scores),
+        bounds=_squeezed(bounds),
     )
 
 
 def no_path(rule: ChainRule, bound: float, sentence: int | None) -> NoPathError:
-    """Return the error of a sentence for which nothing legal was found."""
+    """Return the error for a sentence without a legal labelling within the budget."""
     if bound == -np.inf:
         return NoPathError("no labelling is legal", sentence=sentence)
     return NoPathError(
@@ -136,7 +137,7 @@ def no_path(rule: ChainRule, bound: float, sentence: int | None) -> NoPathError:
 
 
 def _with_evidence(composition: JointCRF, sentences: Data, evidence: Evidence | None) -> Corpus:
-    """Return sentences as a corpus, observed labels being columns."""
+    """Return sentences as a corpus, with observed labels as columns."""
     corpus = as_corpus(composition, sentences)
     if evidence is None or not evidence.forced:
         return corpus
@@ -144,7 +145,7 @@ def _with_evidence(composition: JointCRF, sentences: Data, evidence: Evidence | 
     return evidence.to_columns(topologies, corpus, np.arange(len(corpus)))
 
 
-def _one(array: NDArray[_T]) -> NDArray[_T]:
+def _squeezed(array: NDArray[_T]) -> NDArray[_T]:
     """Return [B] for [B, 1]."""
     return array[:, 0] if array.shape[1] == 1 else array
 
@@ -153,74 +154,74 @@ def _one(array: NDArray[_T]) -> NDArray[_T]:
 
 
 def best(rule: ChainRule, corpus: Corpus) -> Incumbents:
-    """Return the n best labellings; what is legal where there is anything legal.
+    """Return the n best labellings of a run of sentences.
 
-    Parameters
-    ----------
-    corpus : Corpus
+    If the budget ends before the search finds a legal labelling, the best of the product is used.
     """
-    alive = possible_lengths(rule.composition.skeleton, np.diff(corpus.offsets))
-    if alive.all():
-        found = Search(rule, corpus).run()
-    else:  # the others have no legal labelling
-        found, where = _nothing(rule, corpus), np.flatnonzero(alive)
+    possible = possible_lengths(rule.composition._grammar_program, np.diff(corpus.offsets))
+    if possible.all():
+        incumbents = Search(rule, corpus).run()
+    else:
+        incumbents, where = _no_incumbents(rule, corpus), np.flatnonzero(possible)
         if len(where):
-            found.replace(where, Search(rule, corpus.select(where)).run())
-    lost = np.flatnonzero(np.isneginf(found.score[:, 0]) & (found.bound > -np.inf))
-    if len(lost) and not rule.scored:  # scores of the product's answers are of another scale
-        whole = ChainRule(rule.composition, rule.limit, rule.evidence, rule.n, rule.tapes)
-        found.replace(lost, best(whole, corpus.select(lost)))
+            incumbents.replace(where, Search(rule, corpus.select(where)).run())
+    lost = np.flatnonzero(np.isneginf(incumbents.score[:, 0]) & (incumbents.bound > -np.inf))
+    if len(lost) and not rule.scored:  # labellings of the product have scores with log Z
+        scored = ChainRule(rule.composition, rule.limit, rule.evidence, rule.n, rule.tapes)
+        incumbents.replace(lost, best(scored, corpus.select(lost)))
     elif len(lost):
-        found.replace(lost, _legal(rule, corpus.select(lost), found.bound[lost]))
-    return found
+        incumbents.replace(lost, _legal(rule, corpus.select(lost), incumbents.bound[lost]))
+    return incumbents
 
 
-def _nothing(rule: ChainRule, corpus: Corpus) -> Incumbents:
-    return Incumbents(corpus.offsets, rule.n, len(rule.shown), repeated=False)
+def _no_incumbents(rule: ChainRule, corpus: Corpus) -> Incumbents:
+    return Incumbents(corpus.offsets, rule.n, len(rule.visible), repeated=False)
 
 
 def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
-    """Return the best labels of the product: they are legal, and seldom far off."""
-    found = _nothing(rule, corpus)
-    found.bound[:] = bound
-    whole = replace(rule.composition, normalize="product")
+    """Return the best labels of the product, which are legal, with their scores in the chain."""
+    incumbents = _no_incumbents(rule, corpus)
+    incumbents.bound[:] = bound
+    product = replace(rule.composition, normalize="product")
     try:
-        product = lattices_of(whole, corpus, rule.evidence.from_columns(corpus), streamed=True)
-        answer = product.answer(1, product.on[: len(whole.tapes)], None, 1)
+        lattices = lattices_of(product, corpus, rule.evidence.from_columns(corpus), streamed=True)
+        answer = lattices.answer(1, lattices.on[: len(product.tapes)], None, 1)
     except TooLargeError:
-        return found
+        return incumbents
     legal = np.flatnonzero(~answer.dead)
-    found.bound[answer.dead] = -np.inf
+    incumbents.bound[answer.dead] = -np.inf
     if len(legal):
-        tokens = repeated(corpus.offsets, legal)
+        tokens = Ragged(corpus.offsets).entries(legal)
         ids = {tape: answer[tape].flat[0, tokens] for tape in rule.order}
         score = rule.score(corpus.select(legal), ids)
-        found.put(legal, score, [ids[rule.order[k]] for k in rule.shown])
-    return found
+        incumbents.put(legal, score, [ids[rule.order[k]] for k in rule.visible])
+    return incumbents
 
 
 # --- The best labels of one sentence --------------------------------------------------------------
 
-_WITHIN = 2.0  # labellings of the first tape that are so many nats below its best are ranked late
-_LATER = 4  # of a later tape: no more than `Search` looks at
+_WITHIN = 2.0  # nats: labellings of the first tape further below the best are ranked late
+_LATER = 4  # maximum number of labellings of a later tape, at most the number in `Search`
 
 
 def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], ...] | None:
-    """Return the best labels of a sentence, with less to do around the kernel than a `Search` has.
+    """Return the best labels of one sentence, depth first with the bounds of `Search`.
 
-    It goes from tagger to tagger, depth first, by the bound of a search. None where few
-    labellings do not settle what a search would answer, or the sentence or the taggers need more.
+    It exists because a `Search` of one short sentence takes 2.6 times as long, mostly to assemble
+    batches. Both return the same labels. Returns None if the sentence or the taggers need a batch,
+    or if a few labellings do not suffice to prove the best one.
     """
-    stages = composition.stages if composition.budget is None else ()
-    if not stages or any(stage.single is None for stage in stages):
+    stages = composition._stages if composition.budget is None else ()
+    levels = [(stage, graph) for stage in stages if (graph := stage.sentence_graph) is not None]
+    if not levels or len(levels) < len(stages):
         return None
     columns = max((tagger.columns for tagger in composition.taggers), key=len)
     if any(tagger.columns != columns[: len(tagger.columns)] for tagger in composition.taggers):
         return None
-    (one,) = as_sentences([sentence], columns)
-    if not all(is_short(stage.tagger.index, one) for stage in stages):
+    (read,) = as_sentences([sentence], columns)
+    if not all(is_short(stage.tagger.index, read) for stage in stages):
         return None
-    _, paths = _best_after(stages, one, (), 0.0, -np.inf)
+    _, paths = _best_after(levels, read, (), 0.0, -np.inf)
     if paths is None:
         return None
     labels = {
@@ -231,41 +232,53 @@ def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], .
 
 
 def _best_after(
-    stages: Sequence[Stage], sentence: Sentence, before: tuple[Ints, ...], base: float, least: float
+    levels: Sequence[tuple[Stage, SentenceGraph]],
+    sentence: Sentence,
+    prefix: tuple[Ints, ...],
+    base: float,
+    least: float,
 ) -> tuple[float, tuple[Ints, ...] | None]:
-    """Return the score and paths of the best labelling after a prefix that scores `base`.
+    """Return the score and paths of the best labelling with a prefix that scores `base`.
 
-    Without paths where none exceeds `least`, and +inf where that would take a search to know.
+    It exists as the recursion of `tag_one`, one level for each tape. Without paths, the score is
+    `least` if no labelling exceeds it, or +inf if that takes a search to decide, as do ties: there
+    rounding decides, and a `Search` adds the same numbers in another order.
     """
-    stage, graph = stages[len(before)], stages[len(before)].single
-    assert graph is not None  # noqa: S101 (the caller has looked)
-    node = stage.of_one(sentence, before)
-    if len(before) == len(stages) - 1:
+    stage, graph = levels[len(prefix)]
+    node = stage.sentence_potentials(sentence, prefix)
+    if len(prefix) == len(levels) - 1:
         path, score, log_z = graph.best(node)
         total = base + score - log_z
-        return (total, (*before, path)) if total > least else (least, None)
-    n, within = (_LATER, np.inf) if before else (BUDGET, _WITHIN)
+        if _tied(total, least):
+            return np.inf, None
+        return (total, (*prefix, path)) if total > least else (least, None)
+    n, within = (_LATER, np.inf) if prefix else (BUDGET, _WITHIN)
     scores, ranked = graph.nbest(node, n + 1, within)
-    base -= graph.best(node)[2] if before else 0.0  # the first log Z is the same for all
-    best, found, rank = least, None, 0
+    base -= graph.best(node)[2] if prefix else 0.0  # the first log Z is the same for all labellings
+    best_score, best_paths, rank = least, None, 0
     while True:
-        bound = scores[rank] if rank < len(scores) else scores[0] - within
-        if base + bound <= best:
-            return best, found
+        upper = scores[rank] if rank < len(scores) else scores[0] - within
+        tied = _tied(base + upper, best_score)
+        if base + upper <= best_score and not tied:
+            return best_score, best_paths
+        if tied or (rank == n and (prefix or len(levels) > 2)):
+            return np.inf, None
         if rank == n:
-            if before or len(stages) > 2:
-                return np.inf, None
-            warn_unproven(1, 1)  # a search would not look further
-            return best, found
-        if rank == len(scores):  # what is so far below the best counts, too
+            warn_unproven(1, 1)  # the budget of a search ends here as well
+            return best_score, best_paths
+        if rank == len(scores):  # rank the labellings further below the best
             within = np.inf
             scores, ranked = graph.nbest(node, n + 1, within)
             continue
-        path = ranked[rank]
-        best, paths = _best_after(stages, sentence, (*before, path), base + bound, best)
-        if best == np.inf:
-            return best, None
-        found, rank = paths or found, rank + 1
+        longer = (*prefix, ranked[rank])
+        best_score, paths = _best_after(levels, sentence, longer, base + upper, best_score)
+        if best_score == np.inf:
+            return best_score, None
+        best_paths, rank = paths or best_paths, rank + 1
+
+
+def _tied(score: float, other: float) -> bool:
+    return math.isclose(score, other, rel_tol=1e-9, abs_tol=1e-9)
 
 
 # --- Other questions about one sentence -----------------------------------------------------------
@@ -273,18 +286,18 @@ def _best_after(
 
 @dataclass(frozen=True)
 class ChainSentence:
-    """A sentence under the chain rule: samples, scores and probabilities of its labellings."""
+    """One sentence under the chain rule: samples, scores and probabilities of its labellings."""
 
     composition: JointCRF
     sentence: SentenceLike
     evidence: Evidence | None
 
     def score(self, labels: Sequence[Sequence[str]]) -> float:
-        """Return the log probability of a labelling, times weights, plus scores of the grammar."""
+        """Return the weighted log probability of a labelling, plus scores of the grammar."""
         corpus = _with_evidence(self.composition, [self.sentence], self.evidence)
         ids = self._numbered(labels, corpus.n_tokens)
         if not corpus.n_tokens:
-            return self.composition.program.empty_score
+            return self.composition._program.empty_score
         return float(ChainRule(self.composition, evidence=self.evidence).score(corpus, ids)[0])
 
     def probability(self, labels: Sequence[Sequence[str]]) -> float:
@@ -297,7 +310,7 @@ class ChainSentence:
         return float(min(1.0, np.exp(log_p)))
 
     def sample(self, n: int, *, seed: int = 0) -> list[Sequence[Sequence[str]]]:
-        """Return n exact samples: labels of the first tape, of the second given it, and so on."""
+        """Return n exact samples: labels of the first tape, then of the second given these, etc."""
         n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         whole = self.composition
         if self.evidence is not None or whole.conjuncts or any(w != 1.0 for w in whole.weights):
@@ -312,9 +325,9 @@ class ChainSentence:
         if not n or not size:
             return [((),) * len(whole.taggers)] * n
         corpus = corpus.select([0] * n)
-        for stage in whole.stages:
-            bound = stage.free_bound(stage.given(corpus))
-            path = kernel.sample_paths(bound, rng.random((1, n * size)))[0]
+        for stage in whole._stages:
+            batch = stage.free_batch(stage.potentials(corpus))
+            path = kernel.sample_paths(batch, rng.random((1, n * size)))[0]
             ids[stage.tagger.tape] = stage.tagger.topology.state_label[path]
             corpus = with_tape(corpus, stage.tagger, ids[stage.tagger.tape])
         rows = [
@@ -325,7 +338,7 @@ class ChainSentence:
 
     def _numbered(self, labels: Sequence[Sequence[str]], length: int) -> dict[str, Ints]:
         tapes = self.composition.tapes
-        rows = items_of(labels, "the labels are", "those of each tape")
+        rows = items_of(labels, "the labels are", "one list for each tape")
         labels = [string_list(row, "label") for row in rows]
         if len(labels) != len(tapes) or any(len(part) != length for part in labels):
             raise ShapeError(

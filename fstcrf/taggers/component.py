@@ -1,18 +1,18 @@
-"""What a tagger reads of a tape that is decided together with its own.
+"""Taggers as parts of a composition, and the tapes that they and a grammar read.
 
-Without a relabelling a tagger reads the tape of that name, label by label. With one, it reads
-another tape or a coarser label set: the label that it sees is a function of the tape's label.
+Readings. A tagger reads the tape of a given name label by label. With a relabelling it reads
+another tape, or coarser labels: the label that it sees is a function of the label on the tape.
 
-Conditioned potentials. A tagger that reads an earlier tape has potentials for every label of it.
-The index knows which pairs of a predicate and a label training has seen; a predicate is a row of
-a sparse table over (label, state), so that one lookup a template and one sum give a token's
-potentials under all labels (`taggers/potentials.py`).
+Conditioned potentials. A tagger that reads an earlier tape has potentials for every label of that
+tape. The index knows which pairs of a predicate and a label occurred in training. A predicate is a
+row of a sparse table over (label, state), so one lookup for each template and one sum give the
+potentials of a token under all labels (`bind`).
 
-Observed columns (`taggers/component.py`: `ObservedTape`). A grammar that names a column of the text
-is bound to the strings that training saw there. Compiled, strings that no conjunct tells
-apart are one label (`merged`), so a rule about one part of speech costs an axis of two, however
-many there are; a sentence pins the axis by potentials of 0 and −∞. In products it is one more
-chain, under the chain rule it stands beside the earlier tapes that a stage's grammar reads.
+Observed columns (`ObservedTape`). A grammar that names a column of the text is bound to the strings
+of that column in training. Strings that no conjunct distinguishes become one label (`merged`), so a
+rule about one part of speech needs an axis of two labels. A sentence fixes the labels of that axis
+by potentials of 0 and −∞. In a product the axis is one more chain; under the chain rule it is one
+of the observed tapes of a stage.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fstcrf.machines.plans import Chain, Program
 from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.taggers.potentials import Binding, Potentials, Term, bind
 from fstcrf.text.corpus import Column, Corpus
-from fstcrf.text.features import FeatureIndex, LiteralIndex
+from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.template import tape_column
 from fstcrf.text.sentences import Data
 
@@ -42,26 +42,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reading:
-    """What is behind a name that a tagger reads."""
+    """A tape of the composition, and the labels that a tagger sees in place of its labels."""
 
-    tape: str  # of the composition
-    labels: tuple[str, ...]  # that the tagger sees
-    place: Ints | None = None  # [labels of the tape] which it sees for each; None: the same
+    tape: str
+    labels: tuple[str, ...]  # visible to the tagger
+    place: Ints | None = None  # [labels of the tape] number of the visible label
 
     def seen(self, label: Ints) -> Ints:
-        """Return the labels that the tagger sees for labels of the tape, int32."""
+        """Return the visible labels, int32, for labels of the tape."""
         return label if self.place is None else self.place[label]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Relabelling:
-    """A tagger of a composition reads a tape by other labels."""
+    """A reading in which a tagger sees other labels than the labels on the tape."""
 
-    reader: str  # tape of the tagger that reads
-    read: str  # the name by which it reads
-    tape: str  # that it gets
-    labels: tuple[str, ...]  # that it sees
-    place: Ints  # [labels of the tape] which of them it sees for each
+    reader: str  # tape that the tagger writes
+    read: str  # name of the tape in its templates
+    tape: str  # tape of the composition that it reads under this name
+    labels: tuple[str, ...]  # visible to the tagger
+    place: Ints  # int32 [labels of the tape] number of the visible label
 
     def __post_init__(self) -> None:
         place = self.place
@@ -74,28 +74,28 @@ class Relabelling:
 
     @property
     def reading(self) -> Reading:
-        """The same without the names of the reader."""
+        """The reading, without the names of the reader."""
         return Reading(self.tape, self.labels, self.place)
 
 
 def as_read(corpus: Corpus, readings: Mapping[str, Reading]) -> Corpus:
-    """Return a corpus in which a tagger finds what it reads, given by the name that it reads.
+    """Return a corpus with one column for each relabelled tape, under the name that is read.
 
-    Labels of earlier tapes are the columns that `tape_column` names, interned by label.
+    Labels of earlier tapes are the columns that `tape_column` names, with label numbers as ids.
     """
-    found = corpus
+    columns = corpus.columns
     for read, reading in readings.items():
         if reading.place is not None:
-            ids = reading.place[corpus.columns[tape_column(reading.tape)].ids]
-            found = found.with_interned(tape_column(read), Column(ids, reading.labels))
-    return found
+            ids = reading.place[columns[tape_column(reading.tape)].ids]
+            corpus = corpus.with_interned(tape_column(read), Column(ids, reading.labels))
+    return corpus
 
 
-# --- Tapes whose labels are given -----------------------------------------------------------------
+# --- Tapes with observed labels -------------------------------------------------------------------
 
 
 def bare_chain(tape: str, topology: Topology) -> Chain:
-    """Return the chain of a tape without potentials."""
+    """Return a chain with the arcs of a topology, all with the score 0."""
     size = topology.n_states
     arc = np.full(size * size if topology.dense else len(topology.source), -np.inf)
     arc[topology.kernel_arcs()] = 0.0
@@ -109,30 +109,28 @@ def bare_chain(tape: str, topology: Topology) -> Chain:
 
 
 def pinned(label: Ints, size: int) -> Floats:
-    """Return potentials of labels, float64 [N, size]: 0 for the given one, −inf for others."""
+    """Return node potentials, float64 [N, size]: 0 for the observed label, −inf for all others."""
     out = np.full((len(label), size), -np.inf)
     out[np.arange(len(label)), label] = 0.0
     return out
 
 
 OTHER = "<other>"
-"""The label of strings that were not there in training."""
+"""The label of strings that do not occur in training."""
 
 
 @dataclass(frozen=True, eq=False)
 class ObservedTape:
-    """A column that was observed in training, as a tape that a grammar may read.
-
-    Nothing is decided there: its labels are the strings of the column.
+    """A column of the text as a tape that a grammar may read. No tagger decides its labels.
 
     Parameters
     ----------
     tape : str
         Name of the column.
     labels : tuple of str
-        Its strings; the last label stands for all others.
+        Strings of the column in training; the last label represents all other strings.
     place : int32 [labels], optional
-        Which of fewer labels each of them counts as; None: each as itself.
+        Number of the merged label of each label; None if no labels are merged.
     """
 
     tape: str
@@ -141,12 +139,12 @@ class ObservedTape:
 
     @classmethod
     def of(cls, tape: str, strings: Sequence[str]) -> ObservedTape:
-        """Return the tape of a column with these strings in training."""
+        """Return the tape of a column, given its strings in training."""
         return cls(tape, (*strings, OTHER) if OTHER not in strings else tuple(strings))
 
     @made_once
     def kept(self) -> tuple[str, ...]:
-        """The labels that count: those that count as one are called by the first of them."""
+        """The merged labels, each named after the first label that was merged into it."""
         if self.place is None:
             return self.labels
         first = {int(k): i for i, k in reversed(list(enumerate(self.place.tolist())))}
@@ -154,7 +152,7 @@ class ObservedTape:
 
     @made_once
     def chain(self) -> Chain:
-        """The tape: no potentials of its own."""
+        """The tape as a chain of order 0."""
         return bare_chain(self.tape, chain_topology(self.kept, 0))
 
     def read(self, strings: Sequence[str]) -> tuple[str, ...]:
@@ -162,7 +160,7 @@ class ObservedTape:
         return tuple(string if string in self._number else OTHER for string in strings)
 
     def values(self, corpus: Corpus, tokens: slice) -> Floats:
-        """Return the node potentials of tokens, float64 [N, kept]: −inf for what is not there.
+        """Return the node potentials of tokens, float64 [N, kept]; −inf for unobserved labels.
 
         Raises
         ------
@@ -172,15 +170,15 @@ class ObservedTape:
         return pinned(self.ids(corpus)[tokens], len(self.kept))
 
     def ids(self, corpus: Corpus) -> Ints:
-        """Return the label of each token, int32 [N], of those that count.
+        """Return the number of the merged label of each token, int32 [N].
 
         Raises
         ------
         DataError
             The corpus has no such column.
         """
-        column, known = corpus.column(self.tape), self._number
-        label = np.asarray([known.get(v, known[OTHER]) for v in column.values], dtype=np.int32)
+        column, number = corpus.column(self.tape), self._number
+        label = np.asarray([number.get(v, number[OTHER]) for v in column.values], dtype=np.int32)
         label = label if self.place is None else self.place[label]
         return label[column.ids]
 
@@ -192,20 +190,20 @@ class ObservedTape:
 def observed(
     indexes: Iterable[object], tapes: Collection[str], known: Iterable[ObservedTape] = ()
 ) -> list[ObservedTape]:
-    """Return the columns that taggers read, with the strings of training, as tapes to be given.
+    """Return the columns that the indexes of taggers read as observed tapes.
 
-    Those `known` stay as they are; what is called like a tape is none of them.
+    Tapes in `known` are returned unchanged. Columns with the name of one of `tapes` are left out.
     """
-    found = {tape.tape: tape for tape in known}
+    columns = {tape.tape: tape for tape in known}
     strings: dict[str, dict[str, None]] = {}
     for index in indexes:
         if isinstance(index, FeatureIndex):
             for column, values in index.observed().items():
                 strings.setdefault(column, {}).update(dict.fromkeys(values))
     for column, several in strings.items():
-        if column not in found and column not in tapes:
-            found[column] = ObservedTape.of(column, tuple(several))
-    return list(found.values())
+        if column not in columns and column not in tapes:
+            columns[column] = ObservedTape.of(column, tuple(several))
+    return list(columns.values())
 
 
 def bound(
@@ -213,45 +211,49 @@ def bound(
     sets: Mapping[str, tuple[str, ...]],
     columns: Callable[[], Sequence[ObservedTape]],
 ) -> list[Acceptor]:
-    """Return the acceptors of a grammar over tapes and, where it names them, over given columns.
+    """Return the acceptors of a grammar over tapes and observed columns.
+
+    Columns are read only if the grammar names one of them.
 
     Raises
     ------
     GrammarError
-        A part that goes with neither.
+        A constraint that names neither a tape nor a column.
     """
-    found: list[Acceptor] = []
+    conjuncts: list[Acceptor] = []
     for part in grammar.constraints:
         try:
-            found += part.bind(sets)
+            conjuncts += part.bind(sets)
         except GrammarError as error:
-            given = {tape.tape: tape.labels for tape in columns()}
-            # Only of a column that it names: of what is wrong otherwise, columns are no remedy.
-            if not any(f"no tape {name!r}" in str(error) for name in given):
+            read = {tape.tape: tape.labels for tape in columns()}
+            # Columns remedy one error only: that a constraint names a column.
+            if not any(f"no tape {name!r}" in str(error) for name in read):
                 raise
-            found += part.bind({**sets, **given})
-    return found
+            conjuncts += part.bind({**sets, **read})
+    return conjuncts
 
 
 def grouped(
     conjuncts: Sequence[Acceptor], tapes: Sequence[str], maps: Collection[str] = ()
 ) -> dict[str, tuple[Acceptor, ...]]:
-    """Return the parts of a grammar by the tape that each is about; given columns may be read.
+    """Return the conjuncts of a grammar by the decided tape that each reads.
+
+    A conjunct that reads observed columns only belongs to the first tape.
 
     Parameters
     ----------
     conjuncts : sequence of Acceptor
     tapes : sequence of str
-        Those that taggers decide, one after the other.
+        Tapes that taggers write, in the order of decoding.
     maps : collection of str
-        Those that maps decide.
+        Tapes that maps write.
 
     Raises
     ------
     OptionError
-        A part over several tapes, or over one that a map decides.
+        A conjunct over several decided tapes, or over a tape that a map writes.
     """
-    found: dict[str, tuple[Acceptor, ...]] = {}
+    groups: dict[str, tuple[Acceptor, ...]] = {}
     for acceptor in conjuncts:
         decided = [tape for tape in acceptor.tapes if tape in tapes or tape in maps]
         if len(decided) > 1 or any(tape in maps for tape in decided):
@@ -263,36 +265,40 @@ def grouped(
                 "tag_all of a composition, --decode joint in the shell"
             )
         (tape,) = decided or tapes[:1]
-        found[tape] = (*found.get(tape, ()), acceptor)
-    return found
+        groups[tape] = (*groups.get(tape, ()), acceptor)
+    return groups
 
 
 def merged(
     given: Sequence[ObservedTape], conjuncts: Sequence[Acceptor]
 ) -> tuple[tuple[ObservedTape, ...], tuple[Acceptor, ...]]:
-    """Return given tapes, and a grammar, with labels as one that no part of it tells apart.
+    """Merge labels of observed tapes that no conjunct distinguishes.
 
-    Tapes that no part reads are left out.
+    Returns
+    -------
+    tapes : tuple of ObservedTape
+        Without the tapes that no conjunct reads.
+    conjuncts : tuple of Acceptor
+        The grammar over the merged labels.
     """
     tapes = []
-    for one in given:
-        reading = [k for k, acceptor in enumerate(conjuncts) if one.tape in acceptor.tapes]
-        if not reading:
+    for tape in given:
+        readers = [acceptor for acceptor in conjuncts if tape.tape in acceptor.tapes]
+        if not readers:
             continue
-        rows = np.concatenate([_told(conjuncts[k], one.tape) for k in reading], axis=1)
+        rows = np.concatenate([_label_behaviour(a, tape.tape) for a in readers], axis=1)
         _, first, place = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        order = np.argsort(first)  # in the order of their first labels
+        order = np.argsort(first)  # merged labels keep the order of their first labels
         rank = np.empty(len(order), dtype=np.int32)
         rank[order] = np.arange(len(order), dtype=np.int32)
-        mine = replace(one, place=rank[place.reshape(-1)])
-        tapes.append(mine)
-        taken = np.sort(first)
-        conjuncts = [_with_labels(acceptor, mine, taken) for acceptor in conjuncts]
+        smaller = replace(tape, place=rank[place.reshape(-1)])
+        tapes.append(smaller)
+        conjuncts = [_with_labels(acceptor, smaller, np.sort(first)) for acceptor in conjuncts]
     return tuple(tapes), tuple(conjuncts)
 
 
-def _told(acceptor: Acceptor, tape: str) -> Floats:
-    """Return what an acceptor makes of each label of a tape, [labels, ...]."""
+def _label_behaviour(acceptor: Acceptor, tape: str) -> Floats:
+    """Return all targets and scores of the arcs of each label of a tape, [labels, ...]."""
     axis = 1 + acceptor.tapes.index(tape)
     size = acceptor.target.shape[axis]
     flat = np.moveaxis(acceptor.target, axis, 0).reshape(size, -1).astype(np.float64)
@@ -301,64 +307,66 @@ def _told(acceptor: Acceptor, tape: str) -> Floats:
     return np.concatenate([flat, np.moveaxis(acceptor.score, axis, 0).reshape(size, -1)], axis=1)
 
 
-def _with_labels(acceptor: Acceptor, given: ObservedTape, taken: Longs) -> Acceptor:
-    """Return an acceptor with some labels of a given tape alone."""
-    if given.tape not in acceptor.tapes:
+def _with_labels(acceptor: Acceptor, merged_tape: ObservedTape, taken: Longs) -> Acceptor:
+    """Return an acceptor restricted to the labels `taken` of an observed tape."""
+    if merged_tape.tape not in acceptor.tapes:
         return acceptor
-    k = acceptor.tapes.index(given.tape)
+    k = acceptor.tapes.index(merged_tape.tape)
     score = acceptor.score
     return replace(
         acceptor,
-        labels=(*acceptor.labels[:k], given.kept, *acceptor.labels[k + 1 :]),
+        labels=(*acceptor.labels[:k], merged_tape.kept, *acceptor.labels[k + 1 :]),
         target=np.ascontiguousarray(acceptor.target.take(taken, axis=k + 1)),
         score=None if score is None else np.ascontiguousarray(score.take(taken, axis=k + 1)),
     )
 
 
-# --- Relabelling between tag sets as a tape of its own --------------------------------------------
+# --- Maps between label sets, with a tape for the output ------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class TapeMap:
-    """A map from the labels of one tape to those of another, which is decided, too."""
+    """A map from the labels of one tape to labels of a second tape, which it writes."""
 
-    tape: str  # that it writes
-    labels: tuple[str, ...]
-    acceptor: Acceptor  # which labels of the two go together, at what score; first the tape read
+    tape: str  # output tape
+    labels: tuple[str, ...]  # of the output tape
+    acceptor: Acceptor  # accepts pairs of labels at a score: input tape, output tape
 
     @property
     def source(self) -> str:
-        """Name of the tape that it reads."""
+        """Name of the input tape."""
         return self.acceptor.tapes[0]
 
     @made_once
     def chain(self) -> Chain:
-        """The tape that it writes: no potentials of its own."""
+        """The output tape as a chain without scores."""
         return bare_chain(self.tape, chain_topology(self.labels, 1))
 
     def values(self, n_tokens: int) -> Floats:
-        """Return its node potentials, float64 [N, L]: zero."""
+        """Return zeros, the node potentials of the output tape, float64 [N, L]."""
         return np.zeros((n_tokens, len(self.labels)))
 
     def decide(self, corpus: Corpus) -> Column:
-        """Return the best labels where those of the tape that it reads are given.
+        """Return the best output labels for the input labels of a corpus, ids being label numbers.
 
-        They are a column, interned by label; NoPathError where it has no labels for those of a
-        sentence.
+        Raises
+        ------
+        NoPathError
+            The map has no output for the labels of a sentence.
         """
-        given = corpus.columns[tape_column(self.source)].ids
-        values = (pinned(given, len(self.acceptor.labels[0])), self.values(len(given)))
+        ids = corpus.columns[tape_column(self.source)].ids
+        values = (pinned(ids, len(self.acceptor.labels[0])), self.values(len(ids)))
         program = self._decider
-        bound = kernel.Bound(program.machine, corpus.offsets, program.per_token(values))
-        path, score = kernel.best_paths(bound)
+        batch = kernel.Bound(program.machine, corpus.offsets, program.per_token(values))
+        path, score = kernel.best_paths(batch)
         dead = np.flatnonzero(np.isneginf(score))
         if len(dead):
             raise NoPathError(
-                (f"the map to {self.tape!r} has no output for the labels of tape {self.source!r}"),
+                f"the map to {self.tape!r} has no output for the labels of tape {self.source!r}",
                 sentence=int(dead[0]),
             )
-        ids = program.machine.axis_states(path)[program.order.index(self.tape)]
-        return Column(ids.astype(np.int32), self.labels)
+        states = program.machine.axis_states(path)[program.order.index(self.tape)]
+        return Column(states.astype(np.int32), self.labels)
 
     @made_once
     def _decider(self) -> Program:
@@ -374,16 +382,30 @@ Values = tuple[Floats, ...]
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """A tagger with its weight, whose reads are tapes of the composition where those are there."""
+    """A tagger of a composition.
+
+    Parameters
+    ----------
+    tagger : CRF
+    weight : float
+        Factor of its potentials.
+    readings : mapping of str to Reading
+        Tapes of the composition that the tagger reads, by their names in its templates.
+
+    Raises
+    ------
+    OptionError
+        A tape with labels that the tagger did not see in training.
+    """
 
     tagger: CRF
-    weight: float  # factor of its potentials
-    readings: Mapping[str, Reading]  # of tapes decided together with its own
+    weight: float
+    readings: Mapping[str, Reading]
 
     def __post_init__(self) -> None:
-        known = {tape.name: set(tape.labels) for tape in self.tagger.reads}
+        trained = {tape.name: set(tape.labels) for tape in self.tagger.reads}
         for read, reading in self.readings.items():
-            new = [label for label in reading.labels if label not in known[read]]
+            new = [label for label in reading.labels if label not in trained[read]]
             if new:
                 raise OptionError(
                     f"the tagger of {self.tagger.tape!r} was trained to read a tape {read!r} "
@@ -393,7 +415,7 @@ class Component:
 
     @made_once
     def weighted(self) -> CRF:
-        """The tagger with its weight multiplied in."""
+        """The tagger, its weights multiplied by `weight`."""
         if self.weight == 1.0:
             return self.tagger
         return replace(self.tagger, theta=self.tagger.theta * self.weight)
@@ -401,8 +423,8 @@ class Component:
     @made_once
     def chain(self) -> Chain:
         """The tagger's tape in the composition."""
-        binding = self._binding
-        graph = self.weighted.weights.static_graph
+        binding = self.binding
+        graph = self.weighted._weights.static_graph
         any_token = self._any_token()
         shared = not any(outline.per_token for outline in binding.arc)
         tables = [
@@ -423,45 +445,38 @@ class Component:
 
     @made_once
     def arc_context(self) -> Context:
-        """Tapes whose labels its arcs depend on."""
-        contexts = [self._context(outline.context) for outline in self._binding.arc]
+        """Tapes on whose labels the arc potentials depend."""
+        contexts = [self._context(outline.context) for outline in self.binding.arc]
         return tuple(dict.fromkeys(tape for context in contexts for tape in context))
 
     def prepare(self, sentences: Data) -> tuple[list[int], Callable[[int, int], Values]]:
-        """Return the lengths of sentences, and what gives the values of a run of them.
+        """Return the lengths of sentences, and a function from (first, end) to `inputs`."""
+        prepared = self.binding.prepare(sentences)
+        return prepared.lengths, lambda first, end: self.inputs(prepared.potentials(first, end))
 
-        The values are one array for each input of the chain, in the program's order.
-        """
-        binding = self._binding
-        prepared = binding.prepare(sentences)
-        per_token = [outline.per_token for outline in binding.node]
-        own_arcs = self.chain.arc is None
-
-        def values(first: int, end: int) -> Values:
-            found = prepared.potentials(first, end)
-            terms = [t for t, m in zip(found.node, per_token, strict=True) if m]
-            nodes = [self._on_tapes(term).values for term in terms]
-            if not own_arcs:
-                return tuple(nodes)
-            arcs = self._summed(found.arc)
-            return (*nodes, np.broadcast_to(arcs, (len(nodes[0]), *arcs.shape[1:])))
-
-        return prepared.lengths, values
+    def inputs(self, potentials: Potentials) -> Values:
+        """Return the input arrays of the chain: node terms, then arcs if these differ by token."""
+        terms = zip(potentials.node, self.binding.node, strict=True)
+        nodes = tuple(self._on_tapes(term).values for term, outline in terms if outline.per_token)
+        if self.chain.arc is not None:
+            return nodes
+        arcs = self._summed(potentials.arc)
+        return (*nodes, np.broadcast_to(arcs, (len(nodes[0]), *arcs.shape[1:])))
 
     @property
-    def _binding(self) -> Binding:
-        """The tagger bound to the labels that it sees; taggers keep their bindings."""
+    def binding(self) -> Binding:
+        """The weighted tagger, bound to the labels of the tapes that it reads."""
         return bind(self.weighted, {read: r.labels for read, r in self.readings.items()})
 
     def _any_token(self) -> Potentials:
-        """Return the potentials of some token, for those that do not depend on it."""
+        """Return the potentials of one token, for the terms that are the same at every token."""
         index = self.weighted.index
-        if isinstance(index, LiteralIndex):
-            return self._binding.prepare([[[]]]).potentials(0, 1)
-        # A number will do everywhere; the first column makes it a token where no other is read.
+        if not isinstance(index, FeatureIndex):
+            return self.binding.of_any_token()
+        # The string does not matter; the column "" makes a token if the templates read no column.
         sentence = {name: ["0"] for name in ("", *index.columns)}
         sentence |= {t.name: [t.labels[0]] for t in self.tagger.reads}
-        return self._binding.prepare([sentence]).potentials(0, 1)
+        return self.binding.prepare([sentence]).potentials(0, 1)
 
     # --- From the names that the tagger reads to tapes ----------------------------------------
 
@@ -469,14 +484,14 @@ class Component:
         return tuple(dict.fromkeys(self.readings[read].tape for read in reads))
 
     def _on_tapes(self, term: Term) -> Term:
-        """Return a term by the labels of the composition's tapes rather than those it sees."""
+        """Return a term whose axes are labels of tapes instead of the labels that are seen."""
         values = term.values
         axes: list[str] = []
         for read in term.context:
             reading, axis = self.readings[read], len(axes) + 1
             if reading.place is not None:
                 values = values.take(reading.place, axis=axis)
-            if reading.tape in axes:  # one tape read by two names: both labels are known at once
+            if reading.tape in axes:  # the tagger reads one tape under two names
                 values = _diagonal(values, axes.index(reading.tape) + 1, axis)
             else:
                 axes.append(reading.tape)
@@ -495,5 +510,5 @@ class Component:
 
 
 def _diagonal(values: Floats, first: int, second: int) -> Floats:
-    """Return the entries whose numbers agree on two axes, the second axis gone."""
+    """Return the entries with equal numbers on two axes, without the second axis."""
     return np.moveaxis(np.diagonal(values, axis1=first, axis2=second), -1, first)

@@ -160,8 +160,8 @@ def compose(
     if grammar is not None and not isinstance(grammar, grammars.Grammar):
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
     first, *others = parts
-    if isinstance(first, products.Product) and len(others) == 1 and first.writes(others[0]):
-        whole = first.followed(others[0])
+    if isinstance(first, products.Product) and len(others) == 1 and first._writes(others[0]):
+        whole = first._then(others[0])
         return whole if grammar is None else whole & grammar
     if any(isinstance(part, Composable) and not isinstance(part, CRF | JointCRF) for part in parts):
         return _segmental(parts, weights, normalize, search, grammar)
@@ -193,7 +193,7 @@ def _followed(
         machine = transducers.Transducer.from_fst(part) if is_fst(part) else part
         if isinstance(whole, Composable) and isinstance(machine, transducers.Transducer):
             product = whole if isinstance(whole, products.Product) else products.Product((whole,))
-            whole = product.followed(machine)
+            whole = product._then(machine)
         elif isinstance(whole, Composable | lattices.Lattice):
             whole = whole @ machine
         else:
@@ -214,8 +214,8 @@ def joint(
     composition = composition if search is None else replace(composition, search=search)
     if grammar is not None:
         composition = composition.constrained(grammar)
-    if composition.normalize == "product":
-        _ = composition.program.decoder  # what is too large is said here, not when tagging
+    if composition.normalize == "product" and not composition._only_cascades:
+        _ = composition._program.decoder  # what is too large is said here, not when tagging
     return composition
 
 

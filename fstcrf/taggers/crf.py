@@ -28,7 +28,14 @@ from fstcrf.storage import VERSION, group, read_arrays, sound
 from fstcrf.taggers.evidence import Bias, Evidence, Forced
 from fstcrf.taggers.tokens import TokenTagger
 from fstcrf.taggers.weights import Weights
-from fstcrf.text.features import FeatureIndex, LiteralIndex
+from fstcrf.text.features import (
+    AttributeIndex,
+    FeatureFunctions,
+    FeatureIndex,
+    FunctionIndex,
+    LiteralIndex,
+)
+from fstcrf.text.features.function import with_functions
 from fstcrf.text.sentences import Data, Run, SentenceLike, Tape, read_one, read_sentences, sized
 from fstcrf.training.problem import ParameterSpace, Tables
 from fstcrf.training.record import TrainingRecord
@@ -84,7 +91,7 @@ class CRF(TokenTagger[list[str]]):
     ----------
     topology : Topology
         Labels, label histories and where weights attach.
-    index : FeatureIndex or LiteralIndex
+    index : FeatureIndex, LiteralIndex or FunctionIndex
         Attributes of tokens and their rows.
     space : ParameterSpace
         Which weights exist.
@@ -101,7 +108,7 @@ class CRF(TokenTagger[list[str]]):
     """
 
     topology: Topology
-    index: FeatureIndex | LiteralIndex
+    index: AttributeIndex
     space: ParameterSpace
     theta: Floats
     tape: str
@@ -123,7 +130,7 @@ class CRF(TokenTagger[list[str]]):
         return self.topology.labels
 
     @made_once
-    def cannot_overflow(self) -> bool:
+    def _cannot_overflow(self) -> bool:
         """Whether sums of weights stay finite for all float32 values of attributes."""
         return float(np.abs(self.theta).max(initial=0.0)) < 1e200
 
@@ -133,21 +140,21 @@ class CRF(TokenTagger[list[str]]):
         return self.space.tables(self.theta)
 
     @made_once
-    def weights(self) -> Weights:
+    def _weights(self) -> Weights:
         """The weights, laid out for tagging."""
         return Weights(self.topology, self.space, self.theta)
 
     @made_once
-    def program(self) -> plans.Program:
+    def _program(self) -> plans.Program:
         """The compiled topology, which all its lattices share."""
-        graph = self.weights.static_graph
-        per_token = self.weights.has_arc_attributes
+        graph = self._weights.static_graph
+        per_token = self._weights.has_arc_attributes
         arc = None if per_token else graph.score
         chain = plans.Chain(self.tape, self.topology, graph.initial, graph.final, arc)
         return plans.Program([chain])
 
     @made_once
-    def bound(self) -> dict[Hashable, object]:
+    def _bindings(self) -> dict[Hashable, object]:
         """Cache of `potentials.bind`: the model for open tapes and their labels."""
         return {}
 
@@ -161,10 +168,12 @@ class CRF(TokenTagger[list[str]]):
         """The labels of its tape."""
         return {self.tape: self.labels}
 
-    def facts(self) -> dict[str, display.Cell]:
+    def _facts(self) -> dict[str, display.Cell]:
         """Return the lines of the description: sizes, columns, training."""
         record = self.record
-        read = [] if isinstance(self.index, LiteralIndex) else self.index.columns
+        read = [] if isinstance(self.index, LiteralIndex) else list(self.index.columns)
+        if isinstance(self.index, FunctionIndex):
+            read = [f"{self.index.name}()"]
         facts: dict[str, display.Cell] = {
             "reads": display.listed([*read, *(tape.name for tape in self.reads)]) or "attributes",
             "attributes": self.index.n_node_rows + self.index.n_arc_rows,
@@ -188,7 +197,7 @@ class CRF(TokenTagger[list[str]]):
     else:
         train = StaticFunction("fstcrf.taggers.training", "train_crf", _named_options)
 
-    def retrained(
+    def _retrained(
         self,
         corpus: Corpus,
         reads: Sequence[CRF],
@@ -209,7 +218,7 @@ class CRF(TokenTagger[list[str]]):
         return training.retrained(self, corpus, reads, threads=threads, report=report)
 
     @property
-    def order(self) -> int:
+    def _markov_order(self) -> int:
         """Number of earlier labels that a label depends on."""
         if self.record is not None:
             return self.record.order
@@ -217,26 +226,56 @@ class CRF(TokenTagger[list[str]]):
             return 0
         return 1 if self.topology.node_slots.shape[1] == 1 else 2
 
-    def fingerprint(self) -> str:
+    def _fingerprint(self) -> str:
         """Return a hash of labels and weights."""
         digest = hashlib.sha256("\0".join(self.labels).encode())
         digest.update(np.ascontiguousarray(self.theta).data)
         return digest.hexdigest()
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF:
-        """Read a model file.
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        mmap: bool | None = None,
+        features: FeatureFunctions | None = None,
+    ) -> CRF:
+        """Read a model file. `fstcrf.load` reads the files of all taggers.
 
-        `fstcrf.load` reads the files of all taggers, and describes `mmap`.
+        Parameters
+        ----------
+        path : path
+        mmap, features
+            See `fstcrf.load`.
 
         Raises
         ------
         ModelFileError
             The file is no model file, has another version, or is damaged.
+        OptionError
+            The model needs a feature function, or does not use one.
         OSError
             The file cannot be opened.
         """
-        return read(path, mapped=mmap)
+        return read(path, mapped=mmap).with_features(features, os.fspath(path))
+
+    def with_features(self, features: FeatureFunctions | None, where: str = "model") -> CRF:
+        """Return the tagger whose attributes a function computes.
+
+        Parameters
+        ----------
+        features : callable or dict of str to callable, optional
+            Maps a sentence to the attributes of its tokens; or a dict from the tape to it.
+        where : str
+            Name of the model in messages.
+
+        Raises
+        ------
+        OptionError
+            A template computes the attributes; or the tagger needs a function, and there is none.
+        """
+        index = with_functions({self.tape: self.index}, features, where)[self.tape]
+        return self if index is self.index else replace(self, index=index)
 
     def renamed(self, tape: str) -> CRF:
         """Return the tagger with another name of its tape.
@@ -252,7 +291,7 @@ class CRF(TokenTagger[list[str]]):
             raise OptionError(f"the tagger reads a tape {tape!r}: give its own another name")
         return replace(self, tape=tape)
 
-    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+    def _encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return kind, arrays and metadata of its file."""
         return KIND, *encoded(self)
 
@@ -274,7 +313,7 @@ class CRF(TokenTagger[list[str]]):
         GrammarError
             The grammar does not go with the labels, or accepts nothing.
         """
-        return self.composed.constrained(grammar, search=search, budget=budget)
+        return self._composed.constrained(grammar, search=search, budget=budget)
 
     if TYPE_CHECKING:
 
@@ -284,12 +323,12 @@ class CRF(TokenTagger[list[str]]):
 
     # --- Tagging ------------------------------------------------------------------------------
 
-    def transducers(
+    def _lattices(
         self, sentences: Data, known: Evidence | None, *, streamed: bool = False
     ) -> TaggedLattices:
         """Return the lattice of each sentence, with the evidence in its scores."""
         data = read_sentences(self.index, sentences, self.columns, self.reads)
-        weights, program = self.weights, self.program
+        weights, program = self._weights, self._program
 
         def make(run: Run) -> tuple[Floats, ...]:
             design = data.design(run.first, run.end)
@@ -297,13 +336,13 @@ class CRF(TokenTagger[list[str]]):
             values = (node, graph.score) if graph.per_token else (node,)
             return values if known is None else known.added_to(program, run, values)
 
-        checked = known is None and self.cannot_overflow
+        checked = known is None and self._cannot_overflow
         return tagged.TaggedLattices(
             program, data.lengths, make, checked=checked, streamed=streamed
         )
 
     @made_once
-    def composed(self) -> JointCRF[list[str]]:
+    def _composed(self) -> JointCRF[list[str]]:
         """The composition with this tagger as its only part."""
         whole: JointCRF[list[str]] = joint.JointCRF((self,), (1.0,))
         return whole
@@ -319,7 +358,7 @@ class CRF(TokenTagger[list[str]]):
     ) -> list[str]:
         """Return the best labels of one sentence; as for `Tagger.tag`."""
         plain = forced is None and bias is None and search is None and budget is None
-        single = self.weights.single if plain else None
+        single = self._weights.single if plain else None
         if single is not None and sized(sentence, "a sentence"):
             return self._tagged(single, sentence)
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
@@ -366,7 +405,7 @@ class CRF(TokenTagger[list[str]]):
         explanation: Explanation = pushes.explain(self, sentence, token)
         return explanation
 
-    def bind(self, labels: Mapping[str, Sequence[str]] | None = None) -> potentials.Binding:
+    def _bind(self, labels: Mapping[str, Sequence[str]] | None = None) -> potentials.Binding:
         """Return the tagger bound to labels of open tapes; see `fstcrf.taggers.potentials.bind`."""
         return potentials.bind(self, labels)
 
@@ -384,7 +423,7 @@ class CRF(TokenTagger[list[str]]):
         """
         return potentials.potentials(self, sentences, first, end, labels=labels)
 
-    def averaged_lattices(self, corpus: Corpus, tapes: TapeProbabilities) -> list[Lattice]:
+    def _averaged_lattices(self, corpus: Corpus, tapes: TapeProbabilities) -> list[Lattice]:
         """Return the lattices of a text, with potentials averaged over labels of earlier tapes.
 
         Arguments are those of `fstcrf.taggers.potentials.averaged_lattices`.
@@ -405,11 +444,16 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     tape: str
     columns: tuple[str, ...]
     reads: tuple[Tape, ...]
-    kind: Literal["columns", "literal"]
+    kind: Literal["columns", "literal", "function"]
     record: TrainingRecord | None
     empty: bool = True
 
 
+_INDEXES: dict[Literal["columns", "literal", "function"], type[AttributeIndex]] = {
+    "columns": FeatureIndex,
+    "literal": LiteralIndex,
+    "function": FunctionIndex,
+}
 _CELLS = ("node_cells", "transitions", "arc_cells", "initial", "final")
 _CELL_TYPES = (np.int64, np.int32, np.int64, np.int32, np.int32)
 
@@ -431,7 +475,7 @@ def encoded(model: CRF) -> tuple[dict[str, Array], dict[str, str]]:
         tape=model.tape,
         columns=model.columns,
         reads=model.reads,
-        kind="literal" if isinstance(model.index, LiteralIndex) else "columns",
+        kind=next(kind for kind, family in _INDEXES.items() if isinstance(model.index, family)),
         record=model.record,
         empty=topology.empty,
     )
@@ -463,8 +507,7 @@ def _model(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> CRF:
         raise ModelFileError(f"theta is {list(theta.shape)}, expected {[space.size]}")
     if not np.isfinite(theta).all():
         raise ModelFileError("a weight is not finite")
-    family = LiteralIndex if header.kind == "literal" else FeatureIndex
-    index = family.from_arrays(
+    index = _INDEXES[header.kind].from_arrays(
         group(arrays, "index."), msgspec.json.decode(metadata["index"], type=dict[str, Any])
     )
     # At order 0, attributes of label pairs have rows but no weights.

@@ -1,4 +1,4 @@
-"""What is said of labels beforehand: those that are known, and which are to be more or less."""
+"""Evidence: observed labels of sentences, and biases added to the scores of labels."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from fstcrf.machines.plans import Program
 
 TapeForced: TypeAlias = Sequence[str | None]
-"""Labels of a sentence that are known: None or ``"_"`` where not, ``"a|b"`` for one of several."""
+"""Observed labels of a sentence; None or ``"_"``: unknown; ``"a|b"``: one of several labels."""
 TapeBias: TypeAlias = Mapping[str, float]
-"""Added to the potential of a label at every token."""
+"""Numbers added to the score of a label at every token."""
 Forced: TypeAlias = TapeForced | Mapping[str, TapeForced]
-"""Evidence labels of a sentence; of several tapes, by tape."""
+"""Observed labels of a sentence; for several tapes, a mapping by tape."""
 Bias: TypeAlias = TapeBias | Mapping[str, TapeBias]
-"""What is added to the potentials of labels; of several tapes, by tape."""
+"""Biases of labels; for several tapes, a mapping by tape."""
 Columns: TypeAlias = str | Mapping[str, str]
-"""The column of a corpus that has the known labels; of several tapes, by tape."""
+"""The column of a corpus with observed labels; for several tapes, a mapping by tape."""
 
 
 def in_columns(
     columns: Columns, sentences: Data, label_sets: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, str], list[Forced | None]]:
-    """Return the column for each tape, and what columns of a corpus say is known."""
+    """Return the column of each tape, and the observed labels of each sentence."""
     if not isinstance(sentences, Corpus):
         raise OptionError(f"forced={columns!r} names columns, but the sentences are no Corpus")
     given = {"": columns} if isinstance(columns, str) else dict(columns)
@@ -52,8 +52,8 @@ def in_columns(
     for tape, name in given.items():
         column, labels = sentences.column(name), set(label_sets[tape])
         for number, value in enumerate(column.values):
-            known = value == UNKNOWN or value in labels or labels.issuperset(value.split("|"))
-            if not known and len(tokens := np.flatnonzero(column.ids == number)):
+            legal = value == UNKNOWN or value in labels or labels.issuperset(value.split("|"))
+            if not legal and len(tokens := np.flatnonzero(column.ids == number)):
                 raise DataError(
                     f"{value!r} in column {name!r} is not a label of the model, expected one of "
                     f"{' '.join(label_sets[tape])}, or {UNKNOWN} if the label is unknown",
@@ -65,9 +65,9 @@ def in_columns(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Evidence:
-    """What is known of the labels of sentences, for some tapes."""
+    """Observed labels and biases of sentences, by tape."""
 
-    forced: Mapping[str, Sequence[TapeForced | None]]  # of every sentence
+    forced: Mapping[str, Sequence[TapeForced | None]]  # a list for each sentence
     bias: Mapping[str, TapeBias]  # added to the potentials of labels at every token
 
     @classmethod
@@ -78,13 +78,13 @@ class Evidence:
         forced: Sequence[Forced | None] | None,
         bias: Bias | None,
     ) -> Evidence:
-        """Read what users say, of the only tape or by tape."""
+        """Return the evidence of `forced` and `bias`, given by tape or for the only tape."""
         added: dict[str, TapeBias] = {}
         if bias is not None:
             added = _by_tape(tapes, bias, "bias")
         if forced is None:
             return cls({}, added)
-        if not hasattr(forced, "__len__"):  # it is gone through more than once
+        if not hasattr(forced, "__len__"):  # an iterator could be read only once
             raise ShapeError(f"forced labels are {forced!r}, expected a list for each sentence")
         if len(forced) != size:
             raise ShapeError(f"forced labels of {len(forced)} sentences for {size}")
@@ -97,7 +97,7 @@ class Evidence:
     # --- As columns of a corpus, whose sentences may be selected and repeated ---------------------
 
     def to_columns(self, tagged: Mapping[str, Topology], corpus: Corpus, full: Longs) -> Corpus:
-        """Return a corpus of the sentences with tokens, `full`, with known labels as columns."""
+        """Return a corpus of the sentences with tokens, `full`, with observed labels as columns."""
         lengths = Ragged(corpus.offsets).lengths.tolist()
         for tape, forced in self.forced.items():
             flat: list[str] = []
@@ -113,20 +113,20 @@ class Evidence:
         return corpus
 
     def of_tape(self, tape: str) -> Evidence:
-        """Return what is known of one tape."""
+        """Return the evidence about one tape."""
         return Evidence(
             {name: rows for name, rows in self.forced.items() if name == tape},
             {name: bias for name, bias in self.bias.items() if name == tape},
         )
 
     def of_tapes(self, tapes: Sequence[str]) -> Evidence | None:
-        """Return what is known of some tapes; None: nothing."""
+        """Return the evidence about some tapes; None without any."""
         forced = {name: rows for name, rows in self.forced.items() if name in tapes}
-        bias = {name: one for name, one in self.bias.items() if name in tapes}
+        bias = {name: biases for name, biases in self.bias.items() if name in tapes}
         return Evidence(forced, bias) if forced or bias else None
 
     def from_columns(self, corpus: Corpus) -> Evidence:
-        """Return what `written` has put into a corpus, with the same biases."""
+        """Return the evidence of a corpus made by `to_columns`, with the same biases."""
         forced: dict[str, Sequence[TapeForced | None]] = {}
         for tape in self.forced:
             strings = corpus.columns[_column(tape)].strings()
@@ -135,46 +135,46 @@ class Evidence:
         return Evidence(forced, self.bias)
 
     def state_biases(self, tape: str, topology: Topology) -> Floats | None:
-        """Return what is added to each state of a tape, float64 [S]; None: nothing."""
+        """Return the bias of each state of a tape, float64 [S]; None without biases."""
         bias = self.bias.get(tape)
         return biases(topology, bias) if bias else None
 
     def evidence_scores(
         self, tape: str, topology: Topology, corpus: Corpus, bias: Floats | None
     ) -> Floats | None:
-        """Return what is added to the potentials of a tape's states, float64 [N, S], or None.
+        """Return the evidence as scores added to a tape's states, float64 [N, S], or None.
 
-        The corpus is as `written` returns it, or sentences selected from that; the bias, float64
-        [S], is as `state_biases` returns it.
+        States that the observed labels exclude have −inf. The corpus is made by `to_columns`, or
+        is a selection of its sentences; `bias` is made by `state_biases`.
         """
         if tape not in self.forced and bias is None:
             return None
-        found = np.zeros((corpus.n_tokens, topology.n_states))
+        scores = np.zeros((corpus.n_tokens, topology.n_states))
         if tape in self.forced:
             column = corpus.columns[_column(tape)]
             allowed = mask(topology, column.values, len(column.values))
-            found[~allowed[column.ids]] = -np.inf
-        return found if bias is None else found + bias
+            scores[~allowed[column.ids]] = -np.inf
+        return scores if bias is None else scores + bias
 
     # --- As potentials of a product -------------------------------------------------------------
 
     def added_to(
         self, program: Program, run: Run, values: tuple[Floats, ...]
     ) -> tuple[Floats, ...]:
-        """Return the values of a program's inputs with what is known put in."""
-        found = list(values)
+        """Return the values of a program's inputs, restricted and biased by the evidence."""
+        changed = list(values)
         for tape in {**self.bias, **self.forced}:
             place = next(
                 k
-                for k, what in enumerate(program.inputs)
-                if what.kind == "node" and what.tape == tape and not what.context
+                for k, part in enumerate(program.inputs)
+                if part.kind == "node" and part.tape == tape and not part.context
             )
             topology = program.chain[tape].topology
-            node = found[place] + biases(topology, self.bias.get(tape, {}))
+            node = changed[place] + biases(topology, self.bias.get(tape, {}))
             if tape in self.forced:
                 node[~self._mask(program, tape, run)] = -np.inf
-            found[place] = node
-        return tuple(found)
+            changed[place] = node
+        return tuple(changed)
 
     def _mask(self, program: Program, tape: str, run: Run) -> Bools:
         topology, lengths = program.chain[tape].topology, Ragged(run.offsets).lengths.tolist()
@@ -182,12 +182,12 @@ class Evidence:
 
 
 def _column(tape: str) -> str:
-    """Return the name of the column with known labels; no file has one of that name."""
+    """Return the name of the column with observed labels, which no file uses."""
     return f"%known[{tape}]"
 
 
 def _by_tape(tapes: Sequence[str], given: Any, what: str) -> dict[str, Any]:
-    """Return what is given by tape; of the only tape it may be given as it is."""
+    """Return an argument by tape; for a tagger with one tape, it may lack the tape."""
     named = isinstance(given, Mapping) and not any(
         isinstance(value, int | float | complex | np.number) for value in given.values()
     )
@@ -207,7 +207,7 @@ def _by_tape(tapes: Sequence[str], given: Any, what: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Request:
-    """What `fstcrf.taggers.Tagger.decoded` is asked, its arguments checked."""
+    """The checked arguments of `fstcrf.taggers.Tagger.decode`."""
 
     sentences: Data
     n: int = 1
@@ -215,10 +215,10 @@ class Request:
     bias: Bias | None = None
     budget: Budget | None = None
     threads: int = 1
-    tapes: Sequence[str] | None = None  # those shown; all when absent
-    strict: bool = True  # NoPathError for a sentence without a path
-    probabilities: bool = False  # they will be looked at
-    scores: bool = True  # without, scores and bounds may be of no scale
+    tapes: Sequence[str] | None = None  # tapes of the answer; None: all
+    strict: bool = True  # raise NoPathError for a sentence without a path
+    probabilities: bool = False  # whether the answer needs probabilities
+    scores: bool = True  # whether the answer needs scores and bounds
 
     def __post_init__(self) -> None:
         check_text(self.sentences)
@@ -237,17 +237,17 @@ class Request:
             forced = in_columns(forced, sentences, label_sets)[1]
         return cls(sentences, forced=forced, bias=bias, threads=threads)
 
-    def known(self, tapes: Sequence[str]) -> Evidence:
-        """Return what is known of the labels, of the tapes of a tagger."""
+    def tape_evidence(self, tapes: Sequence[str]) -> Evidence:
+        """Return the evidence about the tapes of a tagger."""
         return Evidence.of(tapes, len(self.sentences), self.forced, self.bias)
 
     def evidence(self, tapes: Sequence[str]) -> Evidence | None:
-        """Return what is known of the labels of some tapes; None: nothing."""
-        return None if self.no_evidence else self.known(tapes)
+        """Return the evidence about the tapes of a tagger; None without any."""
+        return None if self.no_evidence else self.tape_evidence(tapes)
 
     @property
     def no_evidence(self) -> bool:
-        """Whether nothing is known of the labels."""
+        """Whether there are neither observed labels nor biases."""
         return self.forced is None and self.bias is None
 
 
@@ -255,12 +255,12 @@ class Request:
 
 
 def biases(topology: Topology, bias: TapeBias) -> Floats:
-    """Return what is added to the potential of each state, float64 [S]."""
+    """Return the bias of each state, float64 [S]."""
     if not isinstance(bias, Mapping):
         raise OptionError(f"bias is {bias!r}, expected a mapping of labels to numbers")
     values = np.zeros(topology.n_labels)
-    given = real_array(list(bias.values()), "bias", error=OptionError)
-    values[topology.label_ids(list(bias))] = given
+    numbers = real_array(list(bias.values()), "bias", error=OptionError)
+    values[topology.label_ids(list(bias))] = numbers
     if not np.isfinite(values).all():
         raise OptionError("biases must be finite; use forced labels to forbid")
     return values[topology.state_label]
@@ -269,7 +269,7 @@ def biases(topology: Topology, bias: TapeBias) -> Floats:
 def masks(
     topology: Topology, forced: Sequence[TapeForced | None], lengths: Sequence[int], first: int
 ) -> list[Bools]:
-    """Return `mask` of the sentences of these lengths, of which the first has this number."""
+    """Return the `mask` of each sentence; `first` is the number of the first sentence."""
     several = len(forced) > 1
     return [
         mask(topology, forced[number], length, number if several else None)
@@ -280,16 +280,16 @@ def masks(
 def mask(
     topology: Topology, forced: TapeForced | None, length: int, sentence: int | None = None
 ) -> Bools:
-    """Return the states that known labels of a sentence allow, bool [T, S]; all without any.
+    """Return the states that the observed labels of a sentence allow, bool [T, S].
 
-    Messages name the number of the sentence.
+    Error messages name `sentence`, the number of the sentence.
     """
     if forced is None:
         return np.ones((length, topology.n_states), dtype=bool)
     place = "" if sentence is None else f"sentence {sentence}, "
     expected = "a list with a label or None for each token"
     given: Any = items_of(forced, f"{place}the forced labels are", expected)
-    if not hasattr(given, "__len__"):  # it can be read only once
+    if not hasattr(given, "__len__"):  # an iterator
         raise LabelError(f"{place}the forced labels are {given!r}, expected {expected}")
     if len(given) != length:
         raise ShapeError(f"{place}{len(given)} forced labels for {length} tokens")
@@ -310,7 +310,7 @@ def mask(
 
 
 def budget_of(budget: int | Budget | None) -> Budget | None:
-    """Return a budget, of which the states may be given alone."""
+    """Return a budget; an int is its number of states."""
     if not isinstance(budget, int):
         return budget
     if budget < 1:

@@ -1,7 +1,7 @@
-"""The incumbents of a search: the n best distinct labellings of each sentence that were met so far.
+"""Incumbents: the n best distinct labellings of each sentence that a search has found so far.
 
-Labellings are distinct where some tape that is shown has other labels. Equal ones are looked for by
-a hash of their labels, and compared where hashes agree.
+Two labellings are distinct if their labels differ on some visible tape. Equal labellings are found
+by a hash of their labels, and compared if the hashes agree.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.ragged import Ragged
 
-_WIDE = 1024  # labellings of a sentence there is room for at first
+_WIDE = 1024  # initial capacity: labellings of a sentence
 
 _Hashes = NDArray[np.uint64]
 
 
 class Incumbents:
-    """The n best labellings of the tapes shown, of each sentence of a corpus, best first.
+    """The n best labellings of the visible tapes, for each sentence of a corpus, best first.
 
     Parameters
     ----------
     offsets : int64 [B + 1]
     n : int
     tapes : int
-        How many are shown.
+        Number of visible tapes.
     repeated : bool
-        Whether one labelling may be met several times.
+        Whether the search may find one labelling repeatedly.
 
     Attributes
     ----------
     labels : list of int32 [W, N]
-        For each tape; −1 where a sentence has no such labelling. W is n, of many as many as needed.
+        One array for each visible tape; −1 in unused rows. W is the capacity, at most n.
     score : float64 [B, W]
-        Falling; −inf where there is no such labelling.
+        Descending; −inf in unused columns.
     bound : float64 [B]
-        No labelling that is not among them scores more.
+        Upper bound of the scores of all other labellings.
     """
 
     def __init__(self, offsets: Longs, n: int, tapes: int, *, repeated: bool) -> None:
@@ -47,166 +47,152 @@ class Incumbents:
         self.score = np.full((size, width), -np.inf)
         self.labels = [np.full((width, int(offsets[-1])), -1, np.int32) for _ in range(tapes)]
         self.bound = np.full(size, -np.inf)
-        self._none = np.full(size, -np.inf)
-        self._lengths = np.diff(offsets)
+        self._rows = Ragged(offsets)
 
     @property
     def threshold(self) -> Floats:
-        """What a labelling must exceed to be among the n best, [B]; −inf while there is room."""
-        return self.score[:, -1] if self.score.shape[1] == self.n else self._none
+        """Score of the n-th incumbent, [B], which new ones must exceed; −inf if there are fewer."""
+        full = self.score.shape[1] == self.n
+        return self.score[:, -1] if full else np.full(len(self._rows), -np.inf)
 
     @property
     def count(self) -> int:
-        """Labellings of the sentence that has the most."""
+        """Maximum number of incumbents of a sentence."""
         return int((self.score > -np.inf).sum(axis=1).max(initial=0))
 
     def columns(self, n: int) -> Floats:
-        """Return the scores, [B, n]."""
+        """Return the scores, padded to [B, n] with −inf."""
         score, more = self.score[:, :n], max(0, n - self.score.shape[1])
         return np.pad(score, ((0, 0), (0, more)), constant_values=-np.inf) if more else score
 
     def rows(self, tape: int, n: int) -> Ints:
-        """Return the labels of a tape, [n, N]."""
+        """Return the labels of a visible tape, padded to [n, N] with −1."""
         labels, more = self.labels[tape][:n], max(0, n - self.score.shape[1])
         return np.pad(labels, ((0, more), (0, 0)), constant_values=-1) if more else labels
 
     def labellings(self, sentence: Longs, rank: Longs) -> list[Ints]:
-        """Return the labels of some of them for each tape, one after the other."""
-        at = self._tokens(sentence)
-        row = np.repeat(rank, self._lengths[sentence])
-        return [mine[row, at] for mine in self.labels]
+        """Return the labels of the incumbents of these ranks, concatenated, for each tape."""
+        tokens = self._rows.entries(sentence)
+        row = self._rows.select(sentence).repeat(rank)
+        return [labels[row, tokens] for labels in self.labels]
 
     def put(self, sentence: Longs, score: Floats, labels: Sequence[Ints]) -> None:
-        """Take over labellings that are among the n best.
+        """Add labellings, and keep the n best; of equal scores the earlier labelling is kept.
 
         Parameters
         ----------
         sentence : int64 [P]
-            Not falling.
+            In ascending order.
         score : float64 [P]
         labels : sequence of int32
-            For each tape the labels of all of them, one after the other.
+            For each tape the labels of all P labellings, concatenated.
         """
         if self.n == 1:
             self._put_best(sentence, score, labels)
             return
         rows, place = np.unique(sentence, return_inverse=True)
-        width, tokens = self.score.shape[1], self.labels[0].shape[1]
-        held = self.offsets[rows, None] + tokens * np.arange(width)
+        width, n_tokens = self.score.shape[1], self.labels[0].shape[1]
+        starts = self.offsets[rows, None] + n_tokens * np.arange(width)  # of incumbents in `labels`
         row = np.concatenate([np.repeat(np.arange(len(rows)), width), place])
-        pool = Ragged.from_lengths(self._lengths[rows[row]])
-        kept = pool.part(0, held.size).ranges(held.ravel())
-        every = [
-            np.concatenate([mine.reshape(-1).take(kept), more])
-            for mine, more in zip(self.labels, labels, strict=True)
+        pool = Ragged.from_lengths(self._rows.lengths[rows[row]])  # incumbents, then new labellings
+        cells = pool.part(0, starts.size).ranges(starts.ravel())
+        pooled = [
+            np.concatenate([kept.reshape(-1).take(cells), new])
+            for kept, new in zip(self.labels, labels, strict=True)
         ]
-        both = np.concatenate([self.score[rows].ravel(), score])
-        order = np.lexsort((-both, row))  # of equals, those held first
-        order = order[both[order] > -np.inf]
+        scores = np.concatenate([self.score[rows].ravel(), score])
+        order = np.lexsort((-scores, row))
+        order = order[scores[order] > -np.inf]
         if self.repeated:
-            order = order[_first_of_equals(row[order], pool, order, every)]
-        mine = row[order]
-        rank = np.arange(len(order)) - np.searchsorted(mine, mine)
+            order = order[_first_of_equals(row[order], pool, order, pooled)]
+        rank = _ranks(row[order])
         order, rank = order[rank < self.n], rank[rank < self.n]
         if len(rank) and rank.max() >= width:
             self._widen(int(rank.max()) + 1)
-        self._write(rows, row[order], rank, both[order], pool, order, every)
+        row = row[order]
+        block = np.full((len(rows), self.score.shape[1]), -np.inf)
+        block[row, rank] = scores[order]
+        self.score[rows] = block
+        cells = pool.select(order).ranges(rank * n_tokens + self.offsets[rows[row]])
+        entries = pool.entries(order)
+        for kept, new in zip(self.labels, pooled, strict=True):
+            kept.reshape(-1)[cells] = new.take(entries)
 
     def _put_best(self, sentence: Longs, score: Floats, labels: Sequence[Ints]) -> None:
-        """Take over the best of each sentence, of equals the first, where it is better."""
         best = np.lexsort((-score, sentence))
         best = best[np.append(True, sentence[best[1:]] != sentence[best[:-1]])]
         best = best[score[best] > self.score[sentence[best], 0]]
         rows = sentence[best]
         self.score[rows, 0] = score[best]
-        at, to = Ragged.from_lengths(self._lengths[sentence]).entries(best), self._tokens(rows)
-        for mine, more in zip(self.labels, labels, strict=True):
-            mine[0, to] = more.take(at)
-
-    def _tokens(self, sentences: Longs) -> Longs:
-        return Ragged(self.offsets).entries(sentences)
-
-    def _write(
-        self,
-        rows: Longs,
-        row: Longs,
-        rank: Longs,
-        score: Floats,
-        pool: Ragged,
-        order: Longs,
-        labels: Sequence[Ints],
-    ) -> None:
-        block = np.full((len(rows), self.score.shape[1]), -np.inf)
-        block[row, rank] = score
-        self.score[rows] = block
-        chosen, at = pool.select(order), pool.entries(order)
-        to = chosen.ranges(rank * self.labels[0].shape[1] + self.offsets[rows[row]])
-        for mine, every in zip(self.labels, labels, strict=True):
-            mine.reshape(-1)[to] = every.take(at)
+        entries, tokens = self._rows.select(sentence).entries(best), self._rows.entries(rows)
+        for kept, new in zip(self.labels, labels, strict=True):
+            kept[0, tokens] = new.take(entries)
 
     def _widen(self, width: int) -> None:
         more = min(self.n, max(width, 2 * self.score.shape[1])) - self.score.shape[1]
         self.score = np.pad(self.score, ((0, 0), (0, more)), constant_values=-np.inf)
-        self.labels = [
-            np.pad(mine, ((0, more), (0, 0)), constant_values=-1) for mine in self.labels
-        ]
+        self.labels = [np.pad(ids, ((0, more), (0, 0)), constant_values=-1) for ids in self.labels]
 
     def promising(self, sentence: Longs, score: Floats) -> tuple[Longs, Floats]:
-        """Return which of some labellings of the tapes shown may be among the n best.
+        """Return the new labellings that may be among the n best, and the raised thresholds, [B].
 
-        They are distinct, and none of them is held. Returned is also what the n-th best scores with
-        them, [B].
+        The labellings are distinct from each other and from the incumbents.
 
         Parameters
         ----------
         sentence : int64 [P]
-            Not falling.
+            In ascending order.
         score : float64 [P]
-            At least.
+            Lower bounds of the scores.
         """
         better = np.flatnonzero(score > self.threshold[sentence])
         rows, place = np.unique(sentence[better], return_inverse=True)
-        held = self.score[rows]
-        row = np.concatenate([np.repeat(np.arange(len(rows)), held.shape[1]), place])
-        both = np.concatenate([held.ravel(), score[better]])
-        order = np.lexsort((-both, row))
-        order = order[both[order] > -np.inf]
-        rank = np.arange(len(order)) - np.searchsorted(row[order], row[order])
+        kept = self.score[rows]
+        row = np.concatenate([np.repeat(np.arange(len(rows)), kept.shape[1]), place])
+        scores = np.concatenate([kept.ravel(), score[better]])
+        order = np.lexsort((-scores, row))
+        order = order[scores[order] > -np.inf]
+        rank = _ranks(row[order])
         raised = self.threshold.copy()
         last = order[rank == self.n - 1]
-        raised[rows[row[last]]] = both[last]
-        chosen = order[rank < self.n] - held.size
+        raised[rows[row[last]]] = scores[last]
+        chosen = order[rank < self.n] - kept.size
         return better[np.sort(chosen[chosen >= 0])], raised
 
-    def own(self, sentence: Longs, labels: Sequence[Ints]) -> Floats:
-        """Return what labellings of the tapes shown score where they are held, else −inf, [P]."""
-        rows, tokens = Ragged(self.offsets).select(sentence), self._tokens(sentence)
-        held = np.full(len(sentence), -np.inf)
+    def scores_of(self, sentence: Longs, labels: Sequence[Ints]) -> Floats:
+        """Return the scores of labellings that are incumbents, [P]; −inf for all others."""
+        rows, tokens = self._rows.select(sentence), self._rows.entries(sentence)
+        score = np.full(len(sentence), -np.inf)
         for rank in range(self.count):
             differs = np.zeros(len(tokens), dtype=bool)
-            for mine, more in zip(self.labels, labels, strict=True):
-                differs |= mine[rank].take(tokens) != more
+            for kept, other in zip(self.labels, labels, strict=True):
+                differs |= kept[rank].take(tokens) != other
             same = _sums(differs, rows) == 0
-            held[same] = self.score[sentence[same], rank]
-        return held
+            score[same] = self.score[sentence[same], rank]
+        return score
 
     def replace(self, sentences: Longs, other: Incumbents) -> None:
-        """Take over the incumbents of some of the sentences from a search of these alone."""
+        """Replace the incumbents of some sentences by the result of a search for these."""
         if other.score.shape[1] > self.score.shape[1]:
             self._widen(other.score.shape[1])
-        width, tokens = other.score.shape[1], self._tokens(sentences)
+        width, tokens = other.score.shape[1], self._rows.entries(sentences)
         self.score[sentences], self.score[sentences, :width] = -np.inf, other.score
-        for mine, more in zip(self.labels, other.labels, strict=True):
-            mine[:, tokens] = -1
-            mine[:width, tokens] = more
+        for kept, new in zip(self.labels, other.labels, strict=True):
+            kept[:, tokens] = -1
+            kept[:width, tokens] = new
         self.bound[sentences] = other.bound
+
+
+def _ranks(row: Longs) -> Longs:
+    """Return the place of each entry among the entries of its row; rows ascend."""
+    return np.arange(len(row)) - np.searchsorted(row, row)
 
 
 # --- Equal labellings -----------------------------------------------------------------------------
 
 
 def _first_of_equals(row: Longs, pool: Ragged, order: Longs, labels: Sequence[Ints]) -> Longs:
-    """Return which labellings, `order` of a pool, no earlier one of the same row equals."""
+    """Return the places in `order` of labellings that differ from all earlier ones of their row."""
     key = _hashes(pool, labels)[order]
     for _ in range(2):
         group = np.lexsort((key, row))
@@ -214,12 +200,12 @@ def _first_of_equals(row: Longs, pool: Ragged, order: Longs, labels: Sequence[In
         first, second = group[:-1][again], group[1:][again]
         if _equal(pool, order[first], order[second], labels).all():
             break
-        key = _numbers(pool, order, labels)  # hashes of others agree
+        key = _numbers(pool, order, labels)  # since two different labellings have the same hash
     return np.delete(np.arange(len(order)), second)
 
 
 def _hashes(pool: Ragged, labels: Sequence[Ints]) -> _Hashes:
-    """Return a number for each labelling of some tapes, uint64 [P]."""
+    """Return a hash of each labelling, uint64 [P]."""
     total: _Hashes = np.zeros(len(pool), np.uint64)
     place = pool.ranges().astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for tape, ids in enumerate(labels):
@@ -232,25 +218,23 @@ def _hashes(pool: Ragged, labels: Sequence[Ints]) -> _Hashes:
 
 def _equal(pool: Ragged, first: Longs, second: Longs, labels: Sequence[Ints]) -> Bools:
     """Return whether labellings of equal length are the same, pair by pair."""
-    one, other = pool.entries(first), pool.entries(second)
-    differs = np.zeros(len(one), dtype=bool)
+    left, right = pool.entries(first), pool.entries(second)
+    differs = np.zeros(len(left), dtype=bool)
     for ids in labels:
-        differs |= ids.take(one) != ids.take(other)
+        differs |= ids.take(left) != ids.take(right)
     return np.equal(_sums(differs, pool.select(first)), 0)
 
 
 def _sums(values: Bools | _Hashes, rows: Ragged) -> _Hashes:
-    """Return the sum of each row, modulo 2^64; a row may be empty."""
+    """Return the sum of each row, modulo 2^64."""
     total = np.zeros(len(values) + 1, np.uint64)
     np.cumsum(values, dtype=np.uint64, out=total[1:])
     return total[rows.offsets[1:]] - total[rows.offsets[:-1]]
 
 
 def _numbers(pool: Ragged, order: Longs, labels: Sequence[Ints]) -> _Hashes:
-    """Return one number for each labelling that differs from others."""
-    known: dict[tuple[bytes, ...], int] = {}
-    bounds = pool.offsets.tolist()
-    keys = [
-        tuple(ids[bounds[i] : bounds[i + 1]].tobytes() for ids in labels) for i in order.tolist()
-    ]
-    return np.asarray([known.setdefault(key, len(known)) for key in keys], dtype=np.uint64)
+    """Return a number for each labelling in `order`, uint64; equal labellings have the same."""
+    numbers: dict[tuple[bytes, ...], int] = {}
+    cells = list(pool.slices())
+    keys = [tuple(ids[cells[i]].tobytes() for ids in labels) for i in order.tolist()]
+    return np.asarray([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Why a sentence has no legal label sequence, and what it has with less known."""
+"""Sentences without a legal label sequence: the cause, and answers under fewer restrictions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A sentence without a legal label sequence: what decides it, and what is known of it."""
+    """A sentence without a legal label sequence, its tagger and its forced labels."""
 
     tagger: Tagger
     sentence: Data
@@ -30,90 +30,97 @@ class _Case:
     budget: Budget | None
     columns: Mapping[str, str] = field(default_factory=dict)
 
-    def death(self, *, grammar: bool = True, tapes: Sequence[str] | None = None) -> Any:
-        """Return how label sequences die; None where one is legal, or nobody knows.
+    def error(
+        self, *, grammar: bool = True, tapes: Sequence[str] | None = None
+    ) -> NoPathError | None:
+        """Decode the sentence and return the error; None if there is a path or too many states.
 
-        Without the grammar, or with the labels known of some tapes alone, where that is asked.
+        Parameters
+        ----------
+        grammar : bool
+            Whether the grammar applies.
+        tapes : sequence of str, optional
+            Tapes whose forced labels apply; all by default.
         """
         tagger = self.tagger if grammar else self.tagger.without_grammar() or self.tagger
-        known = self.forced
-        if known is not None and tapes is not None:
-            known = {tape: labels for tape, labels in known.items() if tape in tapes} or None
-        forced = [known] if known is not None else None
+        labels = self.forced
+        if labels is not None and tapes is not None:
+            labels = {tape: row for tape, row in labels.items() if tape in tapes} or None
+        forced = [labels] if labels is not None else None
         try:
-            whole = tagger.as_transducer()
-            whole.decoded(Request(self.sentence, forced=forced, budget=self.budget))
+            whole = tagger._as_transducer()
+            whole._decode(Request(self.sentence, forced=forced, budget=self.budget))
         except NoPathError as error:
             return error
         except TooLargeError:  # a chain is not expanded
             return None
         return None
 
-    def blamed(self) -> tuple[NoPathError | None, str]:
-        """Return how what dies by itself already does so, and words for it."""
+    def cause(self) -> tuple[NoPathError | None, str]:
+        """Return the error of the smallest cause: labels, grammar or both; and its description."""
         if self.forced is None:
-            return self.death(), ""
-        ruled = self.tagger.without_grammar() is not None
-        rules = "the grammar" if ruled else "the scheme of the tagger"
-        labels_die, grammar_dies = self.death(grammar=False), self.death(tapes=())
-        if labels_die and grammar_dies and ruled:
+            return self.error(), ""
+        has_grammar = self.tagger.without_grammar() is not None
+        rules = "the grammar" if has_grammar else "the scheme of the tagger"
+        by_labels, by_grammar = self.error(grammar=False), self.error(tapes=())
+        if by_labels and by_grammar and has_grammar:
             words = f"{self._labels(grammar=False)} and {rules} are to blame, each by itself"
-            return self.death(), words
-        if grammar_dies:
-            return grammar_dies, f"{rules} alone is to blame, whatever is forced"
-        if labels_die:
+            return self.error(), words
+        if by_grammar:
+            return by_grammar, f"{rules} alone is to blame, whatever is forced"
+        if by_labels:
             words = f"{self._labels(grammar=False)} alone, which the scheme of the tagger forbids"
-            return labels_die, words
+            return by_labels, words
         words = f"{self._labels(grammar=True)} and {rules} are to blame, but only together"
-        return self.death(), words
+        return self.error(), words
 
     def _labels(self, *, grammar: bool) -> str:
-        """Name the forced labels; of several tapes those that by themselves leave no path."""
+        """Describe the forced labels, if possible only the tapes that leave no path."""
         tapes = list(self.forced or ())
-        alone = [t for t in tapes if self.death(grammar=grammar, tapes=[t])]
-        named = alone if len(tapes) > 1 and alone else tapes
-        what, names = ("column", self.columns) if self.columns else ("tape", {})
+        causes = [t for t in tapes if self.error(grammar=grammar, tapes=[t])]
+        named = causes if len(tapes) > 1 and causes else tapes
+        noun, names = ("column", self.columns) if self.columns else ("tape", {})
         plural = "s" if len(named) > 1 else ""
         shown = " and ".join(repr(names.get(tape, tape)) for tape in named)
-        return f"the labels forced by {what}{plural} {shown}"
+        return f"the labels forced by {noun}{plural} {shown}"
 
 
 def explained(
-    error: NoPathError, tagger: Tagger, asked: Request, columns: Mapping[str, str]
+    error: NoPathError, tagger: Tagger, request: Request, columns: Mapping[str, str]
 ) -> NoPathError:
-    """Return the error with the token where all has died, and with what is to blame for it."""
+    """Return an error that names the token without a legal label, and the cause."""
     if error.sentence is None:
         return error
-    known: Any = None if asked.forced is None else asked.forced[error.sentence]
-    if known is not None and not isinstance(known, Mapping):
-        known = {tagger.tapes[0]: known}
-    one = selected(asked.sentences, np.asarray([error.sentence]))
-    death, blame = _Case(tagger, one, known, asked.budget, columns).blamed()
-    why = error if death is None else death
+    forced: Any = None if request.forced is None else request.forced[error.sentence]
+    if forced is not None and not isinstance(forced, Mapping):
+        forced = {tagger.tapes[0]: forced}
+    sentence = selected(request.sentences, np.asarray([error.sentence]))
+    cause, blame = _Case(tagger, sentence, forced, request.budget, columns).cause()
+    why = error if cause is None else cause
     return NoPathError(
         why.reason,
         position=why.position,
         sentence=error.sentence,
         constraints=why.constraints,
-        blame="" if death is None or death.position is None else blame,
+        blame="" if cause is None or cause.position is None else blame,
     )
 
 
-def relaxed(answer: Answer, tagger: Tagger, asked: Request) -> Answer:
-    """Return an answer in which sentences without a path are asked about again, with less known."""
-    for other, known, change in _with_less(tagger, asked.forced):
-        where = np.flatnonzero(answer.dead)
-        some = selected(asked.sentences, where)
-        mine = None if known is None else [known[i] for i in where.tolist()]
-        part = other.decoded(replace(asked, sentences=some, forced=mine, probabilities=False))
-        answer = answer.with_part(where, part, change)
+def relaxed(answer: Answer, tagger: Tagger, request: Request) -> Answer:
+    """Return an answer whose sentences without a path are decoded under fewer restrictions."""
+    for freer, forced, change in _relaxations(tagger, request.forced):
+        dead = np.flatnonzero(answer.dead)
+        sentences = selected(request.sentences, dead)
+        labels = None if forced is None else [forced[i] for i in dead.tolist()]
+        again = replace(request, sentences=sentences, forced=labels, probabilities=False)
+        answer = answer.with_part(dead, freer._decode(again), change)
     return answer
 
 
-def _with_less(
+def _relaxations(
     tagger: Tagger, forced: Sequence[Forced | None] | None
 ) -> Iterator[tuple[Tagger, Sequence[Forced | None] | None, Change]]:
-    """Yield a tagger and what is known, with less and less of it."""
+    """Yield a tagger and forced labels with fewer and fewer restrictions."""
     free = tagger.without_grammar()
     if free is not None:
         yield free, forced, "grammar"
@@ -123,8 +130,8 @@ def _with_less(
         yield free, None, "both"
 
 
-def selected(sentences: Data, where: Longs) -> Data:
-    """Return some sentences, by their numbers."""
+def selected(sentences: Data, numbers: Longs) -> Data:
+    """Return the sentences with these numbers."""
     if isinstance(sentences, Corpus):
-        return sentences.select(where)
-    return [cast("SentenceLike", sentences[i]) for i in where.tolist()]
+        return sentences.select(numbers)
+    return [cast("SentenceLike", sentences[i]) for i in numbers.tolist()]

@@ -1,4 +1,4 @@
-"""Models composed, as data: the parts, whether they go together, their program, their file."""
+"""`JointCRF`: CRFs that decide together. Its checks, its compiled program and its file format."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request
 from fstcrf.taggers.tagger import Composition, LabelsT, Normalize
 from fstcrf.taggers.tokens import TokenTagger
 from fstcrf.text.corpus import Column
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FeatureFunctions, FunctionIndex, LiteralIndex
+from fstcrf.text.features.function import with_functions
 from fstcrf.text.sentences import Data, SentenceLike
 
 if TYPE_CHECKING:
@@ -60,30 +61,30 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
     Parameters
     ----------
     taggers : tuple of CRF
-        Each writes a tape; it reads those of others where they are there.
+        Each writes a tape, and may read the tapes of others.
     weights : tuple of float
         Factor of each tagger's potentials, at least 0.
     conjuncts : tuple of Acceptor
         The grammar, bound to the tapes.
     maps : tuple of TapeMap
-        Tapes between what a tagger writes and what a later one reads.
+        Maps from the tape that a tagger writes to a tape that another tagger reads.
     normalize : {"product", "chain"}
         product: potentials are added, one normaliser over all tapes. chain: the product of
         conditional probabilities, p(first tape) · p(second tape | first) · ...
     relabellings : tuple of Relabelling
-        Taggers that read a tape by other labels than its own.
+        Translations of a tape's labels for a tagger that was trained on other labels.
     search : {"auto", "lazy", "expanded"}
-        How best paths under a grammar are found; see `fstcrf.machines.plans.Program`.
+        The search for best paths under a grammar; see `fstcrf.machines.plans.Program`.
     budget : Budget, optional
-        When a search gives up on a sentence, where nothing else is said; files do not keep it.
+        Default limit of a search, for each sentence. Files do not store it.
     given : tuple of ObservedTape
-        Columns that the grammar reads, which nobody decides.
+        Columns of the text that the grammar reads.
 
     Raises
     ------
     OptionError
-        Tapes with one name, taggers that read each other, labels that a tagger cannot read,
-        weights that are negative, or options that do not go together.
+        Two tapes with the same name, taggers that read each other, labels that a tagger cannot
+        read, a negative weight, or options that exclude each other.
     LabelError
         A grammar over other tapes or labels.
     """
@@ -102,14 +103,14 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         _check(self)
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what it is made of: what was computed from that stays here."""
+        """Return the fields only: copies and pickles compute the rest anew."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    # --- What it is made of -------------------------------------------------------------------
+    # --- Parts --------------------------------------------------------------------------------
 
     @property
     def tapes(self) -> tuple[str, ...]:
-        """Names of the tapes that it writes: in the order of the taggers, then those of maps."""
+        """Names of the tapes that are written: by the taggers in their order, then by maps."""
         return tuple(self.label_sets)
 
     @made_once
@@ -119,59 +120,57 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         return sets | {tape_map.tape: tape_map.labels for tape_map in self.maps}
 
     @made_once
-    def components(self) -> tuple[Component, ...]:
-        """The taggers as parts of the composition."""
+    def _components(self) -> tuple[Component, ...]:
+        """The taggers, each with its weight and the tapes that it reads."""
         other = {(r.reader, r.read): r.reading for r in self.relabellings}
         same = {tape: component.Reading(tape, labels) for tape, labels in self.label_sets.items()}
-        found = []
+        parts = []
         for tagger, weight in zip(self.taggers, self.weights, strict=True):
-            mine = {
-                t.name: other.get((tagger.tape, t.name), same.get(t.name)) for t in tagger.reads
-            }
-            readings = {read: reading for read, reading in mine.items() if reading is not None}
-            found.append(component.Component(tagger, weight, readings))
-        return tuple(found)
+            every = (
+                (t.name, other.get((tagger.tape, t.name), same.get(t.name))) for t in tagger.reads
+            )
+            readings = {name: reading for name, reading in every if reading is not None}
+            parts.append(component.Component(tagger, weight, readings))
+        return tuple(parts)
 
     @made_once
-    def order(self) -> tuple[str, ...]:
-        """The tapes, each after those that are read for it; else as they are.
+    def _order(self) -> tuple[str, ...]:
+        """The tapes in an order in which each tape is after the tapes that its tagger reads.
 
         Raises
         ------
         OptionError
             Tapes that read each other.
         """
-        reads = {c.tagger.tape: {r.tape for r in c.readings.values()} for c in self.components}
+        reads = {c.tagger.tape: {r.tape for r in c.readings.values()} for c in self._components}
         reads |= {tape_map.tape: {tape_map.source} for tape_map in self.maps}
         return chains.reading_order(reads)
 
     @property
-    def conditional(self) -> bool:
-        """Whether it is a product of conditional probabilities rather than of transducers."""
+    def _conditional(self) -> bool:
+        """Whether the composition is a product of conditional probabilities, by the chain rule."""
         return self.normalize == "chain" and len(self.taggers) > 1
 
     @property
-    def literal(self) -> bool:
+    def _literal(self) -> bool:
         """Whether the taggers read attribute lists or feature dicts rather than columns."""
         return isinstance(self.taggers[0].index, LiteralIndex)
 
     @made_once
-    def cannot_overflow(self) -> bool:
-        """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
-        return all(component.weighted.cannot_overflow for component in self.components)
+    def _cannot_overflow(self) -> bool:
+        """Whether sums of weights are finite for all (float32) values of attributes."""
+        return all(component.weighted._cannot_overflow for component in self._components)
 
     @made_once
-    def grammar_read(self) -> tuple[tuple[ObservedTape, ...], tuple[Acceptor, ...]]:
-        """The given tapes that the grammar reads, and the grammar, their labels merged."""
+    def _grammar_read(self) -> tuple[tuple[ObservedTape, ...], tuple[Acceptor, ...]]:
+        """The columns of the text that the grammar reads, and the grammar."""
         if not self.given:
             return (), self.conjuncts
         return component.merged(self.given, self.conjuncts)
 
     @made_once
-    def cascade_taggers(self) -> dict[str, CRF | Self]:
-        """The tagger of each tape, under what the grammar says of this tape.
-
-        Taggers that decide one after the other are these.
+    def _cascade_taggers(self) -> dict[str, CRF | Self]:
+        """The tagger of each tape, under the part of the grammar about this tape; for cascades.
 
         Raises
         ------
@@ -183,10 +182,10 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
             [tagger.tape for tagger in self.taggers],
             [tape_map.tape for tape_map in self.maps],
         )
-        alone: dict[str, CRF | Self] = {tagger.tape: tagger for tagger in self.taggers}
+        taggers: dict[str, CRF | Self] = {tagger.tape: tagger for tagger in self.taggers}
         for tagger in self.taggers:
             if tagger.tape in ruled:
-                alone[tagger.tape] = replace(
+                taggers[tagger.tape] = replace(
                     self,
                     taggers=(tagger,),
                     weights=(1.0,),
@@ -195,74 +194,81 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
                     normalize="product",
                     relabellings=(),
                 )
-        return alone
+        return taggers
 
     @made_once
-    def program(self) -> Program:
-        """The composition compiled.
-
-        Raises
-        ------
-        OptionError
-            Another search.
-        """
-        parts = [part.chain for part in self.components]
+    def _program(self) -> Program:
+        """The compiled composition."""
+        parts = [part.chain for part in self._components]
         parts += [tape_map.chain for tape_map in self.maps]
         added = tuple(tape_map.acceptor for tape_map in self.maps)
-        given, conjuncts = self.grammar_read
+        given, conjuncts = self._grammar_read
         parts += [tape.chain for tape in given]
         return plans.Program(parts, (), (*conjuncts, *added), self.search, self.budget)
 
     @made_once
-    def stages(self) -> tuple[Stage, ...]:
+    def _stages(self) -> tuple[Stage, ...]:
         """The taggers in the order in which ``normalize="chain"`` decides them."""
-        given, conjuncts = self.grammar_read
-        return stages.stages_of(self.components, self.order, conjuncts, given)
+        given, conjuncts = self._grammar_read
+        return stages.stages_of(self._components, self._order, conjuncts, given)
 
     @made_once
-    def skeleton(self) -> Program | None:
-        """The tapes that the grammar connects, without potentials; None where there are none."""
-        given, conjuncts = self.grammar_read
-        return stages.skeleton(self.taggers, conjuncts, given)
+    def _grammar_program(self) -> Program | None:
+        """The product, without potentials, of the tapes that the grammar connects, if any."""
+        given, conjuncts = self._grammar_read
+        return stages.grammar_program(self.taggers, conjuncts, given)
 
     def plan(self) -> Plan:
-        """Return what the composition compiles to and what it costs; print it.
+        """Return the compiled machine's sizes and costs; print it.
 
-        Under the chain rule, of the product of the same taggers.
+        With ``normalize="chain"``, they describe the product of the same taggers.
         """
-        plan = plans.plan_of(self.program)
-        read = any(component.readings for component in self.components)
+        plan = plans.plan_of(self._program)
+        read = any(component.readings for component in self._components)
         untuned = self.normalize == "product" and read and set(self.weights) == {1.0}
         return replace(plan, notes=(_UNTUNED,)) if untuned else plan
 
     def with_weights(self, *weights: float) -> Self:
-        """Return the composition with other factors of the taggers' potentials."""
+        """Return the composition with other factors of the taggers' scores."""
         return replace(self, weights=tuple(real_number(w, "weight") for w in weights))
 
-    def under(self, grammar: Grammar) -> Self:
-        """Return the composition under one more grammar.
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> JointCRF[LabelsT]:
+        """Return the composition under one more grammar; options as for `CRF.constrained`.
 
-        Its parts may read columns that the taggers read, too: as tapes that are given.
+        The grammar may also read columns that the taggers read. It reads them like tapes.
 
         Raises
         ------
         GrammarError
-            A grammar that does not go with the labels, or accepts nothing.
+            The grammar does not fit the labels, or accepts nothing.
         """
         added, given = self._bound(grammar)
-        found = replace(self, conjuncts=(*self.conjuncts, *added), given=given)
-        plans.check_consistent(found.program)
-        if not found.conditional:
-            _ = found.program.decoder
-            return found
-        with contextlib.suppress(TooLargeError):  # then nothing is known about lengths
-            _ = found.skeleton and found.skeleton.decoder
-        for stage in found.stages:
+        whole = replace(
+            self,
+            conjuncts=(*self.conjuncts, *added),
+            given=given,
+            search=search or self.search,
+            budget=budget or self.budget,
+        )
+        # Machines that are too large, and grammars that accept nothing, are reported here.
+        if whole._only_cascades:
+            for tagger in whole._cascade_taggers.values():
+                plans.check_consistent(tagger._program)
+            return whole
+        plans.check_consistent(whole._program)
+        if not whole._conditional:
+            _ = whole._program.decoder
+            return whole
+        with contextlib.suppress(TooLargeError):  # sentences are then not checked by length
+            _ = whole._grammar_program and whole._grammar_program.decoder
+        for stage in whole._stages:
             _ = stage.legal.decoder
-        return found
+        return whole
 
     def _bound(self, grammar: Grammar) -> tuple[list[Acceptor], tuple[ObservedTape, ...]]:
-        """Return the acceptors of a grammar, and the given tapes with those that it reads."""
+        """Return the acceptors of a grammar, and `given` with the further columns that it reads."""
         added = component.bound(grammar, self.label_sets, self._observed)
         read = {tape for acceptor in added for tape in acceptor.tapes}
         read -= {tape.tape for tape in self.given}
@@ -270,37 +276,58 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         return added, (*self.given, *new)
 
     def _observed(self) -> list[ObservedTape]:
-        """Return the columns that the taggers read, as tapes that may be given."""
-        known = [tape for tape in self.given if tape.tape not in self.label_sets]
-        return component.observed([tagger.index for tagger in self.taggers], self.label_sets, known)
+        """Return the columns that the taggers read, as tapes that a grammar may read."""
+        given = [tape for tape in self.given if tape.tape not in self.label_sets]
+        return component.observed([tagger.index for tagger in self.taggers], self.label_sets, given)
 
-    def renamed(self, tape: str) -> JointCRF[LabelsT]:
-        """Return a tagger under a grammar with another name of its tape; as for `CRF.renamed`.
+    @made_once
+    def _only_cascades(self) -> bool:
+        """Whether a feature function reads labels of the composition: no joint decision then."""
+        return any(
+            isinstance(part.tagger.index, FunctionIndex) and part.readings
+            for part in self._components
+        )
+
+    def with_features(self, features: FeatureFunctions | None, where: str = "model") -> Self:
+        """Return the composition whose taggers compute attributes by functions.
+
+        Parameters
+        ----------
+        features : callable or dict of str to callable, optional
+            The function of the only tagger that needs one, or a dict from tape to function.
+        where : str
+            Name of the model in messages.
 
         Raises
         ------
         OptionError
-            It has several tapes.
+            A function is missing, or belongs to no tagger.
+        """
+        indexes = with_functions({t.tape: t.index for t in self.taggers}, features, where)
+        if all(indexes[tagger.tape] is tagger.index for tagger in self.taggers):
+            return self
+        taggers = tuple(replace(tagger, index=indexes[tagger.tape]) for tagger in self.taggers)
+        return replace(self, taggers=taggers)
+
+    def renamed(self, tape: str) -> JointCRF[LabelsT]:
+        """Return the tagger with another name of its tape; as for `CRF.renamed`.
+
+        Raises
+        ------
+        OptionError
+            There are several tapes.
         """
         if len(self.tapes) > 1:
             raise OptionError(f"tapes {', '.join(self.tapes)}: rename taggers, then compose them")
         (only,), (old,) = self.taggers, self.tapes
         conjuncts = tuple(
-            replace(one, tapes=tuple(tape if name == old else name for name in one.tapes))
-            for one in self.conjuncts
+            replace(acceptor, tapes=tuple(tape if t == old else t for t in acceptor.tapes))
+            for acceptor in self.conjuncts
         )
         return replace(self, taggers=(only.renamed(tape),), conjuncts=conjuncts)
 
-    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
-        """Return the kind of its file, arrays and metadata."""
+    def _encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         return KIND, *encoded(self)
-
-    def constrained(
-        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
-    ) -> JointCRF[LabelsT]:
-        """Return the composition under one more grammar; as for `CRF.constrained`."""
-        whole = replace(self, search=search or self.search, budget=budget or self.budget)
-        return whole.under(grammar)
 
     if TYPE_CHECKING:
 
@@ -319,65 +346,54 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
     ) -> LabelsT:
         """Return the best labels of one sentence, a list for each tape; as for `Tagger.tag`."""
         plain = forced is None and bias is None and search is None and budget is None
-        found = chain.tag_one(self, sentence) if plain and self.conditional else None
-        if found is not None:
-            return cast("LabelsT", found)
+        labels = chain.tag_one(self, sentence) if plain and self._conditional else None
+        if labels is not None:
+            return cast("LabelsT", labels)
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
 
-    def scored(self, sentence: SentenceLike, forced: Forced | None, bias: Bias | None) -> Scored:
-        """Return what scores and samples labels; a chain does without a lattice."""
-        if not self.conditional:
-            return super().scored(sentence, forced, bias)
-        asked = Request([sentence], forced=None if forced is None else [forced], bias=bias)
-        scored: Scored = chain.ChainSentence(self, sentence, asked.evidence(self.tapes))
-        return scored
+    def _scorer(self, sentence: SentenceLike, forced: Forced | None, bias: Bias | None) -> Scored:
+        if not self._conditional:
+            return super()._scorer(sentence, forced, bias)
+        request = Request([sentence], forced=None if forced is None else [forced], bias=bias)
+        scorer: Scored = chain.ChainSentence(self, sentence, request.evidence(self.tapes))
+        return scorer
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
-        """Return which features of which tagger pushed which label at a token, and by how much."""
-        found: JointExplanation = explaining.explain(self, sentence, token)
-        return found
+        """Return each feature's contribution to the score of each label at a token."""
+        explanation: JointExplanation = explaining.explain(self, sentence, token)
+        return explanation
 
     # --- Many ---------------------------------------------------------------------------------
 
-    def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `Tagger.decoded`."""
-        if not self.conditional:
-            return super().decoded(asked)
-        answer: Answer = chain.decode(self, asked, asked.evidence(self.tapes))
+    def _decode(self, request: Request) -> Answer:
+        if not self._conditional:
+            return super()._decode(request)
+        answer: Answer = chain.decode(self, request, request.evidence(self.tapes))
         return answer
 
-    def transducers(
-        self, sentences: Data, known: Evidence | None = None, *, streamed: bool = False
+    def _lattices(
+        self, sentences: Data, evidence: Evidence | None = None, *, streamed: bool = False
     ) -> TaggedLattices:
-        """Return the lattice of each sentence, with what is known put in.
-
-        Raises
-        ------
-        OptionError
-            ``normalize="chain"``, which is no transducer.
-        """
-        if self.conditional:
+        if self._conditional:
             raise OptionError(
                 "normalize='chain' has no lattice of all labellings and no marginals in closed "
                 "form: use lattice(sentence, n=50) for the best labellings, lattice(sentence, "
                 "samples=1000) for samples, or compose with normalize='product'"
             )
-        lattices: TaggedLattices = batches.lattices_of(self, sentences, known, streamed=streamed)
+        lattices: TaggedLattices = batches.lattices_of(self, sentences, evidence, streamed=streamed)
         return lattices
 
-    def decision(self) -> JointCRF[LabelsT]:
-        """Return itself: it decides all tapes together."""
+    def _joint(self) -> JointCRF[LabelsT]:
         return self
 
-    def as_transducer(self) -> JointCRF[LabelsT]:
-        """Return the composition with ``normalize="product"``: the same labellings are legal."""
-        return replace(self, normalize="product") if self.conditional else self
+    def _as_transducer(self) -> JointCRF[LabelsT]:
+        return replace(self, normalize="product") if self._conditional else self
 
     def _searched(self, search: Search) -> JointCRF[LabelsT]:
         return self if search == self.search else replace(self, search=search)
 
     def without_grammar(self) -> JointCRF[LabelsT] | None:
-        """Return the same taggers without a grammar; None where there is none."""
+        """Return the taggers without the grammar, or None if there is no grammar."""
         return replace(self, conjuncts=()) if self.conjuncts else None
 
     def cascade(
@@ -388,22 +404,23 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         forced: Sequence[Forced | None] | Columns | None = None,
         bias: Bias | None = None,
     ) -> tuple[Column, ...]:
-        """Decode greedily: each tagger reads the predictions of the earlier ones.
+        """Return labels decoded one tagger after the other, a column for each tape.
 
-        Each tagger obeys the part of the grammar about its tape. Evidence labels and biases apply
-        to the tagger of their tape. The arguments are those of `decode`.
+        Each tagger reads the labels of earlier taggers, and obeys the part of the grammar about its
+        tape. Forced labels and biases apply to the tagger of their tape. The arguments are those of
+        `decode`.
 
         Raises
         ------
         NoPathError
-            No labelling of a sentence is legal, be it one without tokens.
+            A sentence has no legal labelling; it may also be a sentence without tokens.
         OptionError
-            A part of the grammar is over several tapes, which no cascade can obey.
+            A part of the grammar is over several tapes: a cascade cannot obey it.
         """
-        known = Request.of(sentences, self.label_sets, forced, bias).evidence(self.tapes)
+        evidence = Request.of(sentences, self.label_sets, forced, bias).evidence(self.tapes)
         columns: tuple[Column, ...]
         with plans.one_warning():
-            columns = batches.cascade(self, sentences, known=known, threads=threads)
+            columns = batches.cascade(self, sentences, evidence=evidence, threads=threads)
         return columns
 
     def tune_weights(self, dev: Data, **options: Unpack[TuningOptions]) -> JointCRF[LabelsT]:
@@ -412,22 +429,22 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         Options as for `fstcrf.taggers.tune_weights`.
         """
         with plans.one_warning():
-            found: JointCRF[LabelsT] = tuning.tune_weights(self, dev, **options)
-            return found
+            tuned: JointCRF[LabelsT] = tuning.tune_weights(self, dev, **options)
+            return tuned
 
 
 # --- Whether the parts go together ----------------------------------------------------------------
 
 
 def _check(composition: JointCRF) -> None:
-    """Check that the parts of a composition go together."""
+    """Raise an error if the parts of a composition contradict each other."""
     _check_tapes(composition)
     _check_options(composition)
     _check_sentences(composition)
     _check_grammar(composition)
     _check_relabellings(composition)
-    # Sorting them raises where they read each other.
-    assert len(composition.order) == len(composition.label_sets)  # noqa: S101
+    # The order of tapes raises an error if taggers read each other.
+    assert len(composition._order) == len(composition.label_sets)  # noqa: S101
 
 
 def _check_tapes(composition: JointCRF) -> None:
@@ -452,16 +469,16 @@ def _check_options(composition: JointCRF) -> None:
 
 
 def _check_sentences(composition: JointCRF) -> None:
-    """Check that the taggers read one kind of sentences, and that it can be decoded."""
+    """Raise an error if the taggers read different kinds of sentences, or a chain cannot."""
     if len({isinstance(tagger.index, LiteralIndex) for tagger in composition.taggers}) > 1:
         raise OptionError(
             "some of the taggers read columns, others attribute lists: they cannot read one "
             "sentence"
         )
-    if composition.conditional and (composition.maps or composition.literal):
+    if composition._conditional and (composition.maps or composition._literal):
         what = (
             "taggers that read attribute lists"
-            if composition.literal
+            if composition._literal
             else "maps that leave a choice, where a label may become several"
         )
         raise OptionError(f"normalize='chain' has no {what}; use 'product'")
@@ -499,7 +516,7 @@ KIND = "fstcrf-composition"
 
 
 class AcceptorHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An acceptor but for its arrays."""
+    """The names and labels of an acceptor, without its arrays."""
 
     tapes: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
@@ -540,8 +557,8 @@ def encoded(composition: JointCRF) -> tuple[dict[str, Array], dict[str, str]]:
     arrays: dict[str, Array] = {}
     taggers = []
     for k, tagger in enumerate(composition.taggers):
-        own, metadata = models.encoded(tagger)
-        arrays |= {f"tagger{k}.{name}": array for name, array in own.items()}
+        parts, metadata = models.encoded(tagger)
+        arrays |= {f"tagger{k}.{name}": array for name, array in parts.items()}
         taggers.append(metadata)
     for k, acceptor in enumerate(composition.conjuncts):
         arrays |= acceptor_arrays(f"conjunct{k}.", acceptor)
@@ -564,22 +581,28 @@ def encoded(composition: JointCRF) -> tuple[dict[str, Array], dict[str, str]]:
     return arrays, {"composition": msgspec.json.encode(header).decode()}
 
 
-def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | JointCRF:
-    """Read a model file of fstcrf's own: a tagger or a composition of taggers.
+def load(
+    path: str | os.PathLike[str],
+    *,
+    mmap: bool | None = None,
+    features: FeatureFunctions | None = None,
+) -> CRF | JointCRF:
+    """Read a CRF or a composition of CRFs from a file of fstcrf.
 
-    `mmap` maps it, as `fstcrf.load` says.
+    `fstcrf.load` describes `mmap` and `features`.
 
     Raises
     ------
     ModelFileError
-        Not a model file, of another version, or damaged.
+        The file is no model file, is of another version, or is damaged.
     OSError
         The file cannot be opened.
     """
     if file_kind(path) != KIND:
-        return models.read(path, mapped=mmap)
+        return models.CRF.load(path, mmap=mmap, features=features)
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mmap)
-    return decoded(arrays, metadata, os.fspath(path))
+    name = os.fspath(path)
+    return decoded(arrays, metadata, name).with_features(features, name)
 
 
 def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> JointCRF:
@@ -591,11 +614,11 @@ def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str)
 
 def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> JointCRF:
     maps: list[TapeMap] = []
-    for k, known in enumerate(header.maps):
-        acceptor = acceptor_of(known.acceptor, group(arrays, f"map{k}."))
-        if len(acceptor.tapes) != 2 or acceptor.tapes[1] != known.tape:
-            raise ModelFileError(f"the map to {known.tape!r} has tapes {acceptor.tapes}")
-        maps.append(component.TapeMap(known.tape, known.labels, acceptor))
+    for k, part in enumerate(header.maps):
+        acceptor = acceptor_of(part.acceptor, group(arrays, f"map{k}."))
+        if len(acceptor.tapes) != 2 or acceptor.tapes[1] != part.tape:
+            raise ModelFileError(f"the map to {part.tape!r} has tapes {acceptor.tapes}")
+        maps.append(component.TapeMap(part.tape, part.labels, acceptor))
     return JointCRF(
         taggers=tuple(
             models.decoded(group(arrays, f"tagger{k}."), metadata, name)
@@ -603,8 +626,8 @@ def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> Joi
         ),
         weights=header.weights,
         conjuncts=tuple(
-            acceptor_of(known, group(arrays, f"conjunct{k}."))
-            for k, known in enumerate(header.conjuncts)
+            acceptor_of(part, group(arrays, f"conjunct{k}."))
+            for k, part in enumerate(header.conjuncts)
         ),
         maps=tuple(maps),
         normalize=header.normalize,
@@ -615,12 +638,12 @@ def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> Joi
             for k, r in enumerate(header.relabellings)
         ),
         search=header.search,
-        given=tuple(component.ObservedTape(known.tape, known.labels) for known in header.given),
+        given=tuple(component.ObservedTape(tape.tape, tape.labels) for tape in header.given),
     )
 
 
 def acceptor_arrays(prefix: str, acceptor: Acceptor) -> dict[str, Array]:
-    """Return the arrays of an acceptor, their names behind a prefix."""
+    """Return the arrays of an acceptor by name; all names begin with a prefix."""
     arrays: dict[str, Array] = {
         f"{prefix}target": acceptor.target,
         f"{prefix}final": acceptor.final,
@@ -631,12 +654,12 @@ def acceptor_arrays(prefix: str, acceptor: Acceptor) -> dict[str, Array]:
 
 
 def acceptor_header(acceptor: Acceptor) -> AcceptorHeader:
-    """Return what a file says of an acceptor but for its arrays."""
+    """Return the names and labels of an acceptor, for a file."""
     return AcceptorHeader(acceptor.tapes, acceptor.labels, acceptor.name)
 
 
 def acceptor_of(header: AcceptorHeader, arrays: Mapping[str, Array]) -> Acceptor:
-    """Return the acceptor of a header and arrays, checked."""
+    """Return the acceptor of a header and arrays; raise `ModelFileError` for wrong arrays."""
     target, final, score = arrays["target"], arrays["final"], arrays.get("score")
     scores = (final,) if score is None else (final, score)
     if final.ndim != 1 or any(array.dtype != np.float64 for array in scores):

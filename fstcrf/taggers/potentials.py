@@ -23,7 +23,7 @@ from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.weights import Cells, WeightTable
 from fstcrf.text.corpus import Column, Corpus, Sentence
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FeatureIndex, FunctionIndex
 from fstcrf.text.features.derive import Plain, Source, root
 from fstcrf.text.features.hashed import Hashed
 from fstcrf.text.features.reader import Reader
@@ -231,20 +231,21 @@ class Binding:
 
     def __init__(self, model: CRF, labels: Mapping[str, Sequence[str]]) -> None:
         _check(model, labels)
+        check_closed(model, labels)
         self._model = model
         # In the order in which the model reads them: so are the axes.
         self._open = {t.name: tuple(labels[t.name]) for t in model.reads if t.name in labels}
         self._node_side, self._node = self._bound(arc=False)
         self._arc_side, self._arc = self._bound(arc=True)
-        states, arcs = model.topology.n_states, model.weights.static_graph.n_arcs
+        states, arcs = model.topology.n_states, model._weights.static_graph.n_arcs
         per_token = self._arc_side is not None
         self.node = (TermShape((), (states,), per_token=True), *(t.outline for t in self._node))
         self.arc = (TermShape((), (arcs,), per_token=per_token), *(t.outline for t in self._arc))
 
     def _bound(self, *, arc: bool) -> tuple[Side | None, tuple[BoundTerm, ...]]:
         """Return the families without open tapes, and the terms of the others."""
-        index, weights = self._model.index, self._model.weights
-        if isinstance(index, LiteralIndex) or (arc and not weights.has_arc_attributes):
+        index, weights = self._model.index, self._model._weights
+        if not isinstance(index, FeatureIndex) or (arc and not weights.has_arc_attributes):
             return None, ()
         sides = divided(index.arc if arc else index.node, tuple(self._open))
         plain = sides.pop((), None)
@@ -260,8 +261,8 @@ class Binding:
         They need no columns for open tapes.
         """
         model, index = self._model, self._model.index
-        if isinstance(index, LiteralIndex):
-            data = read_sentences(index, sentences, model.columns)
+        if not isinstance(index, FeatureIndex):
+            data = read_sentences(index, sentences, model.columns, model.reads)
             return PreparedPotentials(
                 data.lengths, lambda a, b: self._potentials(data.design(a, b).node, None, (), ())
             )
@@ -283,6 +284,16 @@ class Binding:
 
         return PreparedPotentials(lengths, potentials, self._relabelled(node))
 
+    def of_any_token(self) -> Potentials:
+        """Return the potentials of a token without attributes, of a tagger without open tapes."""
+        empty = SparseRows(
+            np.zeros(2, dtype=np.int64),
+            np.empty(0, dtype=np.int32),
+            None,
+            self._model.index.n_node_rows,
+        )
+        return self._potentials(empty, None, (), ())
+
     @property
     def relabels(self) -> bool:
         """Whether prepared sentences can be `relabelled`."""
@@ -294,7 +305,7 @@ class Binding:
     ) -> Callable[[Longs, Ints], Floats] | None:
         if not self.relabels or not isinstance(node, TokenRows):
             return None
-        weights = self._model.weights
+        weights = self._model._weights
         return lambda tokens, ids: weights.node(node.at(tokens, self._numbers, ids))
 
     def of_one(self, sentence: Sentence, ids: Iterable[Ints]) -> Floats:
@@ -308,7 +319,7 @@ class Binding:
         ids : iterable of int32 [T]
             Labels of each tape that the model reads.
         """
-        side, single = self._node_side, self._model.weights.single_dense
+        side, single = self._node_side, self._model._weights.single_dense
         assert isinstance(side, AttributeTables) and single  # noqa: PT018, S101 (as said above)
         tapes = zip(self._columns, ids, strict=True)
         others = {column: table[mine] for (column, table), mine in tapes if len(table)}
@@ -340,7 +351,7 @@ class Binding:
         node_terms: Sequence[Term],
         arc_terms: Sequence[Term],
     ) -> Potentials:
-        weights = self._model.weights
+        weights = self._model._weights
         graph = weights.graph(arc)
         score = graph.score if graph.per_token else graph.score[None]
         return Potentials(
@@ -378,6 +389,16 @@ def _check(model: CRF, labels: Mapping[str, Sequence[str]]) -> None:
             raise OptionError(f"the labels of tape {tape!r} must be a list of distinct labels")
 
 
+def check_closed(model: CRF, tapes: Iterable[str]) -> None:
+    """Raise an OptionError if a feature function would have to read tapes that are not decided."""
+    if isinstance(model.index, FunctionIndex) and (tape := next(iter(tapes), None)) is not None:
+        raise OptionError(
+            f"features=: the function {model.index.name} of tape {model.tape!r} reads the labels "
+            f"of tape {tape!r}, so the two tapes cannot be decided together: decide one after the "
+            "other, .cascade(sentences) of a composition, decode='cascade' of a pipeline"
+        )
+
+
 def bind(model: CRF, labels: Mapping[str, Sequence[str]] | None = None) -> Binding:
     """Return what gives the potentials of sentences while the labels of tapes are open.
 
@@ -388,7 +409,7 @@ def bind(model: CRF, labels: Mapping[str, Sequence[str]] | None = None) -> Bindi
     if labels is None:
         labels = {tape.name: tape.labels for tape in model.reads}
     key = tuple((tape, tuple(axis)) for tape, axis in labels.items())
-    known = model.bound.get(key) or model.bound.setdefault(key, Binding(model, labels))
+    known = model._bindings.get(key) or model._bindings.setdefault(key, Binding(model, labels))
     return cast("Binding", known)
 
 
@@ -424,7 +445,7 @@ def averaged_lattices(model: CRF, corpus: Corpus, tapes: TapeProbabilities) -> l
     """
     read = [tape.name for tape in model.reads if tape.name in tapes]
     prepared = bind(model, {tape: tapes[tape][0] for tape in read}).prepare(corpus)
-    static = model.program.chains[0].arc is not None
+    static = model._program.chains[0].arc is not None
     lattices, start = [], 0
     for run in prepared.runs(_RUN_TOKENS):
         bounds = run.offsets.tolist()
@@ -436,7 +457,7 @@ def averaged_lattices(model: CRF, corpus: Corpus, tapes: TapeProbabilities) -> l
         if not static:
             values.append(_expected(potentials.arc, probabilities, n))
         for a, b in pairwise(bounds):
-            lattices.append(Lattice(ChainRow(model.program, tuple(v[a:b] for v in values))))
+            lattices.append(Lattice(ChainRow(model._program, tuple(v[a:b] for v in values))))
     return lattices
 
 

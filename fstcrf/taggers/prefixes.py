@@ -1,7 +1,7 @@
-"""Labellings of the first tapes of a chain, and a later tagger asked about them.
+"""Prefixes: labellings of the first tapes of a chain, scored by the next tagger.
 
-Most prefixes differ from the cascade's labels at a few tokens. Where the later tagger reads them in
-node potentials alone, its answer is found by taking up the recursion there.
+Most prefixes differ from the labels of the cascade at a few tokens. If the next tagger reads them
+in node potentials only, the kernel recomputes its recursions from those tokens on.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.stages import Stage, StagePotentials, bounds_of, repeated, with_tape
+from fstcrf.taggers.stages import Stage, StagePotentials, with_tape
 from fstcrf.text.corpus import Corpus
 
 
 @dataclass(frozen=True, eq=False)
 class Prefixes:
-    """Labellings of the first tapes, of some sentences of a corpus.
+    """P labellings of the first tapes, for sentences of a corpus.
 
     Parameters
     ----------
     offsets : int64 [B + 1]
-        Of the corpus.
+        Offsets of the corpus.
     sentence : int64 [P]
-        Not falling.
+        Sentence of each prefix, in ascending order.
     score : float64 [P]
-        Weighted log probabilities, grammar and biases included.
+        Weighted log probabilities, plus scores of the grammar and biases.
     labels : tuple of int32
-        For each tape the labels of all prefixes, one after the other.
+        For each tape the labels of all prefixes, concatenated.
     """
 
     offsets: Longs
@@ -41,51 +41,52 @@ class Prefixes:
     labels: tuple[Ints, ...]
 
     @made_once
-    def bounds(self) -> Longs:
-        """Where each begins among the labels, int64 [P + 1]."""
-        return bounds_of(self.offsets, self.sentence)
+    def rows(self) -> Ragged:
+        """Bounds of the prefixes in `labels`."""
+        return Ragged(self.offsets).select(self.sentence)
 
     @made_once
     def tokens(self) -> Longs:
-        """The token of the corpus that each label is of."""
-        return repeated(self.offsets, self.sentence)
+        """Token of the corpus for each label, int64."""
+        return Ragged(self.offsets).entries(self.sentence)
 
-    def picked(self, where: Longs) -> Prefixes:
-        """Return some of them, in rising order, perhaps several times."""
-        if len(where) == len(self.sentence) and np.array_equal(where, np.arange(len(where))):
+    def select(self, prefixes: Longs) -> Prefixes:
+        """Return some prefixes, in ascending order; a prefix may occur repeatedly."""
+        size = len(self.sentence)
+        if len(prefixes) == size and np.array_equal(prefixes, np.arange(size)):
             return self
-        at = repeated(self.bounds, where)
-        labels = tuple(mine.take(at) for mine in self.labels)
-        return Prefixes(self.offsets, self.sentence[where], self.score[where], labels)
+        tokens = self.rows.entries(prefixes)
+        labels = tuple(ids.take(tokens) for ids in self.labels)
+        return Prefixes(self.offsets, self.sentence[prefixes], self.score[prefixes], labels)
 
 
 @dataclass(frozen=True, eq=False)
 class _ChangedTokens:
-    """Where potentials of a stage differ from those around the cascade's labels."""
+    """The M tokens at which prefixes differ from the reference labelling."""
 
-    at: Longs  # [M] places among the labels of the prefixes
-    where: Longs  # [M] tokens of the corpus
-    node: Floats  # [M, S] potentials there
-    mask: Floats | None  # [M, S] what grammars of one token say there
+    entries: Longs  # [M] places in the labels of the prefixes
+    tokens: Longs  # [M] tokens of the corpus
+    node: Floats  # [M, S] potentials for the labels of the prefixes
+    mask: Floats | None  # [M, S] mask for these labels
 
 
 class RescoringContext:
-    """A stage around one labelling of the earlier tapes.
+    """Keeps a stage's recursion for one reference labelling; other labellings are rescored from it.
 
     Parameters
     ----------
     stage : Stage
     corpus : Corpus
-        The earlier tapes as columns.
+        Sentences with the reference labels of the earlier tapes as columns.
     labels : tuple of int32 [N]
-        Labels of the earlier tapes there.
+        The reference labels.
     potentials : callable
-        A corpus with the earlier tapes → StagePotentials.
+        Function from such a corpus to StagePotentials.
 
     Attributes
     ----------
     dead : bool [B]
-        Sentences that have no legal path around that labelling.
+        Sentences without a legal path under the reference labels.
     """
 
     def __init__(
@@ -96,119 +97,120 @@ class RescoringContext:
         potentials: Callable[[Corpus], StagePotentials],
     ) -> None:
         self.stage, self.corpus, self.labels = stage, corpus, labels
-        self.given, self._potentials = potentials(corpus), potentials
+        self.potentials, self._compute = potentials(corpus), potentials
+        self._relabelled = self.potentials.relabelled if stage.rescorable else None
         self.dead: Bools = np.zeros(len(corpus), dtype=bool)
-        self._known: tuple[Longs, Floats] | None = None  # node potentials by token and labels
+        self._cached: tuple[Longs, Floats] | None = None  # keys, and node potentials for each
 
     @made_once
     def free(self) -> kernel.Bound:
-        """The tagger alone, around that labelling."""
-        return self.stage.free_bound(self.given)
+        """The tagger under the reference labels."""
+        return self.stage.free_batch(self.potentials)
 
     @made_once
     def legal(self) -> kernel.Bound:
-        """The tagger, weighted and under its grammar, around that labelling."""
-        given = self.given
-        same = (
-            self.stage.legal is self.stage.free
-            and given.evidence_scores is None
-            and given.mask is None
-        )
-        return self.free if same else self.stage.legal_bound(given)
+        """The weighted tagger under its grammar and the reference labels."""
+        added = self.potentials.evidence_scores, self.potentials.mask
+        same = self.stage.legal is self.stage.free and all(scores is None for scores in added)
+        return self.free if same else self.stage.legal_batch(self.potentials)
 
     @made_once
     def _observed(self) -> dict[str, Ints]:
-        return self.stage.observed(self.corpus)
+        return self.stage.observed_ids(self.corpus)
 
     def best(self, prefixes: Prefixes) -> tuple[Floats, Floats]:
-        """Return the score of the best labels under each prefix, and the weighted log Z, [P]."""
+        """Return the best score of the stage under each prefix, and the weighted log Z, [P]."""
         stage = self.stage
-        if not stage.rescorable:
-            given = self._anew(prefixes)
-            best = kernel.best_paths(stage.legal_bound(given))[1]
-            return best, stage.weight * stage.log_z(given)
-        changes = self._changes(prefixes)
-        ends = np.searchsorted(changes.at, prefixes.bounds)
-        which = Ragged(ends).repeat(prefixes.sentence)
+        if self._relabelled is None:
+            potentials = self._recomputed(prefixes)
+            best = kernel.best_paths(stage.legal_batch(potentials))[1]
+            return best, stage.exponent * stage.log_z(potentials)
+        changed = self._changed(self._relabelled, prefixes)
+        ends = np.searchsorted(changed.entries, prefixes.rows.offsets)
+        first = prefixes.offsets[Ragged(ends).repeat(prefixes.sentence)]
         variants = kernel.Variants(
             prefixes.sentence,
             ends.astype(np.int64, copy=False),
-            (changes.where - prefixes.offsets[which]).astype(np.int32),
-            changes.node,
+            (changed.tokens - first).astype(np.int32),
+            changed.node,
         )
         log_z = kernel.rescored(self.free, variants, best=False)
         if self.legal is not self.free:
-            told = (
-                None
-                if self.given.evidence_scores is None
-                else self.given.evidence_scores[changes.where]
-            )
-            variants = variants._replace(node=stage.chosen(changes.node, told, changes.mask))
+            evidence = self.potentials.evidence_scores
+            evidence = None if evidence is None else evidence[changed.tokens]
+            variants = variants._replace(node=stage.scored(changed.node, evidence, changed.mask))
         best = kernel.rescored(self.legal, variants, best=True)
-        alone = np.flatnonzero(self.dead[prefixes.sentence])
-        if len(alone):  # there is no recursion to take up
-            bound = stage.legal_bound(self.under(prefixes.picked(alone)))
-            best[alone] = kernel.best_paths(bound)[1]
-        return best, stage.weight * log_z
+        dead = np.flatnonzero(self.dead[prefixes.sentence])
+        if len(dead):  # the reference labelling has no recursion to start from
+            batch = stage.legal_batch(self.under(prefixes.select(dead)))
+            best[dead] = kernel.best_paths(batch)[1]
+        return best, stage.exponent * log_z
 
     def under(self, prefixes: Prefixes) -> StagePotentials:
-        """Return the potentials under each prefix."""
-        if not self.labels:
-            return self.given.of(prefixes.sentence)
-        if not self.stage.rescorable:
-            return self._anew(prefixes)
-        given, changes = self.given.of(prefixes.sentence), self._changes(prefixes)
-        if given is self.given:
-            mask = None if given.mask is None else given.mask.copy()
-            given = replace(given, node=given.node.copy(), mask=mask)
-        given.node[changes.at] = changes.node
-        if given.mask is not None:
-            given.mask[changes.at] = changes.mask
-        return given
+        """Return the potentials of the stage under each prefix."""
+        if self.labels and self._relabelled is None:
+            return self._recomputed(prefixes)
+        selected = self.potentials.select(prefixes.sentence)
+        if self._relabelled is None or not self.labels:
+            return selected
+        changed = self._changed(self._relabelled, prefixes)
+        if selected is self.potentials:
+            mask = None if selected.mask is None else selected.mask.copy()
+            selected = replace(selected, node=selected.node.copy(), mask=mask)
+        selected.node[changed.entries] = changed.node
+        if selected.mask is not None:
+            selected.mask[changed.entries] = changed.mask
+        return selected
 
-    def _anew(self, prefixes: Prefixes) -> StagePotentials:
+    def _recomputed(self, prefixes: Prefixes) -> StagePotentials:
         corpus = self.corpus.select(prefixes.sentence)
-        for tagger, mine in zip(self.stage.earlier, prefixes.labels, strict=True):
-            corpus = with_tape(corpus, tagger, mine)
-        return self._potentials(corpus)
+        for tagger, labels in zip(self.stage.earlier, prefixes.labels, strict=True):
+            corpus = with_tape(corpus, tagger, labels)
+        return self._compute(corpus)
 
-    def _changes(self, prefixes: Prefixes) -> _ChangedTokens:
-        """Return what is different under other labels of the earlier tapes."""
-        tokens = prefixes.tokens
-        stage = self.stage
-        read = [i for i, t in enumerate(stage.earlier) if stage.reads_tape(t.tape)]
+    def _changed(
+        self, relabelled: Callable[[Longs, Ints], Floats], prefixes: Prefixes
+    ) -> _ChangedTokens:
+        stage, tokens = self.stage, prefixes.tokens
         differs = np.zeros(len(tokens), dtype=bool)
-        for i in read:
-            differs |= prefixes.labels[i] != self.labels[i].take(tokens)
-        at = np.flatnonzero(differs)
-        where = tokens.take(at)
-        labels = [mine.take(at) for mine in prefixes.labels]
-        key = where
-        for tagger, mine in zip(self.stage.earlier, labels, strict=True):
-            key = key * len(tagger.labels) + mine
-        keys, first, place = np.unique(key, return_index=True, return_inverse=True)
-        node = self._relabelled(keys, where, labels, first)
+        for tagger, own, other in zip(stage.earlier, prefixes.labels, self.labels, strict=True):
+            if stage.reads_tape(tagger.tape):
+                differs |= own != other.take(tokens)
+        entries = np.flatnonzero(differs)
+        tokens = tokens.take(entries)
+        labels = [ids.take(entries) for ids in prefixes.labels]
+        node = self._node(relabelled, tokens, labels)
         mask = None
-        if self.stage.local:
-            mask = self.stage.mask(labels, {t: ids[where] for t, ids in self._observed.items()})
-        return _ChangedTokens(at, where, node.take(place, axis=0), mask)
+        if stage.local:
+            ids = {tape: column[tokens] for tape, column in self._observed.items()}
+            mask = stage.mask(ids | {t.tape: i for t, i in zip(stage.earlier, labels, strict=True)})
+        return _ChangedTokens(entries, tokens, node, mask)
 
-    def _relabelled(self, keys: Longs, where: Longs, labels: list[Ints], first: Longs) -> Floats:
-        """Return node potentials under the labels at `first`; what was asked last is remembered.
+    def _node(
+        self, relabelled: Callable[[Longs, Ints], Floats], tokens: Longs, labels: list[Ints]
+    ) -> Floats:
+        """Return node potentials, [M, S], of tokens under labels of the earlier tapes.
 
-        `keys` are the numbers of tokens and labels there, rising.
+        Potentials of the previous call are cached.
         """
-        if self._known is None or not len(self._known[0]):
-            node = self.stage.relabelled(self.given, where[first], [m[first] for m in labels])
+        key = tokens
+        for tagger, ids in zip(self.stage.earlier, labels, strict=True):
+            key = key * len(tagger.labels) + ids
+        keys, first, place = np.unique(key, return_index=True, return_inverse=True)
+
+        def computed(entries: Longs) -> Floats:
+            seen = self.stage.seen([ids[entries] for ids in labels])
+            shape = len(seen), len(entries)
+            return relabelled(tokens[entries], np.asarray(seen, dtype=np.int32).reshape(shape))
+
+        if self._cached is None or not len(self._cached[0]):
+            node = computed(first)
         else:
-            known, rows = self._known
-            place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-            node = rows[place]
-            new = np.flatnonzero(known[place] != keys)
+            cached, rows = self._cached
+            near = np.minimum(np.searchsorted(cached, keys), len(cached) - 1)
+            node = rows[near]
+            new = np.flatnonzero(cached[near] != keys)
             if len(new):
-                some = first[new]
-                node[new] = self.stage.relabelled(
-                    self.given, where[some], [m[some] for m in labels]
-                )
-        self._known = keys, node
-        return node
+                node[new] = computed(first[new])
+        self._cached = keys, node
+        return node.take(place, axis=0)

@@ -1,4 +1,10 @@
-"""One tagger of a chain: its paths and its normaliser, given the labels of earlier tapes."""
+"""The stages of a chain: one tagger each, with the labels of all earlier tapes observed.
+
+The chain rule multiplies conditional probabilities, p(tape 1) · p(tape 2 | tape 1) · ... A stage
+computes the log of one factor, the score of a path minus log Z, for given labels of the earlier
+tapes. Weights, grammars and evidence change which labels are chosen, but not log Z. So a stage has
+two machines: `free`, the tagger, for log Z, and `legal`, the weighted tagger under its grammar.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +20,13 @@ from fstcrf.errors import TooLargeError
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
-from fstcrf.machines.plans import Program, scaled
+from fstcrf.machines.plans import Chain, Program, scaled
 from fstcrf.machines.topology import chain_topology
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.component import Component, ObservedTape, Reading, as_read, bare_chain, pinned
-from fstcrf.taggers.potentials import bind
+from fstcrf.taggers.component import Component, ObservedTape, as_read, bare_chain, pinned
+from fstcrf.taggers.potentials import Binding, bind, check_closed
 from fstcrf.text.corpus import Column, Corpus, Sentence
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.template import tape_column
 
@@ -30,144 +36,134 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class StagePotentials:
-    """Potentials of one tagger for some sentences, earlier tapes given.
+    """Potentials of one tagger for B sentences, given the labels of the earlier tapes.
 
     Parameters
     ----------
     offsets : int64 [B + 1]
     node : float64 [N, S]
-    arc : float64 [N, arcs], optional
-        Where tokens have arc potentials of their own.
-    fixed : tuple of int32 [N]
-        Labels of the tapes, and of the columns, that the tagger's grammar reads beside its own.
-    told : float64 [N, S], optional
-        What evidence adds to the potentials once these are weighted, −inf where a label is shut. It
-        chooses among labellings; normalisers do not know of it.
+    arcs : tuple of float64 [N, arcs]
+        One array if arc potentials differ from token to token, else ().
+    observed : tuple of int32 [N]
+        Labels of the tapes in `Stage.observed`.
+    evidence_scores : float64 [N, S], optional
+        Evidence, added to the weighted potentials; −inf for labels that it excludes.
     mask : float64 [N, S], optional
-        The same of grammars that look at one token alone.
+        Scores of the conjuncts in `Stage.local`, also added to the weighted potentials.
     relabelled : callable, optional
-        Node potentials of tokens under other labels of earlier tapes, by what the tagger reads; as
-        `PreparedPotentials` has it.
+        Node potentials of tokens for other labels of the earlier tapes, as in `PreparedPotentials`.
     """
 
     offsets: Longs
     node: Floats
-    arc: Floats | None
-    fixed: tuple[Ints, ...]
+    arcs: tuple[Floats, ...]
+    observed: tuple[Ints, ...]
     evidence_scores: Floats | None = None
     mask: Floats | None = None
     relabelled: Callable[[Longs, Ints], Floats] | None = None
 
-    def of(self, sentences: Longs) -> StagePotentials:
-        """Return the potentials of some of the sentences."""
+    def select(self, sentences: Longs) -> StagePotentials:
+        """Return the potentials of some sentences; a sentence may occur repeatedly."""
         if np.array_equal(sentences, np.arange(len(self.offsets) - 1)):
             return self
-        tokens = repeated(self.offsets, sentences)
+        rows = Ragged(self.offsets)
+        tokens = rows.entries(sentences)
         return StagePotentials(
-            bounds_of(self.offsets, sentences),
+            rows.select(sentences).offsets,
             self.node.take(tokens, axis=0),
-            None if self.arc is None else self.arc.take(tokens, axis=0),
-            tuple(f.take(tokens) for f in self.fixed),
+            tuple(arc.take(tokens, axis=0) for arc in self.arcs),
+            tuple(ids.take(tokens) for ids in self.observed),
             None if self.evidence_scores is None else self.evidence_scores.take(tokens, axis=0),
             None if self.mask is None else self.mask.take(tokens, axis=0),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
-    """One tagger of a chain.
+class Stage(Component):
+    """A component with observed earlier tapes: one conditional probability of a chain.
+
+    Its `weight` is 1, so that potentials and log Z are the tagger's.
 
     Parameters
     ----------
-    tagger : CRF
-    weight : float
+    exponent : float
+        Weight of the tagger in the composition: exponent of its conditional probability.
     conjuncts : tuple of Acceptor
-        What the grammar says of its tape and of earlier ones.
+        The grammar over its tape, earlier tapes and columns.
     earlier : tuple of CRF
-        The taggers before it.
-    readings : mapping of str to Reading
-        What it reads of their tapes, by the name it reads.
+        Taggers of the earlier tapes, in the order of the chain.
     columns : tuple of ObservedTape
-        Columns that its grammar reads.
+        Columns that the grammar reads.
     """
 
-    tagger: CRF
-    weight: float
+    exponent: float
     conjuncts: tuple[Acceptor, ...]
     earlier: tuple[CRF, ...]
-    readings: Mapping[str, Reading]
-    columns: tuple[ObservedTape, ...] = ()
+    columns: tuple[ObservedTape, ...]
+
+    @property
+    def binding(self) -> Binding:
+        """The tagger, bound to no labels: the tapes that it reads are observed columns."""
+        return bind(self.tagger, {})
 
     @made_once
     def local(self) -> tuple[Acceptor, ...]:
-        """Parts of the grammar that read labels of several tapes at one token alone: masks."""
-        own = self.tagger.tape
-        return tuple(a for a in self.conjuncts if _is_local(a) and own in a.tapes)
+        """Conjuncts without memory over several tapes: they only mask labels, token by token."""
+        return tuple(a for a in self.conjuncts if _is_local(a) and self.tagger.tape in a.tapes)
 
     @made_once
     def multiplied(self) -> tuple[Acceptor, ...]:
-        """The other parts, which are multiplied in."""
+        """All other conjuncts, which become part of the machine."""
         return tuple(a for a in self.conjuncts if a not in self.local)
 
     @made_once
-    def fixed(self) -> tuple[CRF, ...]:
-        """Earlier taggers whose tapes are multiplied in."""
+    def observed(self) -> tuple[Chain, ...]:
+        """Chains of the observed tapes that `multiplied` conjuncts read."""
         read = {tape for acceptor in self.multiplied for tape in acceptor.tapes}
-        return tuple(tagger for tagger in self.earlier if tagger.tape in read)
-
-    @made_once
-    def fixed_columns(self) -> tuple[ObservedTape, ...]:
-        """Columns that are multiplied in."""
-        read = {tape for acceptor in self.multiplied for tape in acceptor.tapes}
-        return tuple(column for column in self.columns if column.tape in read)
+        chains = [bare_chain(t.tape, chain_topology(t.labels, 1)) for t in self.earlier]
+        chains += [column.chain for column in self.columns]
+        return tuple(chain for chain in chains if chain.name in read)
 
     @made_once
     def free(self) -> Program:
-        """The tagger alone: its normaliser is that of its conditional probability."""
-        return Program([self._closed.chain])
+        """The tagger without weight and grammar; its log Z normalises the conditional."""
+        return Program([self.chain])
 
     @made_once
     def legal(self) -> Program:
-        """The tagger, weighted and under its grammar; the tapes that are given come first."""
-        if self.weight == 1.0 and not self.multiplied:
+        """The weighted tagger under its grammar; observed tapes are its first axes."""
+        if self.exponent == 1.0 and not self.multiplied:
             return self.free
-        own = self.free.scaled(self.weight, grammar=False).chains
-        given = [bare_chain(t.tape, chain_topology(t.labels, 1)) for t in self.fixed]
-        given += [column.chain for column in self.fixed_columns]
-        return Program([*given, *own], (), self.multiplied, "expanded")
+        weighted = self.free.scaled(self.exponent, grammar=False).chains
+        return Program([*self.observed, *weighted], (), self.multiplied, "expanded")
 
-    def given(self, corpus: Corpus) -> StagePotentials:
-        """Return the potentials of sentences that have the earlier tapes as columns."""
-        prepared = bind(self.tagger, {}).prepare(as_read(corpus, self.readings))
-        found = prepared.potentials(0, len(corpus))
-        (node,), arc = found.node, None
-        if self.free.chains[0].arc is None:
-            (term,) = found.arc
-            arc = np.broadcast_to(term.values, (len(node.values), *term.values.shape[1:]))
-        tapes = tuple(_label_ids(corpus, tagger) for tagger in self.fixed)
-        fixed = (*tapes, *(column.ids(corpus) for column in self.fixed_columns))
-        mask = None
-        if self.local:
-            labels = [_label_ids(corpus, tagger) for tagger in self.earlier]
-            mask = self.mask(labels, self.observed(corpus))
-        made = prepared.relabelled
-        return StagePotentials(corpus.offsets, node.values, arc, fixed, mask=mask, relabelled=made)
+    # --- Potentials ---------------------------------------------------------------------------
 
-    def observed(self, corpus: Corpus) -> dict[str, Ints]:
-        """Return the labels of columns, int32 [N] each."""
-        return {column.tape: column.ids(corpus) for column in self.columns}
+    def potentials(self, corpus: Corpus) -> StagePotentials:
+        """Return the potentials of sentences whose earlier tapes are columns of the corpus."""
+        prepared = self.binding.prepare(as_read(corpus, self.readings))
+        node, *arcs = self.inputs(prepared.potentials(0, len(corpus)))
+        ids = self.observed_ids(corpus)
+        return StagePotentials(
+            corpus.offsets,
+            node,
+            tuple(arcs),
+            tuple(ids[chain.name] for chain in self.observed),
+            mask=self.mask(ids) if self.local else None,
+            relabelled=prepared.relabelled,
+        )
 
-    def mask(self, labels: Sequence[Ints], observed: Mapping[str, Ints]) -> Floats:
-        """Return what grammars of one token say there of each state, float64 [M, S].
+    def observed_ids(self, corpus: Corpus) -> dict[str, Ints]:
+        """Return the labels of the earlier tapes and of `columns`, int32 [N] each."""
+        columns = {column.tape: column.ids(corpus) for column in self.columns}
+        tapes = {t.tape: corpus.columns[tape_column(t.tape)].ids for t in self.earlier}
+        return columns | tapes
 
-        Parameters
-        ----------
-        labels : sequence of int32 [M]
-            For each earlier tape.
-        observed : mapping of str to int32 [M]
-            For each column.
+    def mask(self, ids: Mapping[str, Ints]) -> Floats:
+        """Return the scores of `local` conjuncts for each state, float64 [M, S].
+
+        `ids` are labels of observed tapes at M tokens, int32 [M].
         """
-        ids = dict(observed) | dict(zip((t.tape for t in self.earlier), labels, strict=True))
         state_label, total = self.tagger.topology.state_label, np.zeros(())
         for acceptor, table in zip(self.local, self._tables, strict=True):
             total = total + table[tuple(ids[t] for t in acceptor.tapes if t != self.tagger.tape)]
@@ -175,116 +171,79 @@ class Stage:
 
     @made_once
     def _tables(self) -> list[Floats]:
-        """What each of the local parts says; the labels of the own tape come last."""
+        """Scores of `local` conjuncts, the labels of the stage's tape on the last axis."""
         return [
             np.moveaxis(_scores(acceptor)[0], acceptor.tapes.index(self.tagger.tape), -1)
             for acceptor in self.local
         ]
 
-    def relabelled(self, given: StagePotentials, tokens: Longs, labels: Sequence[Ints]) -> Floats:
-        """Return the node potentials of tokens under other labels of the earlier tapes.
+    def seen(self, labels: Sequence[Ints]) -> list[Ints]:
+        """Return the labels that the tagger sees on each tape it reads.
 
-        Parameters
-        ----------
-        given : StagePotentials
-            What `given` says of the sentences.
-        tokens : int64 [M]
-        labels : sequence of int32 [M]
-            For each earlier tape.
-
-        Returns
-        -------
-        float64 [M, S]
+        `labels` has one array for each earlier tape, int32 [M].
         """
-        assert given.relabelled is not None  # noqa: S101 (as `moves` says)
-        of = {tagger.tape: mine for tagger, mine in zip(self.earlier, labels, strict=True)}
-        seen = [self.readings[tape.name] for tape in self.tagger.reads]
-        ids = [reading.seen(of[reading.tape]) for reading in seen]
-        shape = len(ids), len(tokens)
-        return given.relabelled(tokens, np.asarray(ids, dtype=np.int32).reshape(shape))
+        ids = {tagger.tape: own for tagger, own in zip(self.earlier, labels, strict=True)}
+        readings = [self.readings[tape.name] for tape in self.tagger.reads]
+        return [reading.seen(ids[reading.tape]) for reading in readings]
 
-    def reads(self, tape: str) -> bool:
-        """Whether the tagger reads a tape."""
-        return any(reading.tape == tape for reading in self.readings.values())
+    def scored(self, node: Floats, *added: Floats | None) -> Floats:
+        """Return the node scores by which labels are chosen: weighted, plus masks and evidence."""
+        node = scaled(node, self.exponent)
+        return sum([scores for scores in added if scores is not None], start=node)
+
+    # --- Dependence on earlier tapes ----------------------------------------------------------
 
     @made_once
     def depends_on_earlier(self) -> bool:
-        """Whether anything depends on earlier tapes."""
-        return any(self.reads_tape(tagger.tape) for tagger in self.earlier) or bool(self.fixed)
+        """Whether the labels of any earlier tape change potentials or legal labels."""
+        observed = {chain.name for chain in self.observed}
+        return any(self.reads_tape(t.tape) or t.tape in observed for t in self.earlier)
 
     def reads_tape(self, tape: str) -> bool:
         """Whether potentials or masks depend on an earlier tape."""
-        return self.reads(tape) or any(tape in acceptor.tapes for acceptor in self.local)
+        read = any(reading.tape == tape for reading in self.readings.values())
+        return read or any(tape in acceptor.tapes for acceptor in self.local)
 
     @made_once
     def rescorable(self) -> bool:
-        """Whether earlier tapes change node potentials alone, which can be had token by token."""
-        static = not (self.fixed or self.fixed_columns) and self.free.chains[0].arc is not None
+        """Whether earlier labels change only node potentials, so single tokens can be rescored."""
+        static = not self.observed and self.free.chains[0].arc is not None
         inside = all(tape.name in self.readings for tape in self.tagger.reads)
-        return static and inside and bind(self.tagger, {}).relabels
+        return static and inside and self.binding.relabels
 
-    @made_once
-    def single(self) -> SentenceGraph | None:
-        """The tagger laid out for sentences that come one at a time; None: these need more."""
-        index, weights = self.tagger.index, self.tagger.weights
-        asks = self.depends_on_earlier or not self.earlier
-        if not (self.rescorable and asks) or self.conjuncts or self.legal is not self.free:
-            return None
-        if isinstance(index, LiteralIndex) or reads_documents(index.templates):
-            return None
-        return weights.single_dense
+    # --- Batches for the kernel ---------------------------------------------------------------
 
-    def of_one(self, sentence: Sentence, labels: Sequence[Ints]) -> Floats:
-        """Return the node potentials of a sentence, float64 [T, S], where there is a `single`.
+    def log_z(self, potentials: StagePotentials) -> Floats:
+        """Return log Z of the tagger, float64 [B]."""
+        return kernel.log_partitions(self.free_batch(potentials))
 
-        `labels`, int32 [T], are those of each earlier tape.
-        """
-        of = {tagger.tape: mine for tagger, mine in zip(self.earlier, labels, strict=True)}
-        seen = [self.readings[tape.name] for tape in self.tagger.reads]
-        ids = [reading.seen(of[reading.tape]) for reading in seen]
-        return bind(self.tagger, {}).of_one(sentence, ids)
-
-    # --- Answers ------------------------------------------------------------------------------
-
-    def log_z(self, given: StagePotentials) -> Floats:
-        """Return log Z of the tagger alone, float64 [B]."""
-        return kernel.log_partitions(self.free_bound(given))
-
-    def free_bound(self, given: StagePotentials) -> kernel.Bound:
-        """Return the tagger alone with these potentials."""
-        values = (given.node,) if given.arc is None else (given.node, given.arc)
-        per_token = self.free.per_token(values)
+    def free_batch(self, potentials: StagePotentials) -> kernel.Bound:
+        """Return the tagger with these potentials."""
+        values = self.free.per_token((potentials.node, *potentials.arcs))
         return kernel.Bound(
-            self.free.machine, given.offsets, per_token, checked=self.cannot_overflow
+            self.free.machine, potentials.offsets, values, checked=self.cannot_overflow
         )
 
-    def legal_bound(self, given: StagePotentials) -> kernel.Bound:
-        """Return the tagger, weighted and under its grammar, with these potentials."""
-        if self.legal is self.free and given.evidence_scores is None and given.mask is None:
-            return self.free_bound(given)
-        own = [self.chosen(given.node, given.evidence_scores, given.mask)]
-        if given.arc is not None:
-            own.append(scaled(given.arc, self.weight))
-        sizes = [len(tagger.labels) for tagger in self.fixed]
-        sizes += [len(column.kept) for column in self.fixed_columns]
-        fixed = [pinned(label, size) for label, size in zip(given.fixed, sizes, strict=True)]
-        per_token = self.legal.per_token((*fixed, *own))
+    def legal_batch(self, potentials: StagePotentials) -> kernel.Bound:
+        """Return the weighted tagger under its grammar and evidence, with these potentials."""
+        added = potentials.evidence_scores, potentials.mask
+        if self.legal is self.free and all(scores is None for scores in added):
+            return self.free_batch(potentials)
+        pairs = zip(potentials.observed, self.observed, strict=True)
+        observed = [pinned(ids, chain.topology.n_states) for ids, chain in pairs]
+        arcs = [scaled(arc, self.exponent) for arc in potentials.arcs]
+        values = self.legal.per_token((*observed, self.scored(potentials.node, *added), *arcs))
         return kernel.Bound(
-            self.legal.machine, given.offsets, per_token, checked=self.cannot_overflow
+            self.legal.machine, potentials.offsets, values, checked=self.cannot_overflow
         )
 
     @made_once
     def cannot_overflow(self) -> bool:
-        """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
-        return float(np.abs(self.tagger.theta).max(initial=0.0)) * max(1.0, self.weight) < 1e200
-
-    def chosen(self, node: Floats, *added: Floats | None) -> Floats:
-        """Return node potentials as they count in the choice of labels: weighted, and added to."""
-        node = scaled(node, self.weight)
-        return sum([more for more in added if more is not None], start=node)
+        """Whether no sum of weights overflows, for any float32 values of attributes."""
+        return float(np.abs(self.tagger.theta).max(initial=0.0)) * max(1.0, self.exponent) < 1e200
 
     def labels(self, path: Ints) -> Ints:
-        """Return the labels of the tagger's own tape along joint states; −1 stays."""
+        """Return the labels of the stage's tape along joint states; −1 remains −1."""
         machine, order, topology = self.legal.machine, self.legal.order, self.tagger.topology
         states = (
             path if len(order) == 1 else machine.axis_states(path)[order.index(self.tagger.tape)]
@@ -293,9 +252,28 @@ class Stage:
             return states
         return np.where(states < 0, -1, topology.state_label[states])
 
+    # --- One sentence, without a batch --------------------------------------------------------
+
     @made_once
-    def _closed(self) -> Component:
-        return Component(self.tagger, 1.0, {})
+    def sentence_graph(self) -> SentenceGraph | None:
+        """The tagger for `chain.tag_one`; it exists since a batch of one costs more than its paths.
+
+        It is missing under weights and grammars, and if features need more than the sentence.
+        """
+        index, weights = self.tagger.index, self.tagger._weights
+        reads = self.depends_on_earlier or not self.earlier
+        if not (self.rescorable and reads) or self.conjuncts or self.legal is not self.free:
+            return None
+        if not isinstance(index, FeatureIndex) or reads_documents(index.templates):
+            return None
+        return weights.single_dense
+
+    def sentence_potentials(self, sentence: Sentence, labels: Sequence[Ints]) -> Floats:
+        """Return node potentials, [T, S]; it exists so that `chain.tag_one` needs no corpus.
+
+        `labels` has one array for each earlier tape, int32 [T]. There must be a `sentence_graph`.
+        """
+        return self.binding.of_one(sentence, self.seen(labels))
 
 
 def stages_of(
@@ -304,86 +282,69 @@ def stages_of(
     conjuncts: Sequence[Acceptor],
     columns: Sequence[ObservedTape] = (),
 ) -> tuple[Stage, ...]:
-    """Return the taggers of a composition in the order in which they are decided.
+    """Return the stages of a composition in the order of decoding.
 
-    What the grammar says of columns alone is left to the first of them.
+    Each conjunct belongs to the last of its tapes, or to the first stage if it reads only columns.
     """
     parts = {component.tagger.tape: component for component in components}
-    found = []
+    last = [max((order.index(t) for t in a.tapes if t in parts), default=0) for a in conjuncts]
+    stages = []
     for k, tape in enumerate(order):
-        mine = tuple(
-            acceptor
-            for acceptor in conjuncts
-            if max((order.index(t) for t in acceptor.tapes if t in parts), default=0) == k
-        )
-        read = {t for acceptor in mine for t in acceptor.tapes}
+        own = tuple(a for a, place in zip(conjuncts, last, strict=True) if place == k)
+        read = {t for acceptor in own for t in acceptor.tapes}
         part, earlier = parts[tape], tuple(parts[t].tagger for t in order[:k])
-        given = tuple(column for column in columns if column.tape in read)
-        found.append(Stage(part.tagger, part.weight, mine, earlier, part.readings, given))
-    return tuple(found)
+        check_closed(part.tagger, part.readings)
+        observed = tuple(column for column in columns if column.tape in read)
+        stages.append(Stage(part.tagger, 1.0, part.readings, part.weight, own, earlier, observed))
+    return tuple(stages)
 
 
 def largest_gains(acceptors: Sequence[Acceptor], longest: int) -> Floats:
-    """Return a bound on what acceptors add to a labelling of 0, 1, ... tokens.
+    """Return upper bounds of the scores that acceptors add to labellings of 0, 1, ... tokens.
 
     Returns
     -------
     float64 [longest + 1]
-        −inf where one of them accepts none of that length.
+        −inf if one of them accepts no labelling of that length.
     """
     total = np.zeros(longest + 1)
     for acceptor in acceptors:
         target = acceptor.target.reshape(acceptor.n_states, -1)
         score = _scores(acceptor).reshape(target.shape)
-        ahead = acceptor.final
-        total[0] += ahead[0]
+        suffix = acceptor.final  # best score from each state to the end
+        total[0] += suffix[0]
         for length in range(1, longest + 1):
-            ahead = (score + ahead[target]).max(axis=1)
-            total[length] += ahead[0]
+            suffix = (score + suffix[target]).max(axis=1)
+            total[length] += suffix[0]
     return total
 
 
 def _scores(acceptor: Acceptor) -> Floats:
-    """Return what steps score, −inf where there is none, [Q, L1, ...]."""
+    """Return the scores of all arcs, −inf for missing arcs, [Q, L1, ...]."""
     score = 0.0 if acceptor.score is None else acceptor.score
     return np.where(acceptor.target >= 0, score, -np.inf)
 
 
 def _is_local(acceptor: Acceptor) -> bool:
-    """Whether an acceptor reads several tapes, and nothing but one token."""
+    """Whether an acceptor reads several tapes and has a single state, so no memory."""
     return len(acceptor.tapes) > 1 and len(acceptor.final) == 1 and acceptor.final[0] == 0.0
 
 
 def with_tape(corpus: Corpus, tagger: CRF, ids: Ints) -> Corpus:
-    """Return a corpus with the labels that a tagger is taken to have given."""
+    """Return a corpus with the tape of a tagger as a column, given its label numbers."""
     return corpus.with_interned(tape_column(tagger.tape), Column(ids, tagger.labels))
 
 
-def repeated(offsets: Longs, sentences: Longs) -> Longs:
-    """Return the tokens of sentences, one after the other; a sentence may be there twice."""
-    return Ragged(offsets).entries(sentences)
+# --- Whether a grammar over several tapes accepts any labelling -----------------------------------
 
 
-def bounds_of(offsets: Longs, sentences: Longs) -> Longs:
-    """Return the offsets of sentences put one after the other."""
-    return Ragged(offsets).select(sentences).offsets
-
-
-def _label_ids(corpus: Corpus, tagger: CRF) -> Ints:
-    column = corpus.columns[tape_column(tagger.tape)]
-    ids: Ints = np.asarray(tagger.topology.label_ids(column.values)[column.ids], dtype=np.int32)
-    return ids
-
-
-# --- Whether a grammar over several tapes leaves any labelling ------------------------------------
-
-
-def skeleton(
+def grammar_program(
     taggers: Sequence[CRF], conjuncts: Sequence[Acceptor], columns: Sequence[ObservedTape] = ()
 ) -> Program | None:
-    """Return the tapes that a grammar connects, without potentials; None where it connects none.
+    """Return the product, without potentials, of the tapes that a grammar connects.
 
-    What it says of a single other tape is left to the tagger of that tape.
+    Conjuncts over one other tape are left out, since the stage of that tape has them. Returns None
+    unless some conjunct reads several tapes.
     """
     joint = {t for acceptor in conjuncts if len(acceptor.tapes) > 1 for t in acceptor.tapes}
     if not joint:
@@ -394,20 +355,20 @@ def skeleton(
 
 
 def possible_lengths(program: Program | None, lengths: Longs) -> Bools:
-    """Return whether there is a labelling of so many tokens at all, bool [B].
+    """Return whether a program accepts some labelling of each length, bool [B].
 
-    Where the product is too large to look, there may be.
+    True for all lengths if there is no program, or if its product is too large to expand.
     """
-    found = np.ones(len(lengths), dtype=bool)
+    possible = np.ones(len(lengths), dtype=bool)
     if program is None:
-        return found
+        return possible
     try:
         machine = program.machine
     except TooLargeError:
-        return found
+        return possible
     sizes, place = np.unique(lengths, return_inverse=True)
     for number, size in enumerate(sizes.tolist()):
         values = tuple(np.zeros((size, *shape)) for shape in program.input_shapes())
-        bound = kernel.Bound(machine, np.asarray([0, size]), program.per_token(values))
-        found[place == number] = kernel.best_paths(bound)[1][0] > -np.inf
-    return found
+        batch = kernel.Bound(machine, np.asarray([0, size]), program.per_token(values))
+        possible[place == number] = kernel.best_paths(batch)[1][0] > -np.inf
+    return possible

@@ -1,4 +1,4 @@
-"""The lattices of sentences under a tagger whose lattices have a label for each token."""
+"""`TaggedLattices`: the lattices of sentences under a tagger of tokens."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 Values = tuple[Floats, ...]
 
 _FEW_TOKENS, _RUN_NUMBERS, _MOST_NUMBERS = 1_000, 220_000, 2_000_000
-"""Potentials of a run of sentences, unless it has few tokens: the next run finds their memory where
-this one left it, and warm. Larger blocks are given back to the system and taken anew."""
+"""Limits of a run of sentences: its tokens, and the numbers in its potentials. Blocks of this size
+are reused by the next run, and stay in the processor's cache; larger ones go back to the system."""
 
 
 class TaggedLattices(Lattices[TapeLattice]):
     """The lattices of sentences under a tagger of tokens.
 
-    Rows of a run share arrays of potentials, which are made when somebody asks.
+    Rows of a run share arrays of potentials, which are computed at the first question.
 
     Parameters
     ----------
     program : Program
-        The tagger compiled.
+        The compiled tagger.
     lengths : sequence of int
-        Tokens of each sentence.
+        Number of tokens of each sentence.
     make : callable
         Maps a run of sentences to their potentials, one array for each of ``program.inputs``.
     checked : bool
-        Potentials are known to be numbers below 1e300.
+        Whether all potentials are surely finite and below 1e300: the kernel then skips its check.
     streamed : bool
-        Potentials are dropped after each question, and made anew for the next one.
+        Whether potentials are computed anew for each question, to save memory.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class TaggedLattices(Lattices[TapeLattice]):
             TaggedRun(program, run, make, checked=checked, streamed=streamed)
             for run in runs_of(self._rows, _tokens_of_runs(program))
         ]
-        self._made: dict[int, TapeLattice] = {}
+        self._cached: dict[int, TapeLattice] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         return Lattices, (list(self),)
@@ -75,22 +75,22 @@ class TaggedLattices(Lattices[TapeLattice]):
 
     @property
     def rows(self) -> Ragged:
-        """Tokens of each lattice."""
+        """The tokens of each lattice."""
         return self._rows
 
     @property
     def on(self) -> tuple[Tape, ...]:
-        """The tapes: of taggers, of maps, and columns that the grammar reads."""
+        """The tapes of taggers and maps, and the columns that the grammar reads."""
         return program_tapes(self.program)
 
     def row(self, k: int) -> TapeLattice:
         """Return the k-th lattice."""
-        if k in self._made:
-            return self._made[k]
+        if k in self._cached:
+            return self._cached[k]
         run = self._runs[bisect_right(self._runs, k, key=lambda run: run.numbers[0]) - 1]
         values = run.part(k - run.numbers[0])
-        made = cast("type[TapeLattice]", Lattice)(ChainRow(self.program, values))
-        return made if run.streamed else self._made.setdefault(k, made)
+        lattice = cast("type[TapeLattice]", Lattice)(ChainRow(self.program, values))
+        return lattice if run.streamed else self._cached.setdefault(k, lattice)
 
     def groups(
         self,
@@ -100,13 +100,13 @@ class TaggedLattices(Lattices[TapeLattice]):
         best: bool = False,
         threads: int = 1,
     ) -> list[Group]:
-        """Return runs of the lattices, their potentials as the taggers made them."""
+        """Return the runs of the lattices, as groups with one engine each."""
         if search is not None:
             return super().groups(search, time_aligned=time_aligned, best=best, threads=threads)
         return [Group(run.numbers, self, run) for run in self._runs]
 
     def posterior(self, budget: Budget | None, threads: int) -> Distributions:
-        """Return the distributions over labellings; potentials are kept from now on."""
+        """Return the distribution over the labellings of each sentence; keeps potentials."""
         for run in self._runs:
             run.streamed = False
         return super().posterior(budget, threads)
@@ -141,7 +141,7 @@ class TaggedRun(ChainEngine):
         return TaggedRun(program, self._run, lambda _: joined)
 
     def forget(self) -> None:
-        """Drop arrays as large as the rows; potentials only where they are streamed."""
+        """Drop arrays as large as the rows; potentials are kept unless they are streamed."""
         kept = None if self.streamed else self.__dict__.get("joined")
         super().forget()
         if kept is not None:
@@ -150,7 +150,7 @@ class TaggedRun(ChainEngine):
 
 @lru_cache(maxsize=64)
 def _tokens_of_runs(program: Program) -> int:
-    """Return the tokens of a run, by the potentials that each brings."""
+    """Return the number of tokens in a run, from the size of a token's potentials."""
     size = sum(int(np.prod(shape)) for shape in program.input_shapes())
     few = min(_FEW_TOKENS, _MOST_NUMBERS // size)
     return min(RUN_TOKENS // 2, max(1, few, _RUN_NUMBERS // size))

@@ -1,4 +1,4 @@
-"""What all taggers have in common."""
+"""`Tagger` and its subclasses `Composable` and `Composition`: the methods that taggers share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from fstcrf.errors import NoPathError, OptionError
 from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.paths import Path, shown_tapes
 from fstcrf.lazy import LazyModule
-from fstcrf.ragged import Ragged
 from fstcrf.storage import VERSION, write_arrays
 from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request, budget_of, in_columns
 from fstcrf.text.corpus import Column, Corpus
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.plans import Plan, Search
     from fstcrf.machines.transducer import Transducer
     from fstcrf.taggers import JointCRF, JointExplanation, WeightTrial, composition, infeasible
-    from fstcrf.taggers.spelling import Spelling
+    from fstcrf.taggers.spanencoding import SpanEncoding
 else:  # a tagger that is loaded does not wait for what few calls need
     composition = LazyModule("fstcrf.taggers.composition")
     infeasible = LazyModule("fstcrf.taggers.infeasible")
@@ -65,13 +64,13 @@ else:
     LabelsT = TypeVar("LabelsT")
 
 Labels: TypeAlias = Sequence[Any]
-"""The labels of a sentence, of several tapes those of each."""
+"""The labels of a sentence; for several tapes, a sequence of labels for each tape."""
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
 Normalize: TypeAlias = Literal["product", "chain"]
 
 
 class TagOptions(TypedDict, total=False):
-    """What the views of `Tagger.decode` take beside the sentences."""
+    """Keyword arguments of `Tagger.tag_all`, `tag_columns`, `paths_all` and `nbest_all`."""
 
     forced: Sequence[Forced | None] | Columns | None
     bias: Bias | None
@@ -83,7 +82,7 @@ class TagOptions(TypedDict, total=False):
 
 
 class TuningOptions(TypedDict, total=False):
-    """What `Composition.tune_weights` takes beside held-out data."""
+    """Keyword arguments of `Composition.tune_weights`."""
 
     targets: Mapping[str, str | Sequence[Sequence[str]]] | None
     metric: str
@@ -93,22 +92,23 @@ class TuningOptions(TypedDict, total=False):
 
 
 class DecodeOptions(TagOptions, total=False):
-    """What `Tagger.decode` takes beside the sentences."""
+    """Keyword arguments of `Tagger.decode`."""
 
     n: int
 
 
 class Tagger(ABC, Generic[LabelsT]):
-    """What tags sentences.
+    """A model that labels sentences.
 
-    The labels of a sentence are a list of str, its marginals an array; of several tapes, a tuple
-    of one for each. The parameter of its type is what `tag` answers.
+    A tagger with one tape returns a list of str as the labels of a sentence, and an array as its
+    marginals. A tagger with several tapes returns a tuple of these, one for each tape. The type
+    parameter is the type that `tag` returns.
     """
 
     @property
     @abstractmethod
     def tapes(self) -> tuple[str, ...]:
-        """Names of the tapes that it writes."""
+        """Names of the tapes that the tagger writes."""
 
     @property
     @abstractmethod
@@ -116,18 +116,17 @@ class Tagger(ABC, Generic[LabelsT]):
         """The labels of each tape."""
 
     def _repr_html_(self) -> str:
-        """Return tapes and labels, and what else is known of it, for notebooks."""
         rows: list[list[display.Cell]] = [
             [tape, len(labels), display.listed(labels)] for tape, labels in self.label_sets.items()
         ]
         return display.picture(
             display.heading(repr(self)),
             display.table(["tape", "labels", ""], rows, what="tapes"),
-            display.facts(self.facts()),
+            display.facts(self._facts()),
         )
 
-    def facts(self) -> dict[str, display.Cell]:
-        """Return what there is to know of a tagger at a glance: names and values."""
+    def _facts(self) -> dict[str, display.Cell]:
+        """Return properties for notebooks and `fstcrf info`: name to value."""
         return {}
 
     def decode(
@@ -143,49 +142,52 @@ class Tagger(ABC, Generic[LabelsT]):
         threads: int = 1,
         tapes: Sequence[str] | None = None,
     ) -> Answer:
-        """Return the n best paths of each sentence, tape by tape.
+        """Return the n best labellings of each sentence.
 
         Parameters
         ----------
         sentences : Corpus or sequence of sentences
         n : int
-            How many paths; they differ in the labels of some tape.
+            Number of labellings for each sentence. They differ in a label of at least one tape.
         forced : sequence, or str or mapping of str to str, optional
-            For each sentence its labels that are known beforehand: None or ``"_"`` where not,
-            ``"a|b"`` for one of several. Of several tapes, a mapping of tape to that. None: nothing
-            is known of a sentence. Or the column of a corpus that has them so, of several tapes a
-            mapping of tape to column.
+            Observed labels, one list for each sentence, or None for a sentence without any. Use
+            None or ``"_"`` for a token whose label is unknown, and ``"a|b"`` if the label is one of
+            several. A tagger with several tapes takes a mapping of tape to such a list. Or the name
+            of a column of the corpus with these strings; for several tapes, a mapping of tape to
+            column.
         bias : mapping of str to float, optional
-            Added to the potential of a label at every token: positive for more of it. Of several
-            tapes, a mapping of tape to that.
+            Number added to the score of a label at every token. A positive number makes the label
+            more frequent. A tagger with several tapes takes a mapping of tape to such a mapping.
         on_no_path : {"error", "skip", "relax"}
-            What to do where no label sequence is legal. skip: such a sentence is `Answer.dead`.
-            relax: it is decoded without the grammar, then without forced labels, then without both;
-            `Answer.changed` says what was given up.
+            The treatment of sentences without a legal labelling. error: raise `NoPathError`. skip:
+            mark the sentence as `Answer.dead`. relax: decode it without the grammar, then without
+            forced labels, then without both; `Answer.changed` says which.
         search : {"auto", "lazy", "expanded"}, optional
-            How best paths under a grammar are found; as the tagger was made when absent.
+            The search for best paths under a grammar; see `fstcrf.compose`. By default, the search
+            that the tagger was composed with.
         budget : int or Budget, optional
-            When to give up on a sentence that is searched, a number of states: then the best path
-            found is given, as not exact, with an `InexactWarning`.
+            Limit of a lazy search, for each sentence; an int is a number of states. At the limit,
+            the search returns the best path that it has found, marked as not exact, and issues an
+            `InexactWarning`.
         threads : int
-            The answer does not depend on it.
+            Number of worker threads. Results are identical for any value.
         tapes : sequence of str, optional
-            Paths of these tapes alone, which differ in them: each stands for all paths that have
-            its labels there. Its score is that of the best of them, its probability their sum (NaN
-            where that has no closed form).
+            Return labellings of these tapes only. A labelling then represents all paths with these
+            labels. Its score is the score of the best such path; its probability is the sum over
+            all of them, or NaN if the sum has no closed form.
 
         Raises
         ------
         DataError
-            A sentence lacks a column, or is not what it should be; a column of known labels has
-            what is no label.
+            A sentence that lacks a column, or has another type; a column of forced labels that
+            contains a string that is no label.
         LabelError
             An unknown label in `forced` or `bias`.
         NoPathError
-            No label sequence of a sentence is legal, and `on_no_path` is error. Where labels are
-            forced, it says whether these, the grammar or the scheme are to blame.
+            A sentence has no legal labelling, and `on_no_path` is error. If labels are forced, the
+            message says whether they, the grammar or the scheme are the cause.
         OptionError
-            n below 1, another choice, or what the tagger has no way to do.
+            n below 1, an unknown choice, or an option that this tagger does not support.
         """
         options = TagOptions(
             forced=forced,
@@ -219,7 +221,7 @@ class Tagger(ABC, Generic[LabelsT]):
         if isinstance(forced, str | Mapping):
             named, forced = in_columns(forced, sentences, self.label_sets)
         tagger = self if search is None else self._searched(search)
-        asked = Request(
+        request = Request(
             sentences,
             n=n,
             forced=forced,
@@ -233,50 +235,50 @@ class Tagger(ABC, Generic[LabelsT]):
         )
         with plans.one_warning():
             try:
-                answer = tagger.decoded(asked)
+                answer = tagger._decode(request)
             except NoPathError as error:
-                raise infeasible.explained(error, tagger, asked, named) from None
+                raise infeasible.explained(error, tagger, request, named) from None
             if on_no_path == "relax" and answer.dead.any():
-                answer = infeasible.relaxed(answer, tagger, asked)
-            plans.warn_unproven(tagger.unproven(answer), len(answer))
+                answer = infeasible.relaxed(answer, tagger, request)
+            plans.warn_unproven(tagger._count_unproven(answer), len(answer))
         return answer
 
     @abstractmethod
-    def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; sentences whose paths are not proven are not warned of."""
+    def _decode(self, request: Request) -> Answer:
+        """Return the answer to a request, without a warning about unproven paths."""
 
     @abstractmethod
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
     ) -> Tagger[LabelsT]:
-        """Return the tagger under one more grammar; ``tagger & grammar`` for short."""
+        """Return the tagger under one more grammar; same as ``tagger & grammar``."""
 
     def __and__(self, grammar: Grammar) -> Tagger[LabelsT]:
-        """Return ``self.constrained(grammar)``: only what the grammar accepts."""
+        """Return ``self.constrained(grammar)``, which writes only labellings that it accepts."""
         refuse_fst(grammar, AS_GRAMMAR)
         if not isinstance(grammar, grammars.Grammar):
             return NotImplemented
         return self.constrained(grammar)
 
     def _searched(self, search: Search) -> Tagger[LabelsT]:
-        """Return the tagger with another way of searching; one without a grammar has none."""
-        del search
+        """Return the tagger with another search for best paths under a grammar."""
+        del search  # without a grammar, nothing is searched
         return self
 
     def without_grammar(self) -> Tagger[LabelsT] | None:
-        """Return the tagger without its grammar; None where it has none."""
+        """Return the tagger without its grammar, or None if it has no grammar."""
         return None
 
-    def unproven(self, answer: Answer) -> int:
-        """Return of how many sentences a warning says that their paths are not proven."""
+    def _count_unproven(self, answer: Answer) -> int:
+        """Return the number of sentences that the warning about unproven paths counts."""
         return answer.unproven
 
-    def decision(self) -> JointCRF | None:
-        """Return the composition that decides all tapes together; None where there is none."""
+    def _joint(self) -> JointCRF | None:
+        """Return the joint decoder of all tapes, or None if the tagger is no `JointCRF`."""
         return None
 
-    def as_transducer(self) -> Tagger:
-        """Return a tagger with the same legal labellings that says where all of them have died."""
+    def _as_transducer(self) -> Tagger:
+        """Return a tagger with the same legal labellings, whose `NoPathError` names the token."""
         return self
 
     def tag(
@@ -288,59 +290,59 @@ class Tagger(ABC, Generic[LabelsT]):
         search: Search | None = None,
         budget: int | Budget | None = None,
     ) -> LabelsT:
-        """Return the best labels of one sentence: a list, of several tapes a tuple of lists.
+        """Return the best labels of one sentence: a list, or a tuple of lists for several tapes.
 
         Parameters
         ----------
         sentence : Sentence, mapping, list of rows, or list of attribute lists or feature dicts
         forced, bias, search, budget
-            As for `decode`, `forced` of the sentence.
+            As for `decode`; `forced` is the list of one sentence.
 
         Raises
         ------
         DataError, LabelError, NoPathError
             As `decode`.
         """
-        known = None if forced is None else [forced]
-        return self.tag_all([sentence], forced=known, bias=bias, search=search, budget=budget)[0]
+        rows = None if forced is None else [forced]
+        return self.tag_all([sentence], forced=rows, bias=bias, search=search, budget=budget)[0]
 
     def tag_all(self, sentences: Data, **options: Unpack[TagOptions]) -> list[LabelsT]:
-        """Return the best labels of each sentence: a list, of several tapes a tuple of lists.
+        """Return the best labels of each sentence: a list, or a tuple of lists for several tapes.
 
         Options and errors as for `decode`: forced, bias, search, budget, on_no_path, threads.
         """
         answer = self._answer(sentences, scores=False, **options)
         tapes = [answer[tape].labels(0) for tape in answer.tapes]
-        found: Any = tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
-        return cast("list[LabelsT]", found)
+        rows: Any = tapes[0] if len(tapes) == 1 else list(zip(*tapes, strict=True))
+        return cast("list[LabelsT]", rows)
 
     def tag_columns(self, corpus: Corpus, **options: Unpack[TagOptions]) -> tuple[Column, ...]:
-        """Return the best labels of a corpus as one column for each tape; see `tag_all`."""
+        """Return the best labels of a corpus, a column for each tape; options as for `tag_all`."""
         answer = self._answer(corpus, scores=False, **options)
         return tuple(answer[tape].column() for tape in answer.tapes)
 
     def tag_column(self, corpus: Corpus, **options: Unpack[TagOptions]) -> Column:
-        """Return the only one of `tag_columns`.
+        """Return the best labels of a corpus as a column, for a tagger with one tape.
 
         Raises
         ------
         OptionError
-            There are several tapes.
+            The tagger has several tapes.
         """
         return self._answer(corpus, scores=False, **options).column()
 
     def paths_all(self, sentences: Data, **options: Unpack[TagOptions]) -> list[Path | None]:
-        """Return the best path of each sentence, with its probability; None where there is none.
+        """Return the best path of each sentence with its probability, or None without a path.
 
-        Options as for `decode`, but that `on_no_path` is skip where absent. Probabilities are those
-        among the label sequences that forced labels and a grammar allow; under
-        ``normalize="chain"`` that of the labels without them.
+        Options as for `decode`, except that `on_no_path` is skip by default. Probabilities are
+        normalised over the labellings that forced labels and the grammar allow. With
+        ``normalize="chain"`` they are normalised over all labellings.
         """
         ranked = self.nbest_all(sentences, 1, **options)
         return [next(iter(paths), None) for paths in ranked]
 
     def nbest_all(self, sentences: Data, n: int, **options: Unpack[TagOptions]) -> list[list[Path]]:
-        """Return the n best paths of each sentence, best first; [] where there is none.
+        """Return the n best paths of each sentence, best first; [] if it has no path.
 
         Options and probabilities as for `paths_all`.
         """
@@ -356,22 +358,22 @@ class Tagger(ABC, Generic[LabelsT]):
         threads: int = 1,
         on_no_path: OnNoPath = "error",
     ) -> list[Any]:
-        """Return the probability of each label at each token, float64 [T, L], of each sentence.
+        """Return the probability of each label at each token, float64 [T, L] for each sentence.
 
-        Of several tapes, a tuple of arrays for each sentence.
+        A tagger with several tapes returns a tuple of arrays for each sentence.
 
         Parameters
         ----------
         sentences, forced, bias, threads, on_no_path
-            As for `decode`; the probabilities are those among the paths that forced labels allow.
-            A sentence that is skipped has zeros.
+            As for `decode`. Probabilities are normalised over the labellings that forced labels and
+            the grammar allow. A skipped sentence has zeros.
 
         Raises
         ------
         DataError, LabelError, NoPathError
             As `decode`.
         OptionError
-            What the tagger has no way to do: a chain rule has marginals of its first tape alone.
+            A composition with ``normalize="chain"``, which has marginals of its first tape only.
         """
         answer = self.decode(
             sentences, forced=forced, bias=bias, threads=threads, on_no_path=on_no_path
@@ -384,51 +386,46 @@ class Tagger(ABC, Generic[LabelsT]):
 
 
 class Composable(Tagger[LabelsT]):
-    """What composes: ``a @ b``, and what a grammar constrains: ``a & grammar``.
+    """A tagger that makes a lattice of each sentence, and so can be composed, ``a @ b``.
 
-    It scores sentences by lattices; everything else that is asked of it follows from these.
+    All answers are computed from the lattices. Pipelines and taggers of documents are no
+    `Composable`, because they have no lattice over all their labellings.
     """
 
     @property
-    def ambiguous(self) -> bool:
-        """Whether several paths may have the same labels; the best of them is the answer."""
+    def _ambiguous(self) -> bool:
+        """Whether several paths may have the same labels. The best such path is the answer."""
         return False
 
     @property
-    def on(self) -> tuple[Tape, ...]:
-        """The tapes of its lattices."""
+    def _lattice_tapes(self) -> tuple[Tape, ...]:
+        """The tapes of the lattices."""
         make = engine.Tape
         return tuple(make(t, labels, segments=False) for t, labels in self.label_sets.items())
 
     @abstractmethod
-    def transducers(self, sentences: Data, known: Evidence | None) -> Sequence[Lattice]:
-        """Return the lattice of each sentence, with what is known of its labels put in."""
+    def _lattices(self, sentences: Data, evidence: Evidence | None) -> Sequence[Lattice]:
+        """Return the lattice of each sentence, restricted and biased by the evidence."""
 
-    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
-        """Return the kind of its file, arrays and metadata: so it is a part of another file.
-
-        Raises
-        ------
-        OptionError
-            It has no file.
-        """
+    def _encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+        """Return the kind, the arrays and the metadata of the tagger's file."""
         raise OptionError(f"{self!r} cannot be saved: there is no file format for it")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it, with all that it is made of, to one file, whole or not at all.
+        """Write the tagger to a file. A failure leaves the old file unchanged.
 
         Raises
         ------
         OSError
             The file cannot be written.
         OptionError
-            It has no file.
+            There is no file format for this tagger.
         """
-        kind, arrays, metadata = self.encoded()
+        kind, arrays, metadata = self._encoded()
         write_arrays(path, arrays, metadata, kind=kind, version=VERSION)
 
-    def spelling(self, tape: str) -> Spelling | None:  # noqa: ARG002
-        """Return how segments of a tape are written as labels of tokens; None: it has none."""
+    def _span_encoding(self, tape: str) -> SpanEncoding | None:  # noqa: ARG002
+        """Return the encoding of a tape's segments as labels of tokens; None without segments."""
         return None
 
     def lattice(
@@ -442,36 +439,35 @@ class Composable(Tagger[LabelsT]):
         seed: int = 0,
         budget: int | Budget | None = None,
     ) -> AnyLattice:
-        """Return one sentence's weighted transducer over all tapes, whole or some of its paths.
+        """Return the lattice of one sentence: all labellings, the n best, or samples.
 
-        ``normalize="chain"`` is no product of transducers: ask for the lattice of its n best
-        labellings, or of samples.
+        A composition with ``normalize="chain"`` has no lattice of all labellings: set `n` or
+        `samples`.
 
         Parameters
         ----------
         sentence, forced, bias : as for `tag`
         n : int, optional
-            The lattice of the n best labellings: what holds among these alone. Its log Z is the log
-            of their mass.
+            Return the lattice of the n best labellings. Its log Z is the log of the sum over these.
         samples : int, optional
-            The lattice of so many samples: every question is estimated from these.
-            `Lattice.standard_error` says how far a probability may be off.
+            Return the lattice of this number of samples, from which its answers are estimated.
+            `Lattice.standard_error` returns the standard error of a probability.
         seed : int
-            Of the samples.
+            Seed of the samples.
         budget : int or Budget, optional
-            Of the search for the n best, as for `decode`.
+            Limit of the search for the n best labellings, as for `decode`.
 
         Raises
         ------
         OptionError
-            Both `n` and `samples`, or a tagger of segments, whose lattice is whole; neither, under
-            ``normalize="chain"``; samples of a chain with weights other than 1, a grammar, observed
+            Both `n` and `samples`; one of them for a tagger of segments; none of them with
+            ``normalize="chain"``; samples of a chain with weights other than 1, a grammar, forced
             labels or biases.
         NoPathError
-            No labelling is legal, where its n best are asked for.
+            `n` is set, and the sentence has no legal labelling.
         """
         each = None if forced is None else [forced]
-        if (n is not None or samples is not None) and any(map(self.spelling, self.tapes)):
+        if (n is not None or samples is not None) and any(map(self._span_encoding, self.tapes)):
             raise OptionError(
                 "n= and samples= are for taggers of tokens: the lattice of a tagger of "
                 "segments contains all labellings"
@@ -488,8 +484,8 @@ class Composable(Tagger[LabelsT]):
             rows = Counter(self.sample(sentence, count, seed=seed, forced=forced, bias=bias))
             shares = [math.log(k / count) for k in rows.values()]
             return self._of_paths(list(rows), shares, samples=count)
-        asked = Request([sentence], forced=each, bias=bias)
-        return self.transducers([sentence], asked.evidence(self.tapes))[0]
+        request = Request([sentence], forced=each, bias=bias)
+        return self._lattices([sentence], request.evidence(self.tapes))[0]
 
     def _of_paths(
         self, labels: Labels, scores: Sequence[float], samples: int | None = None
@@ -498,8 +494,8 @@ class Composable(Tagger[LabelsT]):
         row = constructors.joint_paths(several, scores, self.label_sets)
         return lattices.Lattice(row, samples=samples)
 
-    def scored(self, sentence: SentenceLike, forced: Forced | None, bias: Bias | None) -> Scored:
-        """Return what scores and samples labels of a sentence: its lattice."""
+    def _scorer(self, sentence: SentenceLike, forced: Forced | None, bias: Bias | None) -> Scored:
+        """Return an object with the methods `score`, `probability` and `sample`, of a sentence."""
         return self.lattice(sentence, forced=forced, bias=bias)
 
     def sample(
@@ -516,9 +512,9 @@ class Composable(Tagger[LabelsT]):
         Raises
         ------
         OptionError
-            A negative n or seed; of a chain as for `lattice`.
+            A negative n or seed; a composition with ``normalize="chain"`` as for `lattice`.
         """
-        return self.scored(sentence, forced, bias).sample(n, seed=seed)
+        return self._scorer(sentence, forced, bias).sample(n, seed=seed)
 
     def score(
         self,
@@ -528,32 +524,33 @@ class Composable(Tagger[LabelsT]):
         forced: Forced | None = None,
         bias: Bias | None = None,
     ) -> float:
-        """Return the score of labels of all tapes; under the chain rule a log probability.
+        """Return the score of a labelling; with ``normalize="chain"`` a log probability.
 
         Raises
         ------
         ShapeError
-            Another number of tapes, or of labels than tokens.
+            The number of tapes or of labels is wrong.
         LabelError
-            A label that a tape does not have.
+            An unknown label.
         """
-        return self.scored(sentence, forced, bias).score(labels)
+        return self._scorer(sentence, forced, bias).score(labels)
 
     def probability(self, sentence: SentenceLike, labels: Labels) -> float:
-        """Return the probability of labels of all tapes; raises as `score`.
+        """Return the probability of a labelling; raises as `score`.
 
-        Under the chain rule it is that of the taggers, without weights and grammar.
+        With ``normalize="chain"`` it ignores weights and grammar.
         """
-        return self.scored(sentence, None, None).probability(labels)
+        return self._scorer(sentence, None, None).probability(labels)
 
     def __matmul__(
         self, later: Composable | Transducer | pynini.Fst
     ) -> Composition[tuple[list[str], ...]]:
         """Return the composition with another tagger, or with a transducer.
 
-        A tagger decides together with this one; see `fstcrf.compose`. But one whose only tape is
-        written here, by a transducer, scores what is written. A transducer reads a tape and writes
-        another one; see `fstcrf.Lattice.__matmul__`.
+        The two taggers decide together; see `fstcrf.compose`. If a transducer of this composition
+        writes the only tape of the other tagger, then that tagger scores the output of the
+        transducer. A transducer reads a tape and writes another one; see
+        `fstcrf.Lattice.__matmul__`.
         """
         if not isinstance(later, Composable | transducers.Transducer) and not is_fst(later):
             return NotImplemented
@@ -563,22 +560,24 @@ class Composable(Tagger[LabelsT]):
 class Composition(Composable[LabelsT]):
     """Taggers that decide together; made by `fstcrf.compose`.
 
-    Taggers of tokens are a `fstcrf.taggers.JointCRF`, others a product of their lattices.
+    A composition of CRFs is a `fstcrf.taggers.JointCRF`. Other compositions are a product of the
+    taggers' lattices.
     """
 
-    if TYPE_CHECKING:
-        taggers: tuple[Any, ...]  # each writes tapes of its own
-        weights: tuple[float, ...]  # factors of their scores
-        conjuncts: tuple[Acceptor, ...]  # the grammar
-        normalize: Normalize
+    taggers: tuple[Composable, ...]
+    weights: tuple[float, ...]
+    conjuncts: tuple[Acceptor, ...]
+    normalize: Normalize
 
-        # Abstract for nobody who checks types: `fstcrf.load(path, Composition)` names the class.
+    if TYPE_CHECKING:
+        # Subclasses implement these. Type checkers must not see an abstract class here, because
+        # they refuse one as the second argument of `fstcrf.load(path, Composition)`.
         @property
         def tapes(self) -> tuple[str, ...]: ...  # noqa: D102
         @property
         def label_sets(self) -> dict[str, tuple[str, ...]]: ...  # noqa: D102
-        def decoded(self, asked: Request) -> Answer: ...  # noqa: D102
-        def transducers(self, sentences: Data, known: Evidence | None) -> Sequence[Lattice]: ...  # noqa: D102
+        def _decode(self, request: Request) -> Answer: ...
+        def _lattices(self, sentences: Data, evidence: Evidence | None) -> Sequence[Lattice]: ...
         def __and__(self, grammar: Grammar) -> Self: ...
         def constrained(  # noqa: D102
             self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
@@ -599,12 +598,12 @@ class Composition(Composable[LabelsT]):
 
     @property
     def tape(self) -> str:
-        """Name of the only tape.
+        """Name of the tape, if the composition has one tape.
 
         Raises
         ------
         OptionError
-            There are several.
+            There are several tapes.
         """
         if len(self.tapes) > 1:
             raise OptionError(
@@ -614,22 +613,21 @@ class Composition(Composable[LabelsT]):
 
     @property
     def labels(self) -> tuple[Any, ...]:
-        """The labels; of several tapes, a tuple of them."""
+        """The labels; for several tapes, a tuple of labels for each tape."""
         sets = tuple(self.label_sets.values())
         return sets if len(sets) > 1 else sets[0]
 
     @property
-    def order(self) -> tuple[str, ...]:
-        """The tapes as they are decided, where one is before another."""
+    def _order(self) -> tuple[str, ...]:
+        """The tapes in the order of decision: a tape is before the tapes whose taggers read it."""
         return self.tapes
 
     @property
-    def conditional(self) -> bool:
-        """Whether the tapes are normalised one by one, by the chain rule."""
+    def _conditional(self) -> bool:
+        """Whether the composition is a product of conditional probabilities, by the chain rule."""
         return False
 
-    def facts(self) -> dict[str, display.Cell]:
-        """Return how the taggers decide together, and under what."""
+    def _facts(self) -> dict[str, display.Cell]:
         rules = [acceptor.name for acceptor in self.conjuncts]
         return {
             "taggers": display.listed([repr(tagger) for tagger in self.taggers]),
@@ -639,12 +637,12 @@ class Composition(Composable[LabelsT]):
         }
 
     def plan(self) -> Plan:
-        """Return what is run: the machine, and what it costs.
+        """Return the compiled machine's sizes and costs.
 
         Raises
         ------
         OptionError
-            A tagger of segments is among them: lattices of arcs are written out.
+            One of the taggers tags segments.
         """
         raise OptionError(
             "this tagger has no plan, because its lattices are stored as arcs: "
@@ -652,12 +650,12 @@ class Composition(Composable[LabelsT]):
         )
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
-        """Return which features of which tagger pushed which label at a token, and by how much.
+        """Return each feature's contribution to the score of each label at a token.
 
         Raises
         ------
         OptionError
-            A tagger of segments is among them.
+            One of the taggers tags segments.
         """
         del sentence, token
         raise OptionError("explain() is for taggers of tokens, but one of these tags segments")
@@ -670,7 +668,7 @@ class Composition(Composable[LabelsT]):
         Raises
         ------
         OptionError
-            A tagger of segments is among them.
+            One of the taggers tags segments.
         """
         del dev, options
         raise OptionError(
@@ -679,22 +677,11 @@ class Composition(Composable[LabelsT]):
         )
 
     def lattices(self, sentences: Data) -> Sequence[AnyLattice]:
-        """Return the weighted transducer of each sentence, over all tapes.
+        """Return the lattice of each sentence, over all tapes.
 
         Raises
         ------
         OptionError
-            ``normalize="chain"``, which is no transducer.
+            A composition with ``normalize="chain"``, which has no lattice of all labellings.
         """
-        return self.transducers(sentences, None)
-
-    def decide(
-        self, sentences: Data, **options: Unpack[TagOptions]
-    ) -> tuple[list[int], tuple[Column, ...], int]:
-        """Return lengths, a column of labels for each tape, and how many answers are not proven.
-
-        Options and errors as for `decode`.
-        """
-        answer = self._answer(sentences, scores=False, **options)
-        columns = tuple(answer[tape].column() for tape in answer.tapes)
-        return Ragged(answer.offsets).lengths.tolist(), columns, int((~answer.exact).sum())
+        return self._lattices(sentences, None)

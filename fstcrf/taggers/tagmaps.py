@@ -1,10 +1,9 @@
-"""A pynini transducer between two label sets, as arrays: what a composition keeps of it.
+"""Maps between taggers: pynini transducers from the labels of one to the labels of another.
 
-It must be length-preserving: every arc reads a label and writes one, or does neither. Where all its
-paths write the same label for each label they read, that is a table (`places`); otherwise it
-leaves a choice, and the labels that it writes are a tape of their own.
-
-The score of a pair of labellings is that of its best path, as for grammars.
+A map must be length-preserving: every arc reads one label and writes one label, or does neither. If
+each label is always mapped to the same label, the map becomes a table (`label_table`). Otherwise
+its output becomes a tape of the composition. The score of a pair of label sequences is the score
+of its best path, as for grammars.
 """
 
 from __future__ import annotations
@@ -34,21 +33,34 @@ if TYPE_CHECKING:
     import pynini
 
 MAX_STATES = 2_000
-"""States that a map may have once it is deterministic."""
+"""Largest number of states of a map after determinization."""
 
 
 Tape = tuple[str, tuple[str, ...]]
-"""Name and labels."""
+"""Name and labels of a tape."""
 
 
 def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acceptor:
-    """Return a transducer as the acceptor of the pairs of labels that go together.
+    """Return a transducer as an acceptor of pairs of labels.
 
-    Its weights are costs. Symbols are those of its own tables; where it has none, label i of either
-    tape is symbol i + 1. What it reads beyond the labels, by its tables, is left out. `read` and
-    `written` are names and labels of what it reads and writes, for messages; `tape` is the one that
-    it writes in the composition. GrammarError where it does not become deterministic within
-    `MAX_STATES` states, DataError where it reads or writes nothing on some arc, or accepts nothing.
+    Parameters
+    ----------
+    fst : pynini.Fst
+        Its weights are costs. Without symbol tables, label i of either tape is symbol i + 1. Arcs
+        that read other symbols are removed.
+    read, written : (str, tuple of str)
+        Name and labels of its input and output.
+    tape : str
+        Name of its output tape in the composition.
+
+    Raises
+    ------
+    GrammarError
+        Its deterministic form has more than `MAX_STATES` states.
+    DataError
+        An arc reads or writes no label; or it accepts no string.
+    LabelError
+        It does not read every label, or writes an unknown label.
     """
     name = f"map {read[0]} → {written[0]}"
     try:
@@ -61,8 +73,8 @@ def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acce
             f"the {name} accepts no string: no path leads from its start to a final state"
         )
     _check_lengths(machine, name)
-    taken = (_numbers(machine.input_symbols, read[1])[machine.input] >= 0) | (machine.input < 0)
-    machine = trimmed(replace(machine, score=np.where(taken, machine.score, -np.inf)))
+    usable = (_numbers(machine.input_symbols, read[1])[machine.input] >= 0) | (machine.input < 0)
+    machine = trimmed(replace(machine, score=np.where(usable, machine.score, -np.inf)))
     _check_labels(machine, read, written, name)
     acceptor = _deterministic(machine, read, (tape, written[1]), name)
     if is_empty(acceptor):
@@ -70,39 +82,40 @@ def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acce
     return acceptor
 
 
-def places(acceptor: Acceptor) -> Ints | None:
-    """Return the one label that is written for each label that is read, int32 [L]; or None.
+def label_table(acceptor: Acceptor) -> Ints | None:
+    """Return the output label of each input label, int32 [L]; None if an input label has several.
 
-    None where a label may become several: which one depends on its neighbours, or is a choice.
+    With several output labels, the choice depends on the neighbours or on scores.
     """
     possible = (acceptor.target >= 0).any(axis=0)
     if not (possible.sum(axis=1) == 1).all():
         return None
-    place: Ints = possible.argmax(axis=1).astype(np.int32)
-    return place
+    table: Ints = possible.argmax(axis=1).astype(np.int32)
+    return table
 
 
-def along(acceptor: Acceptor, place: Ints) -> Acceptor | None:
-    """Return what a map with places says of the tape that it reads; None: nothing.
+def input_grammar(acceptor: Acceptor, table: Ints) -> Acceptor | None:
+    """Return the grammar of the input tape that a map with a label table implies.
 
-    Its weights and what it forbids are a grammar of that tape.
+    It has the weights of the map, and forbids the same label sequences. None if it would allow all
+    sequences without weights.
     """
-    numbers = np.arange(len(place))
+    numbers = np.arange(len(table))
     score = acceptor.score
-    found = minimise(
+    grammar = minimise(
         trim(
             Acceptor(
                 acceptor.tapes[:1],
                 acceptor.labels[:1],
-                np.ascontiguousarray(acceptor.target[:, numbers, place]),
-                None if score is None else np.ascontiguousarray(score[:, numbers, place]),
+                np.ascontiguousarray(acceptor.target[:, numbers, table]),
+                None if score is None else np.ascontiguousarray(score[:, numbers, table]),
                 acceptor.final,
                 acceptor.name,
             )
         )
     )
-    free = found.n_states == 1 and bool((found.target >= 0).all()) and not found.weighted
-    return None if free else found
+    free = grammar.n_states == 1 and bool((grammar.target >= 0).all()) and not grammar.weighted
+    return None if free else grammar
 
 
 def _check_lengths(machine: Machine, name: str) -> None:
@@ -120,14 +133,14 @@ def _check_lengths(machine: Machine, name: str) -> None:
 
 
 def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Longs:
-    """Return the label that each symbol is, −1 for those that are none, and at last −1."""
+    """Return the label of each symbol, −1 for other symbols; a last −1 is the label of epsilon."""
     place = {label: i for i, label in enumerate(labels)}
     return np.asarray([*(place.get(text, -1) for text in symbols), -1], dtype=np.int64)
 
 
 def _check_labels(machine: Machine, read: Tape, written: Tape, name: str) -> None:
-    known = set(_numbers(machine.input_symbols, read[1])[machine.input].tolist())
-    missing = [label for i, label in enumerate(read[1]) if i not in known]
+    readable = set(_numbers(machine.input_symbols, read[1])[machine.input].tolist())
+    missing = [label for i, label in enumerate(read[1]) if i not in readable]
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         raise LabelError(
@@ -151,7 +164,7 @@ def _deterministic(machine: Machine, read: Tape, written: Tape, name: str) -> Ac
     pair[machine.input < 0] = -1
     columns = machine.source, pair, machine.target, machine.score
     automaton = Automaton.of_arcs(*columns, machine.final, sizes[0] * sizes[1])
-    shown = [f"{one}:{other}" for one, other in product(read[1], written[1])]
+    shown = [f"{source}:{target}" for source, target in product(read[1], written[1])]
     check_sums(machine, automaton, f"the {name}", shown)
     try:
         target, score, final = determinise(automaton, MAX_STATES)
@@ -179,7 +192,7 @@ def _deterministic(machine: Machine, read: Tape, written: Tape, name: str) -> Ac
 
 
 class Mapped(NamedTuple):
-    """What maps add to a composition."""
+    """Rules, tapes and relabellings that maps add to a composition."""
 
     conjuncts: tuple[Acceptor, ...]
     maps: tuple[TapeMap, ...]
@@ -187,7 +200,7 @@ class Mapped(NamedTuple):
 
 
 def split(parts: Sequence[object]) -> tuple[list[object], dict[int, pynini.Fst]]:
-    """Return the taggers of a call of `compose`, and each map by the place of its reader."""
+    """Return the taggers of a call of `compose`, and its maps by the number of the next tagger."""
     taggers: list[object] = []
     maps: dict[int, pynini.Fst] = {}
     for part in parts:
@@ -203,7 +216,7 @@ def split(parts: Sequence[object]) -> tuple[list[object], dict[int, pynini.Fst]]
 
 
 def mapped(wholes: Sequence[JointCRF], maps: Mapping[int, pynini.Fst]) -> Mapped:
-    """Return what maps become, by the part before which each stands."""
+    """Compile maps between parts; `maps` has the number of the part that follows each map."""
     names = {tape for whole in wholes for tape in whole.tapes}
     conjuncts: list[Acceptor] = []
     tapes: list[TapeMap] = []
@@ -212,38 +225,38 @@ def mapped(wholes: Sequence[JointCRF], maps: Mapping[int, pynini.Fst]) -> Mapped
         before, after = wholes[number - 1], wholes[number]
         open_reads = _open_reads(after)
         source = _source(before, open_reads)
-        read = _read(after, open_reads, source, names)
+        read = _target(after, open_reads, source, names)
         readers = open_reads[read]
         labels = next(t.labels for t in readers[0].reads if t.name == read)
-        known = before.label_sets[source]
-        acceptor = pair_acceptor(fst, (source, known), (read, labels), _free(read, names))
-        place, tape = places(acceptor), source
-        if place is not None:
-            rest = along(acceptor, place)
-            conjuncts += [] if rest is None else [rest]
+        pair = (source, before.label_sets[source]), (read, labels)
+        acceptor = pair_acceptor(fst, *pair, _free(read, names))
+        table, tape = label_table(acceptor), source
+        if table is not None:
+            grammar = input_grammar(acceptor, table)
+            conjuncts += [] if grammar is None else [grammar]
         else:
             tape = acceptor.tapes[1]
             tapes.append(TapeMap(tape, labels, acceptor))
             names.add(tape)
             if tape == read:
                 continue  # the reader finds it by its name
-            place = np.arange(len(labels), dtype=np.int32)
-        relabellings += [Relabelling(r.tape, read, tape, labels, place) for r in readers]
+            table = np.arange(len(labels), dtype=np.int32)
+        relabellings += [Relabelling(r.tape, read, tape, labels, table) for r in readers]
     return Mapped(tuple(conjuncts), tuple(tapes), tuple(relabellings))
 
 
 def _open_reads(whole: JointCRF) -> dict[str, list[CRF]]:
-    """Return what taggers of a part read from outside it, and which."""
-    found: dict[str, list[CRF]] = {}
-    for component in whole.components:
+    """Return the tapes that a part reads but does not write, with the taggers that read them."""
+    readers: dict[str, list[CRF]] = {}
+    for component in whole._components:
         for tape in component.tagger.reads:
             if tape.name not in component.readings:
-                found.setdefault(tape.name, []).append(component.tagger)
-    return found
+                readers.setdefault(tape.name, []).append(component.tagger)
+    return readers
 
 
 def _source(before: JointCRF, open_reads: Iterable[str]) -> str:
-    """Return the tape that a map reads."""
+    """Return the name of the tape that a map reads."""
     if len(before.tapes) == 1:
         return before.tapes[0]
     named = [tape for tape in before.tapes if tape in open_reads]
@@ -256,24 +269,24 @@ def _source(before: JointCRF, open_reads: Iterable[str]) -> str:
     return named[0]
 
 
-def _read(after: JointCRF, open_reads: Iterable[str], source: str, names: Iterable[str]) -> str:
-    """Return what a map writes, by the name that the part behind it reads."""
+def _target(after: JointCRF, open_reads: Iterable[str], source: str, names: Iterable[str]) -> str:
+    """Return the tape that a map writes, by the name that the next part reads."""
     reads = list(open_reads)
     free = [read for read in reads if read not in names]
     if len(free) == 1:
         return free[0]
     if source in reads:
         return source
-    what = f"reads {', '.join(map(repr, reads))}" if reads else "reads no tape"
+    shown = f"reads {', '.join(map(repr, reads))}" if reads else "reads no tape"
     raise OptionError(
         "it is ambiguous which tape the map writes: the next tagger, "
-        f"{', '.join(map(repr, after.tapes))}, {what}; put the map directly before "
+        f"{', '.join(map(repr, after.tapes))}, {shown}; put the map directly before "
         "the tagger that reads its labels"
     )
 
 
 def _free(name: str, names: Iterable[str]) -> str:
-    """Return a name that no tape has."""
+    """Return a name that is not among the names of tapes."""
     while name in names:
         name += "-mapped"
     return name
@@ -285,11 +298,11 @@ def _free(name: str, names: Iterable[str]) -> str:
 def joined(
     parts: Sequence[object], weights: Sequence[float] | None, normalize: Normalize | None
 ) -> JointCRF:
-    """Return taggers, and maps between them, as one; arguments and errors as `fstcrf.compose`."""
-    found, transducers = split(parts)
-    taggers = [part for part in found if isinstance(part, CRF | JointCRF)]
-    if len(taggers) < len(found):
-        wrong = next(part for part in found if not isinstance(part, CRF | JointCRF))
+    """Return the composition of taggers and maps; `fstcrf.compose` explains the parameters."""
+    members, maps = split(parts)
+    taggers = [part for part in members if isinstance(part, CRF | JointCRF)]
+    if len(taggers) < len(members):
+        wrong = next(part for part in members if not isinstance(part, CRF | JointCRF))
         advice = "; of an estimator, compose its .tagger_" if hasattr(wrong, "tagger_") else ""
         raise OptionError(
             f"cannot compose {wrong!r}: expected taggers (and maps between them), or lattices"
@@ -307,7 +320,7 @@ def joined(
             "some taggers are composed by product, others by the chain rule: choose "
             "normalize='product' or normalize='chain'"
         )
-    between = mapped(wholes, transducers)
+    between = mapped(wholes, maps)
     whole = JointCRF(
         taggers=tuple(tagger for whole in wholes for tagger in whole.taggers),
         weights=tuple(
@@ -319,31 +332,31 @@ def joined(
         maps=(*(m for whole in wholes for m in whole.maps), *between.maps),
         normalize=normalize or (kinds.pop() if kinds else "product"),
         relabellings=(*(r for whole in wholes for r in whole.relabellings), *between.relabellings),
-        given=_given(wholes),
+        given=_observed(wholes),
         search=next((whole.search for whole in wholes if whole.search != "auto"), "auto"),
     )
-    said = normalize is not None or weights is not None or any(map(_is_of_a_kind, wholes))
-    chained = not said and _reads_itself(whole) and not whole.maps and not whole.literal
-    return replace(whole, normalize="chain") if chained else whole
+    chosen = normalize is not None or weights is not None or any(map(_is_of_a_kind, wholes))
+    by_chain = not chosen and _reads_own_tapes(whole) and not whole.maps and not whole._literal
+    return replace(whole, normalize="chain") if by_chain else whole
 
 
-def _given(wholes: Sequence[JointCRF]) -> tuple[ObservedTape, ...]:
-    """Return the given tapes of compositions: a column has the same labels in all of them."""
-    found: dict[str, ObservedTape] = {}
+def _observed(wholes: Sequence[JointCRF]) -> tuple[ObservedTape, ...]:
+    """Return the observed tapes of compositions; a column has the same labels in all of them."""
+    tapes: dict[str, ObservedTape] = {}
     for tape in (tape for whole in wholes for tape in whole.given):
-        if found.setdefault(tape.tape, tape).labels != tape.labels:
+        if tapes.setdefault(tape.tape, tape).labels != tape.labels:
             raise OptionError(
                 f"two grammars read the column {tape.tape!r} with other strings: compose first, "
                 "then constrain"
             )
-    return tuple(found.values())
+    return tuple(tapes.values())
 
 
 def _is_of_a_kind(whole: JointCRF) -> bool:
-    """Whether product and chain differ for a part of a composition, or its weights were chosen."""
+    """Return whether product and chain rule differ for a composition, or it has weights."""
     several = len(whole.taggers) > 1
-    return several and (_reads_itself(whole) or any(weight != 1.0 for weight in whole.weights))
+    return several and (_reads_own_tapes(whole) or any(weight != 1.0 for weight in whole.weights))
 
 
-def _reads_itself(whole: JointCRF) -> bool:
-    return any(component.readings for component in whole.components)
+def _reads_own_tapes(whole: JointCRF) -> bool:
+    return any(component.readings for component in whole._components)

@@ -1,4 +1,4 @@
-"""What taggers have in common that give each token a label on each tape."""
+"""`TokenTagger`: the base of taggers that give each token a label on each tape."""
 
 from __future__ import annotations
 
@@ -17,40 +17,37 @@ if TYPE_CHECKING:
 
 
 class TokenTagger(Composable[LabelsT]):
-    """A tagger that gives each token a label on each tape: a CRF, or several composed.
-
-    All questions go to its lattices.
-    """
+    """A tagger that gives each token a label on each tape: a CRF or a composition of CRFs."""
 
     @abstractmethod
-    def transducers(
-        self, sentences: Data, known: Evidence | None, *, streamed: bool = False
+    def _lattices(
+        self, sentences: Data, evidence: Evidence | None, *, streamed: bool = False
     ) -> TaggedLattices:
-        """Return the lattice of each sentence, with what is known of its labels put in.
+        """Return the lattice of each sentence, restricted and biased by the evidence.
 
-        `streamed`: potentials are dropped after each question, and made anew for the next one.
+        `streamed`: potentials are computed anew for each question, to save memory.
         """
 
-    def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `Tagger.decoded`."""
-        lattices = self.transducers(asked.sentences, asked.evidence(self.tapes), streamed=True)
+    def _decode(self, request: Request) -> Answer:
+        lattices = self._lattices(request.sentences, request.evidence(self.tapes), streamed=True)
         return lattices.answer(
-            asked.n,
+            request.n,
             lattices.on[: len(self.tapes)],
-            asked.budget,
-            asked.threads,
-            strict=asked.strict,
-            probabilities=asked.probabilities,
-            tapes=asked.tapes,
+            request.budget,
+            request.threads,
+            strict=request.strict,
+            probabilities=request.probabilities,
+            tapes=request.tapes,
         )
 
-    def as_transducer(self) -> TokenTagger[LabelsT]:
-        """Return a tagger with the same legal labellings that says where all of them have died."""
+    def _as_transducer(self) -> TokenTagger[LabelsT]:
         return self
 
-    def posterior(self, asked: Request, known: Evidence | None) -> Distributions:
-        """Return the distributions over the labellings of sentences, with what is known put in."""
-        return self.transducers(asked.sentences, known).posterior(asked.budget, asked.threads)
+    def _posterior(self, request: Request, evidence: Evidence | None) -> Distributions:
+        """Return the distribution over the labellings of each sentence, given the evidence."""
+        return self._lattices(request.sentences, evidence).posterior(
+            request.budget, request.threads
+        )
 
     def marginals_all(
         self,
@@ -61,13 +58,13 @@ class TokenTagger(Composable[LabelsT]):
         threads: int = 1,
         on_no_path: OnNoPath = "error",
     ) -> list[Any]:
-        """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
+        """Return the probability of each label at each token; see `Tagger.marginals_all`."""
         if on_no_path != "error":
             return super().marginals_all(
                 sentences, forced=forced, bias=bias, threads=threads, on_no_path=on_no_path
             )
-        asked = Request.of(sentences, self.label_sets, forced, bias)
-        lattices = self.transducers(sentences, asked.evidence(self.tapes), streamed=True)
+        request = Request.of(sentences, self.label_sets, forced, bias)
+        lattices = self._lattices(sentences, request.evidence(self.tapes), streamed=True)
         rows = lattices.marginals(threads=threads)
         if len(lattices.on) == len(self.tapes):
             return rows

@@ -17,7 +17,7 @@ from fstcrf.lazy import LazyModule
 from fstcrf.taggers.crf import CRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
-from fstcrf.text.features import FeatureIndex, TemplateSet
+from fstcrf.text.features import FeatureFunction, FeatureIndex, FunctionIndex, TemplateSet
 from fstcrf.text.sentences import Data, Tape, check_text, label_set
 from fstcrf.training import ParameterSpace, Problem, Progress, parameter_space
 from fstcrf.training.data import (
@@ -114,7 +114,7 @@ def train_crf(
     order: Literal[0, 1, 2] = 1,
     objective: ObjectiveName | ObjectiveSettings = "likelihood",
     method: MethodName | MethodSettings = "lbfgs",
-    features: Literal["supported", "complete"] = "supported",
+    features: Literal["supported", "complete"] | FeatureFunction = "supported",
     transitions: Literal["observed", "all"] | None = None,
     ends: bool = False,
     min_frequency: float | None = None,
@@ -176,7 +176,9 @@ def train_crf(
         ``B-NP|B-PP`` one of several, which is counted in a warning unless ``partial=True`` says so;
         with ``partial=False``, and by default in the columns of CoNLL-U, they are labels.
     template : TemplateSet, text or path
-        Feature templates; required for columns.
+        Feature templates. Columns need these, or a feature function: ``features=f``, where f maps
+        a `Sentence` to a list with the attributes of each token, a list of strings or a dict. It
+        sees the columns without `target`, and the labels of `reads` as columns by their tapes.
     dev : Corpus or sequence of sentences, optional
         Held-out data: scored after each iteration; the best iteration is kept and `patience`
         iterations without a better one end training. The score is F of spans where the labels
@@ -255,6 +257,12 @@ def train_crf(
         Training diverged at once.
     """
     arguments = locals()
+    if callable(template):
+        raise OptionError(f"template is {template!r}: pass a feature function as features=")
+    if callable(features):
+        if template is not None:
+            raise OptionError("template and features=f both compute attributes: give one of them")
+        arguments |= {"template": features, "features": "supported"}
     _check_kinds(tape, warm_start, reads, report=report, expect=expect)
     settings = checked_options(
         {option: arguments[option] for option in DEFAULTS},
@@ -288,7 +296,7 @@ class TrainingCall:
 
     data: Data | CorpusFiles
     target: Target
-    template: TemplateSet | str | os.PathLike[str] | None
+    template: TemplateSet | str | os.PathLike[str] | FeatureFunction | None
     tape: str
     settings: Options
     partial: bool | None  # as the caller set it; `settings.partial` is never None
@@ -381,7 +389,7 @@ def _train_in_memory(call: TrainingCall) -> CRF:
     release()  # the memory of reading and counting
     run.announce_memory(added, space.size)
     wanted = tapes_read(data.index)
-    tapes = tuple(Tape(t.tape, t.labels, t.fingerprint()) for t in call.reads if t.tape in wanted)
+    tapes = tuple(Tape(t.tape, t.labels, t._fingerprint()) for t in call.reads if t.tape in wanted)
     model = CRF(problem.topology, data.index, space, theta, call.tape, data.columns, tapes)
     try:
         return trained(
@@ -418,10 +426,15 @@ def retrained(
     present = set(labels_for(corpus, record))
     arguments: Any = options_of(options)
     arguments.pop("patience", None)  # there is no held-out data
+    template = None
+    if isinstance(tagger.index, FunctionIndex):
+        arguments["features"] = tagger.index.function
+    else:
+        template = cast("FeatureIndex", tagger.index).templates  # `fold_taggers` has checked it
     return train_crf(
         corpus,
         target,
-        cast("FeatureIndex", tagger.index).templates,  # `fold_taggers` has checked it
+        template,
         reads=reads,
         tape=tagger.tape,
         class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
@@ -454,7 +467,7 @@ def _data(call: TrainingCall) -> TrainingData:
 
 def _labels(data: TrainingData, settings: Options, warm_start: CRF | None) -> Sequence[str]:
     known = () if warm_start is None else warm_start.labels
-    labels = label_set(data.target_values, partial=settings.reads_sets, known=known)
+    labels = label_set(data.target_values, partial=settings.reads_sets, earlier=known)
     needed, free = label_bytes(len(labels), int(data.offsets[-1])), free_memory()
     if free is not None and needed > free:
         raise OptionError(

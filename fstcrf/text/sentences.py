@@ -1,7 +1,7 @@
-"""Sentences and labels in the forms in which users pass them.
+"""Sentences and labels in the forms that callers may pass.
 
-A label may denote a set of labels: ``_`` means all labels, ``B-NP|B-PP`` means one of two labels. A
-string with ``|`` is a set if each of its parts is a label. Otherwise it is one label, such as
+A string may denote a set of labels: ``_`` denotes all labels, ``B-NP|B-PP`` denotes two. A string
+with ``|`` is a set if each of its parts is a label; otherwise it is one label, such as
 ``NOUN|Number=Sing`` among UPOS+FEATS labels.
 """
 
@@ -24,14 +24,21 @@ from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.corpus.corpus import each_sentence
 from fstcrf.text.corpus.items import ATTRIBUTES, item_of
-from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, is_literal
+from fstcrf.text.features import (
+    AttributeIndex,
+    Design,
+    FeatureIndex,
+    FunctionIndex,
+    LiteralIndex,
+    is_literal,
+)
 from fstcrf.text.features.surroundings import is_surrounding
 from fstcrf.text.features.template import tape_column
 
 
 @dataclass(frozen=True, slots=True)
 class Tape:
-    """A tape that a tagger reads.
+    """A tape that a tagger reads, and that another tagger writes.
 
     Parameters
     ----------
@@ -39,7 +46,7 @@ class Tape:
     labels : tuple of str
         Labels of the tagger that writes the tape.
     model : str
-        Fingerprint of this tagger.
+        Fingerprint of the tagger that writes the tape.
     """
 
     name: str
@@ -50,8 +57,8 @@ class Tape:
 # --- Sentences ------------------------------------------------------------------------------------
 
 SentenceLike: TypeAlias = Sentence | Mapping[str, Sequence[str]] | Sequence[Any]
-"""A `Sentence`, a mapping column → list, a list of row tuples, or (for models over literal
-attributes) a list of attribute lists or feature dicts."""
+"""A `Sentence`, a mapping from columns to lists, a list of row tuples, or for models over literal
+attributes a list of attribute lists or feature dicts."""
 
 Data: TypeAlias = Corpus | Sequence[SentenceLike]
 
@@ -59,7 +66,7 @@ T = TypeVar("T")
 
 
 class Run(NamedTuple):
-    """Consecutive sentences."""
+    """Consecutive sentences of a batch, from `first` to `end`."""
 
     first: int
     end: int
@@ -68,10 +75,10 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Sentences that are ready for an index."""
+    """The lengths of sentences, and a function that returns the design matrix of a run."""
 
     lengths: list[int]
-    design: Callable[[int, int], Design]  # from (first, end) to the design of these sentences
+    design: Callable[[int, int], Design]  # arguments: first sentence, end
 
 
 def runs_of(rows: Ragged, tokens: int) -> Iterator[Run]:
@@ -84,20 +91,31 @@ def runs_of(rows: Ragged, tokens: int) -> Iterator[Run]:
 
 
 def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> list[T]:
-    """Return the answer for each run; several threads work on different runs."""
+    """Return the answer to each run, computed by several threads."""
     return mapped(answer, runs, whole_number(threads, "threads", least=1))
 
 
 def read_sentences(
-    index: FeatureIndex | LiteralIndex,
+    index: AttributeIndex,
     sentences: Data,
     columns: Sequence[str],
     reads: Sequence[Tape] = (),
 ) -> Prepared:
     """Prepare sentences for an index.
 
-    `columns` are the columns of sentences that are lists of rows, `reads` the tapes that the model
-    reads. DataError: a column is missing, or the tagger of a tape lacks a label of the sentences.
+    Parameters
+    ----------
+    index : FeatureIndex or LiteralIndex
+    sentences : Corpus, or sequence of sentences
+    columns : sequence of str
+        Names of the columns of row tuples.
+    reads : sequence of Tape
+        Tapes that the model reads.
+
+    Raises
+    ------
+    DataError
+        A column is missing, or a tape has a label that its tagger does not have.
     """
     if isinstance(index, LiteralIndex):
         if isinstance(sentences, Corpus):
@@ -109,6 +127,8 @@ def read_sentences(
         if list(map(len, literal)) != lengths:
             raise DataError("the model reads attribute lists or feature dicts for each token")
         return Prepared(lengths, lambda a, b: index.design(literal[a:b]))
+    if isinstance(index, FunctionIndex):
+        return _by_function(index, sentences, columns, reads)
     if not isinstance(sentences, Corpus) and len(sentences) == 1:
         sentences = as_sentences(sentences, columns)
         design = index.of_one(sentences[0]) if is_short(index, sentences[0]) else None
@@ -119,7 +139,7 @@ def read_sentences(
 
 
 def _items(index: LiteralIndex, corpus: Corpus) -> Prepared:
-    """Prepare a text whose column holds attributes."""
+    """Prepare sentences whose attributes are in a column of text."""
     if ATTRIBUTES not in corpus.columns:
         raise DataError(
             "the model reads attribute lists or feature dicts, not columns", path=corpus.source
@@ -133,7 +153,7 @@ def _items(index: LiteralIndex, corpus: Corpus) -> Prepared:
 
 
 def _read_items(corpus: Corpus, start: int, stop: int) -> list[list[str] | dict[str, float]]:
-    """Return the attributes of tokens; DataError names the token whose value is no number."""
+    """Read the attributes of some tokens; a DataError names the place of a malformed value."""
     items = []
     for token, text in enumerate(corpus.columns[ATTRIBUTES].strings(start, stop), start):
         try:
@@ -144,7 +164,7 @@ def _read_items(corpus: Corpus, start: int, stop: int) -> list[list[str] | dict[
 
 
 def _with_items(sentence: SentenceLike) -> SentenceLike:
-    """Replace a sentence whose column holds attributes by the attributes."""
+    """Return the attributes of a sentence that has them in a column of text."""
     if not isinstance(sentence, Sentence) or ATTRIBUTES not in sentence:
         return sentence
     try:
@@ -161,9 +181,9 @@ def read_corpus(
     *,
     open_tapes: Container[str] = (),
 ) -> Corpus:
-    """Return sentences as a corpus with the columns of an index.
+    """Return a corpus with the columns that an index reads.
 
-    Open tapes have no labels. For the other arguments see `read_sentences`.
+    Open tapes may be absent. The other parameters are explained at `read_sentences`.
     """
     if isinstance(sentences, Corpus):
         corpus = sentences
@@ -172,17 +192,45 @@ def read_corpus(
         names = _needed(index, parsed)
         _check_strings(parsed, set(names).intersection(index.columns))
         corpus = Corpus.from_sentences(parsed, names)
-    for tape in index.tapes:
-        if tape not in open_tapes:
-            corpus = _with_tape(corpus, tape)
-            for earlier in reads:
-                if earlier.name == tape:
-                    _check_labels(corpus, earlier)
+    return _with_tapes(corpus, [tape for tape in index.tapes if tape not in open_tapes], reads)
+
+
+def _by_function(
+    index: FunctionIndex, sentences: Data, columns: Sequence[str], reads: Sequence[Tape]
+) -> Prepared:
+    """Prepare sentences whose attributes a function computes."""
+    data = sentences if isinstance(sentences, Corpus) else as_sentences(sentences, columns)
+    if isinstance(data, Corpus):
+        data = _with_tapes(data, index.tapes, reads)
+        return Prepared(Ragged(data.offsets).lengths.tolist(), index.runs(data))
+    full = [sentence for sentence in data if len(sentence)]
+    if not all(_has_labels(sentence, reads) for sentence in full):  # the corpus says where
+        names = [n for n in full[0].columns if all(n in sentence for sentence in full)]
+        _with_tapes(Corpus.from_sentences(data, names), index.tapes, reads)
+    return Prepared([*map(len, data)], index.runs(data))
+
+
+def _has_labels(sentence: Sentence, reads: Sequence[Tape]) -> bool:
+    """Return whether a sentence has labels of all tapes that are read, and no other strings."""
+    for tape in reads:
+        column = tape_column(tape.name) if tape_column(tape.name) in sentence else tape.name
+        if column not in sentence or not set(tape.labels).issuperset(sentence[column]):
+            return False
+    return True
+
+
+def _with_tapes(corpus: Corpus, tapes: Iterable[str], reads: Sequence[Tape]) -> Corpus:
+    """Return a corpus with the labels of tapes as the index reads them, checked."""
+    for tape in tapes:
+        corpus = _with_tape(corpus, tape)
+        for read in reads:
+            if read.name == tape:
+                _check_labels(corpus, read)
     return corpus
 
 
 def read_one(
-    index: FeatureIndex | LiteralIndex,
+    index: AttributeIndex,
     sentence: SentenceLike,
     columns: Sequence[str],
     reads: Sequence[Tape] = (),
@@ -191,17 +239,17 @@ def read_one(
     return read_sentences(index, [sentence], columns, reads)
 
 
-def is_short(index: FeatureIndex | LiteralIndex, sentence: Sentence) -> bool:
-    """Return whether an index can read a sentence without a corpus.
+def is_short(index: AttributeIndex, sentence: Sentence) -> bool:
+    """Return whether a sentence has all columns of an index, and can be read without a corpus.
 
     Raises
     ------
     DataError
-        A column of the index has a value that is no string.
+        One of these columns has a value that is not a string.
     """
-    if not len(sentence) or isinstance(index, LiteralIndex):
+    if not len(sentence) or not isinstance(index, FeatureIndex):
         return False
-    if any(map(is_surrounding, sentence.columns)):  # a part of a document
+    if any(map(is_surrounding, sentence.columns)):  # it is a part of a document
         return False
     if not all(name in sentence for name in index.columns):
         return False
@@ -210,7 +258,7 @@ def is_short(index: FeatureIndex | LiteralIndex, sentence: Sentence) -> bool:
 
 
 def _with_tape(corpus: Corpus, tape: str) -> Corpus:
-    """Add the labels of an earlier tape to a corpus, from the column with its name."""
+    """Return a corpus in which the index finds the labels of a tape, copied from its column."""
     if tape_column(tape) in corpus.columns:
         return corpus
     if tape not in corpus.columns:
@@ -223,8 +271,8 @@ def _with_tape(corpus: Corpus, tape: str) -> Corpus:
 
 def _check_labels(corpus: Corpus, tape: Tape) -> None:
     column = corpus.columns[tape_column(tape.name)]
-    known = set(tape.labels)
-    odd = [i for i, label in enumerate(column.values) if label not in known]
+    labels = set(tape.labels)
+    odd = [i for i, label in enumerate(column.values) if label not in labels]
     wrong = np.isin(column.ids, odd) if odd else np.zeros(0, dtype=np.bool)
     if wrong.any():
         token = int(np.argmax(wrong))
@@ -236,33 +284,36 @@ def _check_labels(corpus: Corpus, tape: Tape) -> None:
         )
 
 
-def check_text(text: Data, what: str = "the text") -> None:
-    """Raise DataError if a text is no list: strings, dicts and generators would be misread."""
+def check_text(text: Data, name: str = "the text") -> None:
+    """Raise a DataError if a text is not a list of sentences.
+
+    A generator could be read only once, and iterating over a mapping would yield its keys.
+    """
     if isinstance(text, str):
         raise DataError(
-            f"{what} is the string {text[:60]!r}, expected a list of sentences; a file is read by "
+            f"{name} is the string {text[:60]!r}, expected a list of sentences; a file is read by "
             "read_columns(path, columns)"
         )
     if isinstance(text, bytes | Mapping | AbstractSet):
-        raise DataError(f"{what} is {text!r}, expected a list of sentences")
-    sized(text, what)
+        raise DataError(f"{name} is {text!r}, expected a list of sentences")
+    sized(text, name)
 
 
-def sized(items: Data | SentenceLike, what: str, sentence: int | None = None) -> int:
-    """Return the length of a text or a sentence; `what` and `sentence` are for the error."""
+def sized(items: Data | SentenceLike, name: str, sentence: int | None = None) -> int:
+    """Return the number of sentences or tokens; `sentence` is a number for the error message."""
     try:
         return len(items)
     except TypeError:
-        raise DataError(f"{what} is {items!r}, expected a list", sentence=sentence) from None
+        raise DataError(f"{name} is {items!r}, expected a list", sentence=sentence) from None
 
 
 def as_sentences(sentences: Sequence[SentenceLike], columns: Sequence[str]) -> list[Sentence]:
-    """Convert sentences to `Sentence`; lists of rows have these columns."""
+    """Convert sentences of any form; `columns` are the names for row tuples."""
     return each_sentence(sentences, lambda sentence: _as_sentence(sentence, columns))
 
 
 def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
-    """Convert a sentence; rows may lack the last columns, since a sentence to tag has no labels."""
+    """Convert a sentence; rows may omit the last columns, since a new sentence has no labels."""
     if isinstance(sentence, Sentence):
         return sentence
     if isinstance(sentence, Mapping):
@@ -294,7 +345,7 @@ def _check_strings(sentences: Sequence[Sentence], names: Collection[str]) -> Non
     for number, sentence in enumerate(sentences):
         for name in names if len(sentence) else ():
             try:
-                "".join(sentence[name])  # faster than checks of all types
+                "".join(sentence[name])  # faster than a check of each value
             except TypeError:
                 values: list[Any] = list(sentence[name])
                 token = next(i for i, x in enumerate(values) if not isinstance(x, str))
@@ -306,10 +357,9 @@ def _check_strings(sentences: Sequence[Sentence], names: Collection[str]) -> Non
 
 
 def _needed(index: FeatureIndex, sentences: Sequence[Sentence]) -> list[str]:
-    """Return the columns that an index reads, and those with the document around sentences.
+    """Return the columns that an index reads, and columns about the surrounding document.
 
-    If a column is missing or the index reads tapes, all columns are returned, so that the corpus
-    can report which column is missing.
+    If one is missing, return all common columns: the index then raises an error that names it.
     """
     full = [s for s in sentences if len(s)]
     names = list(index.columns)
@@ -321,45 +371,53 @@ def _needed(index: FeatureIndex, sentences: Sequence[Sentence]) -> list[str]:
     return [name for name in full[0].columns if all(name in s for s in full)]
 
 
-# --- Labels ---------------------------------------------------------------------------------------
+# --- Labels as sets of allowed labels -------------------------------------------------------------
 
 UNKNOWN = "_"
 
 
 def label_set(
-    values: Iterable[str], *, partial: bool = True, known: Iterable[str] = ()
+    values: Iterable[str], *, partial: bool = True, earlier: Iterable[str] = ()
 ) -> list[str]:
-    """Return the sorted labels among the distinct strings of a column.
+    """Return the labels among the distinct strings of a column, sorted.
 
-    With `partial`, ``_`` and ``a|b`` are sets of labels; otherwise every string is a label. The
-    parts of ``a|b`` may be labels that an earlier model has (`known`).
+    Parameters
+    ----------
+    values : iterable of str
+    partial : bool
+        Whether ``_`` and ``a|b`` are sets of labels. Otherwise every string is a label.
+    earlier : iterable of str
+        Labels of an earlier model. ``a|b`` may name them even if they are not among the strings.
     """
-    strings: set[Any] = set(values)  # users also pass numbers
+    strings: set[Any] = set(values)  # a caller may pass numbers by mistake
     blank = partial and UNKNOWN in strings
     if odd := [value for value in strings if not isinstance(value, str)]:
         raise DataError(f"labels are strings, got {odd[0]!r}")
-    pack_strings(tuple(strings))  # raises an error for strings that a file cannot hold
-    earlier = set(known)
+    pack_strings(tuple(strings))  # raises for strings that a model file cannot hold
+    old = set(earlier)
     if partial:
         strings.discard(UNKNOWN)
-        every = strings | earlier
-        strings -= {s for s in strings - earlier if alternatives(s, every)}
-    if not strings and not earlier:
+        every = strings | old
+        strings -= {s for s in strings - old if alternatives(s, every)}
+    if not strings and not old:
         unknown = ": each is '_', unknown" if blank else ""
         raise DataError(f"the target column holds no label{unknown}")
     return sorted(strings)
 
 
 def column_labels(column: Column, *, partial: bool = True) -> list[str]:
-    """Return the sorted labels of a column; see `label_set`."""
+    """Return the labels that occur in a column, sorted; `label_set` explains `partial`."""
     values = [column.values[i] for i in distinct(column.ids).tolist()]
     return label_set(values, partial=partial)
 
 
 def allowed_labels(column: Column, labels: Sequence[str], *, partial: bool = True) -> Bools:
-    """Return which labels each token may have, bool [N, L]; for `partial` see `label_set`.
+    """Return which labels each token may have, bool [N, L]; `label_set` explains `partial`.
 
-    LabelError names the first token whose string is no label.
+    Raises
+    ------
+    LabelError
+        A string is neither a label nor a set of labels.
     """
     masks = label_masks(column.values, labels, partial=partial)
     unknown = ~np.asarray(masks.any(axis=1))[column.ids]
@@ -371,7 +429,7 @@ def allowed_labels(column: Column, labels: Sequence[str], *, partial: bool = Tru
 
 
 def label_masks(values: Sequence[str], labels: Sequence[str], *, partial: bool = True) -> Bools:
-    """Return the set of labels of each of V strings, bool [V, L]; it is empty if there is none."""
+    """Return which labels each of V strings denotes, bool [V, L]; all false if it is no label."""
     index = {label: i for i, label in enumerate(labels)}
     masks = np.zeros((len(values), len(labels)), dtype=bool)
     for number, string in enumerate(values):
@@ -384,7 +442,7 @@ def label_masks(values: Sequence[str], labels: Sequence[str], *, partial: bool =
     return masks
 
 
-def alternatives(string: str, known: Iterable[str]) -> list[str]:
-    """Return the labels of a set ``a|b``; an empty list for other strings."""
+def alternatives(string: str, labels: Iterable[str]) -> list[str]:
+    """Return the labels of a string such as ``a|b``; [] for other strings."""
     parts = string.split("|")
-    return parts if len(parts) > 1 and set(parts) <= set(known) else []
+    return parts if len(parts) > 1 and set(parts) <= set(labels) else []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,7 +18,16 @@ from fstcrf.kernel import SparseRows
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import has_spans
-from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
+from fstcrf.text.features import (
+    AttributeIndex,
+    Design,
+    FeatureFunction,
+    FeatureIndex,
+    FunctionIndex,
+    LiteralIndex,
+    TemplateSet,
+    is_literal,
+)
 from fstcrf.text.features.surroundings import with_surroundings
 from fstcrf.text.features.template import as_templates
 from fstcrf.text.sentences import UNKNOWN, Data, allowed_labels, alternatives, sized
@@ -48,7 +58,7 @@ class TrainingData:
 
     def __init__(
         self,
-        index: FeatureIndex | LiteralIndex,
+        index: AttributeIndex,
         design: Design,
         labelled: Corpus,
         *,
@@ -99,15 +109,15 @@ class TrainingData:
 def read_data(
     data: Data,
     target: Target,
-    template: TemplateSet | str | os.PathLike[str] | None,
+    template: TemplateSet | str | os.PathLike[str] | FeatureFunction | None,
     *,
     settings: Options,
-    base: FeatureIndex | LiteralIndex | None,
+    base: AttributeIndex | None,
     known: Sequence[str],
-    tapes: Collection[str],
+    tapes: Sequence[str],
     label: Callable[[Corpus, Sequence[str]], Passed],
 ) -> TrainingData:
-    """Read columns with a template, or lists of attributes without a template.
+    """Read columns with a template or a feature function, or lists of attributes.
 
     For `data`, `target` and `template` see `fstcrf.CRF.train`. `base` and `known` are index
     and labels of an earlier model, `tapes` the tapes of earlier taggers. `label` returns a corpus
@@ -120,31 +130,86 @@ def read_data(
             raise DataError("no sentence to train on")
         if is_literal(first):
             if template is not None or tapes:
-                raise OptionError("a template and reads= need columns, not attribute lists")
+                raise OptionError(
+                    "a template, a feature function and reads= need columns, not attribute lists"
+                )
             return _literal_data(data, target, settings, base, known)
     if template is None:
-        raise OptionError("columns need a feature template: template='chunking.tpl'")
+        raise OptionError(
+            "columns need a feature template: template='chunking.tpl', or a feature function: "
+            "features=f"
+        )
     if isinstance(base, LiteralIndex):
         raise OptionError("warm_start reads attribute lists, the data has columns")
     corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
     if not corpus.n_tokens:
         raise DataError("no sentence to train on", path=corpus.source)
-    templates = as_templates(template)
-    corpus = with_surroundings(corpus, templates)  # before sentences are left out or drawn
+    templates = None if callable(template) else as_templates(template)
+    if templates is not None:  # before sentences are left out or drawn
+        corpus = with_surroundings(corpus, templates)
     corpus, labelled, full, note = _labelled(corpus, target, settings, known)
-    passed = label(corpus, templates.tapes)
-    index, design, passed = passed_design(passed, templates, settings, base)
-    check_template(index.templates, target, tapes)
+    read = tapes if templates is None else templates.tapes
+    passed = label(corpus, read)
+    build = (
+        _function_build(template, target, read, settings, base)
+        if callable(template)
+        else _template_build(as_templates(template), settings, base)
+    )
+    index, design, passed = passed_design(passed, build)
+    if isinstance(index, FeatureIndex):
+        check_template(index.templates, target, tapes)
     return TrainingData(
         index,
         design,
         labelled.select(passed.origin),
         columns=tuple(name for name in corpus.columns if not name.startswith("%")),
-        transitions=index.templates.has_transitions,
+        transitions=not isinstance(index, FeatureIndex) or index.templates.has_transitions,
         full=full,
         origin=passed.origin,
         share=passed.share,
         note=note,
+    )
+
+
+Build: TypeAlias = Callable[[Corpus], tuple[FeatureIndex | FunctionIndex, Design]]
+"""Maps a training text to its index and its design."""
+
+
+def _template_build(templates: TemplateSet, settings: Options, base: object) -> Build:
+    if isinstance(base, FunctionIndex):
+        raise OptionError("warm_start has a feature function, expected one with the same templates")
+    return partial(
+        FeatureIndex.build,
+        templates=templates,
+        boundary=settings.boundary,
+        min_count=settings.min_count,
+        hash_bits=settings.hash_bits,
+        base=base if isinstance(base, FeatureIndex) else None,
+    )
+
+
+def _function_build(
+    function: FeatureFunction,
+    target: Target,
+    tapes: Sequence[str],
+    settings: Options,
+    base: object,
+) -> Build:
+    if isinstance(base, FeatureIndex):
+        raise OptionError("warm_start reads a template, expected one with a feature function")
+    if settings.passing == "marginals":
+        raise OptionError(
+            "passing='marginals' averages over the label of one token, but a feature function may "
+            "read the labels of the whole sentence: use passing='best' or 'nbest'"
+        )
+    return partial(
+        FunctionIndex.build,
+        function=function,
+        tapes=tapes,
+        target=target if isinstance(target, str) else None,
+        min_count=settings.min_count,
+        hash_bits=settings.hash_bits,
+        base=base if isinstance(base, FunctionIndex) else None,
     )
 
 
@@ -172,12 +237,12 @@ def _literal_data(
     data: Sequence[Any],
     target: Target,
     settings: Options,
-    base: FeatureIndex | LiteralIndex | None,
+    base: AttributeIndex | None,
     known: Sequence[str],
 ) -> TrainingData:
     if isinstance(target, str):
         raise OptionError("attribute lists have no columns: give the labels of each sentence")
-    if isinstance(base, FeatureIndex):
+    if base is not None and not isinstance(base, LiteralIndex):
         raise OptionError("warm_start reads columns, the data has attribute lists")
     target = string_lists(target, "label", error=DataError)
     if len(target) != len(data):
@@ -335,7 +400,7 @@ def held_out_score(
 
     def score(theta: Floats) -> float:
         tagger = model(theta)
-        predicted = tagger.tag_all(dev, threads=threads)
+        predicted: Sequence[Sequence[str]] = tagger.tag_all(dev, threads=threads)
         correct: Sequence[Sequence[str]] = gold
         if partial:
             correct, predicted = comparable(gold, predicted, tagger.labels)

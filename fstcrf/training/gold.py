@@ -55,7 +55,7 @@ def legal_gold(
     source, target = map(named_scheme, settings.schemes)
     column, same = corpus.column(name), source.name == target.name
     used = [column.values[i] for i in distinct(column.ids).tolist()]
-    labels = label_set(used, partial=settings.reads_sets, known=known)
+    labels = label_set(used, partial=settings.reads_sets, earlier=known)
     labels = sorted({*labels, *known})
     masks = label_masks(column.values, labels, partial=settings.reads_sets)
     wrong = _broken(column, corpus.offsets, masks, _successions(labels, source))

@@ -27,7 +27,7 @@ from fstcrf.kernel import SparseRows
 from fstcrf.lattices import Lattice, marginals, nbest
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus
-from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, TemplateSet
+from fstcrf.text.features import AttributeIndex, Design, LiteralIndex
 from fstcrf.text.features.template import tape_column
 from fstcrf.text.sentences import Data
 from fstcrf.training.gold import gold_labels, legal_gold
@@ -53,7 +53,7 @@ class TrainedTagger(Protocol):
         """Its labels."""
 
     @property
-    def index(self) -> FeatureIndex | LiteralIndex:
+    def index(self) -> AttributeIndex:
         """Its attributes."""
 
     @property
@@ -66,16 +66,17 @@ class TrainedTagger(Protocol):
     def tag_column(self, corpus: Corpus, *, threads: int = 1) -> Column:
         """Return the best labels of a text."""
 
-    def averaged_lattices(self, corpus: Corpus, tapes: TapeProbabilities) -> list[Lattice]:
+    def _averaged_lattices(self, corpus: Corpus, tapes: TapeProbabilities) -> list[Lattice]:
         """Return lattices whose potentials are averaged over the labels of earlier tapes."""
 
-    def retrained(
+    def _retrained(
         self, corpus: Corpus, reads: Sequence[Self], *, threads: int, report: Report | None
     ) -> Self:
         """Train it again on another text, with the options of its record."""
 
 
 E = TypeVar("E", bound=TrainedTagger)
+IndexT = TypeVar("IndexT", bound=AttributeIndex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,9 @@ class FoldProgress(Progress):
     stage: str  # the training, such as ``pos, fold 2 of 5``
 
 
-def tapes_read(index: FeatureIndex | LiteralIndex) -> tuple[str, ...]:
+def tapes_read(index: AttributeIndex) -> tuple[str, ...]:
     """Return the tapes whose labels are in the attributes of an index."""
-    return index.templates.tapes if isinstance(index, FeatureIndex) else ()
+    return () if isinstance(index, LiteralIndex) else index.tapes
 
 
 def ordered(taggers: Sequence[E], tapes: Sequence[str]) -> list[E]:
@@ -168,7 +169,7 @@ def fold_taggers(
         retrained: list[E] = []
         for tagger in taggers:
             staged = _staged(report, f"{tagger.tape}, fold {number + 1} of {k}")
-            retrained.append(tagger.retrained(rest, retrained, threads=threads, report=staged))
+            retrained.append(tagger._retrained(rest, retrained, threads=threads, report=staged))
         yield np.flatnonzero(fold == number), retrained
 
 
@@ -176,7 +177,7 @@ def _check(tagger: TrainedTagger, corpus: Corpus) -> None:
     """Raise an error if a tagger cannot be trained again on the corpus."""
     record = record_of(tagger)
     again = f"jackknife cannot train the tagger of tape {tagger.tape!r} again"
-    if record.target is None or not isinstance(tagger.index, FeatureIndex):
+    if record.target is None or isinstance(tagger.index, LiteralIndex):
         raise OptionError(
             f"{again}: its record names no column of gold labels (it was given them as lists, or "
             "saved by an earlier version)"
@@ -275,21 +276,13 @@ def pass_on(
 
 
 def passed_design(
-    passed: Passed, templates: TemplateSet, settings: Options, base: FeatureIndex | None
-) -> tuple[FeatureIndex, Design, Passed]:
+    passed: Passed, build: Callable[[Corpus], tuple[IndexT, Design]]
+) -> tuple[IndexT, Design, Passed]:
     """Return the index and the design of a labelled text, and the text of the design.
 
     For marginals, the copies of a sentence become one sentence, whose attributes have values.
-    `base` is the index of an earlier model, whose rows keep their numbers.
     """
-    index, design = FeatureIndex.build(
-        passed.corpus,
-        templates,
-        boundary=settings.boundary,
-        min_count=settings.min_count,
-        hash_bits=settings.hash_bits,
-        base=base,
-    )
+    index, design = build(passed.corpus)
     if passed.token_share is None:
         return index, design, passed
     whole = _token_origin(passed)
@@ -320,7 +313,7 @@ def _nbest(corpus: Corpus, taggers: Sequence[TrainedTagger], n: int, threads: in
     # Until the end, shares are log probabilities.
     beam = Passed(corpus, np.arange(len(corpus)), np.zeros(len(corpus)))
     for tagger in taggers:
-        ranked = nbest(tagger.averaged_lattices(beam.corpus, {}), n, threads=threads)
+        ranked = nbest(tagger._averaged_lattices(beam.corpus, {}), n, threads=threads)
         source, score, labels = [], [], []
         for k, paths in enumerate(ranked):
             for path in paths:
@@ -353,7 +346,7 @@ def _marginals(corpus: Corpus, taggers: Sequence[TrainedTagger], n: int, threads
     del n
     tapes: dict[str, tuple[tuple[str, ...], Floats]] = {}
     for tagger in taggers:
-        rows = marginals(tagger.averaged_lattices(corpus, tapes), threads=threads)
+        rows = marginals(tagger._averaged_lattices(corpus, tapes), threads=threads)
         table = np.concatenate([np.empty((0, len(tagger.labels))), *rows])
         tapes[tagger.tape] = tagger.labels, table
     label_of, share = _ranked([table for _, table in tapes.values()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from fstcrf.training.problem import ParameterSpace
 if TYPE_CHECKING:
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines.grammar import Grammar
-    from fstcrf.text.features import FeatureIndex, LiteralIndex
+    from fstcrf.text.features import AttributeIndex, FeatureIndex
 else:  # most runs have no grammar
     grammars = LazyModule("fstcrf.machines.grammar")
 
@@ -126,7 +126,7 @@ def merged_labels(known: Sequence[str], labels: Sequence[str]) -> list[str]:
 
 
 def warm_theta(
-    old: ParameterSpace, weights: Floats, index: FeatureIndex | LiteralIndex, new: ParameterSpace
+    old: ParameterSpace, weights: Floats, index: AttributeIndex, new: ParameterSpace
 ) -> tuple[ParameterSpace, Floats]:
     """Return the union of an earlier model's parameters and new ones, and the initial weights.
 
@@ -149,7 +149,8 @@ def warm_theta(
         state[old.final],
     ]
     names = "node_cells", "transitions", "arc_cells", "initial", "final"
-    parts, theta = {}, []
+    theta = []
+    parts: dict[str, Any] = {}
     for name, where, values in zip(names, moved, old.parts(weights), strict=True):
         cells = getattr(new, name)
         kept = where >= 0

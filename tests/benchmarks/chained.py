@@ -182,7 +182,7 @@ def _row(chain: Composition, name: str, text: Corpus) -> Measured:
         works: tuple[Callable[[Corpus], object], ...] = (
             chain.cascade,
             chain.tag_columns,
-            lambda corpus: chain.decide(corpus, budget=EARLIER),
+            lambda corpus: chain.tag_columns(corpus, budget=EARLIER),
             chain.decode,
             partial(chain.decode, n=5),
             lambda corpus: list(map(chain.tag, corpus)),

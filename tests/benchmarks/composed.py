@@ -139,7 +139,7 @@ def decoders(path: str, models: Sequence[str], rounds: int) -> dict[str, Any]:
     inexact: list[int] = []
 
     def chained(words: Corpus) -> None:
-        inexact.append(chain.decide(words)[2])
+        inexact.append(chain.decode(words).unproven)
 
     works: dict[str, Callable[[Corpus], object]] = {
         "cascade": product.cascade,

@@ -94,7 +94,7 @@ class Setting:
 
     def unproven(self, corpus: Corpus) -> int:
         """Return for how many sentences the chain rule ran out of its budget."""
-        return self.chain().decide(words_of(corpus))[2]
+        return self.chain().decode(words_of(corpus)).unproven
 
     def decoders(self, weight: float) -> dict[str, Decoder]:
         return {

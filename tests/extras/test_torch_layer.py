@@ -222,6 +222,8 @@ def test_a_layer_decodes_as_decode_does(grammar: Any, dtype: Any) -> None:
             np.testing.assert_allclose(mine, its, atol=1e-6)
     for sentence in range(4):
         mine, its = found.confidence(sentence), want.confidence(sentence)
+        assert mine is not None
+        assert its is not None
         assert mine.probability.low == pytest.approx(its.probability.low, abs=1e-6)
         assert mine.legal.low == pytest.approx(its.legal.low, abs=1e-6)
 

@@ -81,7 +81,7 @@ def of_tagger(tagger: Any, sentences: Sequence[Any], *, n: int = 3) -> dict[str,
         ],
         "scores": numbers(answer.scores),
     }
-    if not (isinstance(tagger, Composition) and tagger.conditional):  # else there are none
+    if not (isinstance(tagger, Composition) and tagger._conditional):  # else there are none
         found["marginals"] = {
             tape: list(map(numbers, answer.marginals(tape))) for tape in tagger.tapes
         }

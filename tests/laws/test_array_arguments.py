@@ -102,7 +102,7 @@ DOORS: dict[str, Door] = {
     "Transducer.from_pairs": (
         lambda scores: Transducer.from_pairs([("a", "b"), ("a b", "b")], scores),
         lambda: {"scores": _floats(0, -1)},
-        lambda machine: (machine.to_att(), machine.project("input").shortest()),
+        lambda machine: (machine.to_att(), machine.project("input").example()),
     ),
     "Lattice.from_arrays": (
         lambda **arrays: Lattice.from_arrays(A, **arrays),

@@ -136,9 +136,9 @@ def test_the_law_notices_pipelines_without_their_grammar(monkeypatch: pytest.Mon
 
 
 def test_the_law_notices_taggers_that_forget_known_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded = CRF.decoded
+    decoded = CRF._decode
     monkeypatch.setattr(
-        CRF, "decoded", lambda own, asked: decoded(own, replace(asked, forced=None))
+        CRF, "_decode", lambda own, asked: decoded(own, replace(asked, forced=None))
     )
     for door in ("tagger", "shell", "converted"):
         check(DOORS[door], "plain")

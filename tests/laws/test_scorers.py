@@ -499,7 +499,8 @@ def test_a_cascade_of_taggers_that_read_none_of_each_other() -> None:
         [label for labels in one.tag_all(ASKED, bias=said) for label in labels]
         for one, said in ((SEGMENTS & once, bias["tag"]), (POS, None))
     ]
-    assert [c.strings() for c in joint.decide(ASKED)[1]] == [
+    answer = joint.decode(ASKED)
+    assert [answer[tape].column().strings() for tape in answer.tapes] == [
         [label for row in joint.tag_all(ASKED) for label in row[k]] for k in range(2)
     ]
 

@@ -90,7 +90,7 @@ def test_a_tagger_answers_as_its_lattices(kind: str) -> None:
 
 
 def test_some_of_them_are_folded() -> None:
-    folded = [kind for kind, tagger in kinds().items() if kind != "CRF" and tagger.program.pairs]
+    folded = [kind for kind, tagger in kinds().items() if kind != "CRF" and tagger._program.pairs]
     assert folded == ["CRF & trigrams"]
 
 

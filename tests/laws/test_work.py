@@ -112,6 +112,7 @@ OPERATIONS: dict[str, Callable[[Transducer], Any]] = {
     "~": lambda a: ~a.support(),
     "-": lambda a: a.support() - a.support(),
     "shortest": lambda a: a.shortest(),
+    "example": lambda a: a.example(),
     "replace": lambda a: a.replace({"x0": _machine([0], [0], [1], 2)}, 1),
     "to_att": lambda a: a.to_att(),
 }

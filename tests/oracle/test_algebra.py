@@ -384,9 +384,9 @@ def support(rng: Any, semiring: Semiring) -> None:
     check_same(table(one.support()), dict.fromkeys(table(one), 0.0))
 
 
-def shortest(rng: Any, semiring: Semiring) -> None:
+def example(rng: Any, semiring: Semiring) -> None:
     one = random(rng, semiring, tape=None)
-    found, accepted = one.shortest(), table(one, 3)  # at most 4 states
+    found, accepted = one.example(), table(one, 3)  # at most 4 states
     if found is None:
         assert not accepted
     else:
@@ -426,7 +426,7 @@ def samples(rng: Any, semiring: Semiring) -> None:
 LAWS: tuple[Law, ...] = (
     union, concatenation, closure, inversion, projection, reversal, composition,
     composition_behind_a_lattice, intersection, without_epsilon, determinisation, minimisation,
-    pushing, replacement, complement, difference, support, shortest, witness, samples,
+    pushing, replacement, complement, difference, support, example, witness, samples,
 )  # fmt: skip
 
 

@@ -62,10 +62,10 @@ def check(parts: list[CRF], data: list[Any], n: int) -> int:
     """Compare all sentences at once with the search from lattices; how many were compared."""
     composition = compose(*parts, normalize="chain")
     assert isinstance(composition, Composition)
-    order = [composition.tapes.index(tape) for tape in composition.order]
+    order = [composition.tapes.index(tape) for tape in composition._order]
     ordered, compared = [composition.taggers[k] for k in order], 0
-    for tapes in (None, *([tape] for tape in composition.order)):
-        shown = [k for k, tape in enumerate(composition.order) if tapes is None or tape in tapes]
+    for tapes in (None, *([tape] for tape in composition._order)):
+        shown = [k for k, tape in enumerate(composition._order) if tapes is None or tape in tapes]
         answer = composition.decode(data, n=n, tapes=tapes, budget=4096)
         for b, sentence in enumerate(data):
             wanted = best_first(ordered, sentence, n, shown)
@@ -148,7 +148,7 @@ def test_incumbents_are_the_best_that_differ(
         keys = [np.concatenate([table[k] for table in tables]).tobytes() for k in ranks]
         assert len(set(keys)) == len(keys)
         assert [known[key] for key in keys] == wanted
-        own = held.own(same_row, held.labellings(same_row, ranks))
+        own = held.scores_of(same_row, held.labellings(same_row, ranks))
         assert own.tolist() == wanted
     full = [sorted(known.values(), reverse=True)[n - 1 : n] or [-np.inf] for known in best]
     assert held.threshold.tolist() == [score for (score,) in full]

@@ -125,14 +125,14 @@ def test_any_number_of_threads_and_any_company() -> None:
     alone = [best([lattice]) for lattice in batch[: len(scores)]]
     for threads in (1, 2, 7):
         found = best(batch, threads=threads)
-        for name in ("scores", "popped", "bounds"):
+        for name in ("scores", "states_expanded", "bounds"):
             wanted = [getattr(path, name)[0] for path in alone] * 60
             assert getattr(found, name).tolist() == wanted
 
 
 @pytest.mark.parametrize(
     ("states", "seconds"),
-    [(wrong, None) for wrong in (0, -1, float("inf"), float("nan"), 1.5, 1 << 63, "7", None)]
+    [(wrong, None) for wrong in (0, -1, float("inf"), float("nan"), 1.5, 1 << 63, "7")]
     + [(5, wrong) for wrong in (0, 0.0, -1, float("nan"), "soon")],
 )
 def test_budgets_that_mean_nothing(states: Any, seconds: Any) -> None:

@@ -207,7 +207,7 @@ def test_what_a_fold_answers_writes_no_arcs(monkeypatch: pytest.MonkeyPatch) -> 
         made.append(self)
         return write(self)
 
-    monkeypatch.setattr(FoldEngine, "written", property(watched))
+    monkeypatch.setattr(FoldEngine, "expanded", property(watched))
     for lattice in lattices:
         path = lattice.best()
         assert path.probability > 0.0

@@ -122,9 +122,9 @@ def test_scores_count() -> None:
 
 def test_labellings() -> None:
     grammar = (at_least(2, "X") & bio()).bound(LABELS)
-    shortest = grammar.shortest()
-    assert shortest == ("B-X", "B-X")
-    assert at_most(1, "X").bound(LABELS).shortest() == ()
+    found = grammar.example()
+    assert found == ("B-X", "B-X")
+    assert at_most(1, "X").bound(LABELS).example() == ()
     samples = grammar.sample(50, seed=1)
     assert all(map(grammar.accepts, samples))
     assert len(set(map(str, samples))) > 10
@@ -132,14 +132,14 @@ def test_labellings() -> None:
     nothing = Grammar.from_text('export X = "";', LABELS)
     assert nothing.sample(2) == [(), ()]
     with pytest.raises(GrammarError, match="not bound"):
-        bio().shortest()
+        bio().example()
 
 
 def test_several_tapes() -> None:
     text = 'tape pos, feats; export X = ("[pos=D feats=Case=A]" | "[pos=N]")*;'
     grammar = Grammar.from_text(text, TAPES)
     assert grammar == ~~grammar
-    assert (~grammar).shortest() == {"pos": ("D",), "feats": ("Case=B",)}
+    assert (~grammar).example() == {"pos": ("D",), "feats": ("Case=B",)}
     assert grammar.witness(Grammar.from_text("tape pos, feats; export Y = any*;", TAPES)) == {
         "pos": ("D",),
         "feats": ("Case=B",),

@@ -5,12 +5,14 @@ Its answers: `tests/property/test_joint_laws.py`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fstcrf import CRF, Grammar, compose
+from fstcrf import CRF, Grammar, compose, kernel
 from fstcrf.arrays import Floats
 from fstcrf.constraints import pairs
 from fstcrf.errors import InexactWarning, LabelError, NoPathError, OptionError, ShapeError
@@ -21,7 +23,10 @@ from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.chain import best, tag_one
 from fstcrf.taggers.prefixes import Prefixes, RescoringContext
 from fstcrf.taggers.search import BUDGET, ChainRule
+from fstcrf.taggers.stages import with_tape
+from fstcrf.text.sentences import as_sentences
 from tests.support.joint_cases import (
+    CASES,
     GRAMMARS,
     LONG,
     TEST,
@@ -35,6 +40,8 @@ from tests.support.joint_cases import (
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
+DATA = [*TEST, LONG]
+
 
 def chained(parts: list[CRF], **options: object) -> JointCRF:
     composition = compose(*parts, normalize="chain", **options)  # type: ignore[call-overload]
@@ -47,20 +54,37 @@ def ranked(composition: JointCRF, sentence: Any, n: int = 1, **options: Any) -> 
     return paths
 
 
-@pytest.mark.parametrize("weights", [None, (0.7, 1.5)])
-def test_a_sentence_alone_is_tagged_as_among_others(weights: tuple[float, ...] | None) -> None:
-    """Whether it goes depth first, or needs the search: the answer is the same."""
-    shapes = [("pair", 2), ("three in a row", 3), ("order 2", 2), ("conditioned arcs", 2)]
-    short = 0
-    for case, size in shapes:
-        several = None if weights is None else (*weights, *[1.0] * (size - 2))
-        composition = chained(taggers(case), weights=several)
-        for sentence, labels in zip(TEST, composition.tag_all(TEST), strict=True):
+@pytest.mark.parametrize("case", sorted(CASES.keys() - {"one"}))
+def test_one_sentence_has_the_bits_of_a_batch(case: str) -> None:
+    """Potentials, best path and log Z of each stage, and the labels; random weights, and ties."""
+    rng, fast = np.random.default_rng(7), 0
+    for draw in (None, rng.normal, partial(rng.integers, -1, 2)):
+        parts = taggers(case)
+        if draw is not None:
+            parts = [
+                replace(t, theta=np.asarray(draw(size=len(t.theta)), dtype=float)) for t in parts
+            ]
+        composition = chained(parts)
+        for sentence, labels in zip(DATA, composition.tag_all(DATA), strict=True):
             assert composition.tag(sentence) == labels
-            found = tag_one(composition, sentence)
-            assert found in (None, labels)
-            short += found is not None
-    assert (short > 0) == (weights is None)
+            quick = tag_one(composition, sentence)
+            assert quick in (None, labels)
+            fast += quick is not None
+            corpus = as_corpus(composition, [sentence])
+            prefix: list[Any] = []
+            (read,) = as_sentences([sentence], ["word"])
+            for stage in composition._stages:
+                if (graph := stage.sentence_graph) is None:
+                    break
+                node, potentials = stage.sentence_potentials(read, prefix), stage.potentials(corpus)
+                batch = stage.free_batch(potentials)
+                path, *numbers = graph.best(node)
+                (wanted, score), log_z = kernel.best_paths(batch), kernel.log_partitions(batch)
+                assert node.tobytes() == potentials.node.tobytes()
+                assert (path.tolist(), numbers) == (wanted.tolist(), [*score, *log_z])
+                prefix.append(stage.labels(path))
+                corpus = with_tape(corpus, stage.tagger, prefix[-1])
+    assert (fast > 0) == all(stage.sentence_graph for stage in composition._stages)
 
 
 @pytest.mark.parametrize("case", ["pair", "three in a row", "order 2", "conditioned arcs"])
@@ -127,8 +151,7 @@ def test_a_budget_gives_a_bound(case: str, budget: int) -> None:
             if path.exact:
                 assert close(path.score, truth.best)
         inexact += not batch.exact
-    *_, counted = composition.decide(TEST, budget=budget)
-    assert counted == inexact
+    assert composition.decode(TEST, budget=budget).unproven == inexact
     assert inexact > 0 or budget > 2
 
 
@@ -172,7 +195,9 @@ def test_an_illegal_sentence_is_named_and_others_are_answered() -> None:
 
 
 def test_refusals_say_what_to_ask_instead() -> None:
-    whole, one, size = chained(taggers("pair")), TEST[0], len(TEST[0]["word"])
+    parts, one, size = taggers("pair"), TEST[0], len(TEST[0]["word"])
+    whole, tuned = chained(parts), chained(parts, weights=(1.0, 0.5))
+    ruled = chained(parts, grammar=GRAMMARS["first tape"]())
     other = (("Q",) * size, ("B",) * size)
     for ask, error, text in (
         (lambda: whole.lattice(one), OptionError, "sentence, samples=1000"),
@@ -185,21 +210,13 @@ def test_refusals_say_what_to_ask_instead() -> None:
         (lambda: whole.lattice(one, n=1).standard_error(0.5), OptionError, "only sampled"),
         (lambda: whole.lattice(one, samples=1).standard_error(2), OptionError, "outside"),
         (lambda: whole.sample(one, -1), OptionError, "expected at least"),
+        (lambda: tuned.lattice(one, samples=1), OptionError, "weights of 1, no grammar"),
+        (lambda: ruled.lattice(one, samples=1), OptionError, "weights of 1, no grammar"),
         (lambda: whole.score(one, (("P0",),)), ShapeError, "labels of 1 tapes"),
         (lambda: whole.score(one, other), LabelError, "'Q'"),
     ):
         with pytest.raises(error, match=text):
             ask()
-
-
-def test_sums_need_probabilities() -> None:
-    parts = taggers("pair")
-    for composition in (
-        chained(parts, weights=(1.0, 0.5)),
-        chained(parts, grammar=GRAMMARS["first tape"]()),
-    ):
-        with pytest.raises(OptionError, match="weights of 1, no grammar"):
-            composition.lattice(TEST[0], samples=1)
 
 
 # --- Budgets ------------------------------------------------------------------------------------
@@ -214,7 +231,7 @@ def counted_looks(
 
     def counting(self: RescoringContext, prefixes: Prefixes) -> tuple[Floats, Floats]:
         nonlocal looks
-        looks += len(prefixes.sentence) * (self.stage is composition.stages[-1])
+        looks += len(prefixes.sentence) * (self.stage is composition._stages[-1])
         return best(self, prefixes)
 
     monkeypatch.setattr(RescoringContext, "best", counting)
@@ -230,12 +247,13 @@ def test_a_budget_is_for_all_tapes_together(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_usual_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None, no number of states, and the same number given: one answer."""
+    """Without a number of states, with or without seconds; a number that is passed is obeyed."""
     composition = chained(taggers("pair"), weights=(0.01, 0.01))
     usual = counted_looks(monkeypatch, composition, None)
     assert usual == BUDGET
     assert counted_looks(monkeypatch, composition, Budget(seconds=1e6)) == usual
     assert counted_looks(monkeypatch, composition, Budget(states=7)) == 7
+    assert counted_looks(monkeypatch, composition, 250_000) > usual
 
 
 @pytest.mark.thorough
@@ -257,7 +275,7 @@ def test_time_ends_a_search(case: str) -> None:
         for found in (path, *ranked(composition, sentence, 2, budget=over)[:1]):
             assert close(truth.scores[found.labels], found.score)
             assert found.bound >= truth.best - 1e-9
-    assert composition.decide(data, budget=over)[2] == sum(
+    assert composition.decode(data, budget=over).unproven == sum(
         path is not None and not path.exact for path in wanted
     )
 
@@ -281,7 +299,7 @@ def test_what_is_not_proven_is_warned_of_once_a_call() -> None:
     for ask in (
         lambda: composition.tag_all([LONG, LONG]),
         lambda: composition.tag(LONG),
-        lambda: composition.decide([LONG]),
+        lambda: composition.decode([LONG]),
         lambda: composition.paths_all([LONG]),
         lambda: composition.lattice(LONG, n=3),
     ):

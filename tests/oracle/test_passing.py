@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from fstcrf import CRF, Corpus
 from fstcrf.lattices import marginals, nbest
-from fstcrf.text.features import parse_template, tape_column
+from fstcrf.text.features import FeatureIndex, parse_template, tape_column
 from fstcrf.training.options import Options
 from fstcrf.training.passing import pass_on, passed_design
 
@@ -49,9 +50,9 @@ def second(first: CRF) -> CRF:
 @pytest.mark.thorough
 def test_soft_scores_are_expectations(first: CRF, second: CRF) -> None:
     test = corpus(1, 4)
-    table = np.concatenate(marginals(first.averaged_lattices(test, {})))
+    table = np.concatenate(marginals(first._averaged_lattices(test, {})))
     assert np.allclose(table, np.concatenate(first.marginals_all(test)))
-    lattices = second.averaged_lattices(test, {"a": (first.labels, table)})
+    lattices = second._averaged_lattices(test, {"a": (first.labels, table)})
     for s, lattice in enumerate(lattices):
         rows = table[test.offsets[s] : test.offsets[s + 1]]
         words = test[s]["word"]
@@ -67,7 +68,7 @@ def test_soft_scores_are_expectations(first: CRF, second: CRF) -> None:
 def test_sure_posteriors_give_the_cascade(first: CRF, second: CRF) -> None:
     test = corpus(2, 4)
     column = first.tag_column(test)
-    lattices = second.averaged_lattices(test, {"a": (first.labels, np.eye(3)[column.ids])})
+    lattices = second._averaged_lattices(test, {"a": (first.labels, np.eye(3)[column.ids])})
     given = test.with_interned(tape_column("a"), column).with_interned("a", column)
     for lattice, sentence in zip(lattices, given, strict=True):
         assert np.isclose(lattice.log_partition(), second.lattice(sentence).log_partition())
@@ -76,7 +77,9 @@ def test_sure_posteriors_give_the_cascade(first: CRF, second: CRF) -> None:
 def test_attributes_have_the_probability_of_what_they_read(first: CRF) -> None:
     settings = Options(passing="marginals")
     passed = pass_on(DATA, [first], settings)
-    index, design, alone = passed_design(passed, parse_template(READS), settings, None)
+    index, design, alone = passed_design(
+        passed, partial(FeatureIndex.build, templates=parse_template(READS))
+    )
     assert np.array_equal(alone.origin, np.arange(len(DATA)))
     assert np.allclose(alone.share, 1)
     table = np.concatenate(first.marginals_all(DATA))

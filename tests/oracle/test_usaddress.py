@@ -78,7 +78,7 @@ def test_potentials_are_those_of_its_features(parser: AddressParser, address: st
         return
     crf = parser.tagger
     features = [list(flat(token)) for token in usaddress.tokens2features(tokens)]
-    wanted = crf.weights.node(crf.index.design([features]).node)  # type: ignore[arg-type]
+    wanted = crf._weights.node(crf.index.design([features]).node)  # type: ignore[arg-type, list-item]
     np.testing.assert_allclose(parser.potentials.node([tokens])[1], wanted, atol=1e-9)
 
 

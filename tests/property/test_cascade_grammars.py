@@ -191,7 +191,7 @@ def test_probabilities_are_those_of_legal_labels(name: str, way: Any) -> None:
         for table in rows:
             np.testing.assert_allclose(table.sum(axis=1), 1, atol=1e-9)
     if way == "cascade":
-        parts = model.composition.cascade_taggers
+        parts = model.composition._cascade_taggers
         for sentence, paths in zip(TEST, ranked, strict=True):
             seen, log = dict(sentence), 0.0
             for crf, labels in zip(model.taggers, paths[0].labels, strict=True):
@@ -208,7 +208,7 @@ def test_posteriors_under_a_grammar_are_what_the_next_tagger_reads() -> None:
     model = under("hard, first")
     first = tagger("pos") & grammar("hard, first")
     table = np.concatenate(first.marginals_all(corpus))
-    lattices = tagger("chunk").averaged_lattices(corpus, {"pos": (tagger("pos").labels, table)})
+    lattices = tagger("chunk")._averaged_lattices(corpus, {"pos": (tagger("pos").labels, table)})
     found = [rows[1] for rows in model.marginals_all(corpus, decode="marginals")]
     for rows, lattice in zip(found, lattices, strict=True):
         np.testing.assert_allclose(rows, lattice.marginals(), atol=1e-9)

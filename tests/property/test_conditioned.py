@@ -163,7 +163,7 @@ def agrees(crf: CRF, data: Corpus, axes: dict[str, list[str]]) -> None:
         total = np.broadcast_to(summed(found.arc, axes, choice), arc.shape)
         inner = np.setdiff1d(np.arange(data.n_tokens), data.offsets[:-1])
         np.testing.assert_allclose(total[inner], arc[inner], rtol=0, atol=1e-12)
-    bound = crf.bind(axes)
+    bound = crf._bind(axes)
     for outlines, terms in ((bound.node, found.node), (bound.arc, found.arc)):
         assert [(o.context, o.shape) for o in outlines] == [
             (t.context, t.values.shape[1:]) for t in terms
@@ -211,7 +211,7 @@ def test_runs_are_parts_of_the_whole(
     train: Sentences, text: str, test: Sentences, options: Options, size: int
 ) -> None:
     crf = model(train, text, options)
-    data = crf.bind().prepare(corpus(test))
+    data = crf._bind().prepare(corpus(test))
     whole = data.potentials(0, len(test))
     begin = 0
     for run in data.runs(size):

@@ -94,11 +94,11 @@ def test_beside_all_labellings(tagger: CRF, name: str) -> None:
 
 def test_labels_that_no_rule_tells_apart_are_one(tagger: CRF) -> None:
     joint: Any = tagger & RULES["somewhere"]
-    given = joint.grammar_read[0][0]
+    given = joint._grammar_read[0][0]
     assert given.tape == "pos"
     assert len(given.kept) == 2
     assert len(joint.given[0].labels) == len(POS) + 1
-    assert joint.program.shape[joint.program.order.index("pos")] == 2
+    assert joint._program.shape[joint._program.order.index("pos")] == 2
 
 
 def test_two_grammars_one_after_the_other(tagger: CRF, tmp_path: Path) -> None:

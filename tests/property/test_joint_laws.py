@@ -65,9 +65,9 @@ def worlds(
 def contradictory(composition: JointCRF, truth: Truth) -> bool:
     """Whether the grammar says that its parts accept nothing together; then they do not."""
     try:
-        for program in (composition.program, composition.skeleton):
+        for program in (composition._program, composition._grammar_program):
             _ = program and program.automaton
-        _ = [stage.legal.automaton for stage in composition.stages]
+        _ = [stage.legal.automaton for stage in composition._stages]
     except GrammarError:
         assert not truth.scores
         return True

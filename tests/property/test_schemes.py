@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from fstcrf.errors import SchemeError
-from fstcrf.taggers.spelling import Spelling
+from fstcrf.taggers.spanencoding import SpanEncoding
 from fstcrf.text.corpus import (
     Column,
     Span,
@@ -135,6 +135,6 @@ def test_labels_of_many_sentences(data: st.DataObject, scheme: str) -> None:
         labels.append(written_spans(own, length, scheme))
         offsets.append(offsets[-1] + length)
     start, end, kinds = np.asarray(spans, dtype=np.int64).reshape(-1, 3).T
-    spelling = Spelling((*types, "O"), scheme)
+    spelling = SpanEncoding((*types, "O"), scheme)
     ids = spelling.ids(np.asarray(offsets), start, end, kinds.astype(np.int32)).tolist()
     assert [spelling.labels[k] for k in ids] == [label for one in labels for label in one]

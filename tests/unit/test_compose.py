@@ -73,7 +73,7 @@ def test_the_order_of_arguments_is_the_order_of_tapes() -> None:
     there, back = compose(a, b, c), compose(c, b, a)
     assert there.tapes == ("pos", "chunk", "ent")
     assert back.tapes == ("ent", "chunk", "pos")
-    assert there.order == back.order == ("pos", "chunk", "ent")
+    assert there._order == back._order == ("pos", "chunk", "ent")
     assert [p[::-1] for p in back.tag_all(TEST)] == there.tag_all(TEST)
     assert back.labels == there.labels[::-1]
 

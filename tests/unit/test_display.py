@@ -69,7 +69,7 @@ def test_a_lattice_is_a_heat_map_with_its_best_path() -> None:
 
 def test_lattices_of_all_kinds() -> None:
     joint = TAG @ CHUNK
-    assert joint.conditional
+    assert joint._conditional
     product = fstcrf.compose(TAG, CHUNK, normalize="product")
     shown(joint)
     for tagger in (product, product & bio(tape="chunk"), TAG & at_most(1, "D")):
@@ -127,10 +127,10 @@ def test_taggers(tagger: Any) -> None:
 
 
 def test_what_is_known_of_a_tagger() -> None:
-    facts = TAG.facts()
+    facts = TAG._facts()
     assert facts["trained on"] == "2 sentences, 4 tokens"
     assert facts["weights"] == TAG.space.size
-    assert (TAG & at_most(1, "D")).facts()["grammar"] == 'at_most(1, "D")'
+    assert (TAG & at_most(1, "D"))._facts()["grammar"] == 'at_most(1, "D")'
     labels = [f"L{i}" for i in range(100)]
     many = fstcrf.CRF.train([[[label] for label in labels]], [labels])
     assert any("… (100)" in text for text in shown(many).texts)

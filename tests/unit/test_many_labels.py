@@ -229,7 +229,7 @@ def same_answers(weights: Weights, rest: float) -> None:
 
 
 def test_answers_of_a_tagger(tagger: CRF) -> None:
-    same_answers(tagger.weights, 0.0)
+    same_answers(tagger._weights, 0.0)
 
 
 def test_any_constant(tagger: CRF) -> None:
@@ -248,7 +248,7 @@ def test_one_sentence_alone(
 ) -> None:
     """Narrow registers take the best path of one sentence over all pairs; it is the same."""
     monkeypatch.setattr(kernel, "variant", lambda: name)
-    listed = tagger.weights.sparse_graph
+    listed = tagger._weights.sparse_graph
     assert listed is not None
     assert topology.best_alone_pays(LABELS, listed.n_arcs) is (name != "base")
     assert topology.best_alone_pays(1000, 8_000)

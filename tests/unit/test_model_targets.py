@@ -39,9 +39,9 @@ def test_labels_are_strings() -> None:
 
 
 def test_alternatives_may_name_labels_of_an_earlier_model() -> None:
-    assert label_set(["a|b"], known=["a", "b"]) == []
-    assert label_set(["a|b", "c"], known=["a|b"]) == ["a|b", "c"]
-    assert label_set(["_"], known=["a"]) == []
+    assert label_set(["a|b"], earlier=["a", "b"]) == []
+    assert label_set(["a|b", "c"], earlier=["a|b"]) == ["a|b", "c"]
+    assert label_set(["_"], earlier=["a"]) == []
 
 
 def test_allowed() -> None:

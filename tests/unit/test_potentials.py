@@ -52,7 +52,7 @@ def best(found: Potentials, pos: list[int], ent: list[int]) -> list[int]:
 
 
 def test_terms(model: CRF) -> None:
-    bound = model.bind()
+    bound = model._bind()
     assert bound.node == (
         TermShape((), (3,), per_token=True),
         TermShape(("pos",), (3, 3), per_token=True),
@@ -68,7 +68,7 @@ def test_terms(model: CRF) -> None:
     assert [t.values.shape for t in found.arc] == [(1, 9), (1, 3, 9), (3, 2, 9)]
     assert [t.context for t in found.node] == [o.context for o in bound.node]
     assert all(t.values.dtype == np.float64 for t in (*found.node, *found.arc))
-    assert model.bind() is bound
+    assert model._bind() is bound
 
 
 def test_labels_of_other_tapes_that_are_not_given(model: CRF) -> None:
@@ -79,7 +79,7 @@ def test_labels_of_other_tapes_that_are_not_given(model: CRF) -> None:
 
 
 def test_runs(model: CRF) -> None:
-    prepared = model.bind().prepare(TEST)
+    prepared = model._bind().prepare(TEST)
     assert prepared.lengths == [2, 0, 1]
     runs = list(prepared.runs(1))
     assert [(r.first, r.end, r.offsets.tolist()) for r in runs] == [
@@ -116,15 +116,15 @@ def test_attribute_lists_read_no_tape() -> None:
     paths = model.paths_all([literal[0], literal[2]])
     assert scores.tolist() == [path and path.score for path in paths]
     with pytest.raises(OptionError, match="does not read tape 'pos'; it reads none"):
-        model.bind({"pos": ["a"]})
+        model._bind({"pos": ["a"]})
 
 
 def test_labels_that_are_wrong(model: CRF) -> None:
     with pytest.raises(OptionError, match="tape 'y' does not read tape 'z'; it reads 'pos', 'ent'"):
-        model.bind({"z": ["A"]})
+        model._bind({"z": ["A"]})
     for wrong in ([], ["A", "B", "A"], "AB"):
         with pytest.raises(OptionError, match="tape 'pos' must be a list of distinct labels"):
-            model.bind({"pos": wrong})
+            model._bind({"pos": wrong})
 
 
 # --- Tokens under other labels ------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_relabelled_tokens_are_those_of_relabelled_sentences(
         for size in (1, 2, 3, 5, 8)
     ]
     model = CRF.train(data, "y", template + "B\n", reads=taggers, l2=0.01, features="complete")
-    prepared = model.bind({}).prepare(data)
+    prepared = model._bind({}).prepare(data)
     assert prepared.relabelled is not None
     plain = prepared.potentials(0, len(data)).node[0].values
     places = [(b, t) for b, s in enumerate(data) for t in range(len(s["word"]))]
@@ -166,7 +166,7 @@ def test_relabelled_tokens_are_those_of_relabelled_sentences(
         other = {name: list(column) for name, column in data[b].items()}
         for tape, label in zip(model.reads, choice, strict=True):
             other[tape.name][t] = tape.labels[label]
-        wanted = model.bind({}).prepare([other]).potentials(0, 1).node[0].values[t]
+        wanted = model._bind({}).prepare([other]).potentials(0, 1).node[0].values[t]
         np.testing.assert_array_equal(row, wanted)
         changed += not np.array_equal(row, plain[token])
     assert changed > len(places), "other labels have other potentials"
@@ -174,6 +174,6 @@ def test_relabelled_tokens_are_those_of_relabelled_sentences(
 
 def test_features_of_several_strings_a_token_cannot_be_relabelled(taggers: list[CRF]) -> None:
     model = CRF.train(DATA, "y", "U:%x[-1..1,word]\nU2:%y[0,pos]\nB\n", reads=taggers[:1], l2=0.1)
-    for binding in (model.bind({}), model.bind()):
+    for binding in (model._bind({}), model._bind()):
         assert (binding.prepare(DATA).relabelled is not None) == binding.relabels
-    assert not model.bind().relabels
+    assert not model._bind().relabels

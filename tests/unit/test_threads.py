@@ -179,7 +179,7 @@ def test_what_fails_is_tried_again() -> None:
 def test_a_view_that_is_searched_is_never_replaced(
     tagger: CRF, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grammar = fresh(tagger & contiguous(LABELS)).program.decoder.conjunction
+    grammar = fresh(tagger & contiguous(LABELS))._program.decoder.conjunction
     assert grammar is not None
     first, second, returned = threading.Event(), threading.Event(), threading.Event()
     made = Conjunction._made

@@ -59,7 +59,7 @@ def wide() -> CRF:
 
 def expected(crf: CRF, sentences: Sequence[Sequence[str]], views: Mapping[int, str]) -> Any:
     full = [written_out(tokens, views) for tokens in sentences if tokens]
-    return crf.weights.node(crf.index.design(full).node)  # type: ignore[arg-type]
+    return crf._weights.node(crf.index.design(full).node)  # type: ignore[arg-type]
 
 
 @given(sentences=SENTENCES, capacity=st.integers(1, 12))

@@ -32,8 +32,8 @@ _USUAL: tuple[Output, ...] = ("labels", "spans", "probability")
 
 def is_conditional(tagger: Tagger) -> bool:
     """Return whether a tagger lacks probabilities of single labels and spans."""
-    joint = tagger.decision()
-    return joint is not None and joint.conditional
+    joint = tagger._joint()
+    return joint is not None and joint._conditional
 
 
 def outputs_of(tagger: Tagger, outputs: Sequence[Output] | None) -> tuple[Output, ...]:

@@ -73,8 +73,8 @@ class LocalModel:
 
     def __init__(self, tagger: CRF | JointCRF) -> None:
         self.tagger = tagger
-        self.composition = tagger if isinstance(tagger, JointCRF) else tagger.composed
-        if self.composition.conditional:
+        self.composition = tagger if isinstance(tagger, JointCRF) else tagger._composed
+        if self.composition._conditional:
             raise OptionError(
                 "normalize='chain' cannot be used with documents: compose with normalize='product'"
             )
@@ -92,7 +92,7 @@ class LocalModel:
 
     def scores(self, document: Document, known: Evidence | None = None) -> LocalScores:
         """Return the tagger's scores of a nonempty document, with known labels applied."""
-        several = self.composition.transducers(document.corpus, known)
+        several = self.composition._lattices(document.corpus, known)
         lattices = [lattice for lattice in several if len(lattice)]
         return _scores(lattices, *self._shared(lattices[0]))
 

@@ -126,11 +126,11 @@ class DocumentTagger(Tagger):
         free = self.local.composition.without_grammar()
         return None if free is None else replace(self, tagger=free)
 
-    def decision(self) -> JointCRF:
+    def _joint(self) -> JointCRF:
         """Return the local model."""
         return self.local.composition
 
-    def as_transducer(self) -> JointCRF:
+    def _as_transducer(self) -> JointCRF:
         """Return the local model, which explains missing labellings."""
         return self.local.composition
 
@@ -175,8 +175,8 @@ class DocumentTagger(Tagger):
         tagger = replace(self, first=first) if first else self
         return super(DocumentTagger, tagger).decode(sentences, **options)
 
-    def decoded(self, asked: Request) -> Answer:
-        """Return the result of `decode`; see `fstcrf.taggers.Tagger.decoded`."""
+    def _decode(self, asked: Request) -> Answer:
+        """Return the result of `decode`; see `fstcrf.taggers.Tagger._decode`."""
         sentences = asked.sentences
         if not isinstance(sentences, Corpus):
             raise DataError(
@@ -194,7 +194,7 @@ class DocumentTagger(Tagger):
             )
         if asked.strict:
             check_empty(self.local.composition, Ragged(sentences.offsets).lengths.tolist())
-        known = asked.known(self.tapes)
+        known = asked.tape_evidence(self.tapes)
         parts: list[_Drawn] = []
         numbers: list[int] = []
         for number, part in enumerate(sentences.document_slices(), self.first):
@@ -205,7 +205,7 @@ class DocumentTagger(Tagger):
             numbers += places
             parts += [] if drawn is None else [drawn]
         found = _joined(self, sentences, parts, numbers, asked.tapes or self.tapes)
-        return found.with_posterior(lambda: self.local.composition.posterior(asked, known))
+        return found.with_posterior(lambda: self.local.composition._posterior(asked, known))
 
     def _drawn_with_paths(
         self, corpus: Corpus, several: list[int], number: int, known: Evidence, *, strict: bool
@@ -253,7 +253,7 @@ class DocumentTagger(Tagger):
         path = found.chain.best if self.take == "best" else found.chain.path
         return _Drawn(scores, document.offsets, path)
 
-    def unproven(self, answer: Answer) -> int:
+    def _count_unproven(self, answer: Answer) -> int:
         """Return 0: that samples are not proven needs no warning."""
         del answer
         return 0
@@ -304,7 +304,7 @@ def _joined(
 ) -> Answer:
     """Return the answer for sentences, assembled from parts by numbers; the others have no path."""
     sizes = Ragged(corpus.offsets).lengths
-    empty = tagger.local.composition.program.empty_score
+    empty = tagger.local.composition._program.empty_score
     scores = np.where(sizes > 0, -np.inf, empty)
     bounds, exact = scores.copy(), np.ones(len(sizes), dtype=bool)
     nothing = np.empty(0)

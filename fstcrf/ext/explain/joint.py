@@ -119,13 +119,13 @@ def explain(
     `decided` has the taggers' sequential decisions: features then contribute only to the tape of
     their tagger.
     """
-    answer = decided or composition.decoded(Request([sentence]))
+    answer = decided or composition._decode(Request([sentence]))
     if not 0 <= token < answer.offsets[-1]:
         raise OptionError(f"token {token} of a sentence of {answer.offsets[-1]}")
     best = {tape: tuple(answer[tape].labels(0)[0]) for tape in composition.tapes}
     case = _Case(composition, sentence, best, token)
     pushes: dict[str, list[JointPush]] = {tape: [] for tape in composition.tapes}
-    for component in composition.components:
+    for component in composition._components:
         for tape, push in case.pushes(component):
             if decided is None or tape == component.tagger.tape:
                 pushes[tape].append(push)
@@ -165,7 +165,7 @@ class _Case:
         self.composition, self.sentence, self.best, self.token = composition, sentence, best, token
         self.ids = {tape: self._numbers(tape, labels) for tape, labels in best.items()}
         self.corpus: Corpus | None = None  # of attribute lists: their taggers read no tapes
-        if not composition.literal:
+        if not composition._literal:
             corpus = as_corpus(composition, [sentence])
             for tape, ids in self.ids.items():
                 column = Column(ids, composition.label_sets[tape])
@@ -198,12 +198,12 @@ class _Case:
     def probabilities(self) -> dict[str, Floats]:
         """Return the probability of each label of each tape."""
         composition = self.composition
-        if composition.conditional:
+        if composition._conditional:
             return {
                 c.tagger.tape: c.tagger.marginals_all(self._seen(c))[0][self.token]
-                for c in composition.components
+                for c in composition._components
             }
-        lattice = composition.transducers([self.sentence])[0]
+        lattice = composition._lattices([self.sentence])[0]
         return {tape: lattice.marginals(tape)[self.token] for tape in composition.tapes}
 
     def _seen(self, component: Component, corpus: Corpus | None = None) -> Data:

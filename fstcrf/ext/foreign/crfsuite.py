@@ -34,7 +34,7 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FeatureFunction, FeatureIndex, LiteralIndex
 from fstcrf.training.problem import ParameterSpace
 
 STATE, TRANSITION = 0, 1
@@ -337,7 +337,13 @@ def check_labels(labels: int) -> None:
         )
 
 
-def load_crfsuite(source: ModelSource, *, tape: str = TAPE, where: str | None = None) -> CRF:
+def load_crfsuite(
+    source: ModelSource,
+    *,
+    tape: str = TAPE,
+    where: str | None = None,
+    features: FeatureFunction | None = None,
+) -> CRF:
     """Read a model of CRFsuite (python-crfsuite, sklearn-crfsuite) as a tagger.
 
     It tags lists of attribute lists or feature dicts, as python-crfsuite does, with the same labels
@@ -353,6 +359,9 @@ def load_crfsuite(source: ModelSource, *, tape: str = TAPE, where: str | None = 
         Name of the tape that the tagger writes, for compositions.
     where : str, optional
         The name of `source` in messages.
+    features : callable, optional
+        Maps a `Sentence` to the attributes of its tokens, as for `CRF.train`. The tagger then
+        reads columns, and can be composed with other taggers of columns.
 
     Raises
     ------
@@ -364,7 +373,7 @@ def load_crfsuite(source: ModelSource, *, tape: str = TAPE, where: str | None = 
         The file cannot be read.
     """
     data, name = read_source(source, where)
-    return as_tagger(read_model(data, name), tape=tape, where=name)
+    return as_tagger(read_model(data, name), tape=tape, where=name).with_features(features, name)
 
 
 def as_tagger(model: CRFsuiteModel, *, tape: str = TAPE, where: str = "model") -> CRF:
@@ -499,7 +508,7 @@ def _check_sayable(crf: CRF) -> None:
 
 def _texts(crf: CRF, rows: Longs) -> list[str]:
     """Return the texts of attributes."""
-    if isinstance(crf.index, LiteralIndex):
+    if not isinstance(crf.index, FeatureIndex):
         strings = crf.index.attribute_strings
         return [strings[row] for row in rows.tolist()]
     texts = crf.index.attributes(rows)

@@ -36,7 +36,7 @@ from fstcrf.kernel import padded
 from fstcrf.machines.topology import chain_topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
-from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features import FeatureFunction, LiteralIndex
 from fstcrf.text.features.bytewise import misjudges
 from fstcrf.text.features.derive import Derived, Plain, Source, derived, root
 from fstcrf.training.problem import ParameterSpace
@@ -272,11 +272,12 @@ def load_wapiti(
     columns: Sequence[str] | None = None,
     tape: str = TAPE,
     encoding: str = "utf-8",
+    features: FeatureFunction | None = None,
 ) -> CRF:
     """Read a model of Wapiti as a tagger with the same answers.
 
     See `load_crfpp` for arguments and errors. The tagger reads columns, or, for a model without
-    patterns, lists of attributes.
+    patterns, lists of attributes; such a model takes `features` as in `load_crfsuite`.
 
     Raises
     ------
@@ -284,7 +285,8 @@ def load_wapiti(
         Also for a model that no CRF equals: a MEMM with label pairs, or attributes of label pairs
         without patterns.
     """
-    return load_from(source, _read, ReadOptions("", tape, columns, encoding))
+    found = load_from(source, _read, ReadOptions("", tape, columns, encoding))
+    return found.with_features(features)
 
 
 def _read(data: bytes, options: ReadOptions) -> CRF:

@@ -20,7 +20,7 @@ from fstcrf.text.corpus.schemes import OUTSIDE
 class QuietPipeline(TrainedPipeline):
     """A pipeline whose answers are shown one by one, each with a note whether it is proven."""
 
-    def unproven(self, answer: Answer) -> int:
+    def _count_unproven(self, answer: Answer) -> int:
         """Return 0, because no warning is needed."""
         del answer
         return 0

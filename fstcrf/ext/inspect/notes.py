@@ -49,7 +49,7 @@ def note(way: Decode, composition: JointCRF, answer: Answered) -> str:
 def connected(composition: JointCRF) -> bool:
     """Return whether a part of the grammar is over several tapes."""
     try:
-        _ = composition.cascade_taggers
+        _ = composition._cascade_taggers
     except OptionError:
         return True
     return False

@@ -152,7 +152,7 @@ class Workbench:
         a template reads the column.
         """
         read: set[str] = set()
-        for component in self.composition.components:
+        for component in self.composition._components:
             tagger = component.tagger
             if isinstance(tagger.index, FeatureIndex):
                 read.update(tagger.index.columns)
@@ -167,7 +167,7 @@ class Workbench:
             return ("joint",)
         own: Decode = self.composition.normalize
         ways: tuple[Decode, ...] = (self.way or own, own, "product", "cascade")
-        if not (self.composition.maps or self.composition.literal):
+        if not (self.composition.maps or self.composition._literal):
             ways = (*ways, "chain")
         return tuple(dict.fromkeys(ways))
 
@@ -184,7 +184,7 @@ class Workbench:
         return ModelShown(
             name=self.name,
             columns=list(self.columns),
-            literal=composition.literal,
+            literal=composition._literal,
             tapes={tape: list(labels) for tape, labels in composition.label_sets.items()},
             taggers=[tagger.tape for tagger in composition.taggers],
             weights=list(composition.weights),
@@ -443,7 +443,7 @@ class Workbench:
     def _sentences(self, cases: Sequence[_Case]) -> Any:
         """Return the sentences of questions, read once for all questions."""
         sentences = [case.sentence for case in cases]
-        return sentences if self.composition.literal else as_corpus(self.composition, sentences)
+        return sentences if self.composition._literal else as_corpus(self.composition, sentences)
 
     def _dead(self, composition: JointCRF, case: _Case, way: Decode) -> _Decided:
         """Return why a sentence has no path."""
@@ -477,7 +477,7 @@ class Workbench:
     def _given(self, composition: JointCRF) -> dict[str, list[str]]:
         return {
             component.tagger.tape: sorted({r.tape for r in component.readings.values()})
-            for component in composition.components
+            for component in composition._components
         }
 
     def _shown(self, asked: Asked, found: _Decided) -> Shown:
@@ -508,7 +508,7 @@ class Workbench:
     def _sentence(self, question: LatticeQuestion) -> Any:
         """Return the rows of a question as the taggers read them."""
         rows = question.rows
-        if self.composition.literal:
+        if self.composition._literal:
             return [list(row) for row in rows]
         names = self.columns
         width = min(map(len, rows), default=len(names))

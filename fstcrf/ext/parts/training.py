@@ -47,6 +47,8 @@ def train_spread(call: TrainingCall) -> CRF:
     OptionError: an option requires the text in memory.
     """
     method, run = _checked(call), call.run
+    if callable(call.template):
+        raise OptionError("executor and memory_limit read text by a template, not by a function")
     data, target = _data(call)
     settings, templates = call.settings, as_templates(call.template or "")
     check_template(templates, target, [tagger.tape for tagger in call.reads])

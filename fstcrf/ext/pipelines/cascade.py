@@ -61,14 +61,14 @@ def cascaded(composition: JointCRF, request: Request, *, soft: bool) -> Answer:
     OptionError
         A part of the grammar is over several tapes.
     """
-    sentences, evidence = request.sentences, request.known(composition.tapes)
-    if not composition.literal:
+    sentences, evidence = request.sentences, request.tape_evidence(composition.tapes)
+    if not composition._literal:
         sentences = as_corpus(composition, sentences)
     question = _Question(
         composition,
         replace(request, sentences=sentences, forced=None, bias=None),
         evidence,
-        soft and not composition.literal,
+        soft and not composition._literal,
     )
     steps, ids = _steps(question)
 
@@ -98,18 +98,18 @@ def given_best(composition: JointCRF, request: Request, answer: Answer) -> Distr
     OptionError
         A part of the grammar is over several tapes.
     """
-    taggers = composition.cascade_taggers
+    taggers = composition._cascade_taggers
     corpus = as_corpus(composition, request.sentences)
-    sets, evidence = composition.label_sets, request.known(composition.tapes)
+    sets, evidence = composition.label_sets, request.tape_evidence(composition.tapes)
     for tape in composition.tapes:
         ids = np.maximum(answer[tape].flat[0], 0)
         corpus = corpus.with_interned(tape_column(tape), Column(ids, sets[tape]))
     each: dict[str, list[Lattice | None]] = {}
-    for component in composition.components:
+    for component in composition._components:
         tagger = taggers[component.tagger.tape]
         seen = as_read(corpus, component.readings)
         alone = replace(request, sentences=seen, forced=None, bias=None)
-        posterior = tagger.as_transducer().posterior(alone, evidence.of_tape(tagger.tape))
+        posterior = tagger._as_transducer()._posterior(alone, evidence.of_tape(tagger.tape))
         each[tagger.tape] = list(posterior.lattices[tagger.tape])
     return Distributions(each, request.budget, request.threads).only(~answer.dead)
 
@@ -118,10 +118,10 @@ def _steps(question: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
     """Return the results of taggers, and best labels of tapes, or arbitrary ones without a path."""
     composition = question.composition
     corpus: Any = question.request.sentences
-    components = {c.tagger.tape: c for c in composition.components}
+    components = {c.tagger.tape: c for c in composition._components}
     maps = {tape_map.tape: tape_map for tape_map in composition.maps}
-    taggers = composition.cascade_taggers
-    order = [t.tape for t in composition.taggers] if composition.literal else composition.order
+    taggers = composition._cascade_taggers
+    order = [t.tape for t in composition.taggers] if composition._literal else composition._order
     steps: dict[str, _Step] = {}
     ids: dict[str, Ints] = {}
     tables: dict[str, Floats] = {}
@@ -150,7 +150,7 @@ def _steps(question: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
 
 def _hard(question: _Question, tagger: CRF | JointCRF, sentences: Data, n: int) -> _Step:
     """Return the result of a tagger, given the labels in its columns."""
-    tape, whole = tagger.tape, tagger.as_transducer()
+    tape, whole = tagger.tape, tagger._as_transducer()
     evidence = question.evidence.of_tape(tape)
     request = replace(
         question.request,
@@ -162,11 +162,11 @@ def _hard(question: _Question, tagger: CRF | JointCRF, sentences: Data, n: int) 
         probabilities=question.request.probabilities or isinstance(tagger, JointCRF),
     )
     try:
-        answer = tagger.decoded(request)
+        answer = tagger._decode(request)
     except NoPathError:
-        whole.decoded(request)  # the error names the token
+        whole._decode(request)  # the error names the token
         raise
-    return _Step(answer, lambda: whole.posterior(request, evidence).lattices[tape])  # type: ignore[arg-type, return-value]
+    return _Step(answer, lambda: whole._posterior(request, evidence).lattices[tape])  # type: ignore[arg-type, return-value]
 
 
 def _softly(
@@ -175,7 +175,7 @@ def _softly(
     """Return the result of a tagger averaged over earlier labels, and labels that others read."""
     assert isinstance(corpus, Corpus)  # noqa: S101 (taggers over attributes read no tapes)
     model = tagger.taggers[0] if isinstance(tagger, JointCRF) else tagger
-    free = model.averaged_lattices(corpus, given)
+    free = model._averaged_lattices(corpus, given)
     lattices = _ruled(free, tagger, corpus) if isinstance(tagger, JointCRF) else list(free)
     evidence = question.evidence
     forced, bias = evidence.forced.get(model.tape), evidence.bias.get(model.tape, {})
@@ -217,8 +217,8 @@ def _table(lattices: Sequence[Lattice], labels: Sequence[str], threads: int) -> 
 
 def _ruled(lattices: Sequence[Lattice], tagger: JointCRF, corpus: Corpus) -> list[Lattice]:
     """Return the lattices of a tagger under its grammar; columns that it reads become tapes."""
-    columns, conjuncts = tagger.grammar_read
-    chains = [*tagger.taggers[0].program.chains, *(column.chain for column in columns)]
+    columns, conjuncts = tagger._grammar_read
+    chains = [*tagger.taggers[0]._program.chains, *(column.chain for column in columns)]
     program = Program(chains, (), conjuncts, tagger.search, tagger.budget)
     pinned = [column.values(corpus, slice(None)) for column in columns]
     bounds = itertools.pairwise(corpus.offsets.tolist())

@@ -205,13 +205,25 @@ def _tagger(name: str, table: _Table) -> CRF:
         found = CRF.load(table.file(table.read(_Saved).model))
     except ModelFileError as error:
         raise DataError(f"{table.name}: {error}", path=str(table.place)) from None
+    except OptionError as error:
+        raise table.error(f"{error}: {_NO_FUNCTION}") from None
     except OSError as error:
         raise table.unread(error) from None
     return found if found.tape == name else replace(found, tape=name)
 
 
+_NO_FUNCTION = (
+    "a TOML file cannot hold a function; make the pipeline in Python: "
+    "Pipeline([Task(…, features=f)])"
+)
+
+
 def _task(name: str, table: _Table, own: _Declared) -> Task:
     options = {key: value for key, value in table.given.items() if key not in _OWN}
+    pairs = options.get("features", "supported")
+    if pairs not in ("supported", "complete"):
+        expected = "expected 'supported' or 'complete'"
+        raise table.error(f"features is {pairs!r}, {expected}: {_NO_FUNCTION}")
     if own.rename and any(_is_conllu(own, text) for text in _listed(own.data)):
         options = {"partial": False, **options}  # its columns are not known by their names
     grammar = _grammar(table, own.grammar)

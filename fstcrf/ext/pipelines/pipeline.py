@@ -132,9 +132,11 @@ def _trained(
 ) -> CRF:
     """Return the tagger of a task: the finished one if it exists, else a new one after training."""
     reads = ancestors(task.reads, list(done.values()))[::-1]
-    mark = task.fingerprint([tagger.fingerprint() for tagger in reads])
+    with named(f"task {task.name!r}"):
+        attributes = "" if place is None else task.attributes(reads, threads)
+    mark = task.fingerprint([tagger._fingerprint() for tagger in reads], attributes)
     if place is not None:
-        finished = place.finished(task.name, mark)
+        finished = place.finished(task.name, mark, task.features)
         if finished is not None:
             tell(f"{task.name}: finished before")
             return finished
@@ -145,12 +147,15 @@ def _trained(
         iteration = saved_iteration(checkpoint["checkpoint"])
         how = "" if iteration is None else f", on from iteration {iteration:,}"
         how += place.replaced(task.name)
+    options = dict(task.options)
+    if task.features is not None:
+        options["features"] = task.features
     tell(f"{task.name}: training on {len(task.corpus):,} sentences{how}")
     with named(f"task {task.name!r}"):
         tagger = CRF.train(
             task.corpus,
             task.labels,
-            task.templates,
+            None if task.features is not None else task.templates,
             tape=task.name,
             reads=reads,
             dev=task.dev,
@@ -159,7 +164,7 @@ def _trained(
             threads=threads,
             report=None if report is None else _staged(task.name, report),
             **checkpoint,
-            **task.options,
+            **options,
         )
     if tagger.record is not None:
         record = tagger.record

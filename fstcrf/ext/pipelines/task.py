@@ -29,10 +29,19 @@ from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
 from fstcrf.taggers.component import ObservedTape, bound, grouped, observed
 from fstcrf.text.corpus import Corpus
-from fstcrf.text.features import FeatureIndex, TemplateSet, tape_column
+from fstcrf.text.features import (
+    FeatureFunction,
+    FeatureIndex,
+    FunctionIndex,
+    LiteralIndex,
+    TemplateSet,
+    tape_column,
+)
+from fstcrf.text.features.function import check_function
 from fstcrf.text.features.template import as_templates
 from fstcrf.training.gold import gold_labels, legal_gold, with_partial
 from fstcrf.training.options import Options, checked_options, stored_options
+from fstcrf.training.passing import with_labels
 
 
 @contextmanager
@@ -61,12 +70,12 @@ class Task:
         Of the task, and of the tape that its tagger writes.
     data : Corpus or sequence of sentences
         Training data; labels of other tasks are not necessary.
-    template : TemplateSet, text or path
+    template : TemplateSet, text or path, optional
         ``%y[0,NAME]`` reads the labels of an earlier task.
     target : str, optional
         Column of the labels; called like the task when absent.
     reads : sequence of str
-        The earlier tasks that the template reads.
+        The earlier tasks whose labels the template or the function reads.
     dev : Corpus or sequence of sentences, optional
         Held-out data that ends training.
     weight : float
@@ -78,18 +87,21 @@ class Task:
         A hard grammar that becomes part of the tagger's structure, as of `fstcrf.CRF.train`.
     class_weights : mapping of str to float
         Weights of sentences by their labels, as of `fstcrf.CRF.train`.
+    features : callable, optional
+        A feature function, as of `fstcrf.CRF.train`, instead of a template.
 
     Raises
     ------
     OptionError
-        An invalid name, unknown options, options for `reads` without any, or a weight below 0.
+        A template and a feature function, or neither; an invalid name, unknown options, options
+        for `reads` without any, or a weight below 0.
     TemplateError
         A template that cannot be read, or reads other tasks than `reads` names.
     """
 
     name: str
     data: Any
-    template: TemplateSet | str | os.PathLike[str]
+    template: TemplateSet | str | os.PathLike[str] | None = None
     target: str = ""
     reads: Sequence[str] = ()
     dev: Any = None
@@ -97,6 +109,7 @@ class Task:
     options: Mapping[str, Any] = field(default_factory=dict)
     grammar: Grammar | None = None
     class_weights: Mapping[str, float] = field(default_factory=dict)
+    features: FeatureFunction | None = None
 
     def __post_init__(self) -> None:
         if not self.name or Path(self.name).name != self.name or self.name.startswith("."):
@@ -113,7 +126,20 @@ class Task:
             )
         with named(f"task {self.name!r}"):
             _ = self.settings
-        self._check_reads()
+            self._check_features()
+        if self.features is None:
+            self._check_reads()
+
+    def _check_features(self) -> None:
+        if self.features is None and self.template is None:
+            raise OptionError("a task needs a template or a feature function: features=f")
+        if self.features is None:
+            return
+        check_function(self.features)
+        if self.template is not None:
+            raise OptionError("template and features both compute attributes: give one of them")
+        if self.options.get("features", "supported") != "supported":
+            raise OptionError("the option 'features' does not go with a feature function")
 
     def _check_reads(self) -> None:
         unread = sorted(set(self.reads) - set(self.templates.tapes))
@@ -142,7 +168,8 @@ class Task:
         with named(f"task {self.name!r}"):
             for corpus in self.corpora:
                 corpus.column(self.labels)
-                self.templates.resolved((*corpus.columns, *tapes), data=corpus.source)
+                if self.features is None:
+                    self.templates.resolved((*corpus.columns, *tapes), data=corpus.source)
 
     @made_once
     def settings(self) -> Options:
@@ -161,8 +188,8 @@ class Task:
 
     @made_once
     def templates(self) -> TemplateSet:
-        """The template, read."""
-        return as_templates(self.template)
+        """The template, read; without templates if a function computes the attributes."""
+        return TemplateSet(()) if self.template is None else as_templates(self.template)
 
     @made_once
     def corpus(self) -> Corpus:
@@ -183,7 +210,10 @@ class Task:
 
     @made_once
     def columns(self) -> tuple[str, ...]:
-        """The columns that its template reads, by name, without the labels of other tasks."""
+        """The columns that its template reads, by name, without the labels of other tasks.
+
+        The columns that a function reads are unknown: there are none here.
+        """
         tapes = [tape_column(name) for name in self.reads]
         found = self.templates.resolved((*self.corpus.columns, *tapes), data=self.corpus.source)
         return tuple(map(str, found.columns))
@@ -194,13 +224,38 @@ class Task:
         gold = legal_gold(self.corpus, self.labels, self.reading)
         return gold_labels(gold, self.labels, self.reading)
 
-    def fingerprint(self, earlier: Sequence[str]) -> str:
+    def attributes(self, reads: Sequence[CRF], threads: int = 1) -> str:
+        """Return a hash of the attributes that the feature function computes.
+
+        Parameters
+        ----------
+        reads : sequence of CRF
+            The earlier taggers, in the order of reading.
+        threads : int
+        """
+        if self.features is None:
+            return ""
+        index, design = FunctionIndex.build(
+            with_labels(self.corpus, reads, threads=threads),
+            self.features,
+            tapes=[tagger.tape for tagger in reads],
+            target=self.labels,
+        )
+        digest = hashlib.sha256("\0".join(index.attribute_strings).encode())
+        for array in (design.node.indptr, design.node.index, design.node.value):
+            if array is not None:
+                digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    def fingerprint(self, earlier: Sequence[str], attributes: str = "") -> str:
         """Return a hash of everything that determines the trained tagger.
 
         Parameters
         ----------
         earlier : sequence of str
             Fingerprints of the models that it reads.
+        attributes : str
+            Hash of the attributes that a feature function computes.
         """
         lists = {name: sorted(words) for name, words in self.templates.lists.items()}
         parts = (self.name, self.labels, str(self.templates), lists, list(self.reads))
@@ -211,6 +266,7 @@ class Task:
         for acceptor in () if self.grammar is None else self.grammar.bind(self.label_names):
             digest.update(np.ascontiguousarray(acceptor.target).data)
             digest.update(np.ascontiguousarray(acceptor.final).data)
+        digest.update(attributes.encode())
         if self.class_weights:
             digest.update(msgspec.json.encode(sorted(self.class_weights.items())))
         return digest.hexdigest()
@@ -311,11 +367,12 @@ def _check_readable(task: Task, earlier: Task | CRF) -> None:
         name, needed = earlier.name, earlier.columns
     else:
         name = earlier.tape
-        if not isinstance(earlier.index, FeatureIndex):
+        if isinstance(earlier.index, LiteralIndex):
             raise OptionError(
                 f"task {task.name!r}: the tagger of {name!r} reads attributes, expected columns"
             )
-        needed = tuple(map(str, earlier.index.templates.columns))
+        templates = isinstance(earlier.index, FeatureIndex)
+        needed = tuple(map(str, earlier.index.columns)) if templates else ()
     for corpus in task.corpora:
         missing = next((column for column in needed if column not in corpus.columns), None)
         if missing is not None:

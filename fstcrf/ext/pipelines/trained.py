@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
@@ -43,7 +43,8 @@ from fstcrf.taggers import CRF, JointCRF, Tagger, load
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.evidence import Bias, Columns, Forced, Request
 from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
-from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.corpus import Column, Corpus, Sentence
+from fstcrf.text.features import FeatureFunction, FeatureFunctions, tape_column
 from fstcrf.text.sentences import Data, SentenceLike
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Folder:
         for file in (*map(self._file, names), self.path / COMPOSITION, self.path / MANIFEST):
             check_writable(file)
 
-    def finished(self, name: str, mark: str) -> CRF | None:
+    def finished(self, name: str, mark: str, features: FeatureFunction | None = None) -> CRF | None:
         """Return the tagger of a task if it was trained by just that.
 
         The state of its training is removed if it still exists.
@@ -97,7 +98,7 @@ class Folder:
         file = self._file(name)
         if self.manifest().tasks.get(name) != mark or not file.exists():
             return None
-        tagger = CRF.load(file)
+        tagger = CRF.load(file, features=features)
         self._forget(name)
         return tagger
 
@@ -189,7 +190,7 @@ class TrainedPipeline(Tagger):
             raise OptionError("decode='marginals' does not go through maps between taggers")
 
     def __repr__(self) -> str:
-        return f"<TrainedPipeline: {' → '.join(self.composition.order)}; {self.way}>"
+        return f"<TrainedPipeline: {' → '.join(self.composition._order)}; {self.way}>"
 
     @property
     def tapes(self) -> tuple[str, ...]:
@@ -252,10 +253,10 @@ class TrainedPipeline(Tagger):
         """
         return super(TrainedPipeline, self._decoding(decode)).decode(sentences, **options)
 
-    def decoded(self, asked: Request) -> Answer:
-        """Return the result of `decode`; see `fstcrf.taggers.Tagger.decoded`."""
+    def _decode(self, asked: Request) -> Answer:
+        """Return the result of `decode`; see `fstcrf.taggers.Tagger._decode`."""
         if self.together:
-            return self.joint.decoded(asked)
+            return self.joint._decode(asked)
         return cascaded(self.composition, asked, soft=self.way == "marginals")
 
     @property
@@ -280,12 +281,12 @@ class TrainedPipeline(Tagger):
         composition = self.composition
         if self.decoder in ("product", "chain"):
             composition = replace(composition, normalize=self.decoder)
-        if not composition.conditional:
+        if not composition._conditional:
             # a product that is too large is reported before reading
-            _ = composition.program.decoder
+            _ = composition._program.decoder
         return composition
 
-    def decision(self) -> JointCRF | None:
+    def _joint(self) -> JointCRF | None:
         """Return the composition that decides all tasks together, or `None`.
 
         Raises
@@ -296,13 +297,13 @@ class TrainedPipeline(Tagger):
         if self.together:
             return self.joint
         _ = (
-            self.composition.cascade_taggers
+            self.composition._cascade_taggers
         )  # a grammar that they cannot obey is reported before reading
         return None
 
-    def as_transducer(self) -> Tagger:
+    def _as_transducer(self) -> Tagger:
         """Return a tagger with the same legal labellings that explains missing labellings."""
-        return self.joint.as_transducer() if self.together else self
+        return self.joint._as_transducer() if self.together else self
 
     def _decoding(self, decode: Decode | None) -> TrainedPipeline:
         """Return the pipeline that decodes as it is asked."""
@@ -327,9 +328,34 @@ class TrainedPipeline(Tagger):
         decode: Decode | None = None,
     ) -> Any:
         """Return the best labels of one sentence: a list for each task, or the only list."""
+        plain = forced is None and bias is None and search is None and budget is None
+        tagger = self._decoding(decode)
+        if plain and tagger.way == "cascade" and tagger.chained is not None and len(sentence):
+            return tagger.tagged_alone(tagger.chained, sentence)
         known = None if forced is None else [forced]
         given: TagOptions = {"forced": known, "bias": bias, "search": search, "budget": budget}
         return self.tag_all([sentence], decode=decode, **given)[0]
+
+    @made_once
+    def chained(self) -> list[CRF] | None:
+        """The taggers in the order of reading, if each reads the labels of others as they are."""
+        whole = self.composition
+        if whole.conjuncts or whole.maps or whole.relabellings or whole.literal:
+            return None
+        return [self[tape] for tape in whole.order]
+
+    def tagged_alone(self, taggers: Sequence[CRF], sentence: SentenceLike) -> Any:
+        """Return the best labels of a sentence: each tagger reads those of the taggers before."""
+        if not isinstance(sentence, Sentence | Mapping):
+            (sentence,) = as_corpus(self.composition, [sentence])
+        read = sentence if isinstance(sentence, Sentence) else Sentence(sentence)
+        columns = {name: read[name] for name in read.columns}
+        labels: dict[str, list[str]] = {}
+        for tagger in taggers:
+            known = Sentence.of_lists(dict(columns), len(read), document=read.document)
+            labels[tagger.tape] = columns[tape_column(tagger.tape)] = tagger.tag(known)
+        found = tuple(labels[tape] for tape in self.tapes)
+        return found if len(found) > 1 else found[0]
 
     def tag_all(
         self, sentences: Data, *, decode: Decode | None = None, **options: Unpack[TagOptions]
@@ -482,9 +508,10 @@ class TrainedPipeline(Tagger):
         for name in set(options) - set(known):
             raise OptionError(f"confidence has no option {name!r}, expected {', '.join(known)}")
         if not tagger.together:
-            found = tagger.decode(sentences)
-            return [found.confidence(b) for b in range(len(found))]
-        if tagger.joint.conditional:
+            answer = tagger.decode(sentences)  # strict: each sentence has a path
+            each = map(answer.confidence, range(len(answer)))
+            return [confidence for confidence in each if confidence is not None]
+        if tagger.joint._conditional:
             raise OptionError(
                 f"decode={tagger.way!r} with normalize='chain' has no confidence: use "
                 "normalize='product'"
@@ -517,13 +544,23 @@ class TrainedPipeline(Tagger):
         Folder(FilePath(path_name(folder))).finish(self.composition, self.decoder)
 
 
-def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
+def load_pipeline(
+    path: str | os.PathLike[str], *, features: FeatureFunctions | None = None
+) -> TrainedPipeline:
     """Load a pipeline from its folder, or from a file of a tagger or a composition.
+
+    Parameters
+    ----------
+    path : path
+    features : callable or dict of str to callable, optional
+        The feature function of the only task that has one, or a dict from task to function.
 
     Raises
     ------
     ModelFileError
         Not a pipeline, or a pipeline with unfinished training.
+    OptionError
+        A task needs its feature function, or none of them has a use for one.
     OSError
         It cannot be read.
     """
@@ -538,7 +575,7 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
                 "the training command again to continue"
             )
         decode, place = manifest.decode, place / COMPOSITION
-    model = load(place)
+    model = load(place, features=features)
     if isinstance(model, CRF):
         model = JointCRF((model,), (1.0,))
     return TrainedPipeline(model, decode)

@@ -268,7 +268,7 @@ def _decided(
 
     labels: list[list[str]] = []
     unproven = 0
-    whole = tagger.composed if isinstance(tagger, CRF) else tagger.decision()
+    whole = tagger._composed if isinstance(tagger, CRF) else tagger._joint()
     corpus = corpus if whole is None else surrounded(whole, corpus)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InexactWarning)  # they are counted
@@ -294,8 +294,8 @@ def _probabilities(
     threads: int,
 ) -> tuple[Events | None, dict[_Key, float]]:
     """Return all events, and the probability of each span or label on either side."""
-    decision = tagger.decision()
-    if decision is not None and decision.conditional:
+    decision = tagger._joint()
+    if decision is not None and decision._conditional:
         return None, {}
     lattices = lattices_of(tagger, corpus, tape=tape, threads=threads)
     events = (span_events if of_spans else label_events)(

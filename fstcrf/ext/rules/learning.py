@@ -295,7 +295,7 @@ class RuleText:
 
 def potentials(whole: JointCRF, sentences: RuleSentences) -> RuleText:
     """Return sentences with the potentials of a tagger."""
-    corpus, component = sentences.corpus, whole.components[0]
+    corpus, component = sentences.corpus, whole._components[0]
     chain = component.chain
     found = component.prepare(corpus)[1](0, len(corpus))
     arcs = found[-1].reshape(corpus.n_tokens, -1) if chain.arc is None else chain.arc.reshape(-1)

@@ -231,7 +231,7 @@ def _record(
 ) -> TrainingRecord:
     """Return the record of the tagger, with the old values that training did not change."""
     earlier = model.record
-    options: dict[str, Any] = {"order": model.order} if earlier is None else earlier.options
+    options: dict[str, Any] = {"order": model._markov_order} if earlier is None else earlier.options
     method: dict[str, Any] = {"objective": "likelihood", "method": "lbfgs", "l2": tagger_l2}
     names = ", ".join(rule.name for rule in file.rules)
     grammar = None if earlier is None else earlier.grammar

@@ -38,7 +38,7 @@ from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.evidence import Evidence, Request, biases, mask
 from fstcrf.taggers.product import Product
-from fstcrf.taggers.spelling import Spelling
+from fstcrf.taggers.spanencoding import SpanEncoding
 from fstcrf.taggers.tagger import Composable
 from fstcrf.text.corpus import Corpus, Span, named_scheme
 from fstcrf.text.corpus.schemes import split_label
@@ -237,14 +237,14 @@ class SegmentCRF(Composable[list[str]]):
     @property
     def label_sets(self) -> dict[str, tuple[str, ...]]:
         """The labels of its tape, in the scheme that it writes."""
-        return {self.tape: self._spelling.labels}
+        return {self.tape: self._encoding.labels}
 
     @property
-    def on(self) -> tuple[Tape, ...]:
+    def _lattice_tapes(self) -> tuple[Tape, ...]:
         """The tape of its lattices: labels of segments."""
         return (Tape(self.tape, self.labels, segments=True),)
 
-    def facts(self) -> dict[str, display.Cell]:
+    def _facts(self) -> dict[str, display.Cell]:
         """Return the size of the tagger, its inputs, and its training."""
         record = self.record
         return {
@@ -254,15 +254,15 @@ class SegmentCRF(Composable[list[str]]):
             "trained on": f"{record.sentences:,} sentences, {record.tokens:,} tokens",
         }
 
-    def decoded(self, asked: Request) -> Answer:
-        """Return the result of `decode`; see `Tagger.decoded`.
+    def _decode(self, asked: Request) -> Answer:
+        """Return the result of `decode`; see `Tagger._decode`.
 
         Ties: the smaller label, then the shorter segment, at the earliest token at which the
         candidates differ.
         """
         alone = Product((self,), (1.0,))
         if asked.n > 1 or not asked.no_evidence or asked.budget is not None:
-            return alone.decoded(asked)
+            return alone._decode(asked)
         offsets, ids, score = self._labelled(asked.sentences, asked.threads)
         proven = np.ones(len(score), dtype=bool)
         return Answer(
@@ -272,8 +272,8 @@ class SegmentCRF(Composable[list[str]]):
             scores=score[:, None],
             exact=proven[:, None],
             bounds=score[:, None],
-            log_z=lambda: log_partition(alone.transducers(asked.sentences, None)),
-            posterior=lambda: alone.posterior(asked, None),
+            log_z=lambda: log_partition(alone._lattices(asked.sentences, None)),
+            posterior=lambda: alone._posterior(asked, None),
         )
 
     if TYPE_CHECKING:
@@ -309,13 +309,13 @@ class SegmentCRF(Composable[list[str]]):
         label = np.concatenate([np.zeros(0, np.int32), *(labels for _, labels in best)])
         start = np.flatnonzero(label >= 0)
         end = np.append(start[1:], len(label))
-        return corpus.offsets, self._spelling.ids(corpus.offsets, start, end, label[start]), score
+        return corpus.offsets, self._encoding.ids(corpus.offsets, start, end, label[start]), score
 
     def segments(self, sentence: SentenceLike) -> list[Span]:
         """Return the best segments of a sentence, without tokens outside."""
         return self.decode([sentence]).spans(self.scheme)[0]
 
-    def transducers(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
+    def _lattices(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
         """Return the lattice of each sentence, with known labels applied.
 
         Long segments are separate segments in it, up to the whole sentence.
@@ -329,7 +329,7 @@ class SegmentCRF(Composable[list[str]]):
         start, end, label, score = self._candidates(one, length)
         if known is not None:
             table = self._told(known, number, length)
-            score = score + self._spelling.added(table, start, end, label)
+            score = score + self._encoding.added(table, start, end, label)
         machine, labels = self._machine, len(self.labels)
         return Lattice.from_segments(
             length,
@@ -346,18 +346,18 @@ class SegmentCRF(Composable[list[str]]):
 
     def _told(self, known: Evidence, number: int, length: int) -> Floats:
         """Return the addition to each label of a token: −inf if another label is known."""
-        topology, (tape,) = self._spelling.topology, self.tapes
+        topology, (tape,) = self._encoding.topology, self.tapes
         rows = known.forced.get(tape)
         allowed = mask(topology, None if rows is None else rows[number], length)
         return np.where(allowed, biases(topology, known.bias.get(tape, {})), -np.inf)
 
-    def spelling(self, tape: str) -> Spelling | None:
+    def _span_encoding(self, tape: str) -> SpanEncoding | None:
         """Return the notation of a tape's segments as labels of tokens."""
-        return self._spelling if tape in self.tapes else None
+        return self._encoding if tape in self.tapes else None
 
     @made_once
-    def _spelling(self) -> Spelling:
-        return Spelling(self.labels, self.scheme)
+    def _encoding(self) -> SpanEncoding:
+        return SpanEncoding(self.labels, self.scheme)
 
     def _candidates(self, corpus: Corpus, length: int) -> tuple[Longs, Longs, Longs, Floats]:
         space, machine = self.space, self._machine
@@ -417,7 +417,7 @@ class SegmentCRF(Composable[list[str]]):
 
     # --- Files --------------------------------------------------------------------------------
 
-    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+    def _encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
         parts = self.labels, self.index, self.features, self.space, self.theta
         kept = SavedSegmentCRF(*parts, self.columns, self.scheme, self.record)

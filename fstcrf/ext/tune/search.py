@@ -335,7 +335,7 @@ def _identity(
         "templates": _digest_of([f"{n}\n{t}" for n, t in templates.items()]),
         "what is read and obeyed": _digest_of(given),
     }
-    return found if start is None else found | {"where trials start": start.fingerprint()}
+    return found if start is None else found | {"where trials start": start._fingerprint()}
 
 
 def _check(
@@ -405,7 +405,7 @@ def searched(
     """
     order: tuple[Choice, ...] = (1, 2) if labels**2 <= _MOST_STATES else (1,)
     if warm_start is not None:
-        order = (warm_start.order,)
+        order = (warm_start._markov_order,)
     given = {name: _choices(value) for name, value in options.items()}
     methods = given.pop("method", ("lbfgs",))
     choices: dict[str, tuple[Choice, ...]] = {"method": methods}

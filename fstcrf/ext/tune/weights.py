@@ -179,7 +179,7 @@ def _gold_columns(
 ) -> tuple[list[int], list[Column]]:
     """Return the lengths of sentences, and the gold labels of each tape that counts."""
     names = {tape: name for tape, name in targets.items() if isinstance(name, str)}
-    if composition.literal:
+    if composition._literal:
         if names:
             raise DataError(
                 "the sentences have no columns: give the gold labels as lists, targets={tape: "
@@ -214,13 +214,13 @@ def _decided(
     composition: JointCRF, dev: Data, tried: Sequence[Weights], threads: int
 ) -> list[tuple[Column, ...]]:
     """Return the labels that each choice of weights gives, one column for each tape."""
-    if composition.conditional:  # its potentials are the taggers' potentials: no rescaling
+    if composition._conditional:  # its potentials are the taggers' potentials: no rescaling
         return [_by_chain(composition.with_weights(*weights), dev, threads) for weights in tried]
     if not tried:
         return []
     unit = composition.with_weights(*[1.0] * len(composition.taggers))
     names = [tagger.tape for tagger in unit.taggers]
-    programs = [_weighted(unit.program, dict(zip(names, w, strict=True))) for w in tried]
+    programs = [_weighted(unit._program, dict(zip(names, w, strict=True))) for w in tried]
 
     def answer(group: Group) -> list[list[Ints]]:
         run, found = group.engine, []
@@ -237,7 +237,7 @@ def _decided(
             found.append(engine.labels_found(searched, len(unit.tapes)))
         return found
 
-    answers = answered(unit.transducers(dev, streamed=True), answer, threads)
+    answers = answered(unit._lattices(dev, streamed=True), answer, threads)
     return [
         tuple(
             Column(np.concatenate([run[number][k][0] for _, run in answers]), unit.label_sets[tape])

@@ -23,7 +23,7 @@ from fstcrf.lazy import given_state, made_once
 from fstcrf.storage import WORDS
 from fstcrf.taggers.evidence import Evidence, Request, biases, mask
 from fstcrf.taggers.product import Product
-from fstcrf.taggers.spelling import Spelling
+from fstcrf.taggers.spanencoding import SpanEncoding
 from fstcrf.taggers.tagger import Composable
 from fstcrf.text.corpus import Sentence, named_scheme
 from fstcrf.text.sentences import Data, as_sentences
@@ -123,27 +123,27 @@ class WordTagger(Composable[list[str]]):
         return (self.tape,)
 
     @property
-    def ambiguous(self) -> bool:
+    def _ambiguous(self) -> bool:
         """Several paths may have the same labels: words of one place and label."""
         return True
 
     @property
     def label_sets(self) -> dict[str, tuple[str, ...]]:
         """The labels of its tape, in the scheme that it writes."""
-        return {self.tape: self._spelling.labels}
+        return {self.tape: self._encoding.labels}
 
     @property
-    def on(self) -> tuple[Tape, ...]:
+    def _lattice_tapes(self) -> tuple[Tape, ...]:
         """The tape of its lattices: labels of words."""
         return (Tape(self.tape, self._labels.all[0], segments=True),)
 
-    def spelling(self, tape: str) -> Spelling | None:
+    def _span_encoding(self, tape: str) -> SpanEncoding | None:
         """Return the notation of words as labels of characters."""
-        return self._spelling if tape == self.tape else None
+        return self._encoding if tape == self.tape else None
 
-    def decoded(self, asked: Request) -> Answer:
-        """Return the result of `decode`; see `Tagger.decoded`."""
-        return Product[list[str]]((self,)).decoded(asked)
+    def _decode(self, asked: Request) -> Answer:
+        """Return the result of `decode`; see `Tagger._decode`."""
+        return Product[list[str]]((self,))._decode(asked)
 
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
@@ -154,7 +154,7 @@ class WordTagger(Composable[list[str]]):
         """
         return Product[list[str]]((self,)).constrained(grammar, search=search, budget=budget)
 
-    def transducers(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
+    def _lattices(self, sentences: Data, known: Evidence | None) -> list[Lattice]:
         """Return the lattice of each sentence, restricted to the known labels.
 
         Raises
@@ -186,7 +186,7 @@ class WordTagger(Composable[list[str]]):
         words = self.lexicon.candidates(text)
         row = cast("ArcRow", self.words.ways(words, self._labels).row)
         if known is not None:
-            topology, forced = self._spelling.topology, known.forced.get(self.tape)
+            topology, forced = self._encoding.topology, known.forced.get(self.tape)
             labels = None if forced is None else forced[number]
             table = np.where(
                 mask(topology, labels, len(text)),
@@ -196,23 +196,23 @@ class WordTagger(Composable[list[str]]):
             end = np.where(words.end == words.last, len(text), words.end)
             kind = self._labels.of(words.word)[1].astype(np.int64)
             places = words.first.astype(np.int64), end.astype(np.int64)
-            added = self._spelling.added(table, *places, kind)[row.unconstrained.origin]
+            added = self._encoding.added(table, *places, kind)[row.unconstrained.origin]
             kept = np.isfinite(added)
             free = row.unconstrained.with_arcs(kept)
             row = replace(row, unconstrained=replace(free, score=free.score + added[kept]))
-        return Lattice(replace(row, on=self.on))
+        return Lattice(replace(row, on=self._lattice_tapes))
 
     @made_once
     def _labels(self) -> _Labels:
         return _Labels(self.lexicon, self.fields)
 
     @made_once
-    def _spelling(self) -> Spelling:
-        return Spelling(self._labels.all[0], self.scheme)
+    def _encoding(self) -> SpanEncoding:
+        return SpanEncoding(self._labels.all[0], self.scheme)
 
     # --- Files --------------------------------------------------------------------------------
 
-    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+    def _encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata: as a part of a composition."""
         model = self.words if isinstance(self.words, LatticeCRF) else None
         parts = self.fields, self.tape, self.column, self.scheme

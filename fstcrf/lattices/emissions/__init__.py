@@ -1,7 +1,7 @@
-"""Scores of labels from anywhere, as arrays: a neural network's, or whatever else has an opinion.
+"""Batches of label scores as arrays, for example the logits of a neural network.
 
-A batch of sentences is a padded array, or a list of arrays; labels and transitions make lattices of
-it (`fstcrf.Lattices.from_arrays`), whose scores are read where they lie.
+A batch is a padded array or a list of arrays. `fstcrf.Lattices.from_arrays` combines it with labels
+and transitions; the kernel reads the scores without a copy.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""Arrays of scores as they come in: NumPy's, those of other packages, padded or a list of them.
+"""Reading of scores from arrays of NumPy and other packages, padded or in lists.
 
-Nothing is copied that need not be: the kernel reads float32 and float64 rows where they lie.
+Arrays are copied only if the kernel cannot read their memory: it reads rows of float32 and float64.
 """
 
 from __future__ import annotations
@@ -20,71 +20,71 @@ from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 
 ScoresLike: TypeAlias = Any
-"""[B, T, L], or a sequence of [T_i, L]: whatever has ``__array__`` or ``__dlpack__``, or lists."""
+"""[B, T, L], or a sequence of [T_i, L]: lists, or arrays with ``__array__`` or ``__dlpack__``."""
 
 LabelNames: TypeAlias = str | Mapping[str, str] | Callable[[str], str]
-"""How a tool's names of labels become the usual ones; see `usual_names`."""
+"""Conversion of another tool's label names; see `usual_names`."""
 
 _CPU = {1, 3, 11}
-"""Kinds of devices of DLPack whose memory is the host's: the CPU, and pinned for CUDA and ROCm."""
+"""Device types of DLPack in the memory of the host: CPU, and pinned memory of CUDA and ROCm."""
 
 
 # --- One array ------------------------------------------------------------------------------------
 
 
 def host_array(values: Any, name: str) -> Array:
-    """Return an array of numbers of any package as NumPy's: the same memory where that is possible.
+    """Convert an array of numbers of any package to a NumPy array, if possible without a copy.
 
     Parameters
     ----------
     values : array
-        NumPy's, torch's (also one that requires gradients), JAX's on the CPU, anything with
-        ``__array__`` or ``__dlpack__``, nested lists.
+        An array of NumPy or of JAX on the CPU, a tensor of torch, which may require gradients, an
+        object with ``__array__`` or ``__dlpack__``, or nested lists.
     name : str
-        What messages call it.
+        Name of the array in error messages.
 
     Returns
     -------
     array
-        float32 or float64: half precision becomes float32, integers float64.
+        float32 or float64. Half precision becomes float32, integers become float64.
 
     Raises
     ------
     OptionError
-        A tensor on another device.
+        A tensor is on another device.
     ShapeError
-        What is no array of real numbers.
+        The values are not an array of real numbers.
     """
-    given: Array = values if isinstance(values, np.ndarray) else _on_host(values, name)
-    kind = given.dtype.kind
+    array: Array = values if isinstance(values, np.ndarray) else _on_host(values, name)
+    kind = array.dtype.kind
     if kind == "f":
-        if given.dtype.itemsize in (4, 8) and given.dtype.isnative:
-            return given
-        return given.astype(np.float32 if given.dtype.itemsize < 4 else np.float64)
-    if given.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):  # ml_dtypes
-        return given.astype(np.float32)
+        if array.dtype.itemsize in (4, 8) and array.dtype.isnative:
+            return array
+        return array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
+    if array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):  # ml_dtypes
+        return array.astype(np.float32)
     if kind in "biu":
-        return given.astype(np.float64)
+        return array.astype(np.float64)
     if kind == "c":
         raise ShapeError(f"{name} is complex, expected real numbers: take their .real, or abs()")
     try:
-        return given.astype(np.float64)
+        return array.astype(np.float64)
     except (TypeError, ValueError):
         advice = ": numpy.load(path)['scores'] reads one" * (kind == "U")
         raise ShapeError(
-            f"{name} is no array of numbers, its dtype is {given.dtype}{advice}"
+            f"{name} is no array of numbers, its dtype is {array.dtype}{advice}"
         ) from None
 
 
 def _on_host(values: Any, name: str) -> Array:
-    if hasattr(values, "detach"):  # torch: NumPy refuses what requires gradients, and bfloat16
+    if hasattr(values, "detach"):  # torch: NumPy cannot read gradients and bfloat16
         values = values.detach()
         if str(values.dtype) == "torch.bfloat16" and _device(values, name) is None:
             values = values.float()
-    where = _device(values, name)
-    if where is not None:
+    device = _device(values, name)
+    if device is not None:
         raise OptionError(
-            f"{name} is on {where}: move it to the CPU first, with .cpu() or the like"
+            f"{name} is on {device}: move it to the CPU first, with .cpu() or the like"
         )
     try:
         if hasattr(values, "__array__") or not hasattr(values, "__dlpack__"):
@@ -96,7 +96,7 @@ def _on_host(values: Any, name: str) -> Array:
 
 
 def _device(values: Any, name: str) -> str | None:
-    """Return the device of an array that is not in the host's memory."""
+    """Return the device of an array; None if it is in the memory of the host."""
     if not hasattr(values, "__dlpack_device__"):
         return None
     try:
@@ -115,19 +115,19 @@ def _device(values: Any, name: str) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The scores of a batch of sentences, where they lie.
+    """The scores of a batch of sentences, usually without a copy of the caller's array.
 
     Parameters
     ----------
     rows : float32 or float64 array
-        [B, T, L] of any strides between rows, or [N, L] of sentences one behind the other; labels
-        are contiguous.
+        Padded scores [B, T, L], or scores of concatenated sentences [N, L]. The labels of a token
+        are contiguous; tokens may have any stride.
     lengths : int64 [B]
-        Tokens of each sentence.
+        Number of tokens of each sentence.
     width : int
-        T: tokens of a row of what is padded; the longest sentence's of a list.
+        T for padded scores; otherwise the length of the longest sentence.
     first : int
-        The number of the first sentence.
+        Number of the first sentence, for error messages.
     """
 
     rows: Array
@@ -138,48 +138,48 @@ class Scores:
     __getstate__ = given_state
 
     def __len__(self) -> int:
-        """Sentences."""
+        """Return the number of sentences."""
         return len(self.lengths)
 
     @made_once
     def sentences(self) -> Ragged:
-        """The sentences when they lie one behind the other."""
+        """The bounds of the sentences after concatenation."""
         return Ragged.from_lengths(self.lengths)
 
     @property
     def offsets(self) -> Longs:
-        """Their bounds, int64 [B + 1]."""
+        """The offsets of the sentences after concatenation, int64 [B + 1]."""
         return self.sentences.offsets
 
     @made_once
     def inside(self) -> Bools:
-        """Which places of a padded array are tokens, bool [B, T]."""
-        found: Bools = np.arange(self.width) < self.lengths[:, None]
-        return found
+        """Whether a cell of the padded array is a token, bool [B, T]."""
+        mask: Bools = np.arange(self.width) < self.lengths[:, None]
+        return mask
 
     @made_once
     def flat(self) -> Floats:
-        """The scores of all tokens one behind the other, float64 [N, L]."""
+        """The scores of all tokens, concatenated, float64 [N, L]."""
         return np.ascontiguousarray(self._tokens, dtype=np.float64)
 
     def padded(self, flat: Array) -> Array:
-        """Return what there is of each token, [N, ...], as [B, T, ...]; zeros beyond the end."""
+        """Pad an array with an entry per token, [N, ...], with zeros to [B, T, ...]."""
         out = np.zeros((len(self), self.width, *flat.shape[1:]), dtype=flat.dtype)
         out[self.inside] = flat
         return out
 
     def part(self, first: int, end: int) -> Scores:
-        """Return the scores of sentences in a row, where they lie."""
+        """Return the scores of consecutive sentences, without a copy."""
         bounds = (first, end) if self.rows.ndim == 3 else self.offsets[[first, end]]
         return Scores(self.rows[slice(*bounds)], self.lengths[first:end], self.width, first)
 
     def select(self, which: Bools | Longs) -> Scores:
-        """Return the scores of some of the sentences, by numbers or bool [B]."""
+        """Return a copy of the scores of some sentences, by their numbers or a mask, bool [B]."""
         rows, lengths = self._tokens[self.sentences.entries(which)], self.lengths[which]
         return Scores(np.ascontiguousarray(rows), lengths, int(lengths.max(initial=0)))
 
     def masked(self, allowed: Bools) -> Scores:
-        """Return the scores with −inf for labels that are not allowed, bool [N, L]."""
+        """Return the scores with −inf for labels that a mask, bool [N, L], does not allow."""
         rows = self._tokens
         rows = np.where(allowed, rows, rows.dtype.type(-np.inf))
         return Scores(rows, self.lengths, self.width)
@@ -214,18 +214,18 @@ def read_scores(
     scores : [B, T, L], or sequence of B [T_i, L]
         See `host_array`.
     lengths : int [B], optional
-        Tokens of each sentence of a padded array; all T when absent.
+        Number of tokens of each sentence in a padded array; T by default.
     mask : bool [B, T], optional
-        Instead of `lengths`: true at the tokens of each sentence, which are its first ones.
+        Alternative to `lengths`: true for tokens and false for the padding that follows them.
     n_labels : int
         L.
 
     Raises
     ------
     ShapeError
-        Shapes that disagree, a mask with holes, lengths that do not fit.
+        Shapes disagree, the mask has holes, or a length exceeds T.
     OptionError
-        Both lengths and mask; a tensor on another device.
+        Both `lengths` and `mask` are present, or a tensor is on another device.
     """
     if isinstance(scores, list | tuple) and (not scores or (lengths is None and mask is None)):
         return _listed(scores, n_labels)
@@ -255,7 +255,7 @@ def read_scores(
 
 
 def _readable(rows: Array) -> Array:
-    """Return [B, T, L] with contiguous labels and rows that do not overlap, copied if need be."""
+    """Return padded scores in a layout that the kernel can read; copy them if necessary."""
     item, (step, stride, last) = rows.dtype.itemsize, rows.strides
     fine = last == item and stride >= item * rows.shape[2] and step >= 0
     fine = fine and step % item == 0 and stride % item == 0 and rows.flags.aligned
@@ -282,43 +282,43 @@ def _listed(scores: Sequence[Any], n_labels: int) -> Scores:
 
 
 def checked_lengths(lengths: ArrayLike, size: int, width: int) -> Longs:
-    """Return the tokens of each sentence of [B, T] as int64 [B]."""
-    given = host_integers(lengths, "lengths")
-    if given.shape != (size,):
-        raise ShapeError(f"lengths are {list(given.shape)}, expected [{size}], one per sentence")
-    wrong = np.flatnonzero((given < 0) | (given > width))
+    """Return checked lengths of sentences in an array [B, T], int64 [B]."""
+    counts = host_integers(lengths, "lengths")
+    if counts.shape != (size,):
+        raise ShapeError(f"lengths are {list(counts.shape)}, expected [{size}], one per sentence")
+    wrong = np.flatnonzero((counts < 0) | (counts > width))
     if len(wrong):
         b = int(wrong[0])
         raise ShapeError(
-            f"sentence {b}: its length is {int(given[b])}, expected 0 to {width}, the "
+            f"sentence {b}: its length is {int(counts[b])}, expected 0 to {width}, the "
             "number of padded tokens"
         )
-    return given
+    return counts
 
 
 def host_integers(values: Any, name: str) -> Longs:
-    """Return an array of whole numbers of any package, int64."""
-    given = values if isinstance(values, np.ndarray) else _on_host(values, name)
-    if given.dtype.kind not in "iu" and given.size:
-        whole = given.dtype.kind == "f" and np.isfinite(given).all()
-        if not whole or (given != np.rint(given)).any():
-            raise ShapeError(f"{name} are {given.dtype}, expected whole numbers")
-    check_fits(given, name, np.int64)
-    return given.astype(np.int64)
+    """Convert an array of whole numbers of any package to int64."""
+    array = values if isinstance(values, np.ndarray) else _on_host(values, name)
+    if array.dtype.kind not in "iu" and array.size:
+        finite = array.dtype.kind == "f" and np.isfinite(array).all()
+        if not finite or (array != np.rint(array)).any():
+            raise ShapeError(f"{name} are {array.dtype}, expected whole numbers")
+    check_fits(array, name, np.int64)
+    return array.astype(np.int64)
 
 
 def _masked(mask: ArrayLike, size: int, width: int) -> Longs:
-    given = mask if isinstance(mask, np.ndarray) else _on_host(mask, "mask")
-    if given.shape != (size, width):
-        raise ShapeError(f"mask is {list(given.shape)}, expected [{size}, {width}] as the scores")
-    there = truth_array(given, "mask")
-    counts: Longs = there.sum(axis=1, dtype=np.int64)
-    holes = (np.arange(width) < counts[:, None]) != there
+    array = mask if isinstance(mask, np.ndarray) else _on_host(mask, "mask")
+    if array.shape != (size, width):
+        raise ShapeError(f"mask is {list(array.shape)}, expected [{size}, {width}] as the scores")
+    tokens = truth_array(array, "mask")
+    counts: Longs = tokens.sum(axis=1, dtype=np.int64)
+    holes = (np.arange(width) < counts[:, None]) != tokens
     if holes.any():
         b, t = (int(i[0]) for i in np.nonzero(holes))
-        what = "it does not start at the first token" if t == 0 else f"it has a hole at token {t}"
+        fault = "it does not start at the first token" if t == 0 else f"it has a hole at token {t}"
         raise ShapeError(
-            f"mask of sentence {b}: {what}; a mask must be true at the tokens of the "
+            f"mask of sentence {b}: {fault}; a mask must be true at the tokens of the "
             "sentence and false at the padding after them: remove masked tokens first, "
             "or pass a list of arrays"
         )
@@ -329,62 +329,61 @@ def _masked(mask: ArrayLike, size: int, width: int) -> Longs:
 
 
 def usual_names(labels: LabelSet, names: LabelNames | None) -> tuple[str, ...]:
-    """Return the labels by their usual names, ``B-PER``.
+    """Return labels in the usual form, such as ``B-PER``.
 
     Parameters
     ----------
     labels : sequence of L str, or mapping of id to str
-        In the order of the scores' last axis; of a mapping such as ``id2label`` that of its keys 0
-        to L − 1.
+        The labels, in the order of the last axis of the scores; or a mapping from 0 to L − 1 to the
+        labels, such as ``id2label``.
     names : str, mapping of str to str, or callable, optional
-        How a tool's names differ: its name of ``B-PER``, such as ``"B_PER"`` or ``"PER-B"``; or
-        the usual name of each that differs; or a function that returns it.
+        The form of another tool's labels: its name of ``B-PER``, such as ``"B_PER"`` or
+        ``"PER-B"``; or a mapping or function from its labels to the usual form.
 
     Raises
     ------
     OptionError
-        Labels that are there twice; numbers with gaps; a form without ``B`` and ``PER``; a mapping
-        with a name that is no label.
+        Two labels are equal; ids have gaps; a form does not contain ``B`` and ``PER``; a key of a
+        mapping is not a label.
     """
-    given = label_tuple(labels)
-    if not given:
+    original = label_tuple(labels)
+    if not original:
         raise OptionError("labels are empty, expected at least one label")
     if names is None:
-        usual = given
+        usual = original
     elif isinstance(names, str):
-        usual = tuple(map(_form(names), given))
+        usual = tuple(map(_form(names), original))
     elif isinstance(names, Mapping):
-        odd = [name for name in names if name not in given]
+        odd = [name for name in names if name not in original]
         if odd:
             raise OptionError(f"names contains {odd[0]!r}, which is not one of the labels")
-        usual = tuple(str(names.get(label, label)) for label in given)
+        usual = tuple(str(names.get(label, label)) for label in original)
     else:
-        usual = tuple(str(names(label)) for label in given)
+        usual = tuple(str(names(label)) for label in original)
     if len(set(usual)) < len(usual):
         i = next(i for i, label in enumerate(usual) if label in usual[:i])
         first = usual.index(usual[i])
-        both = f"{given[first]!r} and {given[i]!r}"
+        both = f"{original[first]!r} and {original[i]!r}"
         raise OptionError(f"labels {both} get one name, {usual[i]!r}, by names=")
     return usual
 
 
 def _form(example: str) -> Callable[[str], str]:
-    """Return the function that renames labels of the form that an example for B-PER shows."""
-    before = re.fullmatch(r"B([^A-Za-z0-9]*)PER", example)
-    behind = re.fullmatch(r"PER([^A-Za-z0-9]*)B", example)
-    form = before or behind
+    """Return a function that renames labels; the example is the other tool's name of B-PER."""
+    prefix = re.fullmatch(r"B([^A-Za-z0-9]*)PER", example)
+    form = prefix or re.fullmatch(r"PER([^A-Za-z0-9]*)B", example)
     if form is None:
         raise OptionError(
             f"names is {example!r}, expected how the labels write B-PER, such as 'B_PER' or 'PER-B'"
         )
     between = re.escape(form.group(1))
-    pattern = f"([A-Z]){between}(.+)" if before else f"(.+){between}([A-Z])"
+    pattern = f"([A-Z]){between}(.+)" if prefix else f"(.+){between}([A-Z])"
 
     def renamed(label: str) -> str:
-        found = re.fullmatch(pattern, label)
-        if found is None:
+        match = re.fullmatch(pattern, label)
+        if match is None:
             return label
-        letter, kind = found.groups() if before else reversed(found.groups())
+        letter, kind = match.groups() if prefix else reversed(match.groups())
         return f"{letter}-{kind}"
 
     return renamed

@@ -1,18 +1,19 @@
-"""What is legal of one tape's labels, or of several tapes', as one chain with all arcs written out.
+"""The legal states of batches of arrays: a grammar over one or several tapes as a single chain.
 
-States are labels with what a grammar has to remember of those before. The structure is compiled
-once for labels and grammar; scores of transitions are added to it whenever they change.
+Batches of arrays have separate recursions (`csrc/emissions.c`, `kernel/emissions.py`). They read
+scores in float32 without a copy, under one chain whose arcs are all stored. A state of the
+chain is a joint label with a state of the grammar; states that are on no path are removed. This
+module compiles the chain once for labels and grammar. Transition scores, which may change at every
+training step, are added later.
 
-Batches of arrays take a way of their own (`csrc/emissions.c`, `kernel/emissions.py`): scores in
-float32 are read where they lie, under one chain whose arcs are written out. Its states are those
-of the product of labels and grammar that lie on a path (`lattices/emissions/structure.py`),
-compiled once for labels and grammar; transitions that change at every step of a training are
-added to them. That pays up to 256 states and a count of operations; beyond, the machine of a
-lattice takes over, in float64. Best labels are found backward, each row less the largest score of
-the one behind it, so that rounding does not grow with the length; where the path meets scores so
-large that float32 rounds them, float64 finds it again. Sums are scaled a token late, so that no
-token waits for a division. What underflows is bounded when the backward rows are known: in a
-sentence where it could count, float64 takes over, then the log domain.
+This is faster up to 256 states, and up to a number of operations. Larger grammars use the machine
+of a lattice, in float64.
+
+Rounding: the best path is found backward, and each row is reduced by the largest score of the next
+row, so that errors do not grow with the length. If scores on the path are too large for float32,
+the path is found again in float64. Sums are scaled one token late, so that no token waits for a
+division. Underflow is bounded after the backward pass; a sentence in which it could matter is
+computed again in float64, and then in the log domain.
 """
 
 from __future__ import annotations
@@ -37,29 +38,30 @@ from fstcrf.machines.plans import Chain, Program, plan_of
 from fstcrf.machines.ways import on_paths
 
 _SHARED = 4
-"""Operations of a chain with all arcs written out that take the time of one of a machine."""
+"""Operations of a chain with stored arcs that take the time of one operation of a machine."""
 
 _WRITTEN_OUT = 2048
-"""Joint states of a product that is written out to see which of them are of use."""
+"""Largest number of joint states for which the useful states are computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class LegalStates:
-    """The states of a chain and the scores that a grammar gives them.
+    """The states of a chain, and their scores under a grammar.
 
     Parameters
     ----------
     sizes : tuple of int
-        Labels of each tape.
+        Number of labels of each tape.
     label : int64 [tapes, S]
         Label of each tape in each state.
     arc : float64 [S, S]
-        The grammar's score of each succession of states; −inf: illegal.
+        Grammar score of each arc; −inf if it is illegal.
     initial, final : float64 [S]
+        Grammar score of the first and of the last state.
     operations : int
-        What a step costs of the machine that does not write all arcs out.
+        Operations per token of the machine of a lattice with this grammar.
     empty : float
-        Score of a sentence without tokens; −inf: the grammar refuses it.
+        Score of a sentence without tokens; −inf if the grammar rejects it.
     """
 
     sizes: tuple[int, ...]
@@ -72,38 +74,35 @@ class LegalStates:
 
     @property
     def pays(self) -> bool:
-        """Whether all arcs written out cost less than the steps of a machine that shares them."""
+        """Whether the chain with stored arcs is faster than the machine of a lattice."""
         return len(self.initial) ** 2 <= _SHARED * self.operations
 
     @made_once
     def plain(self) -> bool:
-        """Whether the states are the labels of an only tape."""
+        """Whether there is one tape, and its labels are the states."""
         return len(self.sizes) == 1 and np.array_equal(self.label[0], np.arange(self.sizes[0]))
 
     @made_once
     def joint(self) -> Ints:
-        """The joint label of each state, int32 [S]: labels of the first tape slowest."""
-        found: Ints = np.ravel_multi_index(tuple(self.label), self.sizes).astype(np.int32)
-        return found
+        """The joint label of each state, int32 [S]; the label of the first tape varies slowest."""
+        labels: Ints = np.ravel_multi_index(tuple(self.label), self.sizes).astype(np.int32)
+        return labels
 
     def emitter(self, chains: Sequence[ChainParameters]) -> ExpandedChain:
-        """Return the chain with the scores of each tape's transitions and ends added."""
+        """Return the chain with the transition, initial and final scores of each tape added."""
         arc, first, last = self.arc, self.initial, self.final
         for label, chain in zip(self.label, chains, strict=True):
             if self.plain:
-                arc, first, last = (
-                    arc + chain.transitions,
-                    first + chain.initial,
-                    last + chain.final,
-                )
-                continue
-            arc = arc + chain.transitions[label[:, None], label]
-            first, last = first + chain.initial[label], last + chain.final[label]
+                arc = arc + chain.transitions
+                first, last = first + chain.initial, last + chain.final
+            else:
+                arc = arc + chain.transitions[label[:, None], label]
+                first, last = first + chain.initial[label], last + chain.final[label]
         return ExpandedChain(math.prod(self.sizes), self.joint, arc, first, last, self.empty)
 
 
 class ChainParameters(NamedTuple):
-    """Scores of one tape's successions and ends.
+    """The transition, initial and final scores of one tape.
 
     transitions : float64 [L, L]
     initial, final : float64 [L]
@@ -115,21 +114,21 @@ class ChainParameters(NamedTuple):
 
 
 def structure(tape: tuple[str, tuple[str, ...]], grammar: Grammar | None) -> LegalStates | None:
-    """Return the structure of one tape's labels; None where arcs are not to be written out.
+    """Return the legal states of one tape, given its name and labels; None if they do not pay.
 
     Raises
     ------
     GrammarError
-        A grammar of other labels.
+        The grammar has other labels.
     """
-    found = joint_structure((tape,), grammar)
-    return found if found is not None and found.pays else None
+    states = joint_structure((tape,), grammar)
+    return states if states is not None and states.pays else None
 
 
 def joint_structure(
     tapes: tuple[tuple[str, tuple[str, ...]], ...], grammar: Grammar | None
 ) -> LegalStates | None:
-    """Return the structure of several tapes; None where it has too many states.
+    """Return the legal states of several tapes; None if there are too many.
 
     Parameters
     ----------
@@ -140,7 +139,7 @@ def joint_structure(
     Raises
     ------
     GrammarError
-        A grammar of other tapes or labels.
+        The grammar has other tapes or labels.
     """
     return _structure(tapes, None if grammar is None else grammar.constraints)
 
@@ -163,14 +162,13 @@ def _structure(
         return None
     if states > _WRITTEN_OUT:
         return None
-    taped = SentenceInputs(program, tuple(np.zeros((1, n)) for n in sizes))
-    arrays = joint_arrays(taped)
-    node = arrays.node[0]  # what the grammar says of single tokens: goes into what leads to them
+    arrays = joint_arrays(SentenceInputs(program, tuple(np.zeros((1, n)) for n in sizes)))
+    node = arrays.node[0]  # grammar scores of single tokens, added to the arcs into them
     step, initial = arrays.step[0] + node, arrays.initial + node
     begins, ends = np.flatnonzero(initial > -np.inf), arrays.final > -np.inf
     source, target = np.nonzero(step > -np.inf)
     _, useful = on_paths(source, target, ends, starts=begins)
-    kept = np.flatnonzero(useful if useful.any() else ~useful)  # all where nothing is legal
+    kept = np.flatnonzero(useful if useful.any() else ~useful)  # keep all if no path is legal
     kept = kept[np.argsort(arrays.label[kept], kind="stable")]  # ties: the smaller label
     if len(kept) > MOST_EMITTERS:
         return None

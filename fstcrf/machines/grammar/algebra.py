@@ -219,9 +219,9 @@ def _labelling(acceptor: Acceptor, symbols: Sequence[int]) -> Labelling:
 # An acceptor over several tapes is an acceptor over a tape of tuples, which are named by number.
 
 
-def shortest(acceptor: Acceptor) -> Labelling | None:
+def example(acceptor: Acceptor) -> Labelling | None:
     """Return a labelling with the fewest tokens; `None` if no labelling is accepted."""
-    string = languages.shortest(relations.over_tuples(acceptor))
+    string = languages.example(relations.over_tuples(acceptor))
     return None if string is None else _labelling(acceptor, list(map(int, string)))
 
 

@@ -321,9 +321,9 @@ class Grammar:
             algebra.whole(self.constraints, sets), algebra.whole(other.constraints, sets)
         )
 
-    def shortest(self) -> Labelling | None:
+    def example(self) -> Labelling | None:
         """Return a labelling with the fewest tokens that a bound grammar accepts, or `None`."""
-        return algebra.shortest(algebra.whole(self.constraints, self._bound_sets()))
+        return algebra.example(algebra.whole(self.constraints, self._bound_sets()))
 
     def sample(self, n: int, *, seed: int = 0) -> list[Labelling]:
         """Return random labellings; the steps of a state are equally likely, labellings are not.

@@ -115,7 +115,7 @@ class Expansion:
 
 def most_cells(budget: Budget | None = None) -> int:
     """Return the joint states that a budget affords; with the default budget, those that fit."""
-    if budget is None or budget.usual:
+    if budget is None or budget.states is None:
         return MOST_CELLS
     return min(CELLS * budget.states, MOST_CELLS)
 

@@ -401,7 +401,10 @@ def _with_folded(arcs: Floats, folded: Folded | None) -> Floats:
 def table_factor(
     axes: Axes, context: tuple[str, ...], owner: str, value: Floats | None
 ) -> kernel.Factor:
-    """Return node potentials, float64 [L of the context, ..., S of the owner]; None: per token."""
+    """Return a factor of node potentials, float64 [L of the context, ..., S of the owner].
+
+    `value` is None if sentences bring the potentials.
+    """
     sizes = axes.sizes(context)
     states = axes.chain[owner].topology.n_states
     rows = int(np.prod(sizes, dtype=np.int64))

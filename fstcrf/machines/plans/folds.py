@@ -13,7 +13,6 @@ a token costs only the existing arcs, and no search is necessary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -26,7 +25,7 @@ from fstcrf.kernel.transduced import IndexedTransducer
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.machines.plans.chain import Chain
-from fstcrf.machines.plans.folding import Folded, Folding, arc_ends
+from fstcrf.machines.plans.folding import Folding, arc_ends
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 
@@ -36,7 +35,7 @@ LEAST_ARCS, MOST_ARCS = 20_000, 1_000_000
 _LOOKED = 20  # pairs that are looked at for an arc there may be
 _WORTH = 16  # arcs of a fold that take less time than one that is written out, compiling aside
 _MOST_CELLS = 10_000_000
-_ADVANTAGE = 5  # a dense step handles so many arcs in the time of a sparse one
+_ADVANTAGE = 5  # number of arcs of a dense step that take the time of a sparse arc
 _MOST_PAIRED = 2_000_000
 
 Scores: TypeAlias = tuple[Floats, Floats, Floats]
@@ -49,7 +48,7 @@ class _Runs(NamedTuple):
     key: Longs  # [R] rising
     best: Floats  # [R]
     total: Floats  # [R]
-    before: Longs  # [R] the run without its last move; −1: it has none
+    before: Longs  # [R] the run without its last move; −1 if the run is empty
     move: Longs  # [R] its last move
 
 
@@ -93,21 +92,23 @@ class ChainArcs(NamedTuple):
     label: Longs  # [S]
     source: Longs  # [A] of the arcs that are not forbidden, rising
     target: Longs  # [A]
-    number: Longs  # [A] in the kernel
     initial: Bools  # [S]
     final: Bools  # [S]
 
-    @classmethod
-    def of(cls, chain: Chain, legal: Bools, scores: Scores) -> ChainArcs:
-        """Return the shape of a chain with the scores that `chain_scores` returns."""
-        source, target = (ends[legal].astype(np.int64) for ends in arc_ends(chain.topology))
-        label = chain.topology.state_label.astype(np.int64)
-        begins, ends = (score > -np.inf for score in (scores[0], scores[2]))
-        return cls(label, source, target, np.flatnonzero(legal), begins, ends)
+
+ScoredArcs: TypeAlias = tuple[ChainArcs, Scores]
 
 
-def chain_scores(chain: Chain, more: Folded | None) -> tuple[Scores, Bools] | None:
-    """Return the scores of a chain with a part of a grammar, and which kernel arcs are legal.
+def _scored_arcs(label: Longs, source: Longs, target: Longs, scores: Scores) -> ScoredArcs:
+    """Return the arcs that are not forbidden, and the scores of the chain without the others."""
+    first, arc, last = scores
+    legal = arc > -np.inf
+    arcs = ChainArcs(label, source[legal], target[legal], first > -np.inf, last > -np.inf)
+    return arcs, (first, arc[legal], last)
+
+
+def chain_arcs(chain: Chain, grammar: Folding) -> ScoredArcs | None:
+    """Return the arcs of a chain with the part of a grammar that is folded into it.
 
     There is no result if the scores depend on other tapes.
     """
@@ -115,13 +116,15 @@ def chain_scores(chain: Chain, more: Folded | None) -> tuple[Scores, Bools] | No
     if chain.arc is None or not plain:
         return None
     topology, first, arc, last = chain.topology, chain.initial, chain.arc.reshape(-1), chain.final
-    if more is not None:
+    if chain.name in grammar.chains:
+        more = grammar.chains[chain.name]
         first, arc, last = first + more.initial, arc + more.arc, last + more.final
     first = np.where(topology.initial, first, -np.inf)
     last = np.where(topology.final, last, -np.inf)
-    legal = np.zeros(len(arc), dtype=bool)
-    legal[topology.kernel_arcs()] = True
-    return (first, arc, last), legal & (arc > -np.inf)
+    kept = np.sort(topology.kernel_arcs())
+    source, target = (ends[kept] for ends in arc_ends(topology))
+    label = topology.state_label.astype(np.int64)
+    return _scored_arcs(label, source, target, (first, arc[kept], last))
 
 
 def indexed(acceptor: Acceptor) -> IndexedTransducer:
@@ -178,13 +181,13 @@ class Fold:
     state: Longs  # [P] of the chain, in each pair
     source: Longs  # [E] pairs; rising, and of one source the targets
     target: Longs  # [E]
-    arc: Longs  # [E] of the chain
+    arc: Longs  # [E] of the arcs of the chain that are not forbidden
     begins: Longs  # [B] pairs, rising
-    best: Floats  # [E + B + P + 1] what the transducer adds to elements by its best run
-    total: Floats  # by the sum of runs
+    best: Floats  # [E + B + P + 1] score of the best run of the transducer along an element
+    total: Floats  # log of the sum over the runs
     writes: Ragged  # of elements, by the best run
     written: Ints
-    late: Longs  # 1: it is written behind the label that the element reads; 0: before it
+    late: Longs  # 1 if a label is written after the element reads its label, 0 if before
 
     @made_once
     def code(self) -> Longs:
@@ -207,6 +210,12 @@ class Fold:
         first = np.full(len(self.state), -np.inf)
         first[self.begins] = scores[0][self.state[self.begins]] + gain[arcs:ends]
         return first, scores[1][self.arc] + gain[:arcs], scores[2][self.state] + gain[ends:-1]
+
+    def arcs(self, chain: ScoredArcs) -> ScoredArcs:
+        """Return the arcs of pairs, with the scores of the chain and of the best runs."""
+        arcs, scores = chain
+        label = arcs.label[self.state]
+        return _scored_arcs(label, self.source, self.target, self.scored(scores, self.best))
 
     def machine(self, scores: Scores, gain: Floats, empty: float) -> kernel.JointChain:
         """Return the fold for the kernel, with the scores of a chain and of the fold's elements."""
@@ -261,7 +270,7 @@ class ReachablePairs(NamedTuple):
     way: Longs  # [E]
     begins: Longs  # [B] rising
     begun: Longs  # [B] ways
-    end: Longs  # [P] ways to end; −1: none
+    end: Longs  # [P] run to end; −1 if no path ends here
 
 
 def _met(
@@ -283,7 +292,9 @@ def _met(
         return None
     arc, before = leaving.ranges(by_source.offsets[state]), leaving.rows()
     first = np.flatnonzero(shape.initial)
-    into = np.append(shape.target[arc], first)  # of each arc of a pair, then of each beginning
+    into = np.append(
+        shape.target[arc], first
+    )  # states after the arcs of pairs, then initial states
     cell = np.append(at[before], np.full(len(first), moves.start)) * labels + shape.label[into]
     read = by_place.select(cell)
     if read.total > most:
@@ -301,10 +312,16 @@ def _met(
     number, inner = np.cumsum(kept) - 1, int(np.searchsorted(source[there], len(code)))
     arcs, begun, pairs = there[:inner], there[inner:], np.flatnonzero(kept[:-1])
     source, target = number[source[arcs]], number[target]
-    own_arc = shape.number[arc[own[arcs]]]
     begins = target[begun]
     return ReachablePairs(
-        state[pairs], source, target[arcs], own_arc, way[arcs], begins, way[begun], ending[pairs]
+        state[pairs],
+        source,
+        target[arcs],
+        arc[own[arcs]],
+        way[arcs],
+        begins,
+        way[begun],
+        ending[pairs],
     )
 
 
@@ -343,71 +360,40 @@ def _fold_of(
 # --- The fold of a chain and its grammar ----------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """The chain of pairs.
+def grammar_fold(arcs: ChainArcs, acceptor: Acceptor, most: int) -> Fold | None:
+    """Return the fold of a chain and an acceptor, unless tokens have `most` arcs or more."""
+    fold = folded(arcs, indexed(acceptor), max(LEAST_ARCS, most))
+    degrees = np.bincount(arcs.source, minlength=len(arcs.label))
+    return None if fold is None or degrees[fold.state].sum() >= most else fold
 
-    Parameters
-    ----------
-    chain : Chain
-    state : int64 [P]
-        The state of the chain in each pair: the pair has its potentials.
+
+def chain_of_pairs(chain: Chain, grammar: Folding) -> tuple[Chain, Longs] | None:
+    """Return the fold of a chain and a grammar of one automaton, and the old state of each new one.
+
+    There is no result if the scores depend on other tapes, or if the product is faster.
     """
-
-    chain: Chain
-    state: Longs
-
-    def values(self, parts: Sequence[Floats]) -> tuple[Floats, ...]:
-        """Return the potentials of a sentence, [T, S], for pairs, [T, P]."""
-        (node,) = parts
-        return (node.take(self.state, axis=1),)
-
-
-def pairs_of(chain: Chain, folding: Folding, most: int | None = None) -> Pairs | None:
-    """Return the chain of pairs, unless no automaton is left or the fold is not faster.
-
-    Parameters
-    ----------
-    chain : Chain
-        The only chain.
-    folding : Folding
-        The part of the grammar inside the chain, and a remaining automaton.
-    most : int, optional
-        Limit of arcs, which replaces the comparison of costs.
-    """
-    if len(folding.rest) != 1 or folding.couplings:
-        return None
-    scored = chain_scores(chain, folding.chains.get(chain.name))
+    scored = chain_arcs(chain, grammar)
     if scored is None:
         return None
-    scores, legal = scored
-    shape, (acceptor,) = ChainArcs.of(chain, legal, scores), folding.rest
-    states = chain.topology.n_states
-    if most is None:
-        most = min(_MOST_PAIRED, int(acceptor.n_states * states**2 // _ADVANTAGE))
-    fold = folded(shape, indexed(acceptor), max(LEAST_ARCS, most))
-    if fold is None or np.bincount(shape.source, minlength=states)[fold.state].sum() >= most:
+    (acceptor,), topology = grammar.rest, chain.topology
+    most = min(_MOST_PAIRED, int(acceptor.n_states * topology.n_states**2 // _ADVANTAGE))
+    fold = grammar_fold(scored[0], acceptor, most)
+    if fold is None:
         return None
-    return Pairs(_chain_of(chain, fold, scores), fold.state)
-
-
-def _chain_of(chain: Chain, fold: Fold, scores: Scores) -> Chain:
-    """Return the chain of pairs."""
-    topology, state = chain.topology, fold.state
-    first, score, last = fold.scored(scores, fold.best)
-    met = Topology(
+    state, (arcs, (first, score, last)) = fold.state, fold.arcs(scored)
+    of_pairs = Topology(
         labels=topology.labels,
         state_names=tuple(topology.state_names[s] for s in state.tolist()),
         state_label=topology.state_label[state],
         node_slots=topology.node_slots[state],
         node_slot_names=topology.node_slot_names,
-        source=fold.source.astype(np.int32),
-        target=fold.target.astype(np.int32),
+        source=arcs.source.astype(np.int32),
+        target=arcs.target.astype(np.int32),
         arc_slot=np.full(len(score), -1, dtype=np.int32),
         n_arc_slots=0,
-        initial=first > -np.inf,
-        final=last > -np.inf,
+        initial=arcs.initial,
+        final=arcs.final,
     )
-    kept = np.full(met.n_states**2 if met.dense else len(score), -np.inf)
-    kept[met.kernel_arcs()] = score
-    return Chain(chain.name, met, first, last, kept)
+    kept = np.full(of_pairs.n_states**2 if of_pairs.dense else len(score), -np.inf)
+    kept[of_pairs.kernel_arcs()] = score
+    return Chain(chain.name, of_pairs, first, last, kept), state

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import ContradictionError, OptionError, TooLargeError
 from fstcrf.kernel import Budget, JointChain
 from fstcrf.lazy import LazyModule, made_once, memoised
@@ -140,21 +140,22 @@ class Program:
         return fold(self.chains, self.conjuncts)
 
     @made_once
-    def pairs(self) -> tuple[Program, folds.Pairs] | None:
-        """The chain and its grammar as one chain of pairs; `None` if that is slower.
+    def pairs(self) -> tuple[Program, Longs] | None:
+        """The chain and its grammar as one chain of pairs, and the chain's state in each pair.
 
-        It is used if the caller does not select a search.
+        `None` if that is slower. It is used if the caller does not select a search.
         """
         if self.search != "auto" or len(self.chains) != 1 or self.couplings:
             return None
-        if len(self.folding.rest) != 1:
+        if len(self.folding.rest) != 1 or self.folding.couplings:
             return None
-        found = folds.pairs_of(self.chains[0], self.folding)
-        if found is None:
+        pairs = folds.chain_of_pairs(self.chains[0], self.folding)
+        if pairs is None:
             return None
-        program = Program([found.chain])
+        chain, state = pairs
+        program = Program([chain])
         program._empty = self.empty_score
-        return program, found
+        return program, state
 
     @made_once
     def automaton(self) -> Acceptor | None:

@@ -58,6 +58,21 @@ class Sentence:
         self.document = document
         self.char_offsets = char_offsets
 
+    @classmethod
+    def of_lists(
+        cls,
+        columns: dict[str, list[str]],
+        length: int,
+        *,
+        document: int = 0,
+        char_offsets: Sequence[tuple[int, int]] | None = None,
+    ) -> Sentence:
+        """Return a sentence of lists of this length, which are neither checked nor copied."""
+        sentence = cls.__new__(cls)
+        sentence._columns, sentence._length = columns, length  # noqa: SLF001 (its own class)
+        sentence.document, sentence.char_offsets = document, char_offsets
+        return sentence
+
     def __len__(self) -> int:
         return self._length
 
@@ -330,8 +345,9 @@ class Corpus(Sequence[Sentence]):
         index %= len(self)
         start, end = int(self.offsets[index]), int(self.offsets[index + 1])
         chars = self.char_offsets
-        return Sentence(
+        return Sentence.of_lists(
             {name: column.strings(start, end) for name, column in self.columns.items()},
+            end - start,
             document=int(self.documents[index]),
             char_offsets=None if chars is None else [(a, b) for a, b in chars[start:end].tolist()],
         )

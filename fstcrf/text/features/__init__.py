@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from fstcrf.text.features.derive import Derived as Derived
     from fstcrf.text.features.derive import Plain as Plain
     from fstcrf.text.features.design import Design as Design
+    from fstcrf.text.features.function import AttributeIndex as AttributeIndex
+    from fstcrf.text.features.function import FeatureFunction as FeatureFunction
+    from fstcrf.text.features.function import FeatureFunctions as FeatureFunctions
+    from fstcrf.text.features.function import FunctionIndex as FunctionIndex
     from fstcrf.text.features.hashed import Collisions as Collisions
     from fstcrf.text.features.index import FeatureIndex as FeatureIndex
     from fstcrf.text.features.literal import LiteralIndex as LiteralIndex
@@ -48,6 +52,7 @@ __all__, __getattr__ = importer(
     {
         "derive": "Derived Plain",
         "design": "Design",
+        "function": "AttributeIndex FeatureFunction FeatureFunctions FunctionIndex",
         "hashed": "Collisions",
         "index": "FeatureIndex",
         "literal": "LiteralIndex LiteralSentence is_literal",

@@ -121,7 +121,7 @@ class _Decoder:
     """The weights of a tagger of `load_crfsuite`, laid out for one sequence at a time."""
 
     def __init__(self, crf: CRF) -> None:
-        space, graph = crf.space, crf.weights.static_graph
+        space, graph = crf.space, crf._weights.static_graph
         weights = space.parts(crf.theta)[0]
         # One more row than attributes, for unknown attributes.
         table = kernel.PackedTable.from_cells(

@@ -1,4 +1,8 @@
-"""Segments spelled as labels of tokens: what a tagger of segments writes on its tape."""
+"""Segments encoded as labels of tokens, in a tagging scheme such as IOB2.
+
+A tagger of segments writes these labels on its tape, so that its answers look like the answers of a
+tagger of tokens.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +18,25 @@ from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.schemes import OUTSIDE, named_scheme, span_letters
 
-_ALONE, _FIRST, _ALONE_BEHIND, _FIRST_BEHIND, _INNER, _LAST = range(6)
-# (tokens of a span, place of one, whether a span of its type stands before it)
+_SINGLE, _FIRST, _SINGLE_TOUCHING, _FIRST_TOUCHING, _INNER, _LAST = range(6)
+# (tokens of the span, place of the token in it, whether it directly follows a span of its type)
 _PLACES = ((1, 0, False), (2, 0, False), (1, 0, True), (2, 0, True), (3, 1, False), (2, 1, False))
 
 
-class Spelling:
-    """How segments of some types are written as labels of tokens.
+class SpanEncoding:
+    """The encoding of segments as labels of tokens.
 
     Parameters
     ----------
     types : tuple of str
-        Labels of segments; "O" is that of a token outside.
+        Labels of segments; "O" is the label of a token outside of segments.
     scheme : str
-        One that can be written.
+        Name of a tagging scheme that can be written, such as "iob2".
 
     Attributes
     ----------
     labels : tuple of str
-        Labels of tokens.
+        The labels of tokens.
     """
 
     def __init__(self, types: tuple[str, ...], scheme: str) -> None:
@@ -56,20 +60,20 @@ class Spelling:
 
     @made_once
     def topology(self) -> Topology:
-        """The labels of tokens, each a state."""
+        """The topology of order 0 over the labels of tokens."""
         return chain_topology(self.labels, 0)
 
     def ids(self, offsets: Longs, start: Longs, end: Longs, kind: Ints) -> Ints:
-        """Return the label of each token of sentences, int32 [N], of segments in their order.
+        """Return the label of each token of B sentences, int32 [N].
 
         Parameters
         ----------
         offsets : int64 [B + 1]
             Bounds of the sentences among the tokens.
         start, end : int64 [M]
-            Tokens, numbered through.
+            Tokens of each segment, in ascending order, numbered across sentences.
         kind : int32 [M]
-            Index into the types.
+            Type of each segment, an index into `types`.
         """
         kept = kind != self._outside
         spans = start[kept], end[kept], kind[kept]
@@ -77,7 +81,7 @@ class Spelling:
         return ids
 
     def written(self, start: Sequence[int], end: Sequence[int], types: Sequence[str]) -> list[str]:
-        """Return the labels of the tokens of one sentence that has these segments."""
+        """Return the labels of the tokens of a sentence that these segments cover."""
         if not start:
             return []
         kind = np.asarray([self.types.index(name) for name in types], dtype=np.int32)
@@ -85,72 +89,70 @@ class Spelling:
         return [self.labels[k] for k in self.ids(np.array([0, end[-1]]), *bounds, kind).tolist()]
 
     def added(self, table: Floats, start: Longs, end: Longs, kind: Longs) -> Floats:
-        """Return the sum of what the tokens of each segment have for its labels, float64 [E].
+        """Return the summed scores of the labels of each segment's tokens, float64 [E].
 
         Parameters
         ----------
         table : float64 [T, labels]
-            For each label of a token; −inf: it is forbidden.
+            Score of each label at each token; −inf forbids it.
         start, end, kind : int64 [E]
+            Tokens and type of each segment.
 
         Raises
         ------
         OptionError
-            A scheme in which the labels of a segment depend on the one before.
+            The labels of a segment depend on the previous segment, as in scheme "iob1".
         """
-        name = self._names()
+        label = self._label_of_place()
         dead = np.isneginf(table)
         totals = np.zeros((2, len(table) + 1, table.shape[1]))
         np.cumsum(np.where(dead, 0.0, table), axis=0, out=totals[0, 1:])
         np.cumsum(dead, axis=0, out=totals[1, 1:])
         several, last = end - start > 1, end - 1
-        value = table[start, np.where(several, name[_FIRST, kind], name[_ALONE, kind])]
-        inner = name[_INNER, kind]
+        value = table[start, np.where(several, label[_FIRST, kind], label[_SINGLE, kind])]
+        inner = label[_INNER, kind]
         between = totals[:, np.maximum(last, start + 1), inner] - totals[:, start + 1, inner]
-        value = value + np.where(several, table[last, name[_LAST, kind]], 0.0)
+        value = value + np.where(several, table[last, label[_LAST, kind]], 0.0)
         return np.where(between[1] > 0, -np.inf, value + between[0])
 
     def marginals(self, lattice: Lattice, tape: str) -> Floats:
-        """Return the probability of each label at each token, [T, labels], of a tape of a lattice.
+        """Return the probability of each label at each token of a lattice's tape, [T, labels].
 
         Raises
         ------
         NoPathError
-            There is no path.
+            The lattice has no path.
         OptionError
-            A scheme in which the labels of a segment depend on the one before.
+            The labels of a segment depend on the previous segment, as in scheme "iob1".
         """
         spans, length = lattice.probable_spans(0.0, tape=tape), len(lattice)
-        name = self._names()
+        label = self._label_of_place()
         start, end, kind = spans.start, spans.end, spans.type
         total, change = np.zeros((2, length + 1, len(self.labels)))
         several = end - start > 1
-        np.add.at(
-            total,
-            (start, np.where(several, name[_FIRST, kind], name[_ALONE, kind])),
-            spans.probability,
-        )
+        first = np.where(several, label[_FIRST, kind], label[_SINGLE, kind])
+        np.add.at(total, (start, first), spans.probability)
         start, end, kind = start[several], end[several], kind[several]
         share = spans.probability[several]
-        np.add.at(total, (end - 1, name[_LAST, kind]), share)
-        np.add.at(change, (start + 1, name[_INNER, kind]), share)
-        np.add.at(change, (end - 1, name[_INNER, kind]), -share)
+        np.add.at(total, (end - 1, label[_LAST, kind]), share)
+        np.add.at(change, (start + 1, label[_INNER, kind]), share)
+        np.add.at(change, (end - 1, label[_INNER, kind]), -share)
         return np.clip(total + np.cumsum(change, axis=0), 0.0, 1.0)[:-1]
 
-    def _names(self) -> Ints:
-        """Labels by place and type, [places, types]."""
-        name = self._label[:-1].reshape(-1, len(self.types))
-        if (name[[_ALONE, _FIRST]] != name[[_ALONE_BEHIND, _FIRST_BEHIND]]).any():
+    def _label_of_place(self) -> Ints:
+        """Return the label for each place and type, [places, types]."""
+        label = self._label[:-1].reshape(-1, len(self.types))
+        if (label[[_SINGLE, _FIRST]] != label[[_SINGLE_TOUCHING, _FIRST_TOUCHING]]).any():
             raise OptionError(
                 f"in scheme {self.scheme!r} the labels of a segment depend on the previous "
                 "token: for known labels, biases and marginals use another scheme, such as "
                 "writes='iob2'"
             )
-        return name
+        return label
 
 
 def _names(types: Sequence[str], scheme: str) -> list[str]:
-    """Return the labels of the places that tokens of spans may have, numbered as `_codes`."""
+    """Return the label for each place and type, in the order of `_codes`."""
     table = named_scheme(scheme)
     names: list[str] = []
     for length, place, touches in _PLACES:
@@ -160,18 +162,17 @@ def _names(types: Sequence[str], scheme: str) -> list[str]:
 
 
 def _codes(offsets: Longs, start: Longs, end: Longs, kind: Ints, types: int) -> Longs:
-    """Return the place and type of each token, place · types + type; the last is outside.
+    """Return place · types + type of each token; tokens outside of spans have the last code.
 
-    Positions: of one token, the first, both right behind a span of the type, inside, the last;
-    arguments as for `Spelling.ids`.
+    The places are listed in `_PLACES`. `SpanEncoding.ids` explains the parameters.
     """
     first_in = np.isin(start, offsets)
-    behind = np.zeros(len(start), dtype=np.int64)  # 1: right behind another of its type
-    behind[1:] = (start[1:] == end[:-1]) & (kind[1:] == kind[:-1]) & ~first_in[1:]
+    touching = np.zeros(len(start), dtype=np.int64)  # 1: directly after a span of its type
+    touching[1:] = (start[1:] == end[:-1]) & (kind[1:] == kind[:-1]) & ~first_in[1:]
     size = end - start
     code = np.full(int(offsets[-1]), len(_PLACES) * types, dtype=np.int64)
     tokens = Ragged.from_lengths(size)
     code[tokens.ranges(start)] = _INNER * types + tokens.repeat(kind)
     code[end - 1] = _LAST * types + kind
-    code[start] = (2 * behind + (size > 1)) * types + kind
+    code[start] = (2 * touching + (size > 1)) * types + kind
     return code
