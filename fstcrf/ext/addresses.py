@@ -18,7 +18,7 @@ from fstcrf.ext.foreign import load_crfsuite
 from fstcrf.ext.tokenwise import TokenPotentials
 from fstcrf.kernel import Budget
 from fstcrf.lattices import ChainRow, Lattice
-from fstcrf.lattices.batching import Paths, found_runs
+from fstcrf.lattices.batching import Paths, path_batches
 from fstcrf.lazy import made_once, optional
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import no_path_error, one_warning, warn_unproven
@@ -173,7 +173,7 @@ class AddressParser:
     ) -> NoPathError:
         """Return the error that explains why an address has no legal labels."""
         lattice = self.lattices([tokens])[0]
-        found: Paths = Paths([lattice], found_runs([lattice], 1, 1, None, budget))
+        found: Paths = Paths([lattice], 1, path_batches([lattice], 1, 1, None, budget))
         given_up = None if found.exact[0] else int(found.states_expanded[0])
         return no_path_error(
             lattice.dense.program, lattice.dense.values, sentence=number, given_up=given_up

@@ -29,9 +29,9 @@ class Strings:
 
     def __init__(self, text: Bytes | None = None, offsets: Longs | None = None) -> None:
         self._text = np.empty(8 * _ROOM, dtype=np.uint8) if text is None else text
-        own = np.zeros(_ROOM + 1, dtype=np.int64) if offsets is None else frozen(offsets)
+        bounds = np.zeros(_ROOM + 1, dtype=np.int64) if offsets is None else frozen(offsets)
         # a copy if others could write to it, because each search reads them
-        self._offsets: Longs = own
+        self._offsets: Longs = bounds
         self.view = ffi.new("fc_strings *")
         self.view.count = 0 if offsets is None else len(offsets) - 1
         self._hash()
@@ -239,8 +239,8 @@ def located_forms(
     """
     n, chars = len(opens), np.empty((int(starts[-1]), 2), dtype=np.int32)
     begin, size = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
-    sentences, own = list(texts), Ragged.from_lengths(map(len, texts.values()))
-    begin[sentences], size[sentences] = own.offsets[:-1], own.lengths
+    sentences, lengths = list(texts), Ragged.from_lengths(map(len, texts.values()))
+    begin[sentences], size[sentences] = lengths.offsets[:-1], lengths.lengths
     room = Ragged.from_lengths(forms.size + 1).offsets
     longest = int(np.max(np.diff(np.take(room, forms.offsets, mode="clip")), initial=0))
     text, scratch = b"".join(texts.values()), np.empty(longest, dtype=np.uint8)
@@ -291,9 +291,9 @@ def joined_rows(columns: Sequence[TextColumn], breaks: Ints, *, separator: bytes
         memory.append(fields)
         views.append({"count": len(offsets) - 1, "size": len(text), **fields})
     table = ffi.new("fc_column[]", views)
-    behind = array_in(breaks, np.int32, (n,), "breaks")
+    empty_lines = array_in(breaks, np.int32, (n,), "breaks")
     size, where = ffi.new("int64_t *"), ffi.new("int64_t *")
-    status = lib.fc_rows_size(n, len(columns), table, len(separator), behind, size, where)
+    status = lib.fc_rows_size(n, len(columns), table, len(separator), empty_lines, size, where)
     check(status, "joining rows: token", where[0])
     out = np.empty(size[0], dtype=np.uint8)
     status = lib.fc_write_rows(
@@ -302,7 +302,7 @@ def joined_rows(columns: Sequence[TextColumn], breaks: Ints, *, separator: bytes
         table,
         len(separator),
         ffi.from_buffer("uint8_t[]", separator),
-        behind,
+        empty_lines,
         size[0],
         array_out(out),
     )

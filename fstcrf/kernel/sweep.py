@@ -18,12 +18,12 @@ from fstcrf.ragged import Ragged
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData
 
-NumberT = TypeVar("NumberT", bound=np.generic)
+ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 _CACHE_LINE = 64
 
 
-def aligned(size: int, dtype: type[NumberT]) -> NDArray[NumberT]:
+def aligned(size: int, dtype: type[ScalarT]) -> NDArray[ScalarT]:
     """Return a zero array that begins on a cache line, so that padded rows share no line."""
     width = np.dtype(dtype).itemsize
     raw = np.zeros(size * width + _CACHE_LINE, dtype=np.uint8)

@@ -1,15 +1,15 @@
-"""Arcs of one token each, at most one for each label, as a chain: a sausage.
+"""Sausages: arcs of one token each, at most one for each label, as a chain of tokens.
 
-Such lattices are chains, which the dense engine answers: it costs labels squared a token whatever
-the number of arcs, and nothing for bookkeeping of these. Chains are joined with chains alone, so
-that a row has one form, and the same bits, alone and in company.
+The engine of chains answers questions about such arcs faster: it costs L² for each token, and has
+no bookkeeping of arcs. Chains are joined with chains only. So each row has one form, and its
+answers have the same bits in every batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,20 +23,24 @@ from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
 
-_LEAST = 0.5  # of all labels at all tokens: where fewer have an arc, arcs cost less
+if TYPE_CHECKING:
+    from fstcrf.lattices.arcs import ArcEngine
+
+_LEAST = 0.5
+"""Smallest number of arcs, relative to tokens times labels, for which a chain is faster."""
 
 
 @dataclass(frozen=True, eq=False)
 class ArcChain:
-    """Rows of arcs as chains.
+    """A batch of rows of arcs in the form of chains.
 
     Parameters
     ----------
     program : Program
     nodes : sequence of float64 [T, L]
-        Scores of the labels at the tokens of each row; −inf: there is no arc.
+        Scores of the labels at the tokens of each row; −inf without an arc.
     arc : int32 [N, L]
-        Arc of each label at each token of all rows; −1: there is none.
+        Arc of each label at each token of all rows, or −1.
     """
 
     program: Program
@@ -44,8 +48,8 @@ class ArcChain:
     arc: Ints
 
     @classmethod
-    def of(cls, arcs: Any) -> ArcChain | None:
-        """Return the chain that `ArcEngine` of one row are; None: they are none, or too few."""
+    def of(cls, arcs: ArcEngine) -> ArcChain | None:
+        """Return the chain form of an engine of one row, or None if there is no such form."""
         if arcs.pairs is None or len(arcs.begins) != 1 or arcs.under.shape[1] != 1:
             return None
         length, count = len(arcs.final) - 1, len(arcs.source)
@@ -67,10 +71,18 @@ class ArcChain:
         return cls(program, [node.reshape(length, labels)], arc.reshape(length, labels))
 
     @staticmethod
-    def joined(given: Sequence[ArcChain | None], counts: Sequence[int]) -> ArcChain | None:
-        """Return chains of one program as one; None: some are none. `counts`: arcs of each."""
-        parts = [part for part in given if part is not None]
-        if len(parts) < len(given):
+    def joined(chains: Sequence[ArcChain | None], counts: Sequence[int]) -> ArcChain | None:
+        """Return one form for the rows of several chains of one program.
+
+        Parameters
+        ----------
+        chains : sequence of (ArcChain or None)
+            The result is None if one of them is None.
+        counts : sequence of int
+            Number of arcs of each chain.
+        """
+        parts = [part for part in chains if part is not None]
+        if len(parts) < len(chains):
             return None
         shift = np.repeat(Ragged.from_lengths(counts).offsets[:-1], [len(p.arc) for p in parts])
         arc = np.concatenate([part.arc for part in parts])
@@ -83,24 +95,24 @@ class ArcChain:
 
     @property
     def log_z(self) -> Floats:
-        """Log Z of each row, [B]; −inf where there is no path."""
+        """Log Z of each row, float64 [B]; −inf for a row without a path."""
         return self._chain.log_z
 
     @made_once
     def posterior(self) -> Floats:
-        """Probability of each arc; 0 where there is no path."""
+        """Probability of each arc, float64 [A]; 0 in a row without a path."""
         return self.marginals[self.arc >= 0]
 
     @made_once
     def marginals(self) -> Floats:
-        """Probability of each label at each token, [N, L]; 0 where there is no path."""
-        found = kernel.axis_posterior(self._chain.bound)
-        alive = np.repeat(found.log_z > -np.inf, self._chain.rows.lengths)
-        return np.where(alive[:, None], np.minimum(found.node[0], 1.0), 0.0)
+        """Probability of each label at each token, float64 [N, L]; 0 in a row without a path."""
+        sums = kernel.axis_posterior(self._chain.bound)
+        alive = np.repeat(sums.log_z > -np.inf, self._chain.rows.lengths)
+        return np.where(alive[:, None], np.minimum(sums.node[0], 1.0), 0.0)
 
     @property
     def best_scores(self) -> Floats:
-        """Score of the best path of each row, [B]; −inf where there is none."""
+        """Score of the best path of each row, float64 [B]; −inf for a row without a path."""
         return self._chain.best_scores
 
     def nbest(self, n: int) -> PathBatch:
@@ -108,18 +120,18 @@ class ArcChain:
         return self._of_arcs(self._chain.nbest(n))
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
-        """Return n samples of each row, without their scores; there must be paths."""
+        """Return n samples of each row, without scores; each row must have a path."""
         return self._of_arcs(self._chain.sample(n, generators))
 
-    def _of_arcs(self, runs: PathBatch) -> PathBatch:
+    def _of_arcs(self, paths: PathBatch) -> PathBatch:
         """Return paths of labels as paths of arcs."""
-        first = np.repeat(self._chain.rows.offsets[:-1], runs.found)
-        arcs = self.arc[Ragged(runs.bounds).ranges(first), runs.elements]
-        return PathBatch(runs.found, runs.score, runs.bounds, arcs)
+        first = np.repeat(self._chain.rows.offsets[:-1], paths.counts)
+        arcs = self.arc[Ragged(paths.bounds).ranges(first), paths.elements]
+        return PathBatch(paths.counts, paths.score, paths.bounds, arcs)
 
 
-def _single(arcs: Any) -> bool:
-    """Tell whether all arcs are segments of one token, and their classes are their labels."""
+def _single(arcs: ArcEngine) -> bool:
+    """Return whether each arc is a segment of one token whose label is also its class."""
     under, classes = arcs.under[:, 0], (arcs.left, arcs.right, arcs.label[:, 0])
     return not (
         (arcs.target - arcs.source != 1).any()
@@ -133,7 +145,7 @@ def _single(arcs: Any) -> bool:
 
 @memoised(64)
 def _program(pairs: PairScores, class_final: bytes, final: float) -> Program:
-    """Return the program of pair scores; the same one for the same object."""
+    """Return the program of pair scores; the same `pairs` object has the same program."""
     pair, size = pairs.pair[0], pairs.pair.shape[2]
     ends = np.frombuffer(class_final)[:size] + final
     names = tuple(map(str, range(size)))

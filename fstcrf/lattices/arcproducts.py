@@ -1,7 +1,7 @@
-"""Products of arcs: with what their paths are to say, and with the arcs of another lattice.
+"""Products of arcs: with given labels or boundaries, and with the arcs of another lattice.
 
-What is the same for every path, as a labelling or boundaries, takes arcs away or counts what was
-read. Two lattices beside each other are cut into tokens first: a pair of arcs for each token.
+A labelling, or boundaries, remove arcs, or count the labels that a path has read. The product of
+two lattices has a pair of arcs for each token, so long arcs are cut into tokens first.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from fstcrf.ragged import Ragged
 
 _T = TypeVar("_T", bound=np.generic)
 _FREE, _CARRIED = -1, -2
-"""In place of a label: the arc begins nothing, or carries something on."""
+"""Codes in place of a label: the arc begins no label, or it continues a label."""
 
 # --- Some of the paths ----------------------------------------------------------------------------
 
 
 def exactly(arcs: ArcEngine, tape: int, start: Longs, end: Longs, label: Longs) -> ArcEngine:
-    """Return the paths of the only row on which these facts, and no others, are on a tape.
+    """Return the paths of the only row with exactly the given segments on a tape.
 
-    That arcs say only these is not that they say all of them: a path may end before the last.
+    Arcs of other segments are removed. Paths that end before the last segment are removed as well.
     """
     length = int(max(arcs.position.max(), end.max(initial=0)))
     wanted, covered = np.full(length + 1, _FREE), np.zeros(length + 1, dtype=np.int64)
@@ -50,9 +50,9 @@ def exactly(arcs: ArcEngine, tape: int, start: Longs, end: Longs, label: Longs) 
 
 
 def spelling(arcs: ArcEngine, tape: int, labels: Sequence[int]) -> ArcEngine:
-    """Return the paths on which these labels, and no others, are on a tape, one by one.
+    """Return the paths with exactly the given labels on a tape.
 
-    By pairs (node, labels read), of those arcs alone that read the next one.
+    The nodes are pairs (node, labels read). They keep only the arcs that read the next label.
     """
     read, width = arcs.label[:, tape], len(labels) + 1
     reading = [np.flatnonzero(read == label) for label in labels]
@@ -79,20 +79,20 @@ def spelling(arcs: ArcEngine, tape: int, labels: Sequence[int]) -> ArcEngine:
 
 
 def bounded(arcs: ArcEngine, wanted: Longs) -> ArcEngine:
-    """Return the paths of the only row by boundaries: 1 must, −1 must not be one, [T + 1]."""
+    """Return the paths of the only row that begin or end a label at each 1, at no −1, [T + 1]."""
     here = wanted[arcs.position[arcs.source]]
     inside = (arcs.position[arcs.source] > 0) & (arcs.tokens > 0)
     keep = ~_crossed(arcs, np.flatnonzero(wanted == 1))
     keep &= ~(inside & np.where(arcs.carries[:, 0], here == 1, here == -1))
-    none = np.flatnonzero(wanted[:-1] == -1)  # something goes on there: no path ends before
+    none = np.flatnonzero(wanted[:-1] == -1)  # a label continues there: no path ends before
     final = np.where(arcs.position > none.max(initial=-1), arcs.final, -np.inf)
     return replace(arcs.with_arcs(keep), final=final)
 
 
 def _crossed(arcs: ArcEngine, places: Longs) -> Bools:
-    """Tell which arcs pass over any of some positions, bool [A]."""
+    """Return which arcs cross one of some positions, bool [A]."""
     last = max(int(arcs.position.max()), int(places.max(initial=0)))
-    before = np.zeros(last + 2, dtype=np.int64)  # paths may end before places
+    before = np.zeros(last + 2, dtype=np.int64)  # paths can end before `places`
     before[places + 1] = 1
     before = np.cumsum(before)  # places below each position
     start, end = arcs.position[arcs.source], arcs.position[arcs.target]
@@ -103,14 +103,15 @@ def _crossed(arcs: ArcEngine, places: Longs) -> Bools:
 
 
 def beside(left: ArcEngine, right: ArcEngine, coupling: Coupling) -> ArcEngine:
-    """Return the pairs of paths over the same tokens, trimmed: an arc for each two at a token.
+    """Return the pairs of paths over the same tokens, trimmed. An arc is a pair of arcs at a token.
 
     Parameters
     ----------
     left, right : ArcEngine
-        The tapes of the second come behind.
+        The tapes of `right` follow the tapes of `left`.
     coupling : mapping of (int, int) to float64 [L1, L2] or [T, L1, L2]
-        Potentials of labels at a token, of an only row at each, by the numbers of two tapes.
+        Potentials of labels at a token, by the numbers of two tapes. A table for each token needs
+        an engine with one row.
     """
     if all(arcs.pairs is None and (arcs.tokens <= 1).all() for arcs in (left, right)):
         return _plain(left, right, coupling)
@@ -118,8 +119,8 @@ def beside(left: ArcEngine, right: ArcEngine, coupling: Coupling) -> ArcEngine:
         _pieces(_paired(own, empty=_may_be_empty(other)))
         for own, other in ((left, right), (right, left))
     )
-    assert one.pairs is not None  # noqa: S101
-    assert two.pairs is not None  # noqa: S101
+    assert one.pairs is not None  # noqa: S101 (`_paired` adds pairs)
+    assert two.pairs is not None  # noqa: S101 (the same)
     (tables, r1, l1), (more, r2, l2) = one.pairs.pair.shape, two.pairs.pair.shape
     size = max(tables, more) * ((r1 - 1) * (r2 - 1) + 1) * l1 * l2
     check_size(size, "the composition's pair table")
@@ -152,6 +153,7 @@ def beside(left: ArcEngine, right: ArcEngine, coupling: Coupling) -> ArcEngine:
         right=one.right[a] * np.int32(r2 - 1) + two.right[b],
         score=score,
         origin=one.origin[a],
+        sizes=one.sizes + two.sizes,
         class_final=np.append(ends, one.class_final[-1] + two.class_final[-1]),
         pairs=one.pairs.beside(two.pairs),
         per_position=one.per_position or two.per_position,
@@ -163,10 +165,11 @@ def beside(left: ArcEngine, right: ArcEngine, coupling: Coupling) -> ArcEngine:
 
 
 def _plain(one: ArcEngine, two: ArcEngine, coupling: Coupling) -> ArcEngine:
-    """Return the pairs of paths of lattices without pairs; arcs of either may read nothing.
+    """Return the pairs of paths of lattices without pair scores, whose arcs can be silent.
 
-    Between two tokens the first goes through all such arcs of its own before the second does, so
-    that two paths are one pair: a node is where both are, and whether the second has begun to.
+    A silent arc reads no token. Between two tokens, the silent arcs of `one` precede the silent
+    arcs of `two`, so that two paths are one pair. A node is a pair of nodes, and whether `two` has
+    taken a silent arc there.
     """
     first, second = _together(one.boundary, two.boundary)
     silent = [np.flatnonzero(arcs.tokens < 1) for arcs in (one, two)]
@@ -185,7 +188,7 @@ def _plain(one: ArcEngine, two: ArcEngine, coupling: Coupling) -> ArcEngine:
     c, at = _together(one.boundary[one.source[silent[0]]], two.boundary)
     d, by = _together(two.boundary[two.source[silent[1]]], one.boundary)
     c, d, by = silent[0][c], np.tile(silent[1][d], states), np.tile(by, states)
-    above = np.concatenate([a, c, np.full(len(d), -1)])  # the arc of each; −1: it stays
+    above = np.concatenate([a, c, np.full(len(d), -1)])  # arc of `one`; −1: it does not move
     below = np.concatenate([b, np.full(len(c), -1), d])
     score = np.concatenate([one.score[a] + two.score[b], one.score[c], two.score[d]])
     token = one.position[one.source[a]]
@@ -195,15 +198,15 @@ def _plain(one: ArcEngine, two: ArcEngine, coupling: Coupling) -> ArcEngine:
         score[: len(a)] += np.where((over >= 0) & (under >= 0), table[place], 0.0)
 
     def ends(name: str, state: Longs, later: int) -> Ints:
-        mine, its = getattr(one, name), getattr(two, name)
-        x = np.concatenate([mine[a], mine[c], by]).astype(np.int64)
-        y = np.concatenate([its[b], at, its[d]]).astype(np.int64)
+        left, right = getattr(one, name), getattr(two, name)
+        x = np.concatenate([left[a], left[c], by]).astype(np.int64)
+        y = np.concatenate([right[b], at, right[d]]).astype(np.int64)
         rest = np.full(len(d), 1) if later else np.repeat(begun, len(d) // states)
         return number(x, y, np.concatenate([state, np.zeros(len(c), dtype=np.int64), rest]))
 
     def taped(name: str, nothing: int) -> NDArray[Any]:
         both = ((one, above), (two, below))
-        return np.column_stack([_at(getattr(own, name), arc, nothing) for own, arc in both])
+        return np.column_stack([_at(getattr(part, name), arc, nothing) for part, arc in both])
 
     texts = one.texts if one.texts is not None else two.texts
     classes, before = np.zeros(len(score), dtype=np.int32), np.repeat(begun, len(a) // states)
@@ -222,6 +225,7 @@ def _plain(one: ArcEngine, two: ArcEngine, coupling: Coupling) -> ArcEngine:
         under=taped("under", -1),
         end=taped("ends", -1),
         carries=taped("carries", 0),
+        sizes=one.sizes + two.sizes,
         moves=_moves(one, two, above, below),
         ambiguous=one.ambiguous or two.ambiguous,
         class_final=one.class_final,
@@ -230,14 +234,14 @@ def _plain(one: ArcEngine, two: ArcEngine, coupling: Coupling) -> ArcEngine:
 
 
 def _may_be_empty(arcs: ArcEngine) -> bool:
-    """Tell whether a path may read nothing."""
+    """Return whether a path can read no token."""
     return bool((arcs.final[arcs.begins] > -np.inf).any() or (arcs.tokens < 1).any())
 
 
 def _paired(arcs: ArcEngine, *, empty: bool) -> ArcEngine:
-    """Return the same with pairs, which score nothing where there were none.
+    """Return the engine with pair scores, which are 0 if it had no pair scores.
 
-    Of paths that read nothing, where none of these stands beside an `empty` one, there may be many.
+    `empty`: the other lattice has a path without tokens.
     """
     if arcs.pairs is not None:
         return arcs
@@ -248,10 +252,10 @@ def _paired(arcs: ArcEngine, *, empty: bool) -> ArcEngine:
 
 
 def _reading(arcs: ArcEngine, *, empty: bool) -> ArcEngine:
-    """Return the same paths by arcs that all read: each goes on through those that read nothing.
+    """Return the same paths without silent arcs, which read no token.
 
-    An arc of a row's start goes through such arcs before it, too. Nothing else does: a path through
-    them has then one place, whatever stands beside it.
+    Each arc is joined with the silent arcs that follow it. An arc at the start of a row is joined
+    with the silent arcs before it as well. So each silent path is joined with one arc only.
     """
     silent = arcs.tokens < 1
     if not silent.any():
@@ -282,12 +286,12 @@ def _reading(arcs: ArcEngine, *, empty: bool) -> ArcEngine:
         target=end[after].astype(np.int32),
         score=arcs.score[chosen] + more[moved] + score[after],
         final=final,
-        moves=None,  # an arc may have gone through several
+        moves=None,  # an arc can have several moves
     ).trimmed()
 
 
 def _silent_ways(arcs: ArcEngine, silent: Longs) -> tuple[Longs, Longs, Floats]:
-    """Return the ways through arcs that read nothing, the empty ones too: start, end and score."""
+    """Return the start, end and score of all paths of silent arcs, including empty paths."""
     nodes = np.arange(len(arcs.final))
     source, target = arcs.source[silent].astype(np.int64), arcs.target[silent].astype(np.int64)
     origin, end, score = nodes, nodes, np.zeros(len(nodes))
@@ -302,10 +306,10 @@ def _silent_ways(arcs: ArcEngine, silent: Longs) -> tuple[Longs, Longs, Floats]:
 
 
 def _pieces(arcs: ArcEngine) -> ArcEngine:
-    """Cut arcs into tokens; arcs to one node with one label share what is behind their first.
+    """Cut arcs into tokens; arcs with one target and one label share all tokens but the first.
 
-    Nodes within arcs come in the order of their positions. Inner classes stand behind those of
-    the lattice: on the left they are one more, on the right that of beginnings.
+    Nodes within arcs have the order of their positions. Inner classes have higher numbers than the
+    classes of the lattice: one more left class, and the right class of beginnings.
     """
     size, end = arcs.tokens, arcs.position[arcs.target]
     long = np.flatnonzero(size > 1)
@@ -321,7 +325,7 @@ def _pieces(arcs: ArcEngine) -> ArcEngine:
     inner = rest + arcs.position[arcs.source[long]] + 1
     within = Ragged.from_lengths(size[long] - 1)
     keys, where = np.unique(within.ranges(inner), return_index=True)
-    arc = long[within.rows()[where]]  # any that passes there: what is read of it is the same
+    arc = long[within.rows()[where]]  # any of the arcs that share the token
     place, nodes = keys % length, len(arcs.final)
     row = arcs.row[arcs.source[arc]]
     boundary = place + arcs.rows.offsets[row] + row
@@ -366,19 +370,19 @@ def _pieces(arcs: ArcEngine) -> ArcEngine:
 
 
 def _moves(one: ArcEngine, two: ArcEngine, above: Longs, below: Longs) -> Longs | None:
-    """Return the moves of pairs of arcs; −1 is the arc of one that does not move."""
+    """Return the moves of pairs of arcs; −1 if a lattice does not move."""
     pairs = ((one.moves, above), (two.moves, below))
     parts = [_at(moves, arc, -1) for moves, arc in pairs if moves is not None]
     return np.column_stack(parts) if parts else None
 
 
 def _at(values: NDArray[_T], arc: Longs, nothing: int) -> NDArray[_T]:
-    """Return what arcs have, [A, K]; of arc −1 nothing."""
+    """Return the rows of some arcs, [A, K]; for arc −1 a row of the value `nothing`."""
     return np.concatenate([values, np.full((1, values.shape[1]), nothing, values.dtype)])[arc]
 
 
 def _together(one: Longs, two: Longs) -> tuple[Longs, Longs]:
-    """Return all pairs of what has the same key, by the first and then the second."""
+    """Return all pairs with equal keys, sorted by the first index and then the second."""
     order = np.argsort(two, kind="stable")
     keys = two[order]
     low = np.searchsorted(keys, one)

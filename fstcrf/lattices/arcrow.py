@@ -1,17 +1,16 @@
-"""One set of paths of arcs: the row of the engine of arcs, and what it is changed to.
+"""The row of lattices that are stored as arcs: segments, spans, words, machines, CTC frames.
 
-What was given, and grammars, which are multiplied in when something is first asked.
-`fstcrf.lattices.constructors` makes the kinds; nothing asks which one made a row, but whether a
-tape has segments or a label for each token.
+An `ArcRow` holds the input arcs and the rules of a grammar. The rules are multiplied in when the
+row is first asked. `fstcrf.lattices.constructors` makes the rows of all kinds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -30,19 +29,21 @@ from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices import arcproducts
 from fstcrf.lattices.arcs import ArcEngine
 from fstcrf.lattices.ctc import Frames
-from fstcrf.lattices.engine import Coupling, Labelling, Over, PathBatch, Row, Segment, Tape
+from fstcrf.lattices.engine import (
+    Coupling,
+    EngineRequest,
+    Labelling,
+    Over,
+    PathBatch,
+    Segment,
+    Tape,
+    refuse_options,
+)
 from fstcrf.lattices.inputs import SentenceInputs
 from fstcrf.lattices.machines import joint_arrays, joint_symbol
-from fstcrf.lattices.pathquestions import refuse_options
-from fstcrf.lattices.paths import Path, share
-from fstcrf.lattices.questions import Questions
-from fstcrf.lattices.results import (
-    Confidence,
-    Method,
-    MinimumRisk,
-    ProbableSpans,
-    SegmentCounts,
-)
+from fstcrf.lattices.paths import Path, labels_of_tapes, share
+from fstcrf.lattices.results import MinimumRisk, ProbableSpans, SegmentCounts
+from fstcrf.lattices.row import AnyPath, Row
 from fstcrf.lattices.sequences import best_sequences, probable_sequences
 from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.machines.grammar import Acceptor, Grammar
@@ -55,17 +56,18 @@ from fstcrf.text.corpus import Scheme, named_scheme
 from fstcrf.text.corpus.schemes import OUTSIDE, split_label
 
 if TYPE_CHECKING:
+    from fstcrf.kernel.acyclic import Acyclic
     from fstcrf.lattices import runs
     from fstcrf.lattices.runs import SpanRuns
-else:  # who asks for no spans does not wait for them
+else:  # only questions about spans import it
     runs = LazyModule("fstcrf.lattices.runs")
 
 SEGMENT = "segment"
-"""Name of the tape of segments."""
+"""Usual name of a tape of segments."""
 
 
 class Rule(NamedTuple):
-    """A part of a grammar, the numbers of the tapes that it reads, and what of them."""
+    """A part of a grammar, the numbers of the tapes that it reads, and which labels it reads."""
 
     acceptor: Acceptor
     tapes: tuple[int, ...]
@@ -74,13 +76,13 @@ class Rule(NamedTuple):
 
 def unknown_label(label: str, labels: Sequence[str]) -> str:
     """Return the message about a label that is not in the list."""
-    known = ", ".join(labels[:12]) + (", …" if len(labels) > 12 else "")
-    return f"unknown label {label!r}; the labels are {known}"
+    names = ", ".join(labels[:12]) + (", …" if len(labels) > 12 else "")
+    return f"unknown label {label!r}; the labels are {names}"
 
 
 @dataclass(frozen=True, eq=False)
-class ArcRow:
-    """A weighted set of paths of arcs, under a grammar.
+class ArcRow(Row):
+    """A weighted set of paths that is stored as arcs, under a grammar.
 
     Parameters
     ----------
@@ -94,14 +96,14 @@ class ArcRow:
     frames : Frames, optional
         The frames of a CTC lattice, in which strings are searched.
     dead : int, optional
-        First token that no path passes, where it is known why there is none.
+        First token that no path passes, if the row has no path.
     machines : tuple of Transducer
-        The transducers that were composed, to whose arcs `ArcEngine.moves` leads.
+        The composed transducers, whose arcs `ArcEngine.moves` numbers.
     stepwise : tuple of str
-        Tapes whose labels were given scores of successions at each token.
+        Tapes that have scores of pairs of labels at each token.
     make_unambiguous : callable, optional
-        Makes the same, without rules, of transducers with one run over the same strings where these
-        are found; None: it is made of such.
+        Returns the same row, without rules, composed of transducers with one run over the same
+        strings, as far as there are such. Absent if this row is composed of them.
     """
 
     unconstrained: ArcEngine
@@ -119,11 +121,6 @@ class ArcRow:
     __getstate__ = given_state
 
     @property
-    def segmented(self) -> bool:
-        """Whether a tape has segments."""
-        return any(tape.segments for tape in self.on)
-
-    @property
     def n_selectable_arcs(self) -> int | None:
         return self.n_input_arcs if self.segmented else None
 
@@ -133,21 +130,21 @@ class ArcRow:
 
     @made_once
     def legal(self) -> ArcEngine:
-        """The paths under the grammar as they are best searched: several may say the same."""
-        found = self.unconstrained
+        """The paths under the grammar; several of them may have the same labels."""
+        arcs = self.unconstrained
         for rule in self.rules:
-            found = found.product(*rule)
-        return found
+            arcs = arcs.product(*rule)
+        return arcs
 
     @property
     def search_engine(self) -> ArcEngine:
-        """The paths under the grammar as the best ones are asked for."""
+        """The engine for best paths."""
         unknown = self.legal.ambiguous and self.legal.apart is None
         return self.engine if unknown else self.legal
 
     @made_once
     def unambiguous(self) -> ArcRow:
-        """The same row, of transducers with one run over the same strings where there are such."""
+        """The row with one run over the same strings, if there are such transducers."""
         return (
             self
             if self.make_unambiguous is None
@@ -156,7 +153,7 @@ class ArcRow:
 
     @property
     def summed(self) -> ArcRow:
-        """The same row, of which sums can be taken."""
+        """The row in an unambiguous form, which has sums over its paths."""
         free = self.unambiguous.unconstrained.resolved
         return (
             self.unambiguous
@@ -166,7 +163,7 @@ class ArcRow:
 
     @made_once
     def _searched(self) -> Frames | None:
-        """The frames in which strings are searched; None: the arcs, as of all other lattices."""
+        """The frames in which strings are searched, for CTC lattices under simple rules."""
         if self.frames is None or any(rule.over != "segments" for rule in self.rules):
             return None
         return self.frames.under([rule.acceptor for rule in self.rules])
@@ -204,7 +201,8 @@ class ArcRow:
         if total[0] == -np.inf:
             raise self.no_path()
 
-    def no_path(self, runs: PathBatch | None = None) -> NoPathError:  # noqa: ARG002
+    def no_path(self, paths: PathBatch | None = None) -> NoPathError:
+        del paths
         if not self.segmented:
             if self.dead is None:
                 return NoPathError("the lattice has no path")
@@ -214,7 +212,25 @@ class ArcRow:
             return NoPathError("every sequence of segments that covers the text is forbidden")
         return NoPathError("no sequence of segments covers the text from here", position=position)
 
-    # --- Paths ---
+    # --- Batches ------------------------------------------------------------------------------
+
+    def batch_key(self, request: EngineRequest) -> Hashable:
+        return (self.search_engine if request.best else self.engine).shared
+
+    @staticmethod
+    def engines(
+        rows: Sequence[ArcRow], numbers: Sequence[int], request: EngineRequest
+    ) -> Iterator[tuple[slice, ArcEngine]]:
+        del numbers
+        refuse_options({"search": request.search})
+        engines = [row.search_engine if request.best else row.engine for row in rows]
+        if request.time_aligned:
+            engines = [engine.time_aligned for engine in engines]
+        for first, end in engines[0].runs(engines):
+            part = slice(first, end)
+            yield part, engines[0].joined(engines[part])
+
+    # --- Paths --------------------------------------------------------------------------------
 
     def searched(
         self, n: int, budget: Budget | None, search: Search | None
@@ -223,51 +239,51 @@ class ArcRow:
         return self.search_engine, self.search_engine.nbest(n)
 
     def labellings(
-        self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
-    ) -> list[Path]:
+        self, n: int, tapes: tuple[str, ...], budget: Budget | None, search: Search | None
+    ) -> list[AnyPath]:
         if len(self.on) == 1 and self._deterministic:
-            return Questions(self).nbest(n, budget, search=search)
+            return self.nbest(n, budget, search)
         refuse_options({"budget": budget, "search": search})
         names = [tape.name for tape in self.on]
-        numbers = [names.index(tape) for tape in shown]
-        machine, code, known = self._sequences(self.legal, numbers)
+        numbers = [names.index(tape) for tape in tapes]
+        machine, code, rows = self._sequences(self.legal, numbers)
         best = islice(best_sequences(machine, code).search(), n)
-        return [self._labelling(numbers, known[list(x.labels)], x.score) for x in best]
+        return [self._labelling(numbers, rows[list(x.labels)], x.score) for x in best]
 
     def token_labellings(
         self, tapes: Sequence[int], loose: Sequence[Collection[int]]
     ) -> Iterator[tuple[Ints, float]]:
-        """Yield the distinct labels of the tokens of some tapes, best first, with their scores.
+        """Yield the distinct labellings of some tapes, best first, with the score of the best path.
 
-        The score is that of the best path. The labels are int32 [k, 2 · tapes + 1]: for each run of
-        tokens the label of each tape, whether a segment begins there (0 for a label in `loose`),
-        and the number of tokens.
+        A labelling is int32 [k, 2 · tapes + 1]: for each run of tokens, the label of each tape,
+        whether a segment begins there on each tape (0 for a label in `loose`), and the number of
+        tokens.
         """
         arcs = self.legal.time_aligned
         machine, which = arcs.explicit
         columns = [arcs.under[:, k] for k in tapes]
-        for k, own in zip(tapes, loose, strict=True):
-            begins = (arcs.label[:, k] >= 0) & ~np.isin(arcs.under[:, k], [*own])
+        for k, labels in zip(tapes, loose, strict=True):
+            begins = (arcs.label[:, k] >= 0) & ~np.isin(arcs.under[:, k], [*labels])
             columns.append(begins.astype(np.int32))
         columns.append(arcs.tokens.astype(np.int32))
-        known, code = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+        rows, code = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
         code = np.where(arcs.tokens == 0, -1, code.reshape(-1))
         read = code if which is None else np.append(code, -1)[which]
         for best in best_sequences(machine, read.astype(np.int32)).search():
-            yield known[list(best.labels)], best.score
+            yield rows[list(best.labels)], best.score
 
     def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
         best = self.engine.labels_along(self.engine.nbest(1).elements, tape).label.tolist()
         if self._searched is not None:
-            found = self._searched.search(budget, tuple(best))
+            every = self._searched.search(budget, tuple(best))
         else:
-            machine, code, known = self._sequences(self.engine, [tape])
-            place = {label: k for k, (label,) in enumerate(known.tolist())}
-            every = probable_sequences(machine, code).search(
+            machine, code, rows = self._sequences(self.engine, [tape])
+            place = {label: k for k, (label,) in enumerate(rows.tolist())}
+            found = probable_sequences(machine, code).search(
                 budget=budget,
                 likely=lambda: (tuple(place[k] for k in best), self._sum_of([tape], [best])),
             )
-            found = (one._replace(labels=tuple(known[list(one.labels), 0])) for one in every)
+            every = (one._replace(labels=tuple(rows[list(one.labels), 0])) for one in found)
         names = self.on[tape].labels
         return [
             Path(
@@ -278,12 +294,12 @@ class ArcRow:
                 bound=one.bound,
                 tapes=(self.on[tape].name,),
             )
-            for one in islice(found, n)
+            for one in islice(every, n)
         ]
 
     @property
     def _deterministic(self) -> bool:
-        """A label sequence has at most one path."""
+        """Whether each label sequence has at most one path."""
         arcs = self.legal
         if arcs.pairs is not None:
             return False
@@ -291,73 +307,75 @@ class ArcRow:
         read = distinct(arcs.source.astype(np.int64) * len(self.on[0].labels) + label)
         return len(read) == len(label) and bool((label >= 0).all())
 
-    def _sequences(self, arcs: ArcEngine, tapes: Sequence[int]) -> tuple[Any, Ints, Ints]:
-        """Return a machine, what each arc reads of some tapes, and the labels that that stands for.
+    def _sequences(self, arcs: ArcEngine, tapes: Sequence[int]) -> tuple[Acyclic, Ints, Ints]:
+        """Return a machine, the symbol of each of its arcs, and the labels of each symbol.
 
-        −1: nothing.
+        A symbol stands for the labels that begin with an arc on some tapes; −1: no label begins.
         """
         machine, which = arcs.explicit
-        known, code = np.unique(arcs.label[:, tapes], axis=0, return_inverse=True)
-        code = np.where((known < 0).all(axis=1), -1, np.arange(len(known)))[code.reshape(-1)]
+        rows, code = np.unique(arcs.label[:, tapes], axis=0, return_inverse=True)
+        code = np.where((rows < 0).all(axis=1), -1, np.arange(len(rows)))[code.reshape(-1)]
         read = code if which is None else np.append(code, -1)[which]
-        return machine, read.astype(np.int32), known
+        return machine, read.astype(np.int32), rows
 
-    def _labelling(self, tapes: Sequence[int], label: Ints, score: float) -> Path:
-        """Return labels, [k, tapes], with the score and the probability of their best path."""
+    def _labelling(self, tapes: Sequence[int], label: Ints, score: float) -> AnyPath:
+        """Return labels of some tapes, [k, tapes], as the `Path` of a score."""
         rows = [row[row >= 0].tolist() for row in label.reshape(-1, len(tapes)).T]
         names = [
             tuple(self.on[k].labels[x] for x in row) for k, row in zip(tapes, rows, strict=True)
         ]
         chance: Any = partial(self.chance, score)
-        labels = names[0] if len(names) == 1 else tuple(names)
         shown = tuple(self.on[k].name for k in tapes)
-        return Path(labels, score, chance, exact=True, bound=score, tapes=shown)
+        return Path(labels_of_tapes(names), score, chance, exact=True, bound=score, tapes=shown)
 
     def chance(self, score: float) -> float:
-        """Return the probability of a path with this score; NaN if the lattice has no log Z."""
+        """Return the probability of a path with this score; NaN if there is no log Z."""
         try:
             return share(score, float(self.engine.log_z[0]))
         except AmbiguousError:
             return np.nan
 
     def _sum_of(self, tapes: Sequence[int], rows: Sequence[Sequence[int]]) -> float:
-        """Log of the sum over the paths with these labels on some tapes."""
-        found = self.engine
+        arcs = self.engine
         for tape, row in zip(tapes, rows, strict=True):
-            found = arcproducts.spelling(found, tape, row)
-        return float(found.log_z[0])
+            arcs = arcproducts.spelling(arcs, tape, row)
+        return float(arcs.log_z[0])
 
     def expectations(self) -> SegmentCounts:
+        """Return the expected number of each input arc and of each pair of labels."""
         self.check_alive()
         arcs, size = self.engine, len(self.on[0].labels)
-        mine = self.arc_probabilities()
-        own = arcs.pairs is not None and arcs.pairs.pair.shape == (1, size + 1, size)
-        if own and (arcs.left == arcs.label[:, 0]).all():
-            count, ends = arcs.met()
-            return SegmentCounts(mine, count[:-1], count[-1], ends[:-1])
-        both = self.engine.time_aligned.after_last(0, size, "segments")
+        of_arcs = self.arc_probabilities()
+        by_label = arcs.pairs is not None and arcs.pairs.pair.shape == (1, size + 1, size)
+        pairs = arcs.expected_pairs() if by_label else None
+        if pairs is not None and (arcs.left == arcs.label[:, 0]).all():
+            count, ends = pairs
+            return SegmentCounts(of_arcs, count[:-1], count[-1], ends[:-1])
+        both = self.engine.time_aligned.after_last(0, "segments")
         code = both.label[:, -1]
         there = code >= 0
         weights = both.posterior[there]
-        found = np.bincount(code[there], weights=weights, minlength=(size + 1) * size)
-        total: Floats = found.astype(np.float64).reshape(size + 1, size)
+        sums = np.bincount(code[there], weights=weights, minlength=(size + 1) * size)
+        total: Floats = sums.astype(np.float64).reshape(size + 1, size)
         last = np.maximum(total.sum(axis=0) - total[1:].sum(axis=1), 0.0)
-        return SegmentCounts(mine, total[1:], total[0], last)
+        return SegmentCounts(of_arcs, total[1:], total[0], last)
 
     def expected_output(self, tape: int) -> Floats:
+        """Return the expected number of each label written at each boundary, [T + 1, L]."""
         self.check_alive()
         arcs, size = self.engine.time_aligned, len(self.on[tape].labels)
         arc = np.flatnonzero(arcs.label[:, tape] >= 0)
         cell = arcs.position[arcs.target[arc]] * size + arcs.label[arc, tape]
         least = (self.length + 1) * size
-        found = np.bincount(cell, weights=arcs.posterior[arc], minlength=least)
-        return found.astype(np.float64).reshape(-1, size)
+        count = np.bincount(cell, weights=arcs.posterior[arc], minlength=least)
+        return count.astype(np.float64).reshape(-1, size)
 
     def arc_probabilities(self) -> Floats:
+        """Return the probability of each input arc, float64 [E]."""
         self.check_alive()
-        known, arcs = self.engine.origin >= 0, self.engine
-        share = arcs.posterior[known]
-        total = np.bincount(arcs.origin[known], weights=share, minlength=self.n_input_arcs or 0)
+        there, arcs = self.engine.origin >= 0, self.engine
+        weights, least = arcs.posterior[there], self.n_input_arcs or 0
+        total = np.bincount(arcs.origin[there], weights=weights, minlength=least)
         return total.astype(np.float64)
 
     def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
@@ -366,25 +384,22 @@ class ArcRow:
             return self._searched.log_sum(tuple(self._ids(row)))
         return self._sum_of([*labels], [self._ids(row, tape) for tape, row in labels.items()])
 
-    def clamped(self, said: Labelling) -> ArcRow:
-        given: Any = said  # None: of one tape, any labels
-        if given is not None and not isinstance(given, list | tuple):
-            given = list(items_of(given, "the labels are", "a list of labels or segments"))
-        tapes = given is None or (len(self.on) > 1 and any(x is None or _strings(x) for x in given))
-        if self.segmented and not tapes and not (given and isinstance(given[0], str)):
-            tape, spans = self._of_segments, cast("Sequence[Segment]", given)
+    def clamped(self, labels: Labelling) -> ArcRow:
+        rows: Any = labels  # `None`: any labels of one tape
+        if rows is not None and not isinstance(rows, list | tuple):
+            rows = list(items_of(rows, "the labels are", "a list of labels or segments"))
+        tapes = rows is None or (len(self.on) > 1 and any(x is None or _strings(x) for x in rows))
+        if self.segmented and not tapes and not (rows and isinstance(rows[0], str)):
+            tape = self._of_segments
             index = {label: k for k, label in enumerate(self.on[tape].labels)}
-            found = arcproducts.exactly(
-                self.engine.time_aligned, tape, *self._checked(spans, index)
-            )
+            arcs = arcproducts.exactly(self.engine.time_aligned, tape, *self._checked(rows, index))
         else:
-            several = len(self.on) > 1 and given and not isinstance(given[0], str)
-            found = self.engine
-            for tape, labels in enumerate(given if several else [given]):
-                if labels is None:  # any
-                    continue
-                found = arcproducts.spelling(found, tape, self._ids(labels, tape))
-        return replace(self.unambiguous, unconstrained=found, rules=(), frames=None)
+            several = len(self.on) > 1 and rows and not isinstance(rows[0], str)
+            arcs = self.engine
+            for tape, row in enumerate(rows if several else [rows]):
+                if row is not None:
+                    arcs = arcproducts.spelling(arcs, tape, self._ids(row, tape))
+        return replace(self.unambiguous, unconstrained=arcs, rules=(), frames=None)
 
     def _ids(self, labels: Sequence[str], tape: int = 0) -> list[int]:
         index = {label: k for k, label in enumerate(self.on[tape].labels)}
@@ -398,14 +413,14 @@ class ArcRow:
 
     @property
     def _of_segments(self) -> int:
-        return next((k for k, one in enumerate(self.on) if one.segments), 0)
+        return next((k for k, tape in enumerate(self.on) if tape.segments), 0)
 
     def _checked(
         self, spans: Sequence[Segment], index: Mapping[str, int]
     ) -> tuple[Longs, Longs, Longs]:
-        """Return the columns of spans that may be there."""
-        for number, span in enumerate(cast("Sequence[Any]", spans)):
-            if not isinstance(span, Sequence) or isinstance(span, str) or len(span) != 3:
+        """Return the start, end and label number of each span, int64 [k] each, checked."""
+        for number, span in enumerate(spans):
+            if not _is_segment(span):
                 raise OptionError(
                     f"segment {number} is {span!r}, expected a tuple: start, end (exclusive), label"
                 )
@@ -418,7 +433,7 @@ class ArcRow:
         columns = np.asarray(rows, dtype=np.int64).reshape(-1, 3).T
         return columns[0], columns[1], columns[2]
 
-    # --- Spans: those that begin with arcs are listed -----------------------------------------
+    # --- Spans --------------------------------------------------------------------------------
 
     @made_once
     def _runs(self) -> dict[tuple[int, Scheme], SpanRuns]:
@@ -427,46 +442,40 @@ class ArcRow:
     def _runs_of(self, tape: int, scheme: str | Scheme | None) -> SpanRuns:
         """Return the spans of a tape as runs of arcs.
 
-        Labels of tokens that a scheme reads are read by it, "conlleval" where none is named. Other
-        labels stand for themselves, as segments do.
+        A scheme ("conlleval" if `scheme` is absent) reads labels of tokens such as ``B-NP``. Each
+        other label, and each segment, is a span.
         """
         self.check_alive()
         on, chosen = self.on[tape], named_scheme(scheme or "conlleval")
-        spelled = any(split_label(one, chosen)[0] not in (OUTSIDE, "?") for one in on.labels)
-        stands = on.segments or on.output or not spelled
-        if stands and scheme is not None:
+        spelled = any(split_label(label, chosen)[0] not in (OUTSIDE, "?") for label in on.labels)
+        whole = on.segments or on.output or not spelled
+        if whole and scheme is not None:
             raise OptionError(
                 "scheme= is for labels of tokens: the labels of this lattice's arcs "
                 "already name whole segments"
             )
         if (tape, chosen) not in self._runs:
-            arcs, read = self.engine.time_aligned, None if stands else chosen
+            arcs, read = self.engine.time_aligned, None if whole else chosen
             self._runs[tape, chosen] = runs.SpanRuns.of(arcs, tape, on.labels, read)
         return self._runs[tape, chosen]
 
     def span_probabilities(
         self, spans: Sequence[Segment], tape: int, scheme: str | Scheme | None
     ) -> Floats:
-        there = self._runs_of(tape, scheme)
-        index = {name: k for k, name in enumerate(there.types)}
-        return there.probabilities(*self._checked(spans, index))
+        spans_of = self._runs_of(tape, scheme)
+        index = {name: k for k, name in enumerate(spans_of.types)}
+        return spans_of.probabilities(*self._checked(spans, index))
 
     def probable_spans(self, above: float, tape: int, scheme: str | Scheme | None) -> ProbableSpans:
         return self._runs_of(tape, scheme).probable(above)
 
     def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk:
-        there = self._runs_of(tape, scheme)
-        path, expected = there.best()
-        if there.tape == tape:
-            return MinimumRisk(Questions(self).said(there.ended, path), expected)
-        names, told = self.on[tape].labels, there.ended.labels_along(path, tape)
-        return MinimumRisk(tuple([names[k] for k in told.label.tolist()]), expected)
-
-    def bounded_confidence(self, method: Method, *_options: object) -> Confidence:
-        raise OptionError(
-            f"method={method!r} is for lattices of tokens: leave it out here, the "
-            "confidence of a lattice of arcs is exact"
-        )
+        spans = self._runs_of(tape, scheme)
+        path, expected = spans.best()
+        if spans.tape == tape:
+            return MinimumRisk(self.labels_of(spans.ended, path), expected)
+        names, along = self.on[tape].labels, spans.ended.labels_along(path, tape)
+        return MinimumRisk(tuple([names[k] for k in along.label.tolist()]), expected)
 
     # --- Changes ------------------------------------------------------------------------------
 
@@ -484,11 +493,12 @@ class ArcRow:
         return self._left(free, frames)
 
     def bounded(self, wanted: Longs) -> ArcRow:
+        """Return the paths that begin or end a label at each 1 of `wanted`, [T + 1], at no −1."""
         row = self.unambiguous
         return row._left(arcproducts.bounded(row.unconstrained.time_aligned, wanted), None)  # noqa: SLF001
 
     def _left(self, free: ArcEngine, frames: Frames | None) -> Self:
-        """Return what is left of the paths; where there is no text, without what is dead."""
+        """Return the row with other arcs; without a text, arcs on no path are removed."""
         if self.covers_text:
             return replace(self, unconstrained=free, frames=frames)
         left = free.trimmed()
@@ -554,7 +564,7 @@ class ArcRow:
 
     @classmethod
     def of_tokens(cls, lattice: SentenceInputs, on: Sequence[Tape]) -> Self:
-        """Return what one sentence brings to a program, its arcs written out."""
+        """Return the potentials of one sentence under a program as arcs."""
         joint = joint_arrays(lattice)
         states, length = joint.node.shape[1], len(lattice)
         index = [{label: k for k, label in enumerate(tape.labels)} for tape in on]
@@ -576,6 +586,7 @@ class ArcRow:
             score=np.ascontiguousarray(joint.node).reshape(-1),
             label=label,
             end=end,
+            sizes=tuple(len(tape.labels) for tape in on),
             class_final=np.append(joint.final, joint.empty),
             pairs=PairScores(pairs),
             per_position=joint.per_token,
@@ -596,25 +607,22 @@ class ArcRow:
         parts = [self, *(other.arcs() for other in others)]
         first = Ragged.from_lengths(len(part.on) for part in parts).offsets.tolist()
         arcs = self.engine.time_aligned
-        for k, other in enumerate(parts[1:], start=1):
+        for k, part in enumerate(parts[1:], start=1):
             tables = {}
             for (a, b), table in coupling.items():
                 if first[k] <= max(a, b) < first[k + 1]:
                     tables[min(a, b), max(a, b)] = table if a < b else table.swapaxes(-1, -2)
-            arcs = arcproducts.beside(arcs, cast("ArcEngine", other.engine.time_aligned), tables)
-        each = [*zip(cast("Sequence[ArcRow]", parts), names, strict=True)]
+            arcs = arcproducts.beside(arcs, part.engine.time_aligned, tables)
+        each = [*zip(parts, names, strict=True)]
         on = [tape._replace(name=new[tape.name]) for part, new in each for tape in part.on]
-        machines = tuple(machine for part, _ in each for machine in part.machines)
+        machines = tuple(machine for part in parts for machine in part.machines)
         stepwise = tuple(new[tape] for part, new in each for tape in part.stepwise)
         return ArcRow(arcs, tuple(on), self.n_input_arcs, machines=machines, stepwise=stepwise)
 
     def beginning_where(self, begins: Callable[[str], bool]) -> ArcRow:
-        """Return the paths whose segments begin at tokens that begin one, and only there.
+        """Return the paths whose segments begin exactly at the tokens that begin a segment.
 
-        Parameters
-        ----------
-        begins : callable
-            Label of the second tape to whether a segment of the first begins there.
+        A token does if `begins` is true of its label on the second tape.
         """
         if len(self.on) < 2:
             raise OptionError(
@@ -628,14 +636,12 @@ class ArcRow:
             unconstrained=arcs.with_arcs(first[arcs.under[:, 1]] != arcs.carries[:, 0]).trimmed(),
         )
 
-    # --- Other forms --------------------------------------------------------------------------
-
     @made_once
     def machine(self) -> Transducer:
         flat, _ = self.engine.explicit
-        own = [k for k, tape in enumerate(self.on) if not tape.output]
+        inputs = [k for k, tape in enumerate(self.on) if not tape.output]
         written = [k for k, tape in enumerate(self.on) if tape.output]
-        read, names = self._side(own, own[0])
+        read, names = self._side(inputs, inputs[0])
         output, outputs = self._side(written[-1:], written[-1]) if written else (read, names)
         return Transducer(
             source=Ragged(flat.row).rows().astype(np.int32),
@@ -650,10 +656,9 @@ class ArcRow:
         )
 
     def _side(self, tapes: Sequence[int], chosen: int) -> tuple[Ints, tuple[str, ...]]:
-        """Return the symbols of each arc of a machine, −1: none, and their names.
+        """Return the symbol of each arc of the machine, −1 without a symbol, and all names.
 
-        They are those of tapes together where each arc has a label of all of them or of none, else
-        those of the chosen one.
+        A symbol has the labels of all `tapes`, or of one tape if arcs have labels of only some.
         """
         which, label = self.engine.explicit[1], self.engine.label[:, tapes]
         several = len(tapes) > 1 and bool(
@@ -665,7 +670,7 @@ class ArcRow:
             rows, code = np.unique(label, axis=0, return_inverse=True)
             named = (rows >= 0).all(axis=1)
             parts = (zip(sets, row, strict=True) for row in rows[named].tolist())
-            names = tuple(joint_symbol([own[x] for own, x in part]) for part in parts)
+            names = tuple(joint_symbol([labels[x] for labels, x in part]) for part in parts)
             column = np.where(named, np.cumsum(named) - 1, -1)[code.reshape(-1)]
         else:
             column = self.engine.label[:, chosen]
@@ -685,6 +690,10 @@ class ArcRow:
 
 
 def _strings(labels: Any) -> bool:
-    """Whether it is a sequence of labels, and no label itself or segment."""
+    """Return whether an object is a sequence of labels, not a label or a segment."""
     listed = isinstance(labels, list | tuple)
     return listed and (not labels or isinstance(labels[0], str))
+
+
+def _is_segment(span: object) -> bool:
+    return isinstance(span, Sequence) and not isinstance(span, str) and len(span) == 3

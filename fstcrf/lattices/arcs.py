@@ -1,23 +1,25 @@
-"""Arcs over stretches of text as flat arrays: the engine of acyclic machines of every kind.
+"""The engine of lattices that are acyclic machines: arcs over parts of a text, as flat arrays.
 
 States / Start / Final / Arcs
-    Nodes, each at a position of its row, several at one position where a machine has them; a row
-    begins at a node of its own; final nodes; an arc passes the tokens between its two nodes.
+    The states are *nodes*. Each node has a position in its row, and several nodes can share a
+    position. Each row begins at its first node. An arc reads the tokens between its two nodes.
 
-On every tape an arc begins something, or carries on what the arc before it began, and its tokens
-are under a label. Segments, spans and words are arcs that begin one thing; frames of CTC begin a
-symbol or carry it on; arcs of an acceptor pass a token, or none. Neighbouring arcs may score as a
-pair of classes, see `fstcrf.kernel.paired`; without pairs the machine is plain, see
-`fstcrf.kernel.acyclic`, which is several times faster than pairs that score 0. A product with an
-acceptor, and that of two such lattices, are again such arrays, with the number of the arc that was
-given of each.
+On each tape, an arc begins a label or continues the label of the arc before it, and its tokens are
+under a label. The arcs of segments, spans and words begin a label. The arcs of CTC frames begin or
+continue a symbol. The arcs of an acceptor read one token, or no token.
+
+Each arc has a left and a right class. If there are pair scores, each two neighbouring arcs score by
+the right class of the first and the left class of the second (`fstcrf.kernel.paired`). Without pair
+scores the machine is a plain acyclic acceptor (`fstcrf.kernel.acyclic`), which is several times
+faster. The product with an acceptor, and the product of two lattices, are such arrays again. They
+keep the number of the input arc of each arc.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,7 @@ from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged, ascending
 from fstcrf.lattices import distinct
 from fstcrf.lattices.arcchains import ArcChain
-from fstcrf.lattices.engine import Over, PathBatch, TapeLabels
+from fstcrf.lattices.engine import Engine, Over, PathBatch, TapeLabels, refuse_options
 from fstcrf.lattices.reading import Reading, successions
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
@@ -38,64 +40,67 @@ from fstcrf.machines.ways import on_paths
 from fstcrf.ragged import Ragged
 
 MOST_ARCS = 30_000_000
-"""Arcs, and pairs of classes, of a lattice that is written out."""
+"""Most arcs, or pairs of classes, of a lattice."""
 
 FIRST, _ONE = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
 FIRST.flags.writeable = False
 _SHARED = ("source", "target", "left", "right", "score", "origin")
 TAPED = ("label", "under", "carries")
 _OF_ARCS = (*_SHARED, *TAPED)
-_BEHIND = ("moves", "apart", "gain")
+_TRANSDUCED = ("moves", "apart", "gain")
 
 
 @dataclass(frozen=True, eq=False)
-class ArcEngine:
-    """B rows of M nodes and A arcs together, with K tapes.
+class ArcEngine(Engine):
+    """A batch of B rows with K tapes, which have M nodes and A arcs together.
 
     Parameters
     ----------
     texts : Ragged, optional
-        Tokens of each row; None: it has no text but the labels of the first tape, as many as a path
-        reads.
+        Tokens of each row. If absent, the rows have no text: a token is a label that a path reads
+        on the first tape.
     begins : int64 [B]
-        The node where each row begins, its first one.
+        First node of each row.
     at : int64 [M], optional
-        Position of each node in its row; None: the labels that are read before it.
+        Position of each node in its row. If absent, it is the number of labels read before it.
     final : float64 [M]
-        −inf: no path ends there.
+        Final score of each node; −inf if no path ends there.
     source, target : int32 [A]
-        Nodes, the second above the first; sorted as `arranged` says, without pairs by source.
+        Nodes; each target is greater than its source. The arcs have the order of `arranged`, or
+        ascending sources if there are no pair scores.
     left, right : int32 [A]
         Classes for pair scores.
     score : float64 [A]
     origin : int64 [A]
-        The arc that was given, of those that begin one; −1: none.
+        Number of the input arc that begins with this arc; −1 if there is no such arc.
     label : int32 [A, K]
-        What begins with the arc; −1: nothing does.
+        The label that begins with the arc on each tape; −1 if no label does.
     under : int32 [A, K]
-        The label of its tokens; −1: none.
+        The label of the tokens of the arc; −1 if they have no label.
     end : int64 [A, K], optional
-        The position where what begins with it ends, −1: that is not known here; None: where the arc
-        ends.
+        The position where the label that begins with the arc ends; −1 if the arc does not determine
+        it. If `end` is absent, labels end with their arcs.
     carries : bool [A, K]
-        It carries on what the arc before it began.
+        Whether the arc continues the label of the arc before it.
+    sizes : tuple of K int
+        Number of labels of each tape, or the largest number if rows differ.
     class_final : float64 [R]
+        Final score of each right class, then of the empty path.
     pairs : PairScores, optional
-        None: neighbours score nothing.
+        Scores of pairs of classes, if there are any.
     per_position : bool
-        The table of pairs of a node is that of its position, not the only one.
+        Each position has its own table of pair scores.
     moves : int64 [A, M], optional
-        The arc of each transducer that was composed, and behind its arcs the state where a path
-        ends in it; −1: none.
+        For each composed transducer, the number of its arc. Numbers from its number of arcs are the
+        states where a path ends. −1 if the transducer does not move.
     ambiguous : str
-        Why several paths may be runs over the same strings, of which only the best one counts, so
-        that there is no sum over the paths; empty: each path counts.
+        Reason why several paths may be runs over the same strings, of which only the best counts:
+        then there is no sum over the paths. Empty if each path counts.
     apart : int64 [A, 1 + C], optional
-        What tells such runs from each other path, −1: nothing. The arcs of a lattice without such
-        runs, of which each path counts, and then columns of strings: what transducers behind it
-        write, or the arcs by which they move.
+        Keys that distinguish the strings of such runs: the arc of the lattice in which each path
+        counts, and columns of output labels, or of transducer arcs. −1 is an empty key.
     gain : float64 [A], optional
-        The part of the score that such runs differ in.
+        The part of the score in which such runs differ.
     """
 
     texts: Ragged | None
@@ -112,6 +117,7 @@ class ArcEngine:
     under: Ints
     end: Longs | None
     carries: Bools
+    sizes: tuple[int, ...]
     class_final: Floats
     pairs: PairScores | None
     per_position: bool = False
@@ -133,9 +139,9 @@ class ArcEngine:
         pairs: PairScores | None,
         **others: Any,
     ) -> ArcEngine:
-        """Return a row of T tokens with a node at each boundary, which ends at the last of them.
+        """Return a row of T tokens with one node at each boundary, which ends at the last node.
 
-        Where nothing else is given, arcs begin their labels, which end with them.
+        Unless other columns are given, each arc begins its label, and the label ends with the arc.
         """
         labels = label if label.ndim == 2 else label[:, None]
         final = np.full(length + 1, -np.inf)
@@ -157,17 +163,17 @@ class ArcEngine:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave the kernel's structures behind: they are made again."""
+        """Pickle the arrays only: the structures of the kernel are made again."""
         return ArcEngine, tuple(getattr(self, part.name) for part in fields(self))
 
     @property
     def n_elements(self) -> int:
-        """Arcs."""
+        """Number of arcs."""
         return len(self.source)
 
     @property
     def expanded(self) -> ArcEngine:
-        """The same: all arcs are there."""
+        """The engine itself: it has all arcs."""
         return self
 
     @property
@@ -177,7 +183,7 @@ class ArcEngine:
 
     @made_once
     def rows(self) -> Ragged:
-        """Tokens of each row; of a row without a text, of its longest path."""
+        """Tokens of each row; without a text, of its longest path."""
         if self.texts is not None:
             return self.texts
         size = np.where(self.final > -np.inf, self._ways[1], 0)
@@ -185,12 +191,12 @@ class ArcEngine:
 
     @made_once
     def position(self) -> Longs:
-        """Of each node in its row, int64 [M]."""
+        """Position of each node in its row, int64 [M]."""
         return np.maximum(self._ways[1], 0).astype(np.int64) if self.at is None else self.at
 
     @property
     def tokens(self) -> Longs:
-        """Tokens that each arc passes, int64 [A]; without a text one for a label that it reads."""
+        """Tokens that each arc reads, int64 [A]; without a text, 1 for each label."""
         if self.at is None:
             return (self.label[:, 0] >= 0).astype(np.int64)
         return self.position[self.target] - self.position[self.source]
@@ -204,7 +210,7 @@ class ArcEngine:
 
     @made_once
     def boundary(self) -> Longs:
-        """A number of each node that those at the same place of the same row share."""
+        """A key of the row and the position of each node, int64 [M]."""
         return self._place + self.row
 
     @made_once
@@ -215,17 +221,17 @@ class ArcEngine:
         return self.position + self.rows.offsets[self.row]
 
     def with_arcs(self, keep: Bools | NDArray[np.integer]) -> ArcEngine:
-        """Return some of the arcs."""
+        """Return the engine with some of the arcs."""
         parts = {name: getattr(self, name)[keep] for name in _OF_ARCS}
         parts |= {name: None if v is None else v[keep] for name, v in self._optional.items()}
         return replace(self, **parts)
 
     @property
     def _optional(self) -> dict[str, Longs | Floats | None]:
-        return {name: getattr(self, name) for name in ("end", *_BEHIND)}
+        return {name: getattr(self, name) for name in ("end", *_TRANSDUCED)}
 
     def in_order(self) -> ArcEngine:
-        """Return the arcs in the order in which machines have them."""
+        """Return the engine with its arcs in the order of the machine."""
         if self.pairs is None:
             return self.with_arcs(ascending(self.source.astype(np.int64)))
         arcs = PairedArcs(self.source, self.target, self.left, self.right, self.score)
@@ -235,7 +241,7 @@ class ArcEngine:
 
     @made_once
     def machine(self) -> Acyclic | Paired:
-        """The arrays as the kernel has them."""
+        """The machine of the kernel."""
         nodes = len(self.final)
         if self.pairs is None:
             row = Ragged.from_rows(self.source, nodes).offsets
@@ -248,42 +254,40 @@ class ArcEngine:
 
     @made_once
     def explicit(self) -> tuple[Acyclic, Ints | None]:
-        """The machine with pairs as arcs of their own, and which arc each one is; −1: a pair.
+        """A plain machine with an arc for each pair, and the arc of this engine that each is.
 
-        None: all arcs are arcs.
+        A pair has the number −1. The numbers are absent if there are no pairs.
         """
         machine = self.machine
         return (machine, None) if isinstance(machine, Acyclic) else machine.explicit
 
     @made_once
     def chain(self) -> ArcChain | None:
-        """The same as chains of tokens, where that is faster; joined rows have theirs joined."""
+        """The rows as chains of tokens, if that is faster."""
         return ArcChain.of(self)
 
     @property
     def log_z(self) -> Floats:
-        """Log Z of each row, [B]; −inf: there is no path; AmbiguousError: there is no sum."""
+        """Log Z of each row, float64 [B]; −inf without a path; AmbiguousError without a sum."""
         self.check_sum()
         return self.machine.log_partitions() if self.chain is None else self.chain.log_z
 
     @property
     def usual_log_z(self) -> Floats:
-        """The same; NaN where there is no sum."""
         return np.full(len(self.begins), np.nan) if self.ambiguous else self.log_z
 
     def check_sum(self) -> None:
-        """Raise AmbiguousError where there is no sum over the paths."""
+        """Raise AmbiguousError if there is no sum over the paths."""
         if self.ambiguous:
             raise AmbiguousError(self.ambiguous)
 
     @property
     def best_scores(self) -> Floats:
-        """Score of the best path of each row, [B]; −inf: there is none."""
         return self.machine.best_scores() if self.chain is None else self.chain.best_scores
 
     @property
     def shared(self) -> Hashable:
-        """What rows of one engine share."""
+        """A key: engines with equal keys can be joined."""
         same = (0, 0) if self.pairs is None else (id(self.pairs), id(self.class_final))
         form = 0 if self.chain is None else id(self.chain.program), self.per_position
         widths = [-1 if part is None else part.shape[1] for part in (self.moves, self.apart)]
@@ -291,83 +295,78 @@ class ArcEngine:
 
     @staticmethod
     def joined(parts: Sequence[ArcEngine]) -> ArcEngine:
-        """Return engines with the same pair scores and tapes as one."""
+        """Return one engine with the rows of several, which have one `shared` key."""
         if len(parts) == 1:
             return parts[0]
         first, shift = parts[0], Ragged.from_lengths(len(p.final) for p in parts).offsets
-        own, plain = first.at is None, all(p.end is None for p in parts)
-        there = [name for name in _BEHIND if getattr(first, name) is not None]
+        no_text, plain = first.at is None, all(p.end is None for p in parts)
+        there = [name for name in _TRANSDUCED if getattr(first, name) is not None]
         names = (*_OF_ARCS, *there)
-        found: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
+        columns: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
         moved = np.repeat(shift[:-1].astype(np.int32), [len(p.source) for p in parts])
         begins = [p.begins + s for p, s in zip(parts, shift.tolist(), strict=False)]
+        lengths = [] if no_text else [p.rows.lengths for p in parts]
         joined = ArcEngine(
-            texts=None
-            if own
-            else Ragged.from_lengths(np.concatenate([p.rows.lengths for p in parts])),
+            texts=None if no_text else Ragged.from_lengths(np.concatenate(lengths)),
             begins=np.concatenate(begins),
-            at=None if own else np.concatenate([p.position for p in parts]),
+            at=None if no_text else np.concatenate([p.position for p in parts]),
             final=np.concatenate([p.final for p in parts]),
+            sizes=tuple(map(max, zip(*(p.sizes for p in parts), strict=True))),
             class_final=first.class_final,
             pairs=first.pairs,
             per_position=first.per_position,
             end=None if plain else np.concatenate([p.ends for p in parts]),
             ambiguous=first.ambiguous,
-            **(found | {name: found[name] + moved for name in ("source", "target")}),
+            **(columns | {name: columns[name] + moved for name in ("source", "target")}),
         )
         counts = [len(part.source) for part in parts]
         joined.__dict__["chain"] = ArcChain.joined([part.chain for part in parts], counts)
         return joined
 
-    def runs(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the runs (first, end) of engines of so many tokens that are joined: all."""
-        yield 0, len(tokens)
+    @staticmethod
+    def runs(engines: Sequence[ArcEngine]) -> Iterator[tuple[int, int]]:
+        """Yield the ranges (first, end) of engines that can be joined: one range."""
+        yield 0, len(engines)
 
-    def forget(self) -> None:
-        """Let go of nothing: the arcs are the lattice."""
-
-    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each label of some tapes at each token, [tokens, labels]."""
+    def marginals(self, tapes: Sequence[int]) -> list[Floats]:
         if self.chain is not None:
             return [self.chain.marginals]
-        found = []
+        tables = []
         for tape in tapes:
-            each = self.covers(tape).spread(self.posterior, self.rows, sizes[tape])
-            found.append(np.minimum(np.maximum(each, 0.0, out=each), 1.0, out=each))
-        return found
+            table = self.covers(tape).spread(self.posterior, self.rows, self.sizes[tape])
+            tables.append(np.minimum(np.maximum(table, 0.0, out=table), 1.0, out=table))
+        return tables
 
-    def highest(self, tapes: Sequence[int], sizes: Sequence[int], tokens: int) -> list[Floats]:
-        """Return the score of the best path through each label, [tokens, labels]; −inf: none."""
-        best = self.maxima()
-        return [self.covers(tape).highest(best, tokens, sizes[tape]) for tape in tapes]
+    def highest(self, tapes: Sequence[int]) -> list[Floats]:
+        best, tokens = self.maxima(), self.rows.total
+        return [self.covers(tape).highest(best, tokens, self.sizes[tape]) for tape in tapes]
 
     @made_once
     def posterior(self) -> Floats:
-        """Probability of each arc, [A]; 0 where there is no path."""
+        """Probability of each arc, float64 [A]; 0 in a row without a path."""
         self.check_sum()
         if self.chain is not None:
             return self.chain.posterior
         machine = self.machine
         return machine.marginals()[1] if isinstance(machine, Acyclic) else machine.marginals().arc
 
-    def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:  # noqa: ARG002
+    def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
         """Return the n best paths of each row.
 
-        Ties: ending comes before going on, then the smaller left class, then the arc that comes
-        first, at the earliest node where the candidates differ.
+        Ties are decided at the earliest node where the paths differ: the path that ends there wins,
+        then the smaller left class, then the smaller arc number.
         """
+        refuse_options({"budget": budget})
         if self.chain is not None and n > 0:
             return self.chain.nbest(n)
         if n != 1 and self.apart is not None:
-            found = distinct.best_paths(self, n)
-            if found is not None:
-                return self._runs(*found)
-            return self.resolved.nbest(n)
+            searched = distinct.best_paths(self, n)
+            return self.resolved.nbest(n) if searched is None else self._batch(*searched)
         if n != 1:
-            self.check_sum()  # several runs would be one and the same path
+            self.check_sum()  # several runs would be the same path
             machine, _ = self.explicit
-            found = machine.nbest(n)
-            return self._runs(found.arcs, found.score, found.found)
+            best = machine.nbest(n)
+            return self._batch(best.arcs, best.score, best.found)
         (path, offsets), score = self.machine.best_paths(), self.best_scores
         if len(score) == 1 and score[0] > -np.inf:
             return PathBatch(_ONE, score, offsets, path)
@@ -377,9 +376,9 @@ class ArcEngine:
 
     @property
     def resolved(self) -> ArcEngine:
-        """The rows with one path for all runs over the same strings: the best of these.
+        """The engine with one path for all runs over the same strings: the best of these runs.
 
-        They are still `ambiguous` where there are too many runs to tell.
+        It remains `ambiguous` if there are too many runs to compare.
         """
         return self if self.apart is None else self._resolved
 
@@ -388,34 +387,32 @@ class ArcEngine:
         return distinct.resolved(self)
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
-        """Return n independent exact samples of each row, their scores among them."""
         self.check_sum()
         if self.chain is not None and n > 0:
-            runs = self.chain.sample(n, generators)
-            return runs._replace(score=self._scores(runs))
-        machine, _ = self.explicit
-        drawn = machine.sample(n, generators)
-        found = np.full(len(self.begins), n)
-        runs = self._runs(drawn, np.zeros(len(drawn)), found)
-        return runs._replace(score=self._scores(runs))
+            paths = self.chain.sample(n, generators)
+        else:
+            machine, _ = self.explicit
+            arcs = machine.sample(n, generators)
+            paths = self._batch(arcs, np.zeros(len(arcs)), np.full(len(self.begins), n))
+        return paths._replace(score=self._scores(paths))
 
-    def _runs(self, paths: Ints, score: Floats, found: Longs) -> PathBatch:
-        """Return paths of the explicit machine, [R, W], as paths of these arcs."""
+    def _batch(self, paths: Ints, score: Floats, counts: Longs) -> PathBatch:
+        """Return paths of the explicit machine, [R, W], as paths of this engine."""
         _, which = self.explicit
-        own = paths >= 0
+        there = paths >= 0
         if which is not None and paths.size:
-            paths = np.where(own, which[np.maximum(paths, 0)], -1)
-            own = paths >= 0
-        return PathBatch(found, score, Ragged.from_lengths(own.sum(axis=1)).offsets, paths[own])
+            paths = np.where(there, which[np.maximum(paths, 0)], -1)
+            there = paths >= 0
+        bounds = Ragged.from_lengths(there.sum(axis=1)).offsets
+        return PathBatch(counts, score, bounds, paths[there])
 
-    def _scores(self, runs: PathBatch) -> Floats:
-        """Return the scores of paths."""
-        count, path = len(runs.score), runs.elements
-        rows = Ragged(runs.bounds)
-        begin = np.repeat(self.begins, runs.found)
+    def _scores(self, paths: PathBatch) -> Floats:
+        count, path = len(paths.score), paths.elements
+        rows = Ragged(paths.bounds)
+        begin = np.repeat(self.begins, paths.counts)
         last = begin.copy()
-        full = runs.bounds[1:] > runs.bounds[:-1]
-        last[full] = self.target[path[runs.bounds[1:][full] - 1]]
+        full = paths.bounds[1:] > paths.bounds[:-1]
+        last[full] = self.target[path[paths.bounds[1:][full] - 1]]
         total: Floats = self.final[last]
         total = total + np.bincount(rows.rows(), weights=self.score[path], minlength=count)
         if self.pairs is None:
@@ -423,19 +420,19 @@ class ArcEngine:
         none = self.pairs.pair.shape[1] - 1
         before = np.empty(len(path), dtype=np.int64)
         before[1:] = self.right[path[:-1]]
-        before[runs.bounds[:-1][full]] = none
+        before[paths.bounds[:-1][full]] = none
         table = self.position[self.source[path]] if self.per_position else 0
         if self.per_position:
             table = np.minimum(table, len(self.pairs.pair) - 1)
         links = self.pairs.pair[table, before, self.left[path]]
         ending = np.full(count, none)
-        ending[full] = self.right[path[runs.bounds[1:][full] - 1]]
+        ending[full] = self.right[path[paths.bounds[1:][full] - 1]]
         total = total + np.bincount(rows.rows(), weights=links, minlength=count)
         total += self.class_final[ending]
         return total
 
     def maxima(self) -> Floats:
-        """Return the score of the best path through each arc, [A]; −inf: there is none."""
+        """Return the score of the best path through each arc, float64 [A]; −inf without a path."""
         machine, which = self.explicit
         found = machine.max_marginals()
         if which is None:
@@ -444,49 +441,46 @@ class ArcEngine:
         best[which[arc]] = found[arc]
         return best
 
-    def successions(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each succession of labels in the only row, [tokens, L, L].
-
-        Entry (t, i, j): label i at token t - 1 and label j at token t.
-        """
-        found = []
+    def successions(self, tapes: Sequence[int]) -> list[Floats]:
+        tables = []
         for tape in tapes:
-            both = self.after_last(tape, sizes[tape], "tokens")
+            both = self.after_last(tape, "tokens")
             code, token = both.label[:, -1].astype(np.int64), both.position[both.source]
-            under, shape = both.under[:, tape], (self.rows.total, sizes[tape])
-            found.append(successions(code, token, both.tokens, under, both.posterior, shape))
-        return found
+            under, shape = both.under[:, tape], (self.rows.total, self.sizes[tape])
+            tables.append(successions(code, token, both.tokens, under, both.posterior, shape))
+        return tables
 
-    def after_last(self, tape: int, size: int, over: Over) -> ArcEngine:
-        """Return the product with the machine whose state is the last label: 0, none, or label + 1.
+    def after_last(self, tape: int, over: Over) -> ArcEngine:
+        """Return the product with the machine whose state is 0, then the last label + 1.
 
-        Its last tape has state · labels + label.
+        One more tape has the labels state · L + label.
         """
+        size = self.sizes[tape]
         target = np.tile(np.arange(1, size + 1, dtype=np.int32), (size + 1, 1))
         labels = (tuple(map(str, range(size))),)
         last = Acceptor(("",), labels, target, None, np.zeros(size + 1), "successions")
         return self.product(last, [tape], over, written=True)
 
     def entropies(self) -> Floats:
-        """Return the entropy of each row in nats, [B]."""
         self.check_sum()
         return self.explicit[0].entropies()
 
-    def met(self) -> tuple[Floats, Floats]:
-        """Return the expected meetings of classes, [R, L], and ends behind each, [R].
+    def expected_pairs(self) -> tuple[Floats, Floats] | None:
+        """Return the expected number of each pair of classes, [R, L], and of ends, [R].
 
-        Without pairs there are none.
+        The result is None if there are no pair scores.
         """
         machine = self.machine
-        assert isinstance(machine, Paired)  # noqa: S101 (the caller has looked)
+        if not isinstance(machine, Paired):
+            return None
         sums = machine.marginals(counted=True)
         ends = np.bincount(machine.right, weights=sums.end, minlength=len(self.class_final))
         return sums.met.sum(axis=0), ends.astype(np.float64)
 
     @made_once
     def _ways(self) -> tuple[Ints, Ints]:
-        """Labels of the first tape on the shortest and the longest way to each node; −1: no way."""
-        if isinstance(self.machine, Acyclic):  # which has none that are forbidden
+        """Fewest and most labels of the first tape on a path to each node; −1 without a path."""
+        if isinstance(self.machine, Acyclic):  # it has no forbidden arcs
             return self.machine.lengths(np.ascontiguousarray(self.label[:, 0]))
         alive = np.flatnonzero(self.score > -np.inf)
         order = alive[ascending(self.source[alive].astype(np.int64))]
@@ -495,16 +489,13 @@ class ArcEngine:
         return flat.lengths(np.ascontiguousarray(self.label[order, 0]))
 
     def furthest(self) -> int:
-        """Return the last position that a path from the start reaches; what follows is dead."""
+        """Return the last position that a path from the start reaches."""
         return int(self.position[self._ways[1] >= 0].max())
 
-    # --- What arcs say ------------------------------------------------------------------------
+    # --- Labels of arcs -----------------------------------------------------------------------
 
     def covers(self, tape: int) -> Reading:
-        """Return the label that the tokens of each arc are under.
-
-        It is not kept: what is as large as the arcs costs more to hold than to make again.
-        """
+        """Return the label that the tokens of each arc are under, which is cheap to make."""
         label, start = self.under[:, tape], self._place[self.source]
         end = start + 1 if self.at is None else self._place[self.target]
         if not (label < 0).any():
@@ -514,13 +505,13 @@ class ArcEngine:
 
     @property
     def ends(self) -> Longs:
-        """The position where what begins with each arc ends, [A, K]; −1: that is not known."""
+        """End position of the label that begins with each arc, [A, K]; −1 if unknown."""
         if self.end is not None:
             return self.end
         return np.where(self.label >= 0, self.position[self.target][:, None], -1)
 
     def begun(self, tape: int) -> Reading | None:
-        """Return what begins with each arc; None where it is not known where that ends."""
+        """Return the label that begins with each arc, or None if the end of a label is unknown."""
         label, end = self.label[:, tape], self.ends[:, tape]
         arc = np.flatnonzero(label >= 0)
         if (end[arc] < 0).any():
@@ -529,22 +520,12 @@ class ArcEngine:
         shift = self._place[source] - self.position[source]
         return Reading(arc, self._place[source], end[arc] + shift, label[arc])
 
-    def labels_along(self, path: Ints, tape: int, *, placed: bool = False) -> TapeLabels:
-        """Return what stands on a tape along a path, or along paths one behind the other."""
-        label = self.label[:, tape][path]
-        begins: Longs | None = None
-        first, last = path, path
-        if self.at is not None and (carries := self.carries[:, tape][path]).any():
-            carries &= ~self._first(path)  # what says nothing carries on, but not another path
-            begins = np.flatnonzero(~carries)
-            first, label = path[begins], label[begins]
-            last = path[np.append(begins[1:], len(path)) - 1] if len(begins) else first
-        if (label < 0).any():
-            named = np.flatnonzero(label >= 0)
-            first, last, label = first[named], last[named], label[named]
-            begins = named if begins is None else begins[named]
-        if not placed:
-            return TapeLabels(label, begins)
+    def labels_along(self, path: Ints, tape: int) -> TapeLabels:
+        label, begins, _, _ = self._along(path, tape)
+        return TapeLabels(label, begins)
+
+    def segments_along(self, path: Ints, tape: int) -> TapeLabels:
+        label, begins, first, last = self._along(path, tape)
         origin = self.origin[first] if tape == 0 else np.full(len(label), -1)
         start, end = self.position[self.source[first]], self.position[self.target[last]]
         if self.at is None:
@@ -552,15 +533,31 @@ class ArcEngine:
             end = read if begins is None else read[begins]
         return TapeLabels(label, begins, start, end, origin)
 
+    def _along(self, path: Ints, tape: int) -> tuple[Ints, Longs | None, Ints, Ints]:
+        """Return the labels on a path, their indices in it, and their first and last arcs."""
+        label = self.label[:, tape][path]
+        begins: Longs | None = None
+        first, last = path, path
+        if self.at is not None and (carries := self.carries[:, tape][path]).any():
+            carries &= ~self._first(path)  # the first arc of a path does not continue another path
+            begins = np.flatnonzero(~carries)
+            first, label = path[begins], label[begins]
+            last = path[np.append(begins[1:], len(path)) - 1] if len(begins) else first
+        if (label < 0).any():
+            named = np.flatnonzero(label >= 0)
+            first, last, label = first[named], last[named], label[named]
+            begins = named if begins is None else begins[named]
+        return label, begins, first, last
+
     def _first(self, path: Ints) -> Bools:
-        """Return which arcs of paths one behind the other are the first of one."""
+        """Return which arcs of concatenated paths are the first arc of a path, bool [N]."""
         source = self.source[path]
         if len(self.begins) == 1:
             return np.asarray(source == self.begins[0], dtype=bool)
         return np.asarray(np.isin(source, self.begins), dtype=bool)
 
     def _read_along(self, path: Ints) -> Longs:
-        """Return the labels of the first tape that paths one behind the other have read so far."""
+        """Return how many labels of the first tape each path has read after each arc, [N]."""
         count = np.cumsum(self.label[path, 0] >= 0)
         first = np.flatnonzero(self._first(path))
         before = np.append(0, count)[first]
@@ -570,7 +567,7 @@ class ArcEngine:
     # --- Some of the paths --------------------------------------------------------------------
 
     def trimmed(self) -> ArcEngine:
-        """Return what lies on a path; nodes where rows begin stay in any case."""
+        """Return the engine without nodes and arcs that are on no path; first nodes remain."""
         arcs = self.with_arcs(self.score > -np.inf)
         ends = arcs.final > -np.inf
         _, keep = on_paths(arcs.source, arcs.target, ends, starts=arcs.begins)
@@ -589,9 +586,9 @@ class ArcEngine:
 
     @made_once
     def time_aligned(self) -> ArcEngine:
-        """The same with nodes at one position each, whatever path leads there.
+        """The engine with one position for each node.
 
-        Where there is no text, a node may be behind several numbers of labels.
+        Without a text, paths that have read different numbers of labels can meet at a node.
         """
         if self.at is not None or (self._ways[0] == self._ways[1]).all():
             return self
@@ -604,7 +601,7 @@ class ArcEngine:
         return self.product(counter, [0], "segments")
 
     def lengths(self) -> tuple[int, int]:
-        """Return the labels on the shortest and the longest path of the only row; zeros: none."""
+        """Return the labels on the shortest and the longest path of the only row, or zeros."""
         shortest, longest = self._ways
         ends = (self.final > -np.inf) & (longest >= 0)
         if not ends.any():
@@ -614,7 +611,7 @@ class ArcEngine:
     # --- Other scores -------------------------------------------------------------------------
 
     def reweight(self, score: Floats) -> ArcEngine:
-        """Return the same paths, each with the sum of its arcs' new scores."""
+        """Return the same paths, each scored by the sum of its arcs' new scores, float64 [A]."""
         return replace(
             self,
             score=np.where(self.score > -np.inf, score, -np.inf),
@@ -624,16 +621,16 @@ class ArcEngine:
         )
 
     def scale(self, factor: float) -> ArcEngine:
-        """Return the same paths with all scores times a factor; what is forbidden stays so."""
-        found = replace(
+        """Return the same paths with all scores times a factor; forbidden arcs remain forbidden."""
+        scores = replace(
             self,
             score=scaled(self.score, factor),
             final=scaled(self.final, factor),
             class_final=scaled(self.class_final, factor),
             pairs=None if self.pairs is None else PairScores(scaled(self.pairs.pair, factor)),
         )
-        assert found.machine is not None  # noqa: S101 (it is checked when it is made)
-        return found
+        _ = scores.machine  # it checks the scores
+        return scores
 
     # --- Products -----------------------------------------------------------------------------
 
@@ -646,11 +643,11 @@ class ArcEngine:
         ----------
         acceptor : Acceptor
         tapes : sequence of int
-            What it reads.
+            The tapes that it reads.
         over : {"segments", "tokens"}
-            segments: it reads what begins with an arc, once; tokens: the label of each token.
+            It reads the label that begins with an arc, once, or the label of each token.
         written : bool
-            One more tape has, for each arc, the acceptor's state before it and what it reads there:
+            Add a tape with the acceptor's state before each arc and the symbol that it reads there:
             state · symbols + symbol.
         """
         states = acceptor.n_states
@@ -664,8 +661,9 @@ class ArcEngine:
         arc, state = np.nonzero(after >= 0)
         moved = self.with_arcs(arc)
         if written:
-            code = np.where(symbol[arc] >= 0, state * int(np.prod(sizes)) + symbol[arc], -1)
-            moved = moved.with_tape(code.astype(np.int32))
+            symbols = int(np.prod(sizes))
+            code = np.where(symbol[arc] >= 0, state * symbols + symbol[arc], -1)
+            moved = moved.with_tape(code.astype(np.int32), states * symbols)
         return replace(
             moved,
             begins=self.begins * states,
@@ -676,13 +674,17 @@ class ArcEngine:
             score=moved.score + gain[arc, state],
         ).trimmed()
 
-    def with_tape(self, label: Ints) -> ArcEngine:
-        """Return the arcs with one tape more, of which each begins its label."""
-        none = np.zeros(len(label), dtype=bool)
-        parts: dict[str, Any] = {"label": label, "under": label, "carries": none}
-        mine = {name: np.column_stack([getattr(self, name), parts[name]]) for name in TAPED}
-        end = np.column_stack([self.ends, self.position[self.target]])
-        return replace(self, **cast("dict[str, Any]", mine), end=end)
+    def with_tape(self, label: Ints, size: int) -> ArcEngine:
+        """Return the engine with one more tape, on which each arc begins its label of `size`."""
+        same = np.zeros(len(label), dtype=bool)
+        return replace(
+            self,
+            label=np.column_stack([self.label, label]),
+            under=np.column_stack([self.under, label]),
+            carries=np.column_stack([self.carries, same]),
+            end=np.column_stack([self.ends, self.position[self.target]]),
+            sizes=(*self.sizes, size),
+        )
 
 
 def _support(values: Floats) -> Floats:
@@ -690,7 +692,7 @@ def _support(values: Floats) -> Floats:
 
 
 def check_size(arcs: int, what: str) -> None:
-    """Refuse to write out too many arcs."""
+    """Raise TooLargeError if there are too many arcs to store."""
     if arcs > MOST_ARCS:
         raise TooLargeError(
             f"{what} has {arcs:,} arcs, which is too many to store: restrict the "

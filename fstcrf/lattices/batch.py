@@ -1,4 +1,4 @@
-"""Many lattices, asked together: each question has an answer for each of them."""
+"""Batches of lattices: one call asks all of them and returns an answer for each."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arguments import AS_GRAMMAR, LabelSet, is_fst, refuse_fst, whole_number
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.kernel import Budget, SearchResult, columns
+from fstcrf.errors import NoPathError, ShapeError
+from fstcrf.kernel import Budget, columns
 from fstcrf.lattices import batching, spans
 from fstcrf.lattices.answer import Answer
-from fstcrf.lattices.chains import ChainEngine
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import warn_unproven
@@ -24,6 +23,7 @@ from fstcrf.text.corpus import Scheme
 if TYPE_CHECKING:
     import pynini
 
+    from fstcrf.kernel import SearchResult
     from fstcrf.lattices import distributions, labellings
     from fstcrf.lattices.batching import Group
     from fstcrf.lattices.distributions import Distributions
@@ -38,7 +38,7 @@ else:
     labellings = LazyModule("fstcrf.lattices.labellings")
     transducers = LazyModule("fstcrf.machines.transducer")
 
-arrays = LazyModule("fstcrf.lattices.emissions.batch")  # stands above this module
+arrays = LazyModule("fstcrf.lattices.emissions.batch")  # it imports this module
 
 LatticeT = TypeVar("LatticeT", bound=Any)
 _T = TypeVar("_T")
@@ -46,12 +46,12 @@ _S = TypeVar("_S", bound=np.generic)
 
 
 class Lattices(batching.Batch[LatticeT]):
-    """Many lattices, asked together: a sequence of them, of any kinds.
+    """A sequence of lattices of any kinds that are asked together.
 
-    ``lattices[i]`` is one of them. A question that a lattice answers has a list, or an array, with
-    an answer for each; it goes to the kernel in one call where the lattices are of one tagger, or
-    of one batch of arrays. Options are those of `fstcrf.best`, `fstcrf.nbest` and the others, which
-    ask any sequence of lattices the same. Changes (``lattices & grammar``) make other lattices.
+    ``lattices[i]`` is one lattice. Each question returns a list or an array with an answer for each
+    lattice. Lattices of one tagger, or of one batch of arrays, are asked in one call of the kernel.
+    Options are the same as for `fstcrf.best`, `fstcrf.nbest` and the other functions, which ask any
+    sequence of lattices. Changes (``lattices & grammar``) return new lattices.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Lattices(batching.Batch[LatticeT]):
     """
 
     width: int | None = None
-    """Tokens that answers are padded to; those of the longest when absent."""
+    """Number of tokens that answers are padded to; if absent, of the longest lattice."""
 
     @staticmethod
     def from_arrays(
@@ -74,29 +74,28 @@ class Lattices(batching.Batch[LatticeT]):
         names: str | Mapping[str, str] | Callable[[str], str] | None = None,
         tape: str = "label",
     ) -> Lattices[TapeLattice]:
-        """Build a batch of lattices from scores of any origin.
+        """Build a batch of lattices from arrays of scores.
 
         Parameters
         ----------
         labels : sequence of L str, or mapping of id to str
-            In the order of the scores' last axis. A mapping such as ``id2label`` has the ids 0 to
-            L − 1 as keys: numbers, or the strings of a JSON file.
+            The labels, in the order of the last axis of `scores`. A mapping such as ``id2label``
+            has the ids 0 to L − 1 as keys: numbers, or the strings of a JSON file.
         scores : [B, T, L], or sequence of B [T_i, L]
-            Natural-log scores, −inf forbids: NumPy's, torch's or JAX's arrays on the CPU, whatever
-            has ``__array__`` or ``__dlpack__``. float32 and float64 are read where they lie;
-            tensors that require gradients by their values; half precision becomes float32.
+            Natural-log scores; −inf forbids a label. Arrays of NumPy, torch or JAX on the CPU, and
+            other objects with ``__array__`` or ``__dlpack__``. float32 and float64 are read without
+            a copy; half precision becomes float32. Gradients of tensors are ignored.
         transitions : [L, L], [B, T − 1, L, L], or sequence of B [T_i − 1, L, L], optional
-            Score of each succession, from row to column; zero when absent.
+            Score of each pair of neighbouring labels, from row to column; zero if absent.
         initial, final : [L], optional
-            Scores of the first and last label; zero when absent.
+            Scores of the first and last label; zero if absent.
         lengths : int [B], optional
-            Tokens of each sentence of a padded array; all T when absent. What lies beyond is not
-            read.
+            Tokens of each sentence of a padded array; T if absent. The padding is not read.
         mask : bool [B, T], optional
-            Instead of `lengths`, true at each sentence's tokens, which come first.
+            Instead of `lengths`: true at the tokens of each sentence, false at the padding.
         names : str, mapping of str to str, or callable, optional
-            Where the labels are not called ``B-PER``: how they write that (``"B_PER"``,
-            ``"PER-B"``), or the usual name of each, or a function that returns it. Answers,
+            Needed if the labels do not have names such as ``B-PER``: their form of that name
+            (``"B_PER"``, ``"PER-B"``), or a mapping or function to the usual names. Answers,
             grammar and spans have the usual names.
         tape : str
             Name of the tape.
@@ -104,11 +103,12 @@ class Lattices(batching.Batch[LatticeT]):
         Raises
         ------
         ShapeError
-            Shapes that disagree, a mask with holes, lengths beyond T.
+            Shapes disagree, a mask has holes, or a length is more than T.
         NumericError
-            NaN or +inf; of the scores with sentence, token and label, when they are asked about.
+            NaN or +inf. An error about `scores` is raised by the first question, with sentence,
+            token and label.
         OptionError
-            Labels twice or with gaps; a tensor that is not on the CPU.
+            A label is repeated or an id is missing; or a tensor is not on the CPU.
         """
         chain = transitions, initial, final
         batch: Lattices[TapeLattice] = arrays.array_lattices(
@@ -127,7 +127,7 @@ class Lattices(batching.Batch[LatticeT]):
     def nbest(
         self, n: int, *, tapes: Sequence[str] | None = None, **options: Any
     ) -> Sequence[list[Path]]:
-        """Return the n best paths of each lattice, best first; of some tapes as `Lattice.nbest`."""
+        """Return the n best paths of each lattice, best first; see `Lattice.nbest`."""
         if tapes is None:
             return batching.nbest(self, n, **options)
         return [one.nbest(n, tapes=tapes, **options) for one in self]
@@ -138,8 +138,8 @@ class Lattices(batching.Batch[LatticeT]):
         Raises
         ------
         OptionError
-            n below 1; lattices of arcs, or of other labels than the first: those are asked for
-            `best` and `nbest`.
+            `n` is below 1; or the lattices are stored as arcs, or do not have the same labels: use
+            `best` or `nbest` for these.
         """
         n = whole_number(n, "n", least=1, narrow=True)
         answer = self.answer(n, self.on, budget, threads)
@@ -157,34 +157,26 @@ class Lattices(batching.Batch[LatticeT]):
         probabilities: bool = False,
         tapes: Sequence[str] | None = None,
     ) -> Answer:
-        """Return what `decode` does of the first tapes, without a warning of what is not proven.
+        """Return the answer of `decode` for the first tapes, without a warning.
 
-        `strict`: NoPathError for a lattice without a path. `probabilities`: they will be looked at.
-        `tapes`: paths differ in these.
+        `strict`: raise NoPathError if a lattice has no path. `probabilities`: compute log Z now,
+        because they will be read. `tapes`: return the n best labellings of these tapes.
         """
         if tapes is not None and len(on) > 1:
             return self._of_tapes(n, tapes, budget, threads, strict=strict)
 
         def ask(group: Group) -> tuple[SearchResult, list[Ints]]:
-            engine = group.engine
-            if not isinstance(engine, ChainEngine) or engine.on[: len(on)] != on:
-                raise OptionError(
-                    "decode() needs lattices with the same labels at each token: call best() "
-                    "or nbest(n) for other lattices"
-                )
-            found = engine.decoded(n, budget)
-            if strict:
-                engine.check_found(found)
+            result = group.engine.decode(n, on, budget, strict=strict)
             if probabilities:
-                _ = engine.usual_log_z
-            return found, engine.labels_found(found, len(on))
+                _ = group.engine.usual_log_z
+            return result
 
         rows, groups = self.rows, batching.answered(self, ask, threads)
-        parts, labels = [part for _, (part, _) in groups], [own for _, (_, own) in groups]
+        parts, labels = [part for _, (part, _) in groups], [each for _, (_, each) in groups]
         n = columns(n, max((int(part.found.max(initial=0)) for part in parts), default=0))
         scores = _joined([part.score for part in parts], np.empty((0, n)), -np.inf)
         none = np.empty((0, n), np.int32)
-        flat = [_joined([own[k].T for own in labels], none, -1).T for k in range(len(on))]
+        flat = [_joined([part[k].T for part in labels], none, -1).T for k in range(len(on))]
         exact = bounds = None
         if any((part.bound > -np.inf).any() for part in parts):
             both = ([part.bound, part.proven] for part in parts)
@@ -192,14 +184,14 @@ class Lattices(batching.Batch[LatticeT]):
             exact = (np.arange(n) < proven) | np.isneginf(bound)
             bounds = np.where(exact, scores, np.maximum(scores, bound))
         numbers = [group.numbers for group, _ in groups]
-        if not all(isinstance(own, range) for own in numbers):  # then they are not in order
+        if not all(isinstance(part, range) for part in numbers):  # lists are not in order
             order = np.concatenate(numbers)
             place, grouped = np.argsort(order), rows.select(order)
-            scores, flat = scores[place], [own.take(grouped.entries(place), 1) for own in flat]
+            scores, flat = scores[place], [row.take(grouped.entries(place), 1) for row in flat]
             if exact is not None and bounds is not None:
                 exact, bounds = exact[place], bounds[place]
         return Answer(
-            {tape.name: own for tape, own in zip(on, flat, strict=True)},
+            {tape.name: row for tape, row in zip(on, flat, strict=True)},
             {tape.name: tape.labels for tape in on},
             rows.offsets,
             scores=scores,
@@ -218,8 +210,8 @@ class Lattices(batching.Batch[LatticeT]):
         for number, (paths, lattice) in enumerate(zip(ranked, self, strict=True)):
             if strict and not paths:
                 raise lattice.row.no_path().of_sentence(number)
-        own = {tape.name: tape.labels for tape in self.on}
-        sets = {tape: own[tape] for tape in tapes}
+        sets = {tape.name: tape.labels for tape in self.on}
+        sets = {tape: sets[tape] for tape in tapes}
         answer = Answer.of_paths(ranked, sets, self.rows.lengths.tolist(), n)
         return answer.with_posterior(lambda: self.posterior(budget, threads))
 
@@ -229,12 +221,9 @@ class Lattices(batching.Batch[LatticeT]):
         return Ragged.from_lengths(map(len, self))
 
     def posterior(self, budget: Budget | None, threads: int) -> Distributions:
-        """Return what answers are from."""
-        tapes = [tape.name for tape in self.on]
-        found: Distributions = distributions.Distributions(
-            dict.fromkeys(tapes, self), budget, threads
-        )
-        return found
+        """Return the distributions over labellings."""
+        lattices = dict.fromkeys([tape.name for tape in self.on], self)
+        return distributions.Distributions(lattices, budget, threads)
 
     # --- Sums -------------------------------------------------------------------------------------
 
@@ -257,7 +246,7 @@ class Lattices(batching.Batch[LatticeT]):
         return self._each(lambda lattice: lattice.minimum_risk(loss, scheme=scheme))
 
     def _each(self, ask: Callable[[LatticeT], _T]) -> list[_T]:
-        """Return what each lattice answers; errors say which has no path."""
+        """Return the answer of each lattice; errors have the number of the lattice."""
         answers = []
         for number, lattice in enumerate(self):
             try:
@@ -269,23 +258,23 @@ class Lattices(batching.Batch[LatticeT]):
     # --- Other lattices ---------------------------------------------------------------------------
 
     def select(self, which: Bools | Longs) -> Lattices[LatticeT]:
-        """Return some of the lattices, by numbers or bool [B]."""
+        """Return some of the lattices, by their numbers or by a mask, bool [B]."""
         numbers = np.arange(len(self))[which].tolist()
         return self._like([self[k] for k in numbers])
 
     def _like(self, lattices: list[LatticeT]) -> Lattices[LatticeT]:
-        """Return a batch whose answers are padded as the answers of this one."""
+        """Return a batch of other lattices with the padding of this batch."""
         batch = Lattices(lattices)
         batch.width = self.width
         return batch
 
     def restrict(self, masks: Any) -> Lattices[LatticeT]:
-        """Return the lattices of the paths that masks allow, one for each; see `Lattice.restrict`.
+        """Return the lattices of the paths that masks allow; see `Lattice.restrict`.
 
         Parameters
         ----------
         masks : sequence of B masks
-            Of a batch of arrays also bool [B, T, L]; what lies beyond a sentence's end is not read.
+            Or bool [B, T, L] for a batch of arrays; the padding is not read.
         """
         if self.width is not None and getattr(masks, "ndim", 0) == 3:
             masks = [mask[: len(one)] for one, mask in zip(self, masks, strict=True)]
@@ -296,11 +285,11 @@ class Lattices(batching.Batch[LatticeT]):
         return self._like([one.scale(factor) for one in self])
 
     def weighted(self, factor: float) -> Lattices[LatticeT]:
-        """Return the lattices with all potentials but the grammar's times a factor."""
+        """Return the lattices with all potentials times a factor, except the grammar's scores."""
         return self._like([one.weighted(factor) for one in self])
 
     def without_grammar(self) -> Lattices[LatticeT]:
-        """Return the lattices of all paths, whatever the grammar."""
+        """Return the lattices of all paths, without the grammar."""
         return self._like([one.without_grammar() for one in self])
 
     def constrained(self, grammar: Grammar, **options: Any) -> Lattices[LatticeT]:
@@ -315,7 +304,7 @@ class Lattices(batching.Batch[LatticeT]):
         return self.constrained(grammar)
 
     def __matmul__(self, others: Sequence[Any] | Transducer | pynini.Fst) -> Lattices[Any]:
-        """Return each lattice composed with the one in its place, or all with a transducer.
+        """Return each lattice composed with another lattice, or with one transducer.
 
         See `Lattice.__matmul__`.
         """
@@ -334,7 +323,7 @@ class Lattices(batching.Batch[LatticeT]):
 
 
 def _joined(parts: Sequence[NDArray[_S]], none: NDArray[_S], missing: float) -> NDArray[_S]:
-    """Return arrays [K, paths] below each other, with as many columns as `none` has."""
+    """Return arrays [K, paths] concatenated, with the number of columns of `none`."""
     n = none.shape[1]
     if len(parts) == 1 and parts[0].shape[1] == n:
         return parts[0]

@@ -1,8 +1,8 @@
-"""Questions to many lattices of any kinds at once.
+"""Questions to many lattices at once, of any kinds.
 
-Lattices that can be rows of one engine go to the kernel in one call. The answers depend neither on
-the company of a lattice nor on the number of threads. Results are arrays; `Path` objects are made
-when they are looked at.
+Lattices that can share an engine are asked in one call of the kernel. The answer of a lattice
+depends neither on the other lattices nor on the number of threads. Results are arrays; a `Path`
+object is made when it is first read.
 """
 
 from __future__ import annotations
@@ -10,40 +10,43 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 from fstcrf.arguments import items_of, whole_number
 from fstcrf.arrays import Bools, Floats, Longs
-from fstcrf.errors import LabelError, OptionError, ShapeError
+from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.native import mapped
-from fstcrf.lattices.chains import ChainEngine
-from fstcrf.lattices.engine import PathBatch
-from fstcrf.lattices.inputs import SentenceInputs
-from fstcrf.lattices.pathquestions import ArrayT_co, refuse_options
-from fstcrf.lattices.paths import Labels, LabelsT_co, Path, labels_of_tapes, said_by_tapes, shares
-from fstcrf.lattices.questions import Questions
+from fstcrf.lattices.engine import PLAIN, EngineRequest, PathBatch
+from fstcrf.lattices.paths import (
+    Labels,
+    LabelsT_co,
+    Path,
+    labels_by_tape,
+    labels_of_tapes,
+    shares,
+)
+from fstcrf.lattices.questions import ArrayT_co, Questions
 from fstcrf.lazy import made_once
-from fstcrf.machines.plans import Program, Search, warn_unproven
-from fstcrf.machines.plans.program import searched
-from fstcrf.ragged import RUN_TOKENS, Ragged
+from fstcrf.machines.plans import Search, warn_unproven
+from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.lattices.engine import Engine, Labelling, Tape
+    from fstcrf.lattices.row import Row
 
 AnswerT = TypeVar("AnswerT")
 LatticeT = TypeVar("LatticeT")
+ItemT_co = TypeVar("ItemT_co", covariant=True)
 
 AnyLattice: TypeAlias = Questions
 """A lattice of any kind."""
 
-_RUN_BYTES = 64_000_000
-
 
 class Batch(Sequence[LatticeT]):
-    """Lattices in a row, and the engines whose rows they are.
+    """A sequence of lattices, which makes the engines that they share.
 
     Parameters
     ----------
@@ -55,7 +58,7 @@ class Batch(Sequence[LatticeT]):
         self._lattices = lattices
 
     def __len__(self) -> int:
-        """Lattices."""
+        """Return the number of lattices."""
         return len(self._lattices)
 
     @overload
@@ -75,7 +78,7 @@ class Batch(Sequence[LatticeT]):
         return self._lattices[k]
 
     def select(self, which: Bools | Longs) -> Batch[LatticeT]:
-        """Return some of the lattices, by numbers or bool [B]."""
+        """Return some of the lattices, by their numbers or by a mask, bool [B]."""
         return Batch([self.row(k) for k in np.arange(len(self))[which].tolist()])
 
     @property
@@ -84,264 +87,227 @@ class Batch(Sequence[LatticeT]):
         tapes: tuple[Tape, ...] = getattr(self[0], "on", ()) if len(self) else ()
         return tapes
 
-    def groups(
-        self,
-        search: Search | None = None,
-        *,
-        time_aligned: bool = False,
-        best: bool = False,
-        threads: int = 1,
-    ) -> list[Group]:
-        """Sort the lattices by what the rows of an engine share, in runs of bounded size.
+    def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
+        """Return the engines, of bounded size, that answer a request.
 
-        `best`: they are asked for best paths alone.
+        An engine may use some threads.
         """
         del threads
         rows, alike = [row_of(lattice) for lattice in self], dict[Hashable, list[int]]()
         for number, row in enumerate(rows):
-            alike.setdefault(_shared(row, best=best), []).append(number)
-        parts = (
-            _groups(
-                self,
-                [rows[k] for k in numbers],
-                numbers,
-                search,
-                time_aligned=time_aligned,
-                best=best,
-            )
+            alike.setdefault(row.batch_key(request), []).append(number)
+        return [
+            Group(numbers[part], self, engine)
             for numbers in alike.values()
-        )
-        return [group for groups in parts for group in groups]
+            for part, engine in rows[numbers[0]].engines(
+                [rows[k] for k in numbers], numbers, request
+            )
+        ]
 
-    def clamp_each(
-        self, said: Sequence[Labelling], ask: Callable[[Engine], Floats], threads: int
+    def _clamp_each(
+        self, labellings: Sequence[Labelling], ask: Callable[[Engine], Floats], threads: int
     ) -> Floats:
-        """Return what is asked of the engines of the paths of each lattice that say something."""
+        """Ask, for each lattice, the engine of the paths with some labels for a number, [B]."""
         del threads
-        found: list[float] = []
-        for lattice, own in zip(cast("Batch[Questions]", self), said, strict=True):
+        answers: list[float] = []
+        for lattice, labels in zip(self, labellings, strict=True):
             try:
-                found += ask(lattice.row.clamped(own).engine).tolist()
+                answers += ask(row_of(lattice).clamped(labels).engine).tolist()
             except (LabelError, ShapeError) as error:
-                raise type(error)(f"sentence {len(found)}: {error}") from None
-        return np.array(found)
+                raise type(error)(f"sentence {len(answers)}: {error}") from None
+        return np.array(answers)
 
 
 @dataclass(eq=False)
 class Group:
-    """Lattices that are the rows of one engine, by their numbers among all lattices."""
+    """An engine, and the numbers of its rows among the lattices of a batch."""
 
     numbers: Sequence[int]
     batch: Batch[Any]
     engine: Engine
 
     @property
-    def lattices(self) -> Iterator[Any]:
+    def lattices(self) -> Iterator[Questions]:
         """The lattices, row by row."""
         return map(self.batch.row, self.numbers)
 
-    def lattice(self, row: int) -> Any:
+    def lattice(self, row: int) -> Questions:
         """Return the lattice of a row."""
-        return self.batch.row(self.numbers[row])
+        lattice: Questions = self.batch.row(self.numbers[row])
+        return lattice
 
     @made_once
     def _log_z(self) -> list[float]:
-        known: list[float] = self.engine.usual_log_z.tolist()
-        return known
+        log_z: list[float] = self.engine.usual_log_z.tolist()
+        return log_z
 
-    def paths(self, row: int, runs: PathBatch) -> list[Path]:
-        """Return the paths of one lattice, given as runs of its row."""
-        lattice, log_z = self.lattice(row), lambda: self._log_z[row]
-        if getattr(self.engine, "ambiguous", ""):  # of each the best path counts
-            log_z = partial(lattice.total, self.engine)
-        found: list[Path] = lattice.paths(self.engine, runs, log_z)
-        return found
+    def paths(self, row: int, paths: PathBatch) -> list[Path[Any]]:
+        """Return the `Path` objects of one row, from its part of a batch of paths."""
+        own, log_z = self.lattice(row).row, lambda: self._log_z[row]
+        if self.engine.ambiguous:  # the engine has no sum over its paths
+            log_z = partial(own.log_partition, self.engine)
+        return own.paths(self.engine, paths, log_z)
 
-    def drawn(self, row: int, runs: PathBatch) -> list[Any]:
-        """Return what the samples of one lattice are."""
-        lattice = self.lattice(row)
-        if lattice.segmented:  # a path, whose probability is that in its own lattice
-            return self.paths(row, runs)
-        found: list[Any] = lattice.drawn(self.engine, runs)
-        return found
+    def samples(self, paths: PathBatch) -> Iterator[tuple[int, list[Any]]]:
+        """Yield the number of each lattice, and its samples: labels or `Path` objects."""
+        parts = [*zip(self.numbers, Ragged.from_lengths(paths.counts).slices(), strict=True)]
+        if self.engine.on:  # all rows have the same labels
+            every = self.lattice(0).row.samples(self.engine, paths)
+            yield from ((number, every[part]) for number, part in parts)
+            return
+        for k, (number, part) in enumerate(parts):
+            lattice, own = self.lattice(k), paths.of_row(k, part.start, part.stop)
+            if lattice.segmented:  # the probability of a path needs the log Z of its row
+                yield number, self.paths(k, own)
+            else:
+                yield number, lattice.row.samples(self.engine, own)
 
-    def check(self, scores: Floats) -> None:
-        """Raise NoPathError, with its number, where the score of a lattice is −inf."""
-        for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
-            raise self.lattice(k).row.no_path().of_sentence(self.numbers[k])
+    def tables(self, ask: Callable[[Engine, Sequence[int]], list[Floats]]) -> list[Any] | None:
+        """Return the answer to a question about tokens, [T, ...], for each lattice.
+
+        The function maps an engine and tapes to a table for each tape, [N, ...]. The result is None
+        if the lattices do not share their labels.
+        """
+        if not self.engine.on:
+            return None
+        rows = [self.engine.rows.split(x) for x in ask(self.engine, range(len(self.engine.on)))]
+        return rows[0] if len(rows) == 1 else list(zip(*rows, strict=True))
+
+    def error(self, row: int) -> NoPathError:
+        """Return the error about a lattice without a path, with its number."""
+        return self.lattice(row).row.no_path().of_sentence(self.numbers[row])
 
 
-def row_of(lattice: Any) -> Any:
-    """Return the row of a lattice; OptionError for anything else."""
-    row = getattr(lattice, "row", None)
-    if row is None:
+def row_of(lattice: object) -> Row:
+    """Return the row of a lattice; OptionError for an object that is not a lattice."""
+    if not isinstance(lattice, Questions):
         raise OptionError(
             f"{lattice!r} is not a Lattice: get the lattice of a tagger with lattice(sentence)"
         )
-    return row
-
-
-def _shared(row: Any, *, best: bool) -> Hashable:
-    if isinstance(row, SentenceInputs):
-        return id(row.program)
-    same: Hashable = (row.search_engine if best else row.engine).shared
-    return same
-
-
-def _groups(
-    batch: Batch[Any],
-    rows: list[Any],
-    numbers: list[int],
-    search: Search | None,
-    *,
-    time_aligned: bool,
-    best: bool,
-) -> Iterator[Group]:
-    one = rows[0]
-    if not isinstance(one, SentenceInputs):
-        engines = [row.search_engine if best else row.engine for row in rows]
-        if time_aligned:
-            engines = [engine.time_aligned for engine in engines]
-        for first, end in engines[0].runs([engine.rows.total for engine in engines]):
-            joined = engines[0].joined(engines[first:end])
-            yield Group(numbers[first:end], batch, joined)
-        return
-    program = one.program if search is None else searched(one.program, search)
-    values = [row.values for row in rows]
-    for first, end in runs_of(program, Ragged.from_lengths([len(own[0]) for own in values])):
-        run = numbers[first:end]
-        yield Group(run, batch, ChainEngine(program, values[first:end], run))
-
-
-def runs_of(program: Program, rows: Ragged) -> Iterator[tuple[int, int]]:
-    """Yield the runs of rows of a program that are asked at once."""
-    cells = int(np.prod(program.shape)) * program.decoder.machine.n_residual
-    return rows.runs(max(1, min(RUN_TOKENS, _RUN_BYTES // (8 * cells))))
+    return lattice.row
 
 
 def answered(
     lattices: Sequence[Questions],
     ask: Callable[[Group], AnswerT],
     threads: int,
-    search: Search | None = None,
-    *,
-    time_aligned: bool = False,
-    best: bool = False,
+    request: EngineRequest = PLAIN,
 ) -> list[tuple[Group, AnswerT]]:
-    """Ask every group, on threads; the groups do not depend on them.
+    """Return each group of lattices with its answer.
 
-    A group that was asked holds no joined potentials: the next one finds their memory, warm, and
-    answers that are kept are not twice as large as the lattices.
+    The joined potentials of a group are dropped after the question. So the next group finds their
+    memory warm, and answers that are kept are not twice as large as the lattices. The groups do
+    not depend on the number of threads.
     """
     whole_number(threads, "threads", least=1)
-    batch = lattices if isinstance(lattices, Batch) else Batch(lattices)
-    groups = batch.groups(search, time_aligned=time_aligned, best=best, threads=threads)
+    groups = _batch(lattices).groups(request, threads)
 
     def once(group: Group) -> AnswerT:
-        found = ask(group)
+        answer = ask(group)
         group.engine.forget()
-        return found
+        return answer
 
     return list(zip(groups, mapped(once, groups, threads), strict=True))
+
+
+def _batch(lattices: Sequence[Questions]) -> Batch[Any]:
+    return lattices if isinstance(lattices, Batch) else Batch(lattices)
 
 
 # --- Best paths -----------------------------------------------------------------------------------
 
 
-class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
-    """The n best paths of each lattice, best first."""
+class BestPaths(Sequence[ItemT_co]):
+    """The best paths of each lattice: the common part of `Paths` and `Ranking`.
 
-    def __init__(self, n: int, size: int, found: list[tuple[Group, PathBatch]]) -> None:
-        self._n, self._size, self._found = n, size, found
+    Attributes
+    ----------
+    exact : bool [B]
+        The paths are proven to be the best, or the lattice is proven to have no path.
+    bounds : float64 [B]
+        Upper bound of the scores of all paths that were not found, and of the best path.
+    states_expanded : int64 [B]
+        States that a lazy search took from its queue; 0 without a search.
+    """
+
+    def __init__(
+        self, lattices: Sequence[Questions], n: int, groups: list[tuple[Group, PathBatch]]
+    ) -> None:
+        size, self._lattices, self._groups = len(lattices), lattices, groups
+        self.exact, self.bounds = np.ones(size, dtype=bool), np.full(size, -np.inf)
+        self.states_expanded = np.zeros(size, dtype=np.int64)
+        self._best = self.bounds.copy()
+        for group, paths in groups:
+            numbers = np.asarray(group.numbers)
+            first = Ragged.from_lengths(paths.counts).offsets[:-1]
+            some = paths.counts > 0
+            self._best[numbers[some]] = paths.score[first[some]]
+            if paths.bound is not None:
+                self.bounds[numbers] = paths.bound
+            if paths.bound is not None and paths.proven is not None:
+                self.exact[numbers] = np.isneginf(paths.bound) | (paths.proven >= n)
+            if paths.states_expanded is not None:
+                self.states_expanded[numbers] = paths.states_expanded
+        np.maximum(self.bounds, self._best, out=self.bounds)
 
     def __len__(self) -> int:
-        return self._size
+        return len(self.exact)
 
     @overload
-    def __getitem__(self, index: int) -> list[Path[LabelsT_co]]: ...
+    def __getitem__(self, index: int) -> ItemT_co: ...
     @overload
-    def __getitem__(self, index: slice) -> list[list[Path[LabelsT_co]]]: ...
-    def __getitem__(
-        self, index: int | slice
-    ) -> list[Path[LabelsT_co]] | list[list[Path[LabelsT_co]]]:
+    def __getitem__(self, index: slice) -> list[ItemT_co]: ...
+    def __getitem__(self, index: int | slice) -> ItemT_co | list[ItemT_co]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        group, row, runs, own = self._places[range(len(self))[index]]
-        paths = group.paths(row, runs.of_row(row, own.start, own.stop))
-        return cast("list[Path[LabelsT_co]]", paths)
+        group, row, paths, part = self._places[range(len(self))[index]]
+        return self._item(group.paths(row, paths.of_row(row, part.start, part.stop)))
 
-    @property
-    def scores(self) -> list[Floats]:
-        """The scores of each lattice's paths, falling."""
-        places = [self._places[number] for number in range(len(self))]
-        return [runs.score[own] for _, _, runs, own in places]
+    def _item(self, paths: list[Path[Any]]) -> ItemT_co:
+        raise NotImplementedError
 
     @property
     def unproven(self) -> int:
-        """Lattices some of whose paths are not proven to be the best."""
-        return sum(
-            int(((runs.proven < self._n) & (runs.bound > -np.inf)).sum())
-            for _, runs in self._found
-            if runs.proven is not None and runs.bound is not None
-        )
+        """Number of lattices whose paths are not all proven to be the best."""
+        return int((~self.exact).sum())
 
     @made_once
     def _places(self) -> dict[int, tuple[Group, int, PathBatch, slice]]:
         return {
-            number: (group, row, runs, own)
-            for group, runs in self._found
-            for row, (number, own) in enumerate(
-                zip(group.numbers, Ragged.from_lengths(runs.found).slices(), strict=True)
+            number: (group, row, paths, part)
+            for group, paths in self._groups
+            for row, (number, part) in enumerate(
+                zip(group.numbers, Ragged.from_lengths(paths.counts).slices(), strict=True)
             )
         }
 
 
-class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
-    """The best path of each lattice; None for one without a path.
+class Ranking(BestPaths[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
+    """The n best paths of each lattice, best first. Other attributes as for `BestPaths`."""
 
-    Attributes
-    ----------
-    scores : float64 [B]
-        −inf for a lattice without a path.
-    exact : bool [B]
-        The path is the best one, or there is none: proven.
-    bounds : float64 [B]
-        No path scores more; the score itself where that is proven.
-    states_expanded : int64 [B]
-        States that a lazy search took from its queue; 0 where nothing was searched.
+    def _item(self, paths: list[Path[Any]]) -> list[Path[LabelsT_co]]:
+        return paths
+
+    @property
+    def scores(self) -> list[Floats]:
+        """The scores of the paths of each lattice, in descending order."""
+        places = [self._places[number] for number in range(len(self))]
+        return [paths.score[part] for _, _, paths, part in places]
+
+
+class Paths(BestPaths["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
+    """The best path of each lattice, or None for a lattice without a path.
+
+    Other attributes as for `BestPaths`.
     """
 
-    def __init__(self, lattices: Sequence[Questions], found: list[tuple[Group, PathBatch]]) -> None:
-        size, self._lattices = len(lattices), lattices
-        self.scores, self.exact = np.full(size, -np.inf), np.ones(size, dtype=bool)
-        self.bounds, self.states_expanded = self.scores.copy(), np.zeros(size, dtype=np.int64)
-        self._ranking: Ranking[LabelsT_co] = Ranking(1, size, found)
-        for group, runs in found:
-            numbers = np.asarray(group.numbers)
-            self.scores[numbers[runs.found > 0]] = runs.score
-            if (
-                runs.proven is not None
-                and runs.bound is not None
-                and runs.states_expanded is not None
-            ):
-                self.bounds[numbers] = runs.bound
-                self.exact[numbers] = np.isneginf(runs.bound) | (runs.proven > 0)
-                self.states_expanded[numbers] = runs.states_expanded
-        np.maximum(self.bounds, self.scores, out=self.bounds)
+    def _item(self, paths: list[Path[Any]]) -> Path[LabelsT_co] | None:
+        return next(iter(paths), None)
 
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    @overload
-    def __getitem__(self, index: int) -> Path[LabelsT_co] | None: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Path[LabelsT_co] | None]: ...
-    def __getitem__(
-        self, index: int | slice
-    ) -> Path[LabelsT_co] | list[Path[LabelsT_co] | None] | None:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        return next(iter(self._ranking[index]), None)
+    @property
+    def scores(self) -> Floats:
+        """The score of each path, float64 [B]; −inf for a lattice without a path."""
+        return self._best
 
     def labels(self, number: int) -> Labels:
         """Return the labels of one path, as `Path.labels`; () for a lattice without a path."""
@@ -363,27 +329,30 @@ def best(
     Parameters
     ----------
     lattices : sequence of Lattice
-        Of any kinds.
+        Lattices of any kinds.
     threads : int
-        The answer does not depend on it.
+        Number of worker threads. Results are identical for any number.
     search : {"auto", "lazy", "expanded"}, optional
-        How paths under a grammar are found, see `Lattice.constrained`; as compiled when absent.
-        Not of lattices of arcs, which are written out.
+        Method for paths under a grammar, see `Lattice.constrained`. If absent, each lattice has
+        its own method. Lattices of arcs need no search.
     budget : Budget, optional
-        When to give up on a lattice whose grammar is searched lazily: such a path is not ``exact``.
+        Limit of a lazy search. A path that was found within it but is not proven to be the best is
+        not ``exact``.
 
     Returns
     -------
     Paths
-        A sequence of `Path`; None for a lattice without a path.
+        A sequence of `Path`; ``None`` for a lattice without a path.
 
     Raises
     ------
     OptionError
-        Threads below 1, another search, or what is no lattice.
+        `threads` is below 1, `search` is another word, or an item is not a lattice.
     """
-    paths: Paths[LabelsT_co] = Paths(lattices, found_runs(lattices, 1, threads, search, budget))
-    warn_unproven(int((~paths.exact).sum()), len(lattices))
+    paths: Paths[LabelsT_co] = Paths(
+        lattices, 1, path_batches(lattices, 1, threads, search, budget)
+    )
+    warn_unproven(paths.unproven, len(lattices))
     return paths
 
 
@@ -395,16 +364,16 @@ def nbest(
     search: Search | None = None,
     budget: Budget | None = None,
 ) -> Ranking[LabelsT_co]:
-    """Return the n best paths of each lattice, best first; fewer where there are fewer.
+    """Return the n best paths of each lattice, best first, or all if a lattice has fewer.
 
     Parameters as for `best`.
 
     Raises
     ------
     OptionError
-        n below 1; as `best`.
+        `n` is below 1; other errors as for `best`.
     """
-    n = whole_number(n, "n", least=1, narrow=True)  # of empty sentences, too
+    n = whole_number(n, "n", least=1, narrow=True)  # also if there are no lattices
     ranking = nbest_paths(lattices, n, threads=threads, search=search, budget=budget)
     warn_unproven(ranking.unproven, len(lattices))
     return ranking
@@ -418,11 +387,11 @@ def nbest_paths(
     search: Search | None = None,
     budget: Budget | None = None,
 ) -> Ranking[LabelsT_co]:
-    """Return what `nbest` does, without a warning of what is not proven."""
-    return Ranking(n, len(lattices), found_runs(lattices, n, threads, search, budget))
+    """Return the n best paths, as `nbest`, without a warning about unproven paths."""
+    return Ranking(lattices, n, path_batches(lattices, n, threads, search, budget))
 
 
-def found_runs(
+def path_batches(
     lattices: Sequence[AnyLattice],
     n: int,
     threads: int,
@@ -430,37 +399,32 @@ def found_runs(
     budget: Budget | None,
 ) -> list[tuple[Group, PathBatch]]:
     """Return the n best paths of each group of lattices."""
-
-    def ask(group: Group) -> PathBatch:
-        if not isinstance(group.engine, ChainEngine):
-            refuse_options({"search": search, "budget": budget})
-        return group.engine.nbest(n, budget)
-
-    return answered(lattices, ask, threads, search, best=True)
+    request = EngineRequest(search, best=True)
+    return answered(lattices, lambda group: group.engine.nbest(n, budget), threads, request)
 
 
 # --- Sums and samples -----------------------------------------------------------------------------
 
 
 def log_partition(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
-    """Return log Z of each lattice, float64 [B]; −inf where there is no path."""
+    """Return log Z of each lattice, float64 [B]; −inf for a lattice without a path."""
     return of_each(lattices, lambda engine: engine.log_z, threads)
 
 
 def entropy(lattices: Sequence[AnyLattice], *, threads: int = 1) -> Floats:
-    """Return the entropy of each lattice's distribution over paths, in nats, float64 [B]."""
+    """Return the entropy of the paths of each lattice in nats, float64 [B]."""
     return of_each(lattices, lambda engine: engine.entropies(), threads)
 
 
 def usual_log_z(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
-    """Return log Z of each; NaN where that takes a product too large to expand for it."""
+    """Return log Z of each lattice; NaN if the product is too large to expand for it."""
     return of_each(lattices, lambda engine: engine.usual_log_z, threads)
 
 
 def of_each(
     lattices: Sequence[AnyLattice], ask: Callable[[Engine], Floats], threads: int
 ) -> Floats:
-    """Return what is asked of the engines of all lattices, a number for each, [B]."""
+    """Ask the engines of all lattices for one number for each lattice, float64 [B]."""
     groups = answered(lattices, lambda group: ask(group.engine), threads)
     if len(groups) == 1:
         return groups[0][1].copy()
@@ -478,178 +442,167 @@ def marginals(
     Returns
     -------
     list of float64 [T, L]
-        Of several tapes, a tuple of such arrays for each lattice.
+        For lattices of several tapes, a list of tuples of such arrays.
 
     Raises
     ------
     NoPathError
-        A lattice without a path.
+        A lattice has no path.
     """
 
-    def ask(engine: ChainEngine, on: Sequence[int]) -> list[Floats]:
-        return engine.marginals(on, ())
+    def ask(group: Group) -> list[Any]:
+        tables = group.tables(lambda engine, tapes: engine.marginals(tapes))
+        return _marginals_of_arcs(group) if tables is None else tables
 
-    return _of_tokens(lattices, ask, "marginals", threads)
+    return _of_tokens(lattices, ask, threads)
 
 
 def max_marginals(
     lattices: Sequence[Questions[Any, ArrayT_co]], *, threads: int = 1
 ) -> list[ArrayT_co]:
-    """Return the score of the best path through each label at each token; −inf: there is none."""
+    """Return the score of the best path with each label at each token; see `Lattice`."""
 
-    def ask(engine: ChainEngine, on: Sequence[int]) -> list[Floats]:
-        return engine.highest(on, (), 0)
+    def ask(group: Group) -> list[Any]:
+        tables = group.tables(lambda engine, tapes: engine.highest(tapes))
+        return [one.max_marginals() for one in group.lattices] if tables is None else tables
 
-    return _of_tokens(lattices, ask, "max_marginals", threads)
+    return _of_tokens(lattices, ask, threads)
 
 
 def arc_marginals(
     lattices: Sequence[Questions[Any, ArrayT_co]], *, threads: int = 1
 ) -> list[ArrayT_co]:
-    """Return the probability of each succession of labels; see `Lattice.arc_marginals`."""
+    """Return the probability of each pair of neighbouring labels; see `Lattice.arc_marginals`."""
 
-    def ask(engine: ChainEngine, on: Sequence[int]) -> list[Floats]:
-        return engine.successions(on, ())
+    def ask(group: Group) -> list[Any]:
+        tables = group.tables(lambda engine, tapes: engine.successions(tapes))
+        if tables is None:
+            return [lattice.arc_marginals() for lattice in group.lattices]
+        if len(group.engine.on) == 1:
+            return [table[1:] for table in tables]
+        return [tuple([table[1:] for table in each]) for each in tables]
 
-    return _of_tokens(lattices, ask, "arc_marginals", threads)
+    return _of_tokens(lattices, ask, threads)
 
 
 def _of_tokens(
-    lattices: Sequence[Questions[Any, ArrayT_co]],
-    ask: Callable[[ChainEngine, Sequence[int]], list[Floats]],
-    name: str,
-    threads: int,
+    lattices: Sequence[Questions[Any, ArrayT_co]], ask: Callable[[Group], list[Any]], threads: int
 ) -> list[ArrayT_co]:
-    """Return what arrays have for the tokens of each lattice, each tape; arcs are asked by name."""
-
-    def each(group: Group) -> list[Any]:
-        engine = group.engine
-        if not isinstance(engine, ChainEngine):
-            if name == "marginals":
-                return _of_arcs(group)
-            return [getattr(lattice, name)() for lattice in group.lattices]
-        tables = ask(engine, range(len(engine.on)))
-        parts = [engine.rows.split(table) for table in tables]
-        if name == "arc_marginals":
-            parts = [[row[1:] for row in rows] for rows in parts]
-        return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
-
-    groups = answered(lattices, each, threads, time_aligned=True)
+    """Ask groups a question about tokens, and return the answers in the order of the lattices."""
+    groups = answered(lattices, ask, threads, EngineRequest(time_aligned=True))
     if len(groups) == 1:
         return groups[0][1]
-    found: list[Any] = [None] * len(lattices)
-    for group, rows in groups:
-        for number, row in zip(group.numbers, rows, strict=True):
-            found[number] = row
-    return found
+    answers = {n: x for group, rows in groups for n, x in zip(group.numbers, rows, strict=True)}
+    return [answers[number] for number in range(len(lattices))]
 
 
-def _of_arcs(group: Group) -> list[Any]:
-    """Return the marginals of lattices of arcs, which may have other labels each."""
-    lattices = list(group.lattices)
-    sizes = [lattice.sizes for lattice in lattices]
-    most = np.max(sizes, axis=0).tolist()
-    tables = group.engine.marginals(range(len(most)), most)
-    group.check(group.engine.log_z)
-    split = zip(sizes, *map(group.engine.rows.split, tables), strict=True)
-    each = [[p[:, :n] for p, n in zip(parts, own, strict=True)] for own, *parts in split]
-    for lattice, parts in zip(lattices, each, strict=True):
+def _marginals_of_arcs(group: Group) -> list[Any]:
+    """Return the marginals of lattices that may have different labels."""
+    engine, lattices = group.engine, list(group.lattices)
+    tables = engine.marginals(range(len(lattices[0].on)))
+    engine.check_alive(group.error)
+    answers: list[Any] = []
+    for lattice, *parts in zip(lattices, *map(engine.rows.split, tables), strict=True):
+        own = [part[:, :size] for part, size in zip(parts, lattice.sizes, strict=True)]
         for k in (k for k, tape in enumerate(lattice.on) if tape.output):
-            parts[k] = lattice.row.arcs().expected_output(k)
-    return list(map(tuple, each)) if len(most) > 1 else [part for (part,) in each]
+            own[k] = lattice.row.arcs().expected_output(k)
+        answers.append(tuple(own) if len(own) > 1 else own[0])
+    return answers
 
 
 def sample(
     lattices: Sequence[Questions[LabelsT_co, object]], n: int, *, seed: int = 0, threads: int = 1
 ) -> list[list[LabelsT_co]]:
-    """Return n independent samples from the distribution over each lattice's paths.
+    """Return n independent samples from the distribution over the paths of each lattice.
 
     Parameters
     ----------
     lattices : sequence of Lattice
-        Of any kinds.
+        Lattices of any kinds.
     n : int
+        Number of samples of each lattice.
     seed : int
-        Of numpy's default generator; a lattice's samples depend on nothing but the seed and its
-        place.
+        Seed of numpy's default generator. The samples of a lattice depend only on the seed and on
+        the index of the lattice.
     threads : int
+        Number of worker threads. Results are identical for any number.
 
     Returns
     -------
     list of list of labels
-        As `Path.labels`; of lattices with segments paths.
+        Labels as in `Path.labels`. For lattices with segments, `Path` objects.
 
     Raises
     ------
     NoPathError
-        A lattice without a path.
+        A lattice has no path.
     OptionError
-        A negative n or seed.
+        `n` or `seed` is negative.
     """
     n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
 
     def ask(group: Group) -> PathBatch:
-        if not isinstance(group.engine, ChainEngine):
-            group.check(group.engine.log_z)
+        group.engine.check_alive(group.error)
         generators = [np.random.default_rng([seed, number]) for number in group.numbers]
         return group.engine.sample(n, generators)
 
-    drawn: list[list[LabelsT_co]] = [[] for _ in range(len(lattices))]
-    for group, runs in answered(lattices, ask, threads):
-        same = isinstance(group.engine, ChainEngine)  # all rows have the same labels
-        every = lattices[group.numbers[0]].drawn(group.engine, runs) if same else []
-        own = zip(group.numbers, Ragged.from_lengths(runs.found).slices(), strict=True)
-        for row, (number, paths) in enumerate(own):
-            drawn[number] = every[paths]
-            if not same:
-                mine = runs.of_row(row, paths.start, paths.stop)
-                drawn[number] = group.drawn(row, mine)
-    return drawn
+    groups = answered(lattices, ask, threads)
+    samples = dict(pair for group, paths in groups for pair in group.samples(paths))
+    return [samples[number] for number in range(len(lattices))]
 
 
 # --- One labelling --------------------------------------------------------------------------------
 
 
-def score(lattices: Sequence[Questions], said: Sequence[Labelling], *, threads: int = 1) -> Floats:
-    """Return the score of the best path of each lattice that says this and nothing else, [B].
+def score(
+    lattices: Sequence[Questions], labellings: Sequence[Labelling], *, threads: int = 1
+) -> Floats:
+    """Return the score of the best path of each lattice with exactly the given labels.
 
     Parameters
     ----------
     lattices : sequence of Lattice
-        Of any kinds.
-    said : sequence of B labellings
-        As for `Lattice.score`.
+        Lattices of any kinds.
+    labellings : sequence of B labellings
+        The labels of each lattice, as for `Lattice.score`.
     threads : int
+
+    Returns
+    -------
+    float64 [B]
+        −inf if no path has the labels.
 
     Raises
     ------
     LabelError, ShapeError, OptionError
-        As `Lattice.score`; another number of labellings than lattices.
+        As for `Lattice.score`; or the number of labellings is not the number of lattices.
     """
-    return _of_said(lattices, said, lambda engine: engine.best_scores, threads)
+    return _of_labels(lattices, labellings, lambda engine: engine.best_scores, threads)
 
 
 def probability(
-    lattices: Sequence[Questions], said: Sequence[Labelling], *, threads: int = 1
+    lattices: Sequence[Questions], labellings: Sequence[Labelling], *, threads: int = 1
 ) -> Floats:
-    """Return the probability of all paths of each lattice that say this; raises as `score`."""
-    own = _of_said(lattices, said, lambda engine: engine.log_z, threads)
-    return shares(own, log_partition(lattices, threads=threads))
+    """Return the probability of all paths of each lattice with exactly the given labels.
+
+    Parameters and errors as for `score`.
+    """
+    sums = _of_labels(lattices, labellings, lambda engine: engine.log_z, threads)
+    return shares(sums, log_partition(lattices, threads=threads))
 
 
-def _of_said(
+def _of_labels(
     lattices: Sequence[Questions],
-    said: Sequence[Labelling],
+    labellings: Sequence[Labelling],
     ask: Callable[[Engine], Floats],
     threads: int,
 ) -> Floats:
-    said = list(items_of(said, "the labels are", "those of each sentence"))
-    if len(said) != len(lattices):
-        raise ShapeError(f"labellings of {len(said)} sentences for {len(lattices)} lattices")
-    for number, one in enumerate(said):
-        if one is None:
+    rows = list(items_of(labellings, "the labels are", "those of each sentence"))
+    if len(rows) != len(lattices):
+        raise ShapeError(f"labellings of {len(rows)} sentences for {len(lattices)} lattices")
+    for number, labels in enumerate(rows):
+        if labels is None:
             raise LabelError(f"sentence {number}: expected a list of labels, got None")
-    if any(isinstance(one, Path | Mapping) for one in said):
-        said = [said_by_tapes(one, x.tapes) for one, x in zip(said, lattices, strict=True)]
-    batch = lattices if isinstance(lattices, Batch) else Batch(lattices)
-    return batch.clamp_each(said, ask, threads)
+    if any(isinstance(labels, Path | Mapping) for labels in rows):
+        rows = [labels_by_tape(x, one.tapes) for x, one in zip(rows, lattices, strict=True)]
+    return _batch(lattices)._clamp_each(rows, ask, threads)

@@ -1,15 +1,16 @@
-"""One sentence of a program: the row of the engine of chains, and what it is changed to.
+"""The row of one sentence of a program, for lattices with a label for each token.
 
 States / Start / Final / Arcs
-    T copies of a program's joint states, one for each token; initial and final potentials at the
-    ends; arcs between neighbouring copies carry arc potentials, states node potentials.
+    T copies of the joint states of the program, one for each token. Initial and final potentials
+    belong to the first and the last copy. Arcs between neighbouring copies carry arc potentials,
+    states carry node potentials.
 
-All answers are exact. Scores are natural logs; a path that is forbidden has −inf.
+All answers are exact. Scores are natural logs; a forbidden path has the score −inf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -18,8 +19,16 @@ from fstcrf.arguments import items_of, one_of
 from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import NoPathError, ShapeError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.chains import ChainEngine, program_tapes
-from fstcrf.lattices.engine import Coupling, Labelling, Over, PathBatch, Row, Segment, Tape
+from fstcrf.lattices.chains import ChainEngine, program_tapes, runs_of
+from fstcrf.lattices.engine import (
+    Coupling,
+    EngineRequest,
+    Labelling,
+    Over,
+    PathBatch,
+    Segment,
+    Tape,
+)
 from fstcrf.lattices.inputs import (
     SentenceInputs,
     compiled,
@@ -29,9 +38,11 @@ from fstcrf.lattices.inputs import (
     scaled_program,
 )
 from fstcrf.lattices.questions import Questions
+from fstcrf.lattices.row import AnyPath, Row
 from fstcrf.lazy import LazyModule, made_once, memoised
 from fstcrf.machines.plans import Plan, Program, Search, plan_of, scaled
 from fstcrf.machines.plans.program import searched
+from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.lattices import arcrow, machines
@@ -44,7 +55,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.transducer import Transducer
     from fstcrf.text.corpus import Scheme
-else:  # a tagger that is loaded does not wait for what few calls need
+else:  # imported when first used, so that taggers load faster
     arcrow = LazyModule("fstcrf.lattices.arcrow")
     sureness = LazyModule("fstcrf.lattices.confidence")
     nbest = LazyModule("fstcrf.lattices.labellings")
@@ -52,29 +63,34 @@ else:  # a tagger that is loaded does not wait for what few calls need
     span_answers = LazyModule("fstcrf.lattices.spans")
 
 _MOST_SHOWN = 1e9
-"""Arcs of a lattice whose probabilities are shown; a second or so."""
+"""Most arcs of a lattice for which a picture has probabilities, which take a second or so."""
 
 
-class ChainRow(SentenceInputs):
-    """What one sentence brings to a program, as a lattice has it.
+class ChainRow(SentenceInputs, Row):
+    """A row with scores of labels at tokens: the potentials of one sentence under a program.
 
     Parameters
     ----------
     program : Program
         The composition: tapes, topologies, couplings, grammar.
     values : tuple of float64 arrays
-        What this sentence brings, one array for each of ``program.inputs``.
+        Potentials of the sentence, one array for each of ``program.inputs``.
     """
 
     covers_text, n_selectable_arcs, n_input_arcs = True, None, None
+    segmented = False
     machines: ClassVar[tuple[Transducer, ...]] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.program, self.values)
 
-    @property
+    @made_once
     def on(self) -> tuple[Tape, ...]:
         return program_tapes(self.program)
+
+    @property
+    def as_chain(self) -> ChainRow:
+        return self
 
     @property
     def length(self) -> int:
@@ -99,10 +115,30 @@ class ChainRow(SentenceInputs):
         return self.program.summable
 
     def check_alive(self) -> None:
-        """Do nothing: the engine says where there is no path."""
+        """Do not raise: sums and samples of the engine do."""
 
-    def no_path(self, runs: PathBatch | None = None) -> NoPathError:
-        return self.engine.no_path(0, runs)
+    def no_path(self, paths: PathBatch | None = None) -> NoPathError:
+        return self.engine.no_path(0, paths)
+
+    # --- Batches ------------------------------------------------------------------------------
+
+    def batch_key(self, request: EngineRequest) -> int:
+        del request
+        return id(self.program)
+
+    @staticmethod
+    def engines(
+        rows: Sequence[ChainRow], numbers: Sequence[int], request: EngineRequest
+    ) -> Iterator[tuple[slice, ChainEngine]]:
+        program = rows[0].program
+        if request.search is not None:
+            program = searched(program, request.search)
+        values = [row.values for row in rows]
+        for first, end in runs_of(program, Ragged.from_lengths(list(map(len, rows)))):
+            part = slice(first, end)
+            yield part, ChainEngine(program, values[part], numbers[part])
+
+    # --- Paths --------------------------------------------------------------------------------
 
     def searched(
         self, n: int, budget: Budget | None, search: Search | None
@@ -111,77 +147,78 @@ class ChainRow(SentenceInputs):
         return engine, engine.nbest(n, budget)
 
     def searching(self, search: Search) -> Self:
-        """Return the same, its best paths searched in another way."""
+        """Return the row with another method for best paths."""
         return self.with_program(compiled(searched(self.program, search)))
 
     def labellings(
-        self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
-    ) -> list[Path]:
-        one = [Questions(self)]
-        return nbest.nbest_of_tapes(one, n, shown, search=search, budget=budget)[0]
+        self, n: int, tapes: tuple[str, ...], budget: Budget | None, search: Search | None
+    ) -> list[AnyPath]:
+        lattices = [Questions(self)]
+        return nbest.nbest_of_tapes(lattices, n, tapes, search=search, budget=budget)[0]
 
     def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
         if len(self.tapes) > 1:
             return self.arcs().strings(tape, n, budget, log_z)
-        return Questions(self).nbest(n)  # a label sequence has one path
+        return self.nbest(n)  # each label sequence has one path
 
-    def clamped(self, said: Labelling) -> Self:
-        return self.restrict(self.masks(said))
+    def clamped(self, labels: Labelling) -> Self:
+        return self.restrict(self.masks(labels))
 
-    def masks(self, said: Labelling) -> list[Bools]:
-        """Return the masks that allow given labels alone, bool [T, L] for each tape."""
+    def masks(self, labels: Labelling) -> list[Bools]:
+        """Return the masks that allow only the given labels, bool [T, L] for each tape."""
         expected = "those of each tape"
-        parts: Any = (said,) if len(self.tapes) == 1 else items_of(said, "the labels are", expected)
-        parts = list(parts)
+        parts: list[Any] = (
+            [labels] if len(self.tapes) == 1 else list(items_of(labels, "the labels are", expected))
+        )
         if len(parts) != len(self.tapes):
             raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(self.tapes)}")
         masks = []
-        for tape, labels in zip(self.tapes, parts, strict=True):
-            if labels is None:  # any
+        for tape, names in zip(self.tapes, parts, strict=True):
+            if names is None:  # any labels
                 masks.append(np.ones((len(self), len(self.program.labels(tape))), dtype=bool))
                 continue
             topology = self.program.chain[tape].topology
-            ids = topology.label_ids(labels)
+            ids = topology.label_ids(names)
             if len(ids) != len(self):
                 raise ShapeError(f"{len(ids)} labels for {len(self)} tokens")
             masks.append(ids[:, None] == np.arange(topology.n_labels))
         return masks
 
     def illegal(self, masks: Sequence[Bools], sentence: int) -> NoPathError:
-        """Return the error about gold labels without a path: the token, its labels, and the rule.
+        """Return the error about illegal gold labels: the token, its labels, and the rule.
 
         Parameters
         ----------
         masks : sequence of bool [T, L]
-            The gold labels of each tape; several at a token, or all, where it is not known.
+            Gold labels of each tape. A token can have several, or all if its label is unknown.
         sentence : int
-            Its number, for the message.
+            Number of the sentence in the message.
         """
         why = self.restrict(masks).engine.no_path(0)
         token, reason = why.position, why.reason
         if token is None or not len(self):
             return NoPathError(f"the gold labels are illegal: {reason}", sentence=sentence)
-        said = [self._shown([mask[t] for mask in masks]) for t in range(token + 1)]
-        after = f"after {said[token - 1]}" if token else "at the start"
+        shown = [self._shown([mask[t] for mask in masks]) for t in range(token + 1)]
+        after = f"after {shown[token - 1]}" if token else "at the start"
         last = ", the last one," if token == len(self) - 1 else ""
         breaks = f"breaks {' and '.join(why.constraints)}"
         if not why.constraints:
             breaks = f"has the score -inf{' or breaks the grammar' * bool(self.program.conjuncts)}"
-        message = f"the gold label {said[token]} {after}{last} {breaks}"
+        message = f"the gold label {shown[token]} {after}{last} {breaks}"
         return NoPathError(message, position=token, sentence=sentence, constraints=why.constraints)
 
     def _shown(self, allowed: Sequence[Bools]) -> str:
-        """Return the labels that a token may have, in words; of several tapes by tape."""
+        """Return the allowed labels of a token as text, by tape if there are several."""
         words = []
         for tape, mask in zip(self.on, allowed, strict=True):
             names = [tape.labels[k] for k in np.flatnonzero(mask).tolist()]
-            known = " or ".join(map(repr, names)) if len(names) < len(mask) else "(any)"
-            words.append(f"{tape.name} {known}" if len(self.tapes) > 1 else known)
+            listed = " or ".join(map(repr, names)) if len(names) < len(mask) else "(any)"
+            words.append(f"{tape.name} {listed}" if len(self.tapes) > 1 else listed)
         return ", ".join(words)
 
     def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
         chains = [self.program.chain[tape].topology for tape in self.tapes]
-        masks = [np.ones((len(self), one.n_labels), dtype=np.bool_) for one in chains]
+        masks = [np.ones((len(self), chain.n_labels), dtype=np.bool_) for chain in chains]
         fitting = True
         for tape, row in labels.items():
             ids = chains[tape].label_ids(row)
@@ -190,7 +227,7 @@ class ChainRow(SentenceInputs):
                 masks[tape] = ids[:, None] == np.arange(chains[tape].n_labels)
         return float(self.restrict(masks).engine.log_z[0]) if fitting else -np.inf
 
-    # --- Spans: one backward and one forward pass finds all -----------------------------------
+    # --- Spans: one backward and one forward pass finds them ----------------------------------
 
     def span_probabilities(
         self, spans: Sequence[Segment], tape: int, scheme: str | Scheme | None
@@ -248,10 +285,10 @@ class ChainRow(SentenceInputs):
     def beside(
         self, others: Sequence[Row], names: Sequence[Mapping[str, str]], coupling: Coupling
     ) -> ChainRow | ArcRow:
-        dense = [other for other in others if isinstance(other, ChainRow)]
-        if len(dense) < len(others):
+        chains = [row for other in others if (row := other.as_chain) is not None]
+        if len(chains) < len(others):
             return self.arcs().beside(others, names, coupling)
-        return ChainRow(*joined([self, *dense], names, coupling))
+        return ChainRow(*joined([self, *chains], names, coupling))
 
     def arcs(self) -> ArcRow:
         return arcrow.ArcRow.of_tokens(self, self.on)
@@ -268,6 +305,6 @@ class ChainRow(SentenceInputs):
 
 @memoised(64)
 def _hard(program: Program) -> Program:
-    """Return the program without the scores of its grammar: only what it forbids."""
+    """Return the program with an unscored grammar, which only forbids labellings."""
     silent = [acceptor.support() for acceptor in program.conjuncts]
     return Program(program.chains, program.couplings, silent, program.search)

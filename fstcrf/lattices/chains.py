@@ -1,12 +1,13 @@
-"""Chains of joint states side by side: the engine of lattices that have a label for each token.
+"""The engine of lattices with a label for each token.
 
-Rows of one program go to the kernel in one call. What a row answers depends neither on its company
-nor on the number of threads. A path is a run of joint states, one for each token of its row.
+All rows of a `ChainEngine` have one program. The kernel answers a question about all of them in one
+call. The answer of a row depends neither on the other rows nor on the number of threads. A path is
+a sequence of joint states, one for each token of its row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import cast
 
@@ -17,16 +18,19 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NoPathError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.engine import PathBatch, Tape, TapeLabels
+from fstcrf.lattices.engine import Engine, PathBatch, Tape, TapeLabels
 from fstcrf.lazy import made_once
 from fstcrf.machines import plans
 from fstcrf.machines.plans import Chain, Program
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import Ragged
+from fstcrf.ragged import RUN_TOKENS, Ragged
+
+_RUN_BYTES = 64_000_000
+"""Size of the potentials of an engine."""
 
 
 class FlatPaths:
-    """Joint states of the paths of several rows, one path behind the other when they are asked for.
+    """Concatenates the joint states of the paths of several rows when it is called.
 
     Parameters
     ----------
@@ -34,14 +38,14 @@ class FlatPaths:
     sizes : Ragged
         Tokens of each path.
     first : int64 [R]
-        Where each begins in the flat `path`.
+        Index in the flattened `path` at which each path begins.
     """
 
     def __init__(self, path: Ints, sizes: Ragged, first: Longs) -> None:
         self._path, self._sizes, self._first = path, sizes, first
 
     def __call__(self) -> Ints:
-        """Return them, int32."""
+        """Return the joint states, int32."""
         return self._elements
 
     @made_once
@@ -49,21 +53,21 @@ class FlatPaths:
         return self._path.ravel()[self._sizes.ranges(self._first)]
 
 
-class ChainEngine:
-    """B rows of one program.
+class ChainEngine(Engine):
+    """A batch of B rows of one program.
 
     Parameters
     ----------
     program : Program
         The composition: tapes, topologies, couplings, grammar.
     parts : sequence of B tuples of float64 arrays
-        What each row brings, one array for each of ``program.inputs``.
+        Potentials of each row, one array for each of ``program.inputs``.
     numbers : sequence of B int, optional
-        What errors call the rows; None: there is one, which has been asked by itself.
+        Numbers of the rows in error messages. If absent, there is only one row.
     """
 
     checked = False
-    """The potentials are known to be numbers below 1e300."""
+    """Whether all potentials are known to be numbers below 1e300."""
     _pairs: Longs | None
 
     def __init__(
@@ -81,8 +85,11 @@ class ChainEngine:
 
     @property
     def on(self) -> tuple[Tape, ...]:
-        """The tapes."""
         return program_tapes(self.program)
+
+    @property
+    def as_chain(self) -> ChainEngine:
+        return self
 
     @made_once
     def joined(self) -> tuple[Floats, ...]:
@@ -97,7 +104,7 @@ class ChainEngine:
 
     @made_once
     def values(self) -> tuple[Floats, ...]:
-        """Potentials of all rows as the kernel wants them, of pairs where these answer."""
+        """Potentials of all rows in the form that the kernel reads."""
         joined = self.joined
         if self._pairs is not None:  # each pair has the potentials of its state
             joined = (joined[0].take(self._pairs, axis=1),)
@@ -105,13 +112,13 @@ class ChainEngine:
 
     @made_once
     def searched(self) -> kernel.Bound:
-        """What best paths are searched in, with the potentials of all rows."""
+        """The machine of best paths, with the potentials of all rows."""
         return self._bound(self.program.decoder.machine)
 
     @made_once
     def bound(self) -> kernel.Bound:
-        """The whole product, with the potentials of all rows: for sums."""
-        if not self.program.decoder.lazy or not self.rows.total:  # then there is nothing to expand
+        """The machine of sums: the whole product, with the potentials of all rows."""
+        if not self.program.decoder.lazy or not self.rows.total:  # the two machines are the same
             return self.searched
         return self._bound(self.program.machine)
 
@@ -120,34 +127,29 @@ class ChainEngine:
 
     @property
     def time_aligned(self) -> ChainEngine:
-        """The same: a joint state is of one token."""
         return self
 
     def forget(self) -> None:
-        """Let go of the joined potentials; they are joined again when somebody asks."""
         for name in ("joined", "values", "searched", "bound"):
             self.__dict__.pop(name, None)
 
     def check(self, scores: Floats) -> None:
-        """Raise NoPathError, with the first dead token, where the score of a row is −inf."""
+        """Raise NoPathError, with the first dead token, if the score of a row is −inf."""
         dead = scores == -np.inf
         if dead.any():
             raise self.no_path(int(dead.argmax()))
 
-    def check_found(self, found: kernel.SearchResult) -> None:
-        """Raise NoPathError where a row has no path, or a search has found none."""
-        missing = found.found < 1
-        if missing.any():
-            raise self.no_path(int(missing.argmax()), found)
+    def check_alive(self, error: Callable[[int], NoPathError]) -> None:
+        """Do not raise: `marginals`, `sample` and the other sums do."""
 
-    def no_path(self, k: int, found: PathBatch | kernel.SearchResult | None = None) -> NoPathError:
-        """Return the error of the k-th row, which has no path, with the first dead token.
+    def no_path(self, k: int, paths: PathBatch | kernel.SearchResult | None = None) -> NoPathError:
+        """Return the error about the k-th row, with the first dead token.
 
-        Of a search that was given up, it says so.
+        `paths` is the result of a search, which may have ended before it found a path.
         """
         values, number = self.part(k), None if self.numbers is None else self.numbers[k]
-        if found is not None and found.bound is not None and found.bound[k] > -np.inf:
-            given_up = 0 if found.states_expanded is None else int(found.states_expanded[k])
+        if paths is not None and paths.bound is not None and paths.bound[k] > -np.inf:
+            given_up = 0 if paths.states_expanded is None else int(paths.states_expanded[k])
             return plans.no_path_error(self.whole, values, sentence=number, given_up=given_up)
         position = None
         if len(values[0]):
@@ -157,19 +159,29 @@ class ChainEngine:
 
     # --- Paths --------------------------------------------------------------------------------
 
-    def decoded(self, n: int, budget: Budget | None = None) -> kernel.SearchResult:
-        """Return the n best paths of each row, as far as a search within the budget finds them."""
+    def search(self, n: int, budget: Budget | None = None) -> kernel.SearchResult:
+        """Return the n best paths of each row, as far as a search finds them within the budget."""
         return self.program.decoder.paths(self.searched, n, budget)
+
+    def decode(
+        self, n: int, on: tuple[Tape, ...], budget: Budget | None, *, strict: bool = False
+    ) -> tuple[kernel.SearchResult, list[Ints]]:
+        if self.on[: len(on)] != on:
+            return super().decode(n, on, budget)
+        result = self.search(n, budget)
+        missing = result.found < 1
+        if strict and missing.any():
+            raise self.no_path(int(missing.argmax()), result)
+        return result, self.labels_found(result, len(on))
 
     @property
     def _alone(self) -> bool:
-        """There is one sentence, whose potentials are those of one array of states."""
+        """Whether the batch is one short sentence with one array of node potentials."""
         program, cells = self.program, self.rows.total * int(np.prod(self.program.shape))
         plain = len(self.rows) == 1 and [one.kind for one in program.inputs] == ["node"]
         return plain and 0 < cells < kernel.MOST_ALONE and not program.decoder.lazy
 
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
-        """Return the same paths as runs."""
         if n == 1 and self._alone:
             single = self.program.decoder.sentence_machine().best(self.values[0])
             score = np.array([single.score])[: len(single.path)]
@@ -177,7 +189,7 @@ class ChainEngine:
             alive = np.array([len(score)])
             some = alive, np.array([-np.inf]), np.zeros(1, dtype=np.int64)
             return PathBatch(alive, score, np.array([0, len(path)])[: len(score) + 1], path, *some)
-        found = self.decoded(n, budget)
+        found = self.search(n, budget)
         some = found.proven, found.bound, found.states_expanded
         if len(self.rows) == 1:
             count = int(found.found[0])
@@ -204,11 +216,9 @@ class ChainEngine:
 
     @property
     def best_scores(self) -> Floats:
-        """Score of the best path of each row, [B]; −inf: there is none."""
-        return self.decoded(1).score[:, 0]
+        return self.search(1).score[:, 0]
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
-        """Return n independent exact samples of each row; their scores are zeros."""
         lengths = self.rows.lengths
         drawn = [g.random((n, size)) for g, size in zip(generators, lengths.tolist(), strict=True)]
         paths = kernel.sample_paths(self.bound, np.concatenate(drawn, axis=1))
@@ -222,8 +232,7 @@ class ChainEngine:
         found = np.full(len(lengths), n)
         return PathBatch(found, np.zeros(len(sizes)), sizes.offsets, elements)
 
-    def labels_along(self, path: Ints, tape: int, *, placed: bool = False) -> TapeLabels:  # noqa: ARG002
-        """Return the labels of a tape along joint states."""
+    def labels_along(self, path: Ints, tape: int) -> TapeLabels:
         ((chain, k),) = self._axes([tape])
         machine = self.program.decoder.machine
         states = path if len(machine.axes) == 1 else machine.axis_states(path)[k]
@@ -231,7 +240,7 @@ class ChainEngine:
         return TapeLabels(states if topology.direct else topology.state_label[states])
 
     def labels_found(self, found: kernel.SearchResult, tapes: int) -> list[Ints]:
-        """Return the labels of the first tapes on the paths of `decoded`, [n, N]; −1: no path."""
+        """Return the labels of the first tapes on the paths of `search`, [n, N]; −1: no path."""
         path = found.path
         each = [
             self.labels_along(path.reshape(-1), k).label.reshape(path.shape) for k in range(tapes)
@@ -244,48 +253,33 @@ class ChainEngine:
 
     @made_once
     def log_z(self) -> Floats:
-        """Log Z of each row, [B]; −inf: there is no path."""
         return kernel.log_partitions(self.bound)
 
     @made_once
     def usual_log_z(self) -> Floats:
-        """The same, NaN where that takes a product too large to expand for it."""
         if self.program.summable:
             return self.log_z
         return np.where(self.rows.lengths > 0, np.nan, self.program.empty_score)
 
-    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:  # noqa: ARG002
-        """Return the probability of each label of some tapes at each token, [N, L] each."""
-        found = kernel.axis_posterior(self.bound)
-        self.check(found.log_z)
-        return [chain.topology.label_sums(found.node[k]) for chain, k in self._axes(tapes)]
+    def marginals(self, tapes: Sequence[int]) -> list[Floats]:
+        sums = kernel.axis_posterior(self.bound)
+        self.check(sums.log_z)
+        return [chain.topology.label_sums(sums.node[k]) for chain, k in self._axes(tapes)]
 
-    def highest(
-        self,
-        tapes: Sequence[int],
-        sizes: Sequence[int],  # noqa: ARG002
-        tokens: int,  # noqa: ARG002
-    ) -> list[Floats]:
-        """Return the score of the best path through each label, [N, L]; −inf: there is none."""
-        found = kernel.axis_max_marginals(self.bound)
-        return [chain.topology.label_max(found[k]) for chain, k in self._axes(tapes)]
+    def highest(self, tapes: Sequence[int]) -> list[Floats]:
+        scores = kernel.axis_max_marginals(self.bound)
+        return [chain.topology.label_max(scores[k]) for chain, k in self._axes(tapes)]
 
-    def successions(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:  # noqa: ARG002
-        """Return the probability of each succession of labels, [N, L, L].
-
-        Entry (n, i, j): label i at token n - 1 and label j at token n; the entries of first tokens
-        mean nothing.
-        """
+    def successions(self, tapes: Sequence[int]) -> list[Floats]:
         axes = self.bound.machine.axes
-        found = kernel.axis_posterior(self.bound, arcs=tuple(range(len(axes))))
-        self.check(found.log_z)
+        sums = kernel.axis_posterior(self.bound, arcs=tuple(range(len(axes))))
+        self.check(sums.log_z)
         return [
-            _label_pairs(chain.topology, axes[k], cast("Floats", found.arc[k]))
+            _label_pairs(chain.topology, axes[k], cast("Floats", sums.arc[k]))
             for chain, k in self._axes(tapes)
         ]
 
     def entropies(self) -> Floats:
-        """Return the entropy of each row in nats, [B]."""
         found = kernel.axis_posterior(self.bound, entropy=True)
         self.check(found.log_z)
         return cast("Floats", found.entropy)
@@ -298,14 +292,20 @@ class ChainEngine:
             yield program.chain[name], program.order.index(name)
 
 
+def runs_of(program: Program, rows: Ragged) -> Iterator[tuple[int, int]]:
+    """Yield ranges (first, end) of rows of a program, each for one engine of bounded size."""
+    cells = int(np.prod(program.shape)) * program.decoder.machine.n_residual
+    return rows.runs(max(1, min(RUN_TOKENS, _RUN_BYTES // (8 * cells))))
+
+
 @lru_cache(maxsize=64)
 def program_tapes(program: Program) -> tuple[Tape, ...]:
-    """Return the tapes of a program: a label for each token."""
+    """Return the tapes of a program, which have a label for each token."""
     return tuple(Tape(tape, program.labels(tape), segments=False) for tape in program.tapes)
 
 
 def _label_pairs(topology: Topology, axis: kernel.Axis, rows: Floats) -> Floats:
-    """Return the sums over the arcs between labels, float64 [N, L, L]."""
+    """Return the sum of the arcs between each two labels, float64 [N, L, L]."""
     size, label = topology.n_labels, topology.state_label
     source, target = axis_ends(axis)
     out = np.zeros((len(rows), size * size))
@@ -315,7 +315,7 @@ def _label_pairs(topology: Topology, axis: kernel.Axis, rows: Floats) -> Floats:
 
 
 def axis_ends(axis: kernel.Axis) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-    """Return the states that each arc of an axis leads between."""
+    """Return the source state and the target state of each arc of an axis."""
     if axis.source is not None and axis.target is not None:
         return axis.source, axis.target
     n = axis.n_states

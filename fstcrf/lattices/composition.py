@@ -12,10 +12,8 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.lattices.chainrow import ChainRow
-from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.engine import Tape, refuse_options
 from fstcrf.lattices.inputs import distinct_tapes, potentials
-from fstcrf.lattices.pathquestions import refuse_options
 from fstcrf.lattices.questions import Questions
 from fstcrf.machines.plans import Search
 
@@ -76,8 +74,8 @@ def product(
         pair = tapes[key[0]][0], tapes[key[1]][0]
         tables[first[key[0]], first[key[1]]] = coupling_table(table, key, pair, length)
     whole = _beside(parts, tables)
-    if isinstance(whole.row, ChainRow) and search is not None:
-        return whole.with_row(whole.row.searching(search))
+    if search is not None and (chain := whole.row.as_chain) is not None:
+        return whole._with_row(chain.searching(search))
     refuse_options({"search": search})
     return whole
 
@@ -91,7 +89,7 @@ def composed(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Fl
 def _beside(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Floats]) -> LatticeT:
     names = distinct_tapes([lattice.tapes for lattice in lattices])
     first, *others = lattices
-    return first.with_row(first.row.beside([other.row for other in others], names, coupling))
+    return first._with_row(first.row.beside([other.row for other in others], names, coupling))
 
 
 def coupling_table(values: ArrayLike, key: object, tapes: tuple[Tape, Tape], length: int) -> Floats:
@@ -118,6 +116,6 @@ def _weighted(lattices: Sequence[LatticeT], weights: Sequence[float]) -> list[La
     if any(not 0 <= w < np.inf for w in factors):
         raise OptionError(f"weights are {factors}, expected numbers from 0")
     return [
-        lattice if weight == 1.0 else lattice.with_row(lattice.row.scale(weight, grammar=False))
+        lattice if weight == 1.0 else lattice._with_row(lattice.row.scale(weight, grammar=False))
         for lattice, weight in zip(lattices, factors, strict=True)
     ]

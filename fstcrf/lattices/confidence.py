@@ -45,7 +45,7 @@ def bounded(
     seed: int,
     budget: Budget | None,
 ) -> Confidence:
-    """Return bounds for the best legal path; the parameters are those of `Lattice.confidence`."""
+    """Return bounds for the best legal path; see `Lattice.confidence` for the parameters."""
     paths = _RankedPaths(lattice, n, budget)
     ranked = paths.ranked()
     narrow = max(ranked.probability.width, ranked.legal.width) <= _NARROW
@@ -64,7 +64,7 @@ def bounded(
 class _RankedPaths:
     """The n best legal paths of a lattice, and the n best paths of its model.
 
-    All probabilities are those of the model, without the grammar.
+    All probabilities come from the model without the grammar.
     """
 
     def __init__(self, lattice: Any, n: int, budget: Budget | None) -> None:

@@ -62,7 +62,7 @@ def from_segments(
     names, size = label_tuple(labels), _checked_length(length)
     columns, value = _checked_arcs(size, start, end, label, score, names)
     pairs, class_final = _checked_pairs(names, transitions, initial, final)
-    arcs = _segment_arcs(size, *columns, value, pairs, class_final)
+    arcs = _segment_arcs(size, *columns, value, len(names), pairs, class_final)
     return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
@@ -96,7 +96,8 @@ def from_spans(
     free = real_number(outside, "outside", error=NumericError)
     if not free < np.inf:
         raise NumericError(f"outside is {free}, expected a number or -inf")
-    arcs = _segment_arcs(size, *columns, value, *_free_pairs(), free=(len(types), free))
+    other = len(types), free
+    arcs = _segment_arcs(size, *columns, value, len(names), *_free_pairs(), free=other)
     return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
@@ -129,7 +130,8 @@ def from_words(
         path.
     """
     bounds, row = np.array([length]), np.array([0, len(start)])
-    arcs = word_arcs(bounds, row, start, end, label, right, score_after, np.array([last]))
+    pairs = len(labels), right, score_after, np.array([last])
+    arcs = word_arcs(bounds, row, start, end, label, *pairs)
     return ArcRow(arcs, (Tape(SEGMENT, labels, segments=True),), len(start))
 
 
@@ -139,6 +141,7 @@ def word_arcs(
     start: Ints,
     end: Ints,
     label: Ints,
+    labels: int,
     right: Longs,
     score_after: Callable[[Longs, Longs], Floats],
     last: Longs,
@@ -180,6 +183,7 @@ def word_arcs(
         under=read[:, None],
         end=None,
         carries=np.zeros((len(word), 1), dtype=bool),
+        sizes=(labels,),
         class_final=_NONE,
         pairs=None,
     )
@@ -232,6 +236,7 @@ def from_machine(
         under=label,
         end=None,
         carries=np.zeros((len(number), 1), dtype=bool),
+        sizes=(len(machine.input_symbols),),
         class_final=_NONE,
         pairs=None,
     )
@@ -313,7 +318,8 @@ def joint_paths(
     no_label = np.full((1, len(sets)), -1, dtype=np.int32)  # for a path without labels
     label = np.concatenate([of, no_label])[row.unconstrained.label[:, 0]]
     carries = np.zeros(label.shape, dtype=bool)
-    arcs = replace(row.unconstrained, label=label, under=label, carries=carries)
+    sizes = tuple(map(len, sets.values()))
+    arcs = replace(row.unconstrained, label=label, under=label, carries=carries, sizes=sizes)
     on = tuple(Tape(tape, labels, segments=False) for tape, labels in sets.items())
     return replace(row, unconstrained=arcs, on=on)
 
@@ -426,6 +432,7 @@ def _segment_arcs(
     end: Ints,
     label: Ints,
     score: Floats,
+    labels: int,
     pairs: PairScores,
     class_final: Floats,
     free: tuple[int, float] | None = None,
@@ -457,6 +464,7 @@ def _segment_arcs(
         label=read,
         under=label[:, None],
         origin=origin,
+        sizes=(labels,),
         class_final=class_final,
         pairs=pairs,
     )
@@ -516,6 +524,7 @@ def _frame_arcs(score: Floats, blank: int) -> ArcEngine:
         under=each(read)[:, None],
         end=np.full((len(source), 1), -1),
         carries=np.tile(~begins, length)[:, None],
+        sizes=(size,),
         class_final=class_final,
         pairs=pairs,
     )

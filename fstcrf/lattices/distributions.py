@@ -1,4 +1,4 @@
-"""The distributions that answers are from: what is asked of them beside their best paths."""
+"""The distributions over labellings that an `Answer` reads its probabilities from."""
 
 from __future__ import annotations
 
@@ -22,114 +22,118 @@ from fstcrf.lazy import given_state, made_once
 
 @dataclass(frozen=True, eq=False)
 class Distributions:
-    """The lattices of B sentences, with what was forced and added put in.
+    """The lattices of B sentences, with forced labels and biases applied.
 
     Parameters
     ----------
-    lattices : mapping of str to sequence of B (Lattice or None)
-        For each tape; the same ones for tapes that were decided together. Of taggers one after the
-        other each tape has its own, given the labels chosen before it. None: nothing is asked.
+    lattices : mapping of str to sequence of B (Lattice or ``None``)
+        The lattices of each tape. Tapes that were decided together share them. In a chain of
+        taggers, each tape has its own, given the labels that were chosen before it. A sentence
+        whose entry is ``None`` has no probabilities.
     budget : Budget, optional
-        When a search gives up.
+        Limit of a search.
     threads : int
-    asked : bool [B], optional
-        The sentences that are asked; all when absent.
+    selected : bool [B], optional
+        The sentences with probabilities; all if absent.
     """
 
     lattices: Mapping[str, Sequence[Lattice | None]]
     budget: Budget | None = None
     threads: int = 1
-    asked: Bools | None = None
+    selected: Bools | None = None
 
     __getstate__ = given_state
 
     @made_once
-    def _rows(self) -> dict[str, list[Floats | None]]:
-        found: dict[str, list[Floats | None]] = {}
-        for tape, several in self.lattices.items():
-            if tape in found:
+    def _tables(self) -> dict[str, list[Floats | None]]:
+        tables: dict[str, list[Floats | None]] = {}
+        for tape, lattices in self.lattices.items():
+            if tape in tables:
                 continue
             numbers, live = self.live(tape)
             parts = marginals(live, threads=self.threads)
-            mine = tuple([one.name for one in live.on]) or (tape,)
-            found |= {name: [None] * len(several) for name in mine}
+            names = tuple([one.name for one in live.on]) or (tape,)
+            tables |= {name: [None] * len(lattices) for name in names}
             for b, part in zip(numbers, parts, strict=True):
-                for name, rows in zip(mine, part if len(mine) > 1 else (part,), strict=True):
-                    found[name][b] = rows
-        return found
+                for name, rows in zip(names, part if len(names) > 1 else (part,), strict=True):
+                    tables[name][b] = rows
+        return tables
 
     def live(self, tape: str) -> tuple[list[int], Batch[Lattice]]:
-        """Return the sentences that are asked, and their lattices of a tape."""
-        several = self.lattices[tape]
-        asked = np.ones(len(several), dtype=np.bool_) if self.asked is None else self.asked
-        if isinstance(several, Batch):
-            return np.flatnonzero(asked).tolist(), several if asked.all() else several.select(asked)
-        pairs = zip(several, asked.tolist(), strict=True)
+        """Return the numbers of the selected sentences, and their lattices of a tape."""
+        lattices = self.lattices[tape]
+        selected = (
+            np.ones(len(lattices), dtype=np.bool_) if self.selected is None else self.selected
+        )
+        if isinstance(lattices, Batch):
+            numbers = np.flatnonzero(selected).tolist()
+            return numbers, lattices if selected.all() else lattices.select(selected)
+        pairs = zip(lattices, selected.tolist(), strict=True)
         kept = {b: one for b, (one, wanted) in enumerate(pairs) if wanted and one is not None}
         return [*kept], Batch([*kept.values()])
 
     def marginals(self, tape: str) -> list[Floats | None]:
-        """Return the probability of each label at each token, float64 [T, L] a sentence.
+        """Return the probability of each label at each token, float64 [T, L] for each sentence.
 
         Raises
         ------
         TooLargeError
-            A grammar too large to multiply out.
+            The grammar is too large to multiply out.
         """
-        return self._rows[tape]
+        return self._tables[tape]
 
     def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:
         """Return the probability of each span of the k-th best paths; 0 without a lattice."""
-        several, spans = self.lattices[answer.name], answer.span_arrays(k=k)
-        found = known_probabilities(
-            several, spans, answer.offsets, tape=answer.name, threads=self.threads
+        lattices, spans = self.lattices[answer.name], answer.span_arrays(k=k)
+        probabilities = known_probabilities(
+            lattices, spans, answer.offsets, tape=answer.name, threads=self.threads
         )
         ends = np.searchsorted(spans.start, answer.offsets).tolist()
-        return [found[a:b] for a, b in pairwise(ends)]
+        return [probabilities[a:b] for a, b in pairwise(ends)]
 
     def confidence(self, sentence: int, path: Path) -> Confidence:
-        """Return how sure the best path of a sentence is; see `Lattice.confidence`.
+        """Return the confidence in the best path of a sentence; see `Lattice.confidence`.
 
-        Of taggers one after the other, the labels are legal where those of each are, given the
-        labels before.
+        In a chain of taggers, labels are legal if the labels of each tagger are legal, given the
+        labels before them.
         """
-        together = {id(several): several for several in self.lattices.values()}
-        (several, *others) = together.values()
-        lattice = several[sentence]
+        together = {id(lattices): lattices for lattices in self.lattices.values()}
+        (lattices, *others) = together.values()
+        lattice = lattices[sentence]
         if lattice is not None and not others and len(lattice.tapes) >= len(self.lattices):
             return lattice.confidence(budget=self.budget)
         unknown = math.isnan(path.probability)
         parts = [
             lattice.confidence(budget=self.budget)
-            for lattice in (several[sentence] for several in together.values())
+            for lattice in (lattices[sentence] for lattices in together.values())
             if lattice is not None and (unknown or lattice.dense.program.conjuncts)
         ]
-        known = Interval(path.probability, path.probability)
+        exact = Interval(path.probability, path.probability)
         return Confidence(
             path,
-            _product([part.probability for part in parts]) if unknown else known,
+            _product([part.probability for part in parts]) if unknown else exact,
             _product([part.legal for part in parts]),
             next((part.method for part in parts if part.method != "exact"), "exact"),
             math.prod(part.level for part in parts),
         )
 
-    def only(self, asked: Bools) -> Distributions:
-        """Return that of some sentences alone, bool [B]: nothing is asked of the others."""
-        return self if asked.all() else replace(self, asked=asked)
+    def only(self, selected: Bools) -> Distributions:
+        """Return the distributions with probabilities for some sentences only, bool [B]."""
+        return self if selected.all() else replace(self, selected=selected)
 
     def with_part(self, where: Longs, part: Distributions) -> Distributions:
-        """Return the same with others of some sentences, those that `part` has."""
+        """Return the distributions with the sentences `where`, int64 [b], replaced by `part`."""
         each: dict[int, list[Lattice | None]] = {}
-        for tape, several in self.lattices.items():
-            if id(several) not in each:
-                found = list(several)
+        for tape, lattices in self.lattices.items():
+            if id(lattices) not in each:
+                rows = list(lattices)
                 for k, lattice in zip(*part.live(tape), strict=True):
-                    found[int(where[k])] = lattice
-                each[id(several)] = found
-        lattices = {tape: each[id(several)] for tape, several in self.lattices.items()}
-        return replace(self, lattices=lattices, asked=None)
+                    rows[int(where[k])] = lattice
+                each[id(lattices)] = rows
+        replaced = {tape: each[id(lattices)] for tape, lattices in self.lattices.items()}
+        return replace(self, lattices=replaced, selected=None)
 
 
-def _product(several: Sequence[Interval]) -> Interval:
-    low = math.prod((one.low for one in several), start=1.0)
-    return Interval(low, math.prod((one.high for one in several), start=1.0))
+def _product(intervals: Sequence[Interval]) -> Interval:
+    low = math.prod((one.low for one in intervals), start=1.0)
+    return Interval(low, math.prod((one.high for one in intervals), start=1.0))

@@ -1,68 +1,59 @@
-"""What lattices of every kind are asked of: the protocols of engines and of their rows.
+"""Engines: batches of weighted sets of paths, and the questions that they answer.
 
-An engine is a batch of rows, each a weighted set of paths; a path is a run of *elements*. A lattice
-asks its engine few questions and reads everything else off their answers, so that a new kind of
-lattice is a constructor, a new algorithm an engine or another way of one call.
-`fstcrf.lattices.chains.ChainEngine`: elements are joint states, one for each token.
-`fstcrf.lattices.arcs.ArcEngine`: elements are arcs of an acyclic machine.
+An *engine* holds a batch of *rows*. Each row is a weighted set of paths, such as the lattice of one
+sentence. A path is a sequence of *elements*. There are two engines:
 
-A lattice is one row: what was given, and the grammar that it stands under. It is changed row by
-row; many rows are asked together. `fstcrf.lattices.chainrow.ChainRow` and
-`fstcrf.lattices.arcrow.ArcRow` are those of the two engines. What is a call of theirs differs by
-algorithm; all else is in `fstcrf.lattices.questions`.
+- `fstcrf.lattices.chains.ChainEngine`: elements are joint states, one for each token.
+- `fstcrf.lattices.arcs.ArcEngine`: elements are arcs of an acyclic machine.
+
+An engine answers a few questions: best paths, samples, log Z, marginals. `Lattice` derives all
+other answers from them. So a new kind of lattice is a new constructor, and a new algorithm is a new
+engine. `fstcrf.lattices.row` has the rows before they are put into a batch: a row can be changed.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import NoPathError, OptionError
 
 if TYPE_CHECKING:
-    from fstcrf.errors import NoPathError
-    from fstcrf.kernel import Budget
+    from fstcrf.kernel import Budget, SearchResult
+    from fstcrf.lattices.chains import ChainEngine
     from fstcrf.lattices.paths import Labels, Path, Positions
-    from fstcrf.lattices.results import (
-        Confidence,
-        Method,
-        MinimumRisk,
-        ProbableSpans,
-        SegmentCounts,
-    )
-    from fstcrf.machines.grammar import Grammar
-    from fstcrf.machines.plans import Plan, Search
-    from fstcrf.machines.transducer import Transducer
+    from fstcrf.machines.plans import Search
     from fstcrf.ragged import Ragged
-    from fstcrf.text.corpus import Scheme
 
 Over: TypeAlias = Literal["segments", "tokens"]
-"""What a grammar reads: a label for each segment, or one for each token."""
+"""Labels that a grammar reads: one for each segment, or one for each token."""
 
 Coupling: TypeAlias = Mapping[tuple[int, int], Floats]
-"""Potentials of labels at a token, [L1, L2], or at each, by the numbers of two tapes."""
+"""Potentials of pairs of labels at a token, [L1, L2] or [T, L1, L2], by two tape numbers."""
 
 Labelling: TypeAlias = (
     "Sequence[str] | Sequence[Sequence[str]] | Sequence[tuple[int, int, str]]"
     " | Mapping[str, Sequence[str]] | Path[Any]"
 )
-"""Labels, of each of several tapes, by name or in their order; a path; or segments."""
+"""Labels of each tape, by name or in the order of the tapes; or a path; or segments."""
 
 Segment: TypeAlias = tuple[int, int, str]
 """Start, end (exclusive) and label, or type."""
 
 
 DecodedPath: TypeAlias = "tuple[Labels, tuple[Positions | None, ...]]"
-"""The labels of a path, and where they lie, as a `Path` has them."""
+"""The labels of a path and their positions, as in a `Path`."""
 
 
 class Tape(NamedTuple):
-    """A tape's name and labels.
+    """The name and the labels of a tape.
 
-    `segments`: they lie on stretches, not on each token; `written`: the tape has a clock of its
-    own, they are written at boundaries.
+    `segments`: each label belongs to a segment, not to a token. `output`: a transducer writes the
+    labels, each at a boundary between tokens.
     """
 
     name: str
@@ -72,19 +63,19 @@ class Tape(NamedTuple):
 
 
 class PathBatch(NamedTuple):
-    """The paths of B rows as runs of elements: row by row, the best path of a row first.
+    """Paths of B rows, R in all: row by row, the best path of each row first.
 
-    found : int64 [B]; the number of paths of each row.
+    counts : int64 [B]; number of paths of each row.
     score : float64 [R].
     bounds : int64 [R + 1]; the elements of path r are ``elements[bounds[r] : bounds[r + 1]]``.
     path : int32 [bounds[R]]; the elements, or a function that returns them.
-    proven : int64 [B]; as many first paths of each row are proven to be the best; None: all.
-    bound : float64 [B]; no other path of the row scores more.
-    states_expanded : int64 [B]; states that a search took from its queue; None without a search.
-    decoded : the labels of each path, if the engine knows them; `bounds` are not used then.
+    proven : int64 [B]; how many paths, from the first, are proven to be the best. If absent, all.
+    bound : float64 [B]; upper bound of the scores of all other paths of the row.
+    states_expanded : int64 [B]; states that a search took from its queue. Absent without a search.
+    decoded : the labels of each path, if the engine has them. `bounds` is unused then.
     """
 
-    found: Longs
+    counts: Longs
     score: Floats
     bounds: Longs
     path: Ints | Callable[[], Ints]
@@ -95,30 +86,31 @@ class PathBatch(NamedTuple):
 
     @property
     def elements(self) -> Ints:
-        """The elements of all paths, one path behind the other."""
+        """The elements of all paths, concatenated."""
         return self.path() if callable(self.path) else self.path
 
     def of_row(self, row: int, first: int, end: int) -> PathBatch:
-        """Return the paths of one row: from `first` on, before `end`."""
+        """Return the paths of one row, whose numbers are `first` to `end` (exclusive)."""
+        only = slice(row, row + 1)
+        counts, score = self.counts[only], self.score[first:end]
         if self.decoded is not None:
-            own = self.found[row : row + 1], self.score[first:end]
-            return PathBatch(*own, self.bounds, self.path, decoded=self.decoded[first:end])
-        cuts, one = self.bounds[first : end + 1], slice(row, row + 1)
+            decoded = self.decoded[first:end]
+            return PathBatch(counts, score, self.bounds, self.path, decoded=decoded)
+        cuts = self.bounds[first : end + 1]
         elements = self.elements[cuts[0] : cuts[-1]]
-        proven = None if self.proven is None else self.proven[one]
-        bound = None if self.bound is None else self.bound[one]
-        return PathBatch(
-            self.found[one], self.score[first:end], cuts - cuts[0], elements, proven, bound
-        )
+        proven = None if self.proven is None else self.proven[only]
+        bound = None if self.bound is None else self.bound[only]
+        return PathBatch(counts, score, cuts - cuts[0], elements, proven, bound)
 
 
 class TapeLabels(NamedTuple):
-    """What stands on a tape along a path.
+    """The labels of one tape along a path, k in all.
 
     label : int32 [k].
-    at : int64 [k]; the place in the path where each begins; None: there is one for each element.
-    start, end, origin : int64 [k]; of tapes with segments, where each lies in its row, and which of
-        the given arcs it is.
+    at : int64 [k]; index, in the path, of the element where each label begins. If absent, each
+        element has a label.
+    start, end, origin : int64 [k]; for tapes with segments, the position of each segment in the
+        row, and the number of its input arc, or −1.
     """
 
     label: Ints
@@ -128,8 +120,20 @@ class TapeLabels(NamedTuple):
     origin: Longs | None = None
 
 
+class EngineRequest(NamedTuple):
+    """The question that lattices are about to be asked, as far as it decides on their engine."""
+
+    search: Search | None = None  # method for best paths; as compiled if absent
+    time_aligned: bool = False  # it is a question about tokens
+    best: bool = False  # it is a question about best paths
+
+
+PLAIN = EngineRequest()
+"""A request that any engine can answer."""
+
+
 class Scored(Protocol):
-    """What scores and samples the labels of one sentence: a lattice, or a chain of taggers."""
+    """An object that scores and samples labels of a sentence: a lattice or a chain of taggers."""
 
     def score(self, labels: Sequence[Any], /) -> float:
         """Return the score of labels of all tapes."""
@@ -141,209 +145,130 @@ class Scored(Protocol):
         """Return n independent samples."""
 
 
-class Engine(Protocol):
-    """B weighted sets of paths."""
-
-    @property
-    def rows(self) -> Ragged:
-        """Tokens of each row."""
-
-    def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
-        """Return the n best paths of each row, or all where there are fewer."""
-
-    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
-        """Return n independent samples of each row."""
-
-    def labels_along(self, path: Ints, tape: int, *, placed: bool = False) -> TapeLabels:
-        """Return what stands on a tape along a path of elements, or along several in a row."""
-
-    @property
-    def best_scores(self) -> Floats:
-        """Score of the best path of each row, [B]; −inf: there is none."""
-
-    @property
-    def log_z(self) -> Floats:
-        """Log of the sum over all paths of each row, [B]; −inf: there is none."""
-
-    @property
-    def usual_log_z(self) -> Floats:
-        """The same, NaN where it costs too much to be found along with paths."""
-
-    def entropies(self) -> Floats:
-        """Return the entropy of each row in nats, [B]."""
-
-    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each label of some tapes at each token, [tokens, labels].
-
-        `sizes` are the labels of every tape.
-        """
-
-    def highest(self, tapes: Sequence[int], sizes: Sequence[int], tokens: int) -> list[Floats]:
-        """Return the score of the best path through each label at each token; −inf: none."""
-
-    def successions(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each succession of labels, [tokens, labels, labels].
-
-        Entry (t, i, j): label i at token t - 1 and label j at token t.
-        """
-
-    @property
-    def time_aligned(self) -> Engine:
-        """The same paths, each element at one token: what is asked of tokens is asked of it."""
-
-    def forget(self) -> None:
-        """Let go of what is as large as the lattices and is made again when somebody asks."""
+def refuse_options(options: Mapping[str, object]) -> None:
+    """Raise OptionError if a search option has a value, for lattices that need no search."""
+    for name, value in options.items():
+        if value is not None:
+            raise OptionError(
+                f"{name}= is for lattices of tokens: this lattice is stored as arcs and "
+                "needs no search, so leave it out"
+            )
 
 
-class Row(Protocol):
-    """One weighted set of paths as it was given, under a grammar; changes return another one."""
+class Engine(ABC):
+    """A batch of B weighted sets of paths."""
+
+    rows: Ragged
+    """Tokens of each row."""
+
+    ambiguous: str = ""
+    """Reason why several paths may have the same labels, of which only the best counts.
+
+    The engine has no sum over the paths then. Empty if each path counts.
+    """
 
     @property
     def on(self) -> tuple[Tape, ...]:
-        """The tapes."""
+        """The tapes that all rows share; empty if the labels of rows may differ."""
+        return ()
 
     @property
-    def length(self) -> int:
-        """Tokens of the text, or of the longest path where there is no text."""
+    def as_chain(self) -> ChainEngine | None:
+        """The engine itself, if its rows are chains of one program."""
+        return None
 
     @property
-    def covers_text(self) -> bool:
-        """Whether paths cover a text, and so the same tokens."""
+    def time_aligned(self) -> Engine:
+        """An engine with the same paths, in which each element has one position.
 
-    def __len__(self) -> int:
-        """Tokens; raises ShapeError where paths differ."""
+        Questions about tokens need it.
+        """
+        return self
 
-    @property
-    def n_input_arcs(self) -> int | None:
-        """Arcs that were given; None: scores of labels at tokens were."""
+    def forget(self) -> None:  # noqa: B027 (not all engines have such arrays)
+        """Drop arrays that are as large as the lattices and can be computed again."""
 
-    @property
-    def machines(self) -> tuple[Transducer, ...]:
-        """The transducers that were composed."""
-
-    def has_token_transitions(self, tape: int) -> bool:
-        """Whether successions of a tape's labels have scores of their own at each token."""
+    # --- Paths --------------------------------------------------------------------------------
 
     @property
-    def large(self) -> str:
-        """Why nothing but its best path is shown; empty: it is small."""
+    @abstractmethod
+    def best_scores(self) -> Floats:
+        """Score of the best path of each row, float64 [B]; −inf for a row without a path."""
+
+    @abstractmethod
+    def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
+        """Return the n best paths of each row; OptionError for a budget without a search."""
+
+    @abstractmethod
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
+        """Return n independent samples of each row, drawn with the generator of the row."""
+
+    @abstractmethod
+    def labels_along(self, path: Ints, tape: int) -> TapeLabels:
+        """Return the labels of a tape along one path, or along several concatenated paths."""
+
+    def segments_along(self, path: Ints, tape: int) -> TapeLabels:
+        """Return the labels of a tape along paths, as `labels_along`, with their positions."""
+        return self.labels_along(path, tape)
+
+    def decode(
+        self, n: int, on: tuple[Tape, ...], budget: Budget | None, *, strict: bool = False
+    ) -> tuple[SearchResult, list[Ints]]:
+        """Return the n best paths of each row, and the labels of the first tapes, [n, N] each.
+
+        Raises OptionError if the rows do not share these tapes, or have no label for each token.
+        `strict`: raise NoPathError if a row has no path. Labels are −1 without a path.
+        """
+        del n, on, budget, strict
+        raise OptionError(
+            "decode() needs lattices with the same labels at each token: call best() "
+            "or nbest(n) for other lattices"
+        )
+
+    def path_spans(self, path: Ints) -> list[Floats] | None:
+        """Return the probabilities of the spans in given labels, int32 [N], row by row.
+
+        The scheme "conlleval" reads the spans. The result is None if one pass cannot find them.
+        """
+        del path
+        return None
+
+    # --- Sums ---------------------------------------------------------------------------------
 
     @property
-    def engine(self) -> Engine:
-        """What answers: the paths under the grammar."""
+    @abstractmethod
+    def log_z(self) -> Floats:
+        """Log of the sum over all paths of each row, float64 [B]; −inf without a path."""
 
     @property
-    def summable(self) -> bool:
-        """Whether sums cost about what paths do."""
+    def usual_log_z(self) -> Floats:
+        """`log_z`, or NaN if it costs much more than best paths."""
+        return self.log_z
 
-    def check_alive(self) -> None:
-        """Raise NoPathError where there is no path and the engine does not say so by itself."""
+    def check_alive(self, error: Callable[[int], NoPathError]) -> None:
+        """Raise the error of a row without a path, if sums of the engine do not raise one."""
+        for k in np.flatnonzero(np.isneginf(self.log_z)).tolist()[:1]:
+            raise error(k)
 
-    def no_path(self, runs: PathBatch | None = None) -> NoPathError:
-        """Return the error that says where all paths have died, or that none was found."""
+    @abstractmethod
+    def entropies(self) -> Floats:
+        """Return the entropy of the paths of each row in nats, float64 [B]."""
 
-    def searched(
-        self, n: int, budget: Budget | None, search: Search | None
-    ) -> tuple[Engine, PathBatch]:
-        """Return an engine and the n best paths that it finds."""
+    @abstractmethod
+    def marginals(self, tapes: Sequence[int]) -> list[Floats]:
+        """Return the probability of each label at each token, float64 [N, L] for each tape."""
 
-    def labellings(
-        self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
-    ) -> list[Path]:
-        """Return the n best labellings of some tapes."""
+    @abstractmethod
+    def highest(self, tapes: Sequence[int]) -> list[Floats]:
+        """Return the score of the best path with each label at each token, [N, L] for each tape.
 
-    def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
-        """Return the n most probable label sequences of a tape, where there is a path."""
-
-    def labels_sum(self, labels: Mapping[int, Sequence[str]]) -> float:
-        """Return the log of the sum over the paths with these labels on some tapes, or −inf."""
-
-    def clamped(self, said: Labelling) -> Self:
-        """Return the paths that say this and nothing else."""
-
-    # --- Spans --------------------------------------------------------------------------------
-
-    def span_probabilities(
-        self, spans: Sequence[Segment], tape: int, scheme: str | Scheme | None
-    ) -> Floats:
-        """Return the probabilities that exactly these segments are there."""
-
-    def probable_spans(self, above: float, tape: int, scheme: str | Scheme | None) -> ProbableSpans:
-        """Return the segments with a probability above a number, by their ends."""
-
-    def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk:
-        """Return the segments with the largest ratio of expectations that F is."""
-
-    def bounded_confidence(
-        self, method: Method, n: int, samples: int, level: float, seed: int, budget: Budget | None
-    ) -> Confidence:
-        """Return bounds on how sure the best legal path is, where sums cost too much."""
-
-    # --- Changes ------------------------------------------------------------------------------
-
-    @property
-    def n_selectable_arcs(self) -> int | None:
-        """Arcs that were given and may be chosen; None: there are none."""
-
-    def restrict(self, masks: Sequence[Bools]) -> Self:
-        """Return the paths that masks allow: a tape's labels at tokens [T, L], or given arcs [E].
-
-        One for each of the first tapes.
+        The score is −inf if no path has the label there.
         """
 
-    def scale(self, factor: float, *, grammar: bool) -> Self:
-        """Return the same with all scores times a factor; `grammar`: those of the grammar, too."""
+    @abstractmethod
+    def successions(self, tapes: Sequence[int]) -> list[Floats]:
+        """Return the probability of each pair of neighbouring labels, [N, L, L] for each tape.
 
-    def reweight(self, tables: Sequence[Floats]) -> Engine:
-        """Return the legal paths, each with the sum of its labels' scores [T, L] of each tape."""
-
-    def without_grammar(self) -> Self:
-        """Return all paths, whatever the grammar."""
-
-    def without_scores(self) -> Self:
-        """Return the paths that the grammar allows, without what it scores them."""
-
-    def constrained(
-        self, grammar: Grammar, over: Over | None, search: Search | None, budget: Budget | None
-    ) -> Self:
-        """Return the paths that a grammar accepts, its scores added."""
-
-    def beside(
-        self, others: Sequence[Row], names: Sequence[Mapping[str, str]], coupling: Coupling
-    ) -> Row:
-        """Return the composition; `names`: new ones of all tapes; couplings: of all tapes, too."""
-
-    def arcs(self) -> WrittenRow:
-        """Return the same as arcs, written out."""
-
-    # --- Other forms --------------------------------------------------------------------------
-
-    @property
-    def machine(self) -> Transducer:
-        """The paths as flat arrays of an acceptor."""
-
-    def plan(self) -> Plan:
-        """Return what was decided and what it costs."""
-
-
-class WrittenRow(Row, Protocol):
-    """A row whose arcs are written out: what is asked of such alone."""
-
-    @property
-    def lengths(self) -> tuple[int, int]:
-        """Tokens of the shortest and of the longest path; zeros where there is none."""
-
-    def bounded(self, wanted: Longs) -> Self:
-        """Return the paths by boundaries: 1 must, −1 must not be one, [T + 1]."""
-
-    def expectations(self) -> SegmentCounts:
-        """Return what is expected of the lattice: the gradient of log Z."""
-
-    def expected_output(self, tape: int) -> Floats:
-        """Return how often each label is expected to be written at each boundary, [T + 1, L]."""
-
-    def arc_probabilities(self) -> Floats:
-        """Return the probability of each arc that was given, float64 [E]."""
-
-    def beginning_where(self, begins: Callable[[str], bool]) -> Self:
-        """Return the paths whose segments begin at tokens that begin one, and only there."""
+        Entry (t, i, j): label i at token t − 1 and label j at token t. Entries of the first token
+        of a row are undefined.
+        """

@@ -18,7 +18,14 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel import MOST_ALONE, Budget
 from fstcrf.kernel.transduced import IndexedTransducer
 from fstcrf.lattices.arcs import ArcEngine
-from fstcrf.lattices.engine import DecodedPath, Over, PathBatch
+from fstcrf.lattices.engine import (
+    DecodedPath,
+    Engine,
+    Over,
+    PathBatch,
+    TapeLabels,
+    refuse_options,
+)
 from fstcrf.lattices.paths import Positions
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.grammar import Acceptor
@@ -41,11 +48,11 @@ _ONE, _EMPTY = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Folding:
+class FoldedTransducer:
     """A fold with the scores of the chain of a program."""
 
     program: Program  # of the chain; its grammar is part of the fold
-    made: IndexedTransducer
+    moves: IndexedTransducer
     machine: Transducer
     fold: Fold
     scores: Scores  # of the chain: beginning, arcs, ending
@@ -75,10 +82,10 @@ class Folding:
         if self.machine.tape is None:
             return labels, ()
         events = map(self.fold.says.__getitem__, pairwise([-1, *path, -1]))
-        said = [(k + late, x) for k, one in enumerate(events) for late, x in one]
-        where, written = zip(*said, strict=True) if said else ((), ())
+        output = [(k + late, x) for k, event in enumerate(events) for late, x in event]
+        where, written = zip(*output, strict=True) if output else ((), ())
         symbols = self.machine.output_symbols
-        places = Positions(where, where, np.full(len(said), -1), output=True)
+        places = Positions(where, where, np.full(len(output), -1), output=True)
         return (labels, tuple([symbols[x] for x in written])), (None, places)
 
     @made_once
@@ -90,7 +97,9 @@ class Folding:
 
 
 @memoised(32)
-def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> Folding | None:
+def folded_transducer(
+    program: Program, moves: IndexedTransducer, machine: Transducer
+) -> FoldedTransducer | None:
     """Return the fold of the lattices of a program and a transducer.
 
     There is no fold if the program has several chains, or if it would be too large.
@@ -107,18 +116,18 @@ def folding(program: Program, made: IndexedTransducer, machine: Transducer) -> F
             return None
         scored, state = pairs.arcs(scored), pairs.state
     arcs, scores = scored
-    fold = _folded(made, *(column.tobytes() for column in arcs))
+    fold = _folded(moves, *(column.tobytes() for column in arcs))
     if fold is None:
         return None
     label = arcs.label[fold.state].astype(np.int32)
-    return Folding(program, made, machine, fold, scores, state[fold.state], label)
+    return FoldedTransducer(program, moves, machine, fold, scores, state[fold.state], label)
 
 
 @memoised(32)  # chains differ in their scores more often than in their paths
-def _folded(made: IndexedTransducer, *columns: bytes) -> Fold | None:
+def _folded(moves: IndexedTransducer, *columns: bytes) -> Fold | None:
     label, source, target = (np.frombuffer(column, np.int64) for column in columns[:3])
     initial, final = (np.frombuffer(column, np.bool_) for column in columns[3:])
-    return folded(ChainArcs(label, source, target, initial, final), made)
+    return folded(ChainArcs(label, source, target, initial, final), moves)
 
 
 @memoised(32)
@@ -126,24 +135,24 @@ def _constrained(program: Program, acceptor: Acceptor) -> Program:
     return program.constrained([replace(acceptor, tapes=program.tapes)])
 
 
-class FoldEngine:
+class FoldEngine(Engine):
     """An engine of rows of one fold. The `ArcEngine` of the same rows answers all other questions.
 
     Parameters
     ----------
-    folding : Folding
+    fold : FoldedTransducer
     nodes : sequence of float64 [T, S]
         Potentials of the tokens of each row.
     write : function
         Returns the rows as arcs.
     """
 
-    ambiguous, apart = "", None
+    apart = None
 
     def __init__(
-        self, folding: Folding, nodes: Sequence[Floats], write: Callable[[], ArcEngine]
+        self, fold: FoldedTransducer, nodes: Sequence[Floats], write: Callable[[], ArcEngine]
     ) -> None:
-        self.folding, self.nodes, self._write = folding, nodes, write
+        self.fold, self.nodes, self._write = fold, nodes, write
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the arcs."""
@@ -170,7 +179,7 @@ class FoldEngine:
     @property
     def shared(self) -> tuple[str, int]:
         """The key of rows that one engine may hold together."""
-        return "fold", id(self.folding)
+        return "fold", id(self.fold)
 
     @property
     def resolved(self) -> FoldEngine:
@@ -183,7 +192,6 @@ class FoldEngine:
         return self
 
     def forget(self) -> None:
-        """Drop the potentials of pairs; they are computed again on the next use."""
         self.__dict__.pop("_values", None)
 
     @staticmethod
@@ -191,13 +199,15 @@ class FoldEngine:
         """Return one engine of the rows of several."""
         nodes = [node for part in parts for node in part.nodes]
         return FoldEngine(
-            parts[0].folding, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
+            parts[0].fold, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
         )
 
-    def runs(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield bounds (first, end) of rows to decode together, given the tokens of each row."""
-        most = _RUN_BYTES // (8 * len(self.folding.state))
-        return Ragged.from_lengths(tokens).runs(max(1, min(RUN_TOKENS, most)))
+    @staticmethod
+    def runs(engines: Sequence[FoldEngine]) -> Iterator[tuple[int, int]]:
+        """Yield the ranges (first, end) of engines that are joined, of bounded size."""
+        most = _RUN_BYTES // (8 * len(engines[0].fold.state))
+        tokens = Ragged.from_lengths([engine.rows.total for engine in engines])
+        return tokens.runs(max(1, min(RUN_TOKENS, most)))
 
     def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> ArcEngine:
         """Return the product with an acceptor: a fold if the acceptor reads the first tape only."""
@@ -206,10 +216,12 @@ class FoldEngine:
             return self.expanded.product(acceptor, tapes, over)
 
         if tuple(tapes) == (0,):
-            own = self.folding
-            fold = folding(_constrained(own.program, acceptor), own.made, own.machine)
-            if fold is not None:
-                return cast("ArcEngine", FoldEngine(fold, self.nodes, write))
+            fold = self.fold
+            product = folded_transducer(
+                _constrained(fold.program, acceptor), fold.moves, fold.machine
+            )
+            if product is not None:
+                return cast("ArcEngine", FoldEngine(product, self.nodes, write))
         return write()
 
     # --- Questions to the kernel --------------------------------------------------------------
@@ -219,7 +231,7 @@ class FoldEngine:
         """The potentials of pairs at all tokens, [N, 1, P]."""
         nodes = self.nodes
         node = nodes[0] if len(nodes) == 1 else np.concatenate(nodes)
-        return node.take(self.folding.state, axis=1)[:, None]
+        return node.take(self.fold.state, axis=1)[:, None]
 
     def _bound(self, decoder: Decoder) -> kernel.Bound:
         return kernel.Bound(decoder.machine, self.rows.offsets, (self._values,))
@@ -227,56 +239,64 @@ class FoldEngine:
     @property
     def _alone(self) -> bool:
         """Whether there is one sentence, short enough for `Decoder.sentence_machine`."""
-        return (
-            len(self.nodes) == 1 and 0 < len(self.nodes[0]) * len(self.folding.state) < MOST_ALONE
-        )
+        return len(self.nodes) == 1 and 0 < len(self.nodes[0]) * len(self.fold.state) < MOST_ALONE
 
     @made_once
     def log_z(self) -> Floats:
-        """Log Z of each row, [B]; −inf if the row has no path."""
-        total = self.folding.total
+        total = self.fold.total
         if self._alone:
             return np.array([total.sentence_machine().log_partition(self._values)])
         return kernel.log_partitions(self._bound(total))
 
     @property
-    def usual_log_z(self) -> Floats:
-        """Log Z of each row."""
-        return self.log_z
-
-    @property
     def best_scores(self) -> Floats:
-        """Score of the best path of each row, [B]; −inf if the row has no path."""
-        return kernel.best_paths(self._bound(self.folding.best))[1]
+        return kernel.best_paths(self._bound(self.fold.best))[1]
 
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
-        """Return the n best paths of each row; labels of best paths are decoded without arcs."""
+        refuse_options({"budget": budget})
         if n != 1:
-            return self.expanded.nbest(n, budget)
+            return self.expanded.nbest(n)
         if self._alone:
-            best = self.folding.best.sentence_machine().best(self._values)
+            best = self.fold.best.sentence_machine().best(self._values)
             score, paths = np.array([best.score]), [best.path]
             if not best.path:
                 return PathBatch(_EMPTY, score[:0], _EMPTY, self._elements, decoded=[])
             counts = _ONE
         else:
-            path, score = kernel.best_paths(self._bound(self.folding.best))
-            paths, alive = [own.tolist() for own in self.rows.split(path)], score > -np.inf
-            paths = [own for own, lives in zip(paths, alive, strict=True) if lives]
+            path, score = kernel.best_paths(self._bound(self.fold.best))
+            paths, alive = [row.tolist() for row in self.rows.split(path)], score > -np.inf
+            paths = [row for row, lives in zip(paths, alive, strict=True) if lives]
             score, counts = score[alive], alive.astype(np.int64)
-        spelled = [self.folding.decoded(own) for own in paths]
+        spelled = [self.fold.decoded(path) for path in paths]
         return PathBatch(counts, score, _EMPTY, self._elements, decoded=spelled)
 
     def _elements(self) -> Ints:
         return self.expanded.nbest(1).elements
 
-    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each label at each token, [tokens, labels], for some tapes.
-
-        It is zero for all tapes but the first: their labels are written at boundaries.
-        """
-        node = kernel.axis_posterior(self._bound(self.folding.total)).node[0]
-        order, labels, first = self.folding.by_label
-        read = np.zeros((len(node), sizes[0]))
+    def marginals(self, tapes: Sequence[int]) -> list[Floats]:
+        node = kernel.axis_posterior(self._bound(self.fold.total)).node[0]
+        order, labels, first = self.fold.by_label
+        program, outputs = self.fold.program, len(self.fold.machine.output_symbols)
+        read = np.zeros((len(node), len(program.labels(program.tapes[0]))))
         read[:, labels] = np.minimum(np.add.reduceat(node[:, order], first, axis=1), 1.0)
-        return [np.zeros((len(node), sizes[tape])) if tape else read for tape in tapes]
+        return [np.zeros((len(node), outputs)) if tape else read for tape in tapes]
+
+    # --- Questions that need the arcs ---------------------------------------------------------
+
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
+        return self.expanded.sample(n, generators)
+
+    def labels_along(self, path: Ints, tape: int) -> TapeLabels:
+        return self.expanded.labels_along(path, tape)
+
+    def segments_along(self, path: Ints, tape: int) -> TapeLabels:
+        return self.expanded.segments_along(path, tape)
+
+    def entropies(self) -> Floats:
+        return self.expanded.entropies()
+
+    def highest(self, tapes: Sequence[int]) -> list[Floats]:
+        return self.expanded.highest(tapes)
+
+    def successions(self, tapes: Sequence[int]) -> list[Floats]:
+        return self.expanded.successions(tapes)

@@ -2,7 +2,7 @@
 
 The derivative by a score is the expected number of times that a path uses the score. For an
 emission, it is the probability of the label at the token. For a transition, it is the expected
-number of tokens where the second label follows the first. For an arc of a transducer, it is the
+number of tokens with the second label after the first. For an arc of a transducer, it is the
 expected number of times that a path takes the arc.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import AmbiguousError, OptionError
-from fstcrf.lattices.engine import Row
+from fstcrf.lattices.row import Row
 from fstcrf.machines import ambiguity
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ def gradient(row: Row) -> dict[str, Floats]:
 
 def _of_tokens(row: Row, k: int) -> _Parts:
     """Yield the derivatives by emissions, transitions, and initial and final scores of a tape."""
-    sizes, engine = [len(tape.labels) for tape in row.on], row.engine.time_aligned
-    (node,) = engine.marginals([k], sizes)
+    engine = row.engine.time_aligned
+    (node,) = engine.marginals([k])
     yield "emission", node
     if row.on[k].segments:  # frames have emissions only
         return
-    (pair,) = engine.successions([k], sizes)
+    (pair,) = engine.successions([k])
     yield "transition", pair[1:] if row.has_token_transitions(k) else pair[1:].sum(axis=0)
-    empty = np.zeros(sizes[k])
+    empty = np.zeros(len(row.on[k].labels))
     yield "initial", node[0].copy() if len(node) else empty
     yield "final", node[-1].copy() if len(node) else empty.copy()
 

@@ -181,13 +181,8 @@ def joined(
 ) -> tuple[Program, tuple[Floats, ...]]:
     """Return the program and the potentials of a composition.
 
-    Parameters
-    ----------
-    parts : sequence of SentenceInputs
-    names : sequence of mapping of str to str
-        New names of the tapes of each part.
-    coupling : mapping of (int, int) to float64 [L, M] or [T, L, M]
-        Potentials of the labels of two tapes, by the numbers of the tapes.
+    `names` has new names for the tapes of each part. `coupling` maps the numbers of two tapes to
+    potentials of their labels, float64 [L, M] or [T, L, M].
     """
     every = [new[tape] for part, new in zip(parts, names, strict=True) for tape in part.tapes]
     tables = [((every[a], every[b]), table) for (a, b), table in coupling.items()]

@@ -70,7 +70,7 @@ def _distinct(lattice: Any, paths: Sequence[Path], shown: tuple[str, ...]) -> li
     exact = True
     for path in paths:
         exact = exact and path.exact
-        labels = tuple(lattice.labels_of(path.labels, tape) for tape in shown)
+        labels = tuple(lattice._labels_on(path.labels, tape) for tape in shown)
         first.setdefault(labels, _named(shown, labels, path, exact=exact, bound=path.bound))
     return list(first.values())
 
@@ -124,7 +124,7 @@ class _Labellings:
         for ids, *_ in sequences.search(self._entries([(_all(self.lattice), 0)]), self._divided):
             bound = max([self.unsolved, *(part.path.bound for part in self.parts.values())])
             path = self.parts[ids].path
-            labels = tuple(self.lattice.labels_of(path.labels, tape) for tape in self.shown)
+            labels = tuple(self.lattice._labels_on(path.labels, tape) for tape in self.shown)
             yield _named(self.shown, labels, path, exact=bound <= path.score, bound=bound)
 
     def _divided(self, part: _Part) -> list[Entry[_Part]]:
@@ -148,7 +148,7 @@ class _Labellings:
 
     def _entries(self, parts: Sequence[tuple[list[Bools], int]]) -> list[Entry[_Part]]:
         """Return the best labelling of each part with its score, and the part to divide further."""
-        lattices = [self.lattice.with_row(self.lattice.row.restrict(masks)) for masks, _ in parts]
+        lattices = [self.lattice._with_row(self.lattice.row.restrict(masks)) for masks, _ in parts]
         paths = self.solve(lattices)
         entries: list[Entry[_Part]] = []
         for path, bound, (masks, fixed) in zip(paths, paths.bounds, parts, strict=True):
@@ -163,7 +163,7 @@ class _Labellings:
     def _ids(self, path: Path) -> tuple[int, ...]:
         rows = [
             self.lattice.row.program.chain[tape].topology.label_ids(
-                self.lattice.labels_of(path.labels, tape)
+                self.lattice._labels_on(path.labels, tape)
             )
             for tape in self.shown
         ]

@@ -1,7 +1,8 @@
-"""The weighted transducer of one sentence: every label sequence with its score.
+"""The lattice of one sentence: a weighted transducer with a path for each label sequence.
 
-Every kind is this class: it is made by a ``from_`` method, by a tagger, and from others by
-``lattice & grammar`` and ``lattice @ lattice``. A lattice has one tape or, composed, several.
+This file has the constructors of `Lattice` (the ``from_`` methods), its changes
+(``lattice & grammar``, ``lattice @ lattice``), and its other forms: machine, text, picture. All its
+answers are in `fstcrf.lattices.questions`. All kinds of lattices are of this one class.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ from fstcrf.kernel import Budget
 from fstcrf.lattices.chainrow import ChainRow
 from fstcrf.lattices.engine import Over
 from fstcrf.lattices.inputs import array_lattice
-from fstcrf.lattices.pathquestions import ArrayT_co
 from fstcrf.lattices.paths import LabelsT_co
-from fstcrf.lattices.questions import Questions
+from fstcrf.lattices.questions import ArrayT_co, Questions
 from fstcrf.lazy import LazyModule
 from fstcrf.machines import grammar as grammars
 from fstcrf.machines.plans import Plan, Search
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.machine import Machine
     from fstcrf.machines.transducer import Transducer
-else:  # a tagger that is loaded does not wait for what few calls need
+else:  # imported when first used, so that taggers load faster
     display, files = LazyModule("fstcrf.display"), LazyModule("fstcrf.files")
     composition = LazyModule("fstcrf.lattices.composition")
     constructors = LazyModule("fstcrf.lattices.constructors")
@@ -49,17 +49,18 @@ drawings = LazyModule("fstcrf.ext.pictures.lattices")
 
 
 class Lattice(Questions[LabelsT_co, ArrayT_co]):
-    """One sentence's weighted transducer.
+    """The weighted transducer of one sentence.
 
-    Made by `Lattice.from_arrays` and its fellows, by a tagger's ``lattice(sentence)``, by composing
-    lattices (``a @ b``) and by constraining them (``a & grammar``).
+    A lattice is made by `Lattice.from_arrays` and the other ``from_`` methods, by
+    ``tagger.lattice(sentence)``, by composition (``a @ b``), and by a grammar (``a & grammar``). It
+    has one tape or, if it is composed, several.
 
     Parameters
     ----------
     row : ChainRow or ArcRow
-        What answers: a row of one of the engines.
+        The input and the grammar of the lattice.
     samples : int, optional
-        How many samples of a tagger the paths are, where they are that.
+        Number of samples, if the paths are samples of a tagger.
     """
 
     @classmethod
@@ -73,55 +74,56 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         *,
         tape: str = "label",
     ) -> TapeLattice:
-        """Build a lattice from scores of any origin.
+        """Build a lattice from arrays of scores.
 
         Parameters
         ----------
         labels : sequence of L str, or mapping of id to str
-            In their order; of a mapping such as ``id2label`` that of its keys 0 to L − 1.
+            The labels, in the order of the last axis of `emissions`. A mapping such as
+            ``id2label`` has the keys 0 to L − 1.
         emissions : [T, L]
             Potential of each label at each token.
         transitions : [L, L] or [T - 1, L, L], optional
-            Potential of each succession, from row to column; zero when absent.
+            Potential of each pair of neighbouring labels, from row to column; zero if absent.
         initial, final : [L], optional
-            Potentials of the first and last label; zero when absent.
+            Potentials of the first and last label; zero if absent.
         tape : str
             Name of the tape.
 
         Raises
         ------
         OptionError
-            Labels that are neither a sequence of str nor such a mapping, or there twice.
+            The labels are not a sequence of str or such a mapping, or one is repeated.
         ShapeError
-            Shapes that disagree, or what is no array of real numbers: complex scores.
+            Shapes disagree, or scores are not an array of real numbers.
         NumericError
-            NaN or +inf; −inf is a legal "never".
+            NaN or +inf. The score −inf forbids a label.
         """
         row = ChainRow(*array_lattice(labels, emissions, transitions, initial, final, tape))
         return cast("type[TapeLattice]", cls)(row)
 
     @classmethod
     def from_fst(cls, fst: pynini.Fst | str | Path, labels: LabelSet | None = None) -> AnyLattice:
-        """Return the lattice of any acyclic acceptor over label symbols.
+        """Return the lattice of an acyclic acceptor of OpenFst.
 
         Parameters
         ----------
         fst : pynini.Fst, or str or Path
-            An acyclic acceptor, of any arc type, or a file of one: OpenFst's bytes, which need no
-            pynini. Its weights are costs, epsilon arcs are allowed.
+            An acyclic acceptor with any arc type, or its file in the binary format of OpenFst. A
+            file needs no pynini. Weights are costs; epsilon arcs are allowed.
         labels : sequence of str, or mapping of id to str, optional
-            Label i is symbol i + 1, where the machine has no symbol table of its own.
+            Names of the symbols, if the machine has no symbol table: label i is symbol i + 1.
 
         Raises
         ------
         DataError
-            A cyclic machine, no acceptor, or another symbol table.
+            The machine is cyclic, or not an acceptor, or has another symbol table.
         LabelError
-            A label that is there twice; symbols without a name.
+            A label is repeated, or a symbol has no name.
         MissingDependencyError
-            pynini is not installed, and it is no file.
+            `fst` is not a file, and pynini is not installed.
         OSError
-            A file that cannot be read.
+            The file cannot be read.
         """
         machine = openfst.from_fst(fst, openfst.Naming((labels, labels)))
         return cls(constructors.from_machine(machine, labels))
@@ -134,7 +136,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         ----------
         machine : Transducer
         labels : sequence of str, or mapping of id to str, optional
-            What its symbols have to be.
+            The expected symbols of the machine.
 
         Raises
         ------
@@ -152,24 +154,25 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         *,
         tape: str = "label",
     ) -> AnyLattice:
-        """Return the lattice of some label sequences alone: n best ones, or samples.
+        """Return the lattice whose paths are the given label sequences: n best, or samples.
 
         Parameters
         ----------
         paths : sequence of sequence of str
-            One that is there twice is two paths.
+            A repeated sequence is two paths.
         scores : [n]
             Natural logs; −inf forbids.
         labels : sequence of str, or mapping of id to str, optional
-            The labels there may be; those of the paths when absent.
+            All labels of the tape; if absent, the labels of the paths.
         tape : str
+            Name of the tape.
 
         Raises
         ------
         ShapeError
-            Another number of scores.
+            The number of scores is not the number of paths.
         LabelError
-            A label that is not in the list.
+            A label is not in the list.
         NumericError
             NaN or +inf.
         """
@@ -197,27 +200,27 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         length : int
             Tokens of the text, T.
         start, end : int [E]
-            First token of each segment and the one behind its last.
+            First token of each segment, and the token after its last.
         label : int [E]
             Index into `labels`.
         score : [E]
             Natural logs; −inf forbids.
         labels : sequence of L str, or mapping of id to str
         transitions : [L, L], optional
-            Score of each label behind another, from row to column; zeros when absent.
+            Score of each pair of neighbouring labels, from row to column; zero if absent.
         initial, final : [L], optional
-            Scores of the first and the last label; zeros when absent.
+            Scores of the first and the last label; zero if absent.
         tape : str
             Name of the tape.
 
         Raises
         ------
         ShapeError
-            Arrays that disagree.
+            Arrays disagree.
         DataError
-            A segment that is empty or outside the text.
+            A segment is empty or outside the text.
         LabelError
-            A label that is not in the list.
+            A label is not in the list.
         NumericError
             NaN or +inf.
         """
@@ -245,25 +248,25 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         length : int
             Tokens of the text.
         spans : sequence of (start, end, label, score)
-            Candidates, of natural-log scores; ``end`` is the token behind the last.
+            Candidates with natural-log scores; ``end`` is the token after the last.
         outside : float
             Score of each token that no span covers.
         labels : sequence of str, optional
-            The labels there may be; those of the spans when absent. "O" is that of tokens outside,
-            the last of the lattice's labels.
+            All labels of spans; if absent, the labels of the given spans. The lattice adds "O", the
+            label of tokens outside spans, as its last label.
         nested : bool
-            Sets whose spans may lie within one another: refused, they are no paths.
+            Nested spans are refused: a set of nested spans is not a path.
         tape : str
-            Its name.
+            Name of the tape.
 
         Raises
         ------
         DataError
-            A span that is empty or outside the text.
+            A span is empty or outside the text.
         LabelError
-            A label that is not in the list.
+            A label is not in the list.
         OptionError
-            Nested sets; a span with the label "O".
+            `nested` is true, or a span has the label "O".
         NumericError
             NaN or +inf.
         """
@@ -284,34 +287,35 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         Parameters
         ----------
         scores : [T, V]
-            Natural-log score of each symbol at each frame: logits, or log probabilities, with which
-            log Z is 0.
+            Natural-log score of each symbol at each frame: logits, or log probabilities. With log
+            probabilities, log Z is 0.
         blank : int or str
             The column of the blank, or its label.
         labels : sequence of V str, or mapping of id to str, optional
-            Symbols; numbers from "0" on, and "<blank>", when absent.
+            The symbols; if absent, "0", "1", and so on, and "<blank>".
         tape : str
-            Its name.
+            Name of the tape.
 
         Raises
         ------
         ShapeError
-            No array [T, V].
+            The scores are not an array [T, V].
         OptionError
-            No such blank, labels twice or of another number.
+            There is no such blank, a label is repeated, or the number of labels is not V.
         NumericError
             NaN or +inf.
         TooLargeError
-            V² above 30 million: the pairs of symbols are too many to write out.
+            V² is above 30 million: there are too many pairs of symbols to write out.
         """
         return cls(constructors.from_ctc(scores, blank, labels=labels, tape=tape))
 
     @property
     def dense(self) -> ChainRow:
-        """The row of a lattice that has a label for each token; OptionError of one of arcs."""
-        if not isinstance(self.row, ChainRow):
+        """The row, if it has scores of labels at tokens; OptionError for a lattice of arcs."""
+        chain = self.row.as_chain
+        if chain is None:
             raise OptionError(f"{self!r} has no potentials of tokens: it is stored as arcs")
-        return self.row
+        return chain
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Lattice, (self.row, self.samples)
@@ -321,9 +325,9 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return f"<Lattice: {self.length} tokens, {sizes} labels>"
 
     def _repr_html_(self) -> str:
-        """Return the marginals as a heat map for notebooks, the labels of the best path marked.
+        """Return the marginals as a heat map for notebooks, with the labels of the best path.
 
-        Of segments, and of paths that differ in length, the best path.
+        For segments, and for paths that differ in length, return the best path.
         """
         head = display.heading(repr(self))
         if self.row.large:
@@ -340,7 +344,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
                 tape.name,
                 tape.labels,
                 self.marginals(tape.name),
-                self.labels_of(path.labels, tape.name),
+                self._labels_on(path.labels, tape.name),
             )
             for tape in self.on
         ]
@@ -364,32 +368,32 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         Parameters
         ----------
         mask : bool [T, L] or [E], optional
-            Labels that each token may be under, or given arcs that may be taken; of several tapes a
-            tuple of masks, or an array for the first.
+            Allowed labels of each token, or allowed input arcs. For several tapes, a tuple of
+            masks, or one array for the first tape.
         boundaries : int [T + 1], optional
-            1: a segment must end, or begin, before this token; −1: none may; 0: either. Of labels
-            of tokens, each is a segment.
+            1: a segment must begin or end before this token; −1: no segment may; 0: either. The
+            label of a token is a segment.
 
         Raises
         ------
         ShapeError
-            Other shapes.
+            A mask or the boundaries have another shape.
         OptionError
             Boundaries other than −1, 0 and 1.
         """
         row = self.row
         if not row.covers_text and self.log_partition() == -np.inf:
-            return self  # without a path there is no length that a mask could have
+            return self  # without a path, no length of a mask is right
         if mask is not None:
             row = row.restrict(self._masks(mask))
-        return self.with_row(
+        return self._with_row(
             row if boundaries is None else row.arcs().bounded(self._boundaries(boundaries))
         )
 
-    def _masks(self, mask: Any) -> list[Bools]:
-        one = len(self.on) == 1 or (isinstance(mask, np.ndarray) and mask.ndim < 3)
-        parts = [mask] if one else list(mask)
-        if not one and len(parts) != len(self.on):
+    def _masks(self, mask: ArrayLike | Sequence[ArrayLike]) -> list[Bools]:
+        single = len(self.on) == 1 or (isinstance(mask, np.ndarray) and mask.ndim < 3)
+        parts = [mask] if single else list(cast("Sequence[ArrayLike]", mask))
+        if not single and len(parts) != len(self.on):
             raise ShapeError(f"{len(parts)} masks for the {len(self.on)} tapes")
         masks, many = [], self.row.n_selectable_arcs
         for part, tape in zip(parts, self.on, strict=False):
@@ -411,31 +415,31 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return wanted.astype(np.int64)
 
     def scale(self, factor: float) -> Self:
-        """Return the lattice with every potential times a factor, soft grammars included.
+        """Return the lattice with all scores times a factor, including scores of the grammar.
 
-        1/temperature; an annealing step; −1 gives p with the weights' signs turned, on the same
-        paths: what is forbidden stays forbidden.
+        The factor is 1 / temperature. A factor of −1 reverses the order of the paths. Forbidden
+        paths remain forbidden.
 
         Raises
         ------
         OptionError
-            A factor that is not finite.
+            The factor is not finite.
         """
         return self._times(factor, grammar=True)
 
     def weighted(self, factor: float) -> Self:
-        """Return the lattice with the potentials of its taggers times a factor, not its grammar."""
+        """Return the lattice with all scores times a factor, except scores of the grammar."""
         return self._times(factor, grammar=False)
 
     def _times(self, factor: float, *, grammar: bool) -> Self:
         factor = real_number(factor, "factor")
         if not np.isfinite(factor):
             raise OptionError(f"factor is {factor}, expected a finite number")
-        return self.with_row(self.row.scale(factor, grammar=grammar))
+        return self._with_row(self.row.scale(factor, grammar=grammar))
 
     def without_grammar(self) -> Self:
-        """Return the lattice of all paths of its taggers, whatever the grammar."""
-        return self.with_row(self.row.without_grammar())
+        """Return the lattice of all paths, without the grammar."""
+        return self._with_row(self.row.without_grammar())
 
     def constrained(
         self,
@@ -451,30 +455,31 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         ----------
         grammar : Grammar
         over : {"segments", "tokens"}, optional
-            segments: it reads the label of each segment, once, in their order; tokens outside, and
-            blanks, are not read. tokens: it reads the label that each token is under, "O" outside,
-            of all tapes. When absent, segments of tapes that have such, tokens of others, and
-            tokens of grammars that read several tapes.
+            segments: the grammar reads the label of each segment, once, in their order. It does not
+            read blanks, or tokens outside of segments. tokens: it reads the label of each token, or
+            "O" outside of segments, on all tapes. If absent, segments for a grammar that reads one
+            tape with segments, otherwise tokens.
         search : {"auto", "lazy", "expanded"}, optional
-            How best paths are found: over the product with the grammar, or lazily, by states that
-            are made as they are met; both are exact. auto goes by the size of the product. As
-            before when absent, auto at first.
+            Method for best paths. expanded: over the product with the grammar. lazy: over states
+            that are made when the search meets them. Both are exact. auto decides by the size of
+            the product. If absent, the method of the lattice, which is auto at first.
         budget : Budget, optional
-            When a lazy search gives up, where `best` and `nbest` are told nothing else. As before
-            when absent.
+            Limit of a lazy search, if `best` and `nbest` get no other. If absent, the budget of the
+            lattice.
 
         Raises
         ------
         GrammarError
-            A grammar that does not go with the labels.
+            The labels of the grammar do not match the labels of the lattice.
         OptionError
-            Another `over` or search, what is no grammar; a search of arcs, which are written out.
+            `over` or `search` is another word, the grammar is not a `Grammar`, or a search for a
+            lattice that is stored as arcs.
         TooLargeError
-            A product too large to expand.
+            The product is too large to expand.
         """
         if not isinstance(grammar, grammars.Grammar):
             raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
-        return self.with_row(self.row.constrained(grammar, over, search, budget))
+        return self._with_row(self.row.constrained(grammar, over, search, budget))
 
     def __and__(self, grammar: Grammar) -> Self:
         """Return the lattice of the paths that a grammar accepts; see `constrained`."""
@@ -486,15 +491,16 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
     def __matmul__(self, other: Lattice | Transducer | pynini.Fst) -> JointLattice:
         """Return the composition with another lattice, or with a transducer.
 
-        A lattice stands beside this one; see `fstcrf.compose`. But one whose only tape is written
-        here, by a transducer, scores what is written: segments (s, e, x) where ``"[x"`` is written
-        at boundary s and then ``"x]"`` at boundary e, labels of tokens where each token writes one.
+        A path of the composition of two lattices is a pair of paths; see `fstcrf.compose`. There is
+        one exception: a lattice whose only tape has the name of a tape that a transducer writes
+        here scores that output. Its segment (s, e, x) scores the output ``"[x"`` at boundary s and
+        ``"x]"`` at boundary e. Its labels of tokens score output with a label for each token.
 
-        A transducer reads a tape, the last one or that of `Transducer.on`. All tapes stay. What it
-        writes is one tape more, with a clock of its own: each label is written at a boundary, 0 to
-        T, behind the label whose reading made the transducer go there. A path is one of the lattice
-        and a run of the transducer over what is on the tape; scores add. `Path.positions` says
-        where labels are written, `expected` how many are expected there. An acceptor adds no tape.
+        A transducer reads one tape: the last tape, or the tape of `Transducer.on`. The composition
+        keeps all tapes and adds the output as another tape. An acceptor adds no tape. Each output
+        label is written at a boundary, 0 to T, after the label that the transducer has read. A path
+        of the composition is a path of the lattice with a run of the transducer; scores add.
+        `Path.positions` has the boundaries, and `expected` the expected number of labels there.
 
         Parameters
         ----------
@@ -504,15 +510,15 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         Raises
         ------
         ShapeError
-            A lattice of another number of tokens.
+            The lattices have different numbers of tokens.
         EpsilonCycleError
-            A transducer that may go in a circle without reading, on a way to an end.
+            The transducer has a cycle without input on one of its paths.
         LabelError
-            It reads labels, none of which the tape has.
+            The tape has no label that the transducer reads.
         OptionError
-            No such tape, or one with the name of what it writes.
+            There is no such tape, or a tape has the name of the output tape.
         TooLargeError
-            More than 50 million arcs.
+            The composition has more than 50 million arcs.
         """
         if is_fst(other):
             other = transducers.Transducer.from_fst(other)
@@ -538,25 +544,24 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
     ) -> Lattice:
         """Return the composition with a lattice of the same tokens; ``self @ lattice`` for short.
 
-        A path is then one of each; scores add. Where there is no text, paths that read equally many
-        tokens go together.
+        A path of the composition is a pair of paths; scores add. Without a text, both paths read
+        the same number of tokens.
 
         Parameters
         ----------
         lattice : Lattice
-            Under a grammar or not; tapes with one name are numbered.
+            A lattice with or without a grammar. Tapes with the same name get numbers.
         coupling : mapping of (tape, tape) to [L1, L2] or [T, L1, L2], optional
-            Potentials of the labels that a token is under, on a tape of the first and one of the
-            other.
+            Potentials of the labels of a token on a tape of this lattice and a tape of the other.
 
         Raises
         ------
         ShapeError
-            Another number of tokens, couplings of other shapes.
+            The numbers of tokens differ, or a coupling has another shape.
         OptionError
-            What is no lattice; one with arcs that read no token.
+            `lattice` is not a lattice, or has arcs that read no token.
         TooLargeError
-            A product too large to write out.
+            The product is too large to write out.
         """
         if not isinstance(lattice, Lattice):
             raise OptionError(f"{lattice!r} is not a lattice of tokens")
@@ -565,26 +570,27 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         length = composition.common_length(parts)
         for key, values in ({} if coupling is None else coupling).items():
             if key[0] not in self.tapes or key[1] not in lattice.tapes:
-                mine, its = ", ".join(self.tapes), ", ".join(lattice.tapes)
-                raise OptionError(f"coupling {key!r}: expected (one of {mine}, one of {its})")
+                left, right = ", ".join(self.tapes), ", ".join(lattice.tapes)
+                raise OptionError(f"coupling {key!r}: expected (one of {left}, one of {right})")
             one, two = self.number(key[0]), lattice.number(key[1])
             pair = self.on[one], lattice.on[two]
             table = composition.coupling_table(values, key, pair, length)
             tables[one, len(self.on) + two] = table
         return composition.composed(parts, tables)
 
-    # --- Looking at it ------------------------------------------------------------------------
+    # --- Other forms --------------------------------------------------------------------------
 
     def plan(self) -> Plan:
-        """Return what the lattice compiles to and what it costs."""
+        """Return the compiled form of the lattice and its cost."""
         return self.row.plan()
 
     @property
     def machine(self) -> Transducer:
         """The lattice as an acceptor, or as a transducer if one has been composed.
 
-        It reads the labels of all tapes together but those that transducers write, or of the first
-        tape where tapes have labels at different arcs. It writes what the last transducer writes.
+        It reads the labels of all tapes together, without the output of transducers. If tapes have
+        labels at different arcs, it reads only the first tape. It writes the output of the last
+        transducer.
         """
         return self.row.machine
 
@@ -598,12 +604,12 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         Raises
         ------
         TooLargeError
-            More arcs than memory should be asked for.
+            There are too many arcs for memory.
         MissingDependencyError
             pynini is not installed.
         """
-        found: pynini.Fst = openfst.to_fst(self.machine, arc_type)
-        return found
+        fst: pynini.Fst = openfst.to_fst(self.machine, arc_type)
+        return fst
 
     def to_att(self, *, numeric: bool = False) -> str:
         """Return the lattice as AT&T text: source, target, input and cost of every arc.
@@ -618,7 +624,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         Raises
         ------
         LabelError
-            A label that holds a tab, a blank or a line end, and no numbers are written.
+            A label has a tab, a blank or a line end, and `numeric` is false.
         """
         return openfst.att_text(self.machine, numeric=numeric)
 
@@ -629,31 +635,31 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         tokens: Sequence[str] | None = None,
         of: Literal["lattice", "couplings"] = "lattice",
     ) -> str:
-        """Return a picture as SVG, written by fstcrf itself.
+        """Return a picture as SVG.
 
-        A small lattice is drawn as a trellis: a column for each token, a circle for each state with
-        its probability; the wider an arc, the more probable, and the best path is dark. A larger
-        one, or a large product, is a table of probabilities for each tape. Where paths are searched
-        under a grammar there is the best path alone. Lattices of arcs are drawn as machines, by
-        graphviz where it is installed.
+        A small lattice is drawn as a trellis: a column for each token, and a circle for each state
+        with its probability. Wider arcs are more probable, and the best path is dark. A larger
+        lattice, or a large product, is a table of probabilities for each tape. If paths are
+        searched under a grammar, the picture has only the best path. A lattice of arcs is drawn as
+        a machine, by graphviz if it is installed.
 
         Parameters
         ----------
         path : str or Path, optional
-            A file ``*.svg`` to write it to, too.
+            Also write the picture to this file, ``*.svg``.
         tokens : sequence of str, optional
-            What stands above the columns; their numbers when absent.
+            Titles of the columns; their numbers if absent.
         of : {"lattice", "couplings"}
-            couplings: tables of the potentials that couple tapes at a token.
+            couplings: draw tables of the potentials that couple tapes at a token.
 
         Raises
         ------
         NoPathError
             Every label sequence is forbidden.
         ShapeError
-            Another number of tokens.
+            The number of tokens is not the number of columns.
         OptionError
-            A file of another kind, another `of`, couplings of arcs.
+            The file is not ``*.svg``, `of` is another word, or the lattice of couplings has arcs.
         OSError
             The file cannot be written, or graphviz fails.
         """
@@ -666,10 +672,10 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
 
 
 AnyLattice: TypeAlias = Lattice[Any, Any]
-"""Of any kind: what a path says depends on its tapes."""
+"""A lattice with any number of tapes."""
 
 TapeLattice: TypeAlias = Lattice[tuple[str, ...], Floats]
-"""Of one tape: a path is a tuple of labels, marginals are an array."""
+"""A lattice of one tape: a path has a tuple of labels, marginals are an array."""
 
 JointLattice: TypeAlias = Lattice[tuple[tuple[str, ...], ...], tuple[Floats, ...]]
-"""Of several tapes: a path is a tuple of such tuples, marginals are a tuple of arrays."""
+"""A lattice of several tapes: a path has a tuple of tuples, marginals are a tuple of arrays."""

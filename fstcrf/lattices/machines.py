@@ -1,8 +1,4 @@
-"""Conversion of lattices to machines and to arrays of joint states, and of acceptors to lattices.
-
-Joint states are tuples with a state of each tape. Writing them out is possible for small label sets
-only; there are limits.
-"""
+"""Lattices as machines and as arrays of joint states; acceptors as lattices."""
 
 from __future__ import annotations
 

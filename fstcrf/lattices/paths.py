@@ -1,4 +1,4 @@
-"""A path through a lattice: its labels, score and probability, and where its segments lie."""
+"""A path through a lattice: its labels, score, probability, and the positions of its segments."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fstcrf.errors import LabelError, OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.text import corpus
 
-_MOST_SHOWN = 20  # tokens of a path in its repr
+_MOST_SHOWN = 20  # tokens of a path in `repr`
 
 Labels: TypeAlias = tuple[Any, ...]
-"""A tuple of str; of several tapes, a tuple of such tuples."""
+"""A tuple of str; for several tapes, a tuple of such tuples."""
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -27,35 +27,35 @@ if TYPE_CHECKING:
     from fstcrf.text.corpus import Span
 
     LabelsT_co = TypeVar("LabelsT_co", bound=Labels, default=Labels, covariant=True)
-else:  # its default is for those who check types
+else:  # only type checkers read the default of a type variable
     display = LazyModule("fstcrf.display")
     from typing import TypeVar
 
     LabelsT_co = TypeVar("LabelsT_co", bound=Labels, covariant=True)
 
 
-def shown_tapes(known: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...]:
-    """Return the tapes that are asked for."""
+def shown_tapes(names: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...]:
+    """Return some of the tapes `names`; OptionError if one is missing or repeated."""
     if isinstance(tapes, str) or not tapes or len(set(tapes)) < len(tapes):
         raise OptionError(f"tapes is {tapes!r}, expected names of tapes, each once")
-    odd = [tape for tape in tapes if tape not in known]
+    odd = [tape for tape in tapes if tape not in names]
     if odd:
-        raise OptionError(f"no tape {odd[0]!r}: the tapes are {', '.join(known)}")
+        raise OptionError(f"no tape {odd[0]!r}: the tapes are {', '.join(names)}")
     return tuple(tapes)
 
 
 def labels_of_tapes(labels: Sequence[tuple[str, ...]]) -> Labels:
-    """Return the labels of some tapes as a path has them: those of an only tape as they are."""
+    """Return the labels of some tapes as `Path.labels`: without an outer tuple for one tape."""
     return tuple(labels) if len(labels) > 1 else labels[0]
 
 
 def share(score: float, log_z: float) -> float:
-    """Return exp(score − log Z), at most 1 whatever the rounding; 0 for −inf, NaN for NaN."""
+    """Return exp(score − log Z), at most 1 in spite of rounding; 0 for −inf, NaN for NaN."""
     return float(np.exp(np.minimum(0.0, score - log_z))) if score > -np.inf else 0.0
 
 
 def shares(scores: Floats, log_z: Floats) -> Floats:
-    """Return `share` of many: exp(score − log Z), at most 1; log Z broadcast over the scores."""
+    """Return `share` of arrays: exp(score − log Z), at most 1; log Z is broadcast."""
     dead = np.isneginf(scores)
     logs = np.where(dead, -np.inf, scores) - np.where(dead, 0.0, log_z)
     return np.where(dead, 0.0, np.exp(np.minimum(0.0, logs)))
@@ -63,16 +63,17 @@ def shares(scores: Floats, log_z: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where the labels of a tape of a path lie, if they are those of segments.
+    """Positions of the labels of one tape on a path.
 
     Parameters
     ----------
     starts, ends : tuple of int
-        First token of each segment, and the one behind its last.
+        First token of each segment, and the token after its last.
     arcs : int64 [k]
-        Which of the given arcs the segments are; −1: none that was given.
-    written : bool
-        They are no segments, but written at boundaries: starts and ends are these.
+        Number of the input arc of each segment; −1 if it has no input arc.
+    output : bool
+        The labels are not segments: a transducer writes them at boundaries. `starts` and `ends`
+        are these boundaries.
     """
 
     starts: tuple[int, ...]
@@ -82,12 +83,12 @@ class Positions:
 
 
 def made_spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -> tuple[Span, ...]:
-    """Return spans of columns; a path has thousands, so they are made as the tuples they are."""
+    """Return spans from columns. `tuple.__new__` makes thousands of them faster."""
     return tuple(map(partial(tuple.__new__, corpus.Span), zip(start, end, names, strict=True)))
 
 
 class _LazySlot:
-    """A slot for a number, or for what computes it when it is first looked at."""
+    """A slot for a number, or for a function that computes it when it is first read."""
 
     def __init__(self, slot: Any) -> None:
         self._slot = slot
@@ -114,20 +115,20 @@ class Path(Generic[LabelsT_co]):
     Parameters
     ----------
     labels : tuple of str
-        Of several tapes, a tuple of such tuples, one a tape.
+        For several tapes, a tuple with such a tuple for each tape.
     score : float
         Sum of its potentials (natural log).
     probability : float
-        exp(score − log Z), found when it is first looked at; NaN where that needs a grammar too
-        large to multiply out (`Lattice.confidence` bounds it), or a deterministic form that a
-        tropical transducer does not have.
+        exp(score − log Z), computed when it is first read. NaN if the grammar is too large to
+        multiply out (`Lattice.confidence` then has bounds), or if a tropical transducer has no
+        deterministic form.
     exact : bool
-        Nothing scores higher: proven, not searched until a budget ended.
+        The path is proven to be the best: no search has reached its budget.
     bound : float
-        No label sequence scores higher than this (natural log).
+        Upper bound of the scores of all label sequences (natural log).
     places : tuple of (Positions or None)
-        Of lattices with segments, or with labels that are written at boundaries, where those of
-        each tape lie; None: a label for each token.
+        Positions of the labels of each tape, for lattices with segments or with a tape that a
+        transducer writes. ``None`` for a tape with a label for each token.
     tapes : tuple of str
         Names of the tapes.
     """
@@ -146,7 +147,7 @@ class Path(Generic[LabelsT_co]):
         Raises
         ------
         OptionError
-            No such tape.
+            There is no such tape.
         """
         if tape not in self.tapes:
             raise OptionError(f"no tape {tape!r}: the tapes are {', '.join(self.tapes)}")
@@ -155,7 +156,7 @@ class Path(Generic[LabelsT_co]):
 
     @property
     def segments(self) -> tuple[Span, ...]:
-        """What the labels of the first tape of segments cover, ``type`` being the label."""
+        """The segments of the first tape that has segments; ``type`` is the label."""
         labels: Labels = self.labels
         if labels and not isinstance(labels[0], str):
             labels = labels[self.places.index(self._placed) if self._placed is not None else 0]
@@ -165,7 +166,7 @@ class Path(Generic[LabelsT_co]):
 
     @property
     def arcs(self) -> Longs:
-        """Which of the given arcs the segments are, int64 [k]; −1: none that was given."""
+        """Number of the input arc of each segment, int64 [k]; −1 if it has no input arc."""
         return np.zeros(0, dtype=np.int64) if self._placed is None else self._placed.arcs
 
     @property
@@ -174,7 +175,7 @@ class Path(Generic[LabelsT_co]):
 
     @property
     def positions(self) -> dict[str, tuple[int, ...]]:
-        """The boundary, 0 to T, at which each label is written, of tapes with their own clock."""
+        """For each tape that a transducer writes, the boundary of each label, 0 to T."""
         both = zip(self.tapes, self.places, strict=bool(self.places))
         return {tape: p.ends for tape, p in both if p is not None and p.output}
 
@@ -201,41 +202,41 @@ class Path(Generic[LabelsT_co]):
         return display.picture(display.facts({**facts, "best": proven}), display.sequences(rows))
 
 
-def said_by_tapes(said: Any, tapes: Sequence[str]) -> Any:
-    """Return labels of each tape that a path has, or a mapping of tapes to labels; others as given.
+def labels_by_tape(labels: Any, tapes: Sequence[str]) -> Any:
+    """Return labels of each tape, in their order, from a path or a mapping of tapes to labels.
 
-    None: of a tape that is not there, whose labels may be any.
+    Other labels are returned unchanged. A tape that is missing has ``None``: any labels.
 
     Raises
     ------
     OptionError
-        A tape that the lattice does not have.
+        The lattice does not have a tape.
     """
-    if isinstance(said, Path):
-        if len(tapes) == 1 and any(p is not None and not p.output for p in said.places):
-            return said.segments
-        several = len(said.tapes) > 1
-        said = dict(zip(said.tapes, said.labels if several else [said.labels], strict=True))
-    if not isinstance(said, Mapping):
-        given = items_of(said, "the labels are", "a list of labels or segments")
-        rows = list(given) if len(tapes) > 1 and isinstance(given, list | tuple) else []
+    if isinstance(labels, Path):
+        if len(tapes) == 1 and any(p is not None and not p.output for p in labels.places):
+            return labels.segments
+        rows = labels.labels if len(labels.tapes) > 1 else [labels.labels]
+        labels = dict(zip(labels.tapes, rows, strict=True))
+    if not isinstance(labels, Mapping):
+        listed = items_of(labels, "the labels are", "a list of labels or segments")
+        rows = list(listed) if len(tapes) > 1 and isinstance(listed, list | tuple) else []
         if any(x is None for x in rows) and not any(isinstance(x, str) for x in rows):
             raise LabelError(
                 "the labels of a tape are None: to leave a tape unknown, omit it from the mapping"
             )
-        return given
-    unknown = next((tape for tape in said if tape not in tapes), None)
+        return listed
+    unknown = next((tape for tape in labels if tape not in tapes), None)
     if unknown is not None:
         raise OptionError(f"no tape {unknown!r}: the tapes are {', '.join(tapes)}")
-    labels = tuple(said.get(tape) for tape in tapes)
-    return labels if len(tapes) > 1 else labels[0]
+    by_tape = tuple(labels.get(tape) for tape in tapes)
+    return by_tape if len(tapes) > 1 else by_tape[0]
 
 
 Path.probability = _LazySlot(vars(Path)["probability"])  # type: ignore[assignment,misc]
 
 
 def _short(labels: Labels) -> str:
-    """Return labels as they are shown, those of long sentences cut."""
+    """Return labels as text; the text of a long sentence is cut."""
     if labels and not isinstance(labels[0], str):
         return f"({', '.join(map(_short, labels))})"
     if len(labels) <= _MOST_SHOWN:

@@ -141,7 +141,7 @@ def reading(
     after an arc, or None if it may end after each.
     """
     spans = span_reading(labels, scheme)
-    both = arcs.after_last(tape, len(labels), "tokens")
+    both = arcs.after_last(tape, "tokens")
     code = both.label[:, -1].astype(np.int64)
     before, label = code // len(labels) - 1, np.where(code >= 0, code % len(labels), 0)
     there = code >= 0

@@ -45,8 +45,7 @@ def search(
 ) -> Iterator[ScoredLabels]:
     """Yield label sequences, best first, each once.
 
-    If scores are equal, a sequence comes before its continuations, and the smaller label at the
-    earliest difference comes first.
+    Sequences of equal score come in lexicographic order.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ def search(
         Largest number of parts to divide. After that, the sequences reached so far follow, with
         ``exact=False``.
     likely : function, optional
-        Returns a sequence and its score, to add to these when the budget is used up.
+        Returns a sequence and its score, to add to them.
     """
     queue: list[tuple[float, Labels, bool, PartT | None]] = []
     divided, proven = 0, set[Labels]()

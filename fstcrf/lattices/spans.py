@@ -83,7 +83,7 @@ def _span_labels(
 ) -> tuple[kernel.SpanLabels | None, tuple[str, ...]]:
     """Return which arcs of a tape begin and continue spans, and the types of the spans.
 
-    The former is None if no arc belongs to a span.
+    The result is (None, ()) if no arc belongs to a span.
     """
     topology, k = program.chain[tape].topology, program.order.index(tape)
     reading, label = span_reading(topology.labels, scheme), topology.state_label
@@ -151,13 +151,16 @@ def probable_spans(
     out: dict[int, ProbableSpans] = {}
 
     def ask(group: Group) -> list[ProbableSpans]:
-        if not isinstance(group.engine, ChainEngine):
-            return [one.probable_spans(above, tape=tape, scheme=scheme) for one in group.lattices]
-        one = group.lattice(0)
-        return probable(group.engine, above, one.tapes[one.spanned(tape)], scheme)
+        chain = group.engine.as_chain
+        if chain is None:
+            return [
+                lattice.probable_spans(above, tape=tape, scheme=scheme)
+                for lattice in group.lattices
+            ]
+        return probable(chain, above, group.lattice(0)._spanned(tape), scheme)
 
-    for group, found in answered(lattices, ask, threads):
-        out.update(zip(group.numbers, found, strict=True))
+    for group, spans in answered(lattices, ask, threads):
+        out.update(zip(group.numbers, spans, strict=True))
     return [out[number] for number in range(len(lattices))]
 
 
@@ -172,13 +175,13 @@ def probable(
         engine.check(engine.log_z)
         none = np.empty(0, dtype=np.int32)
         return [ProbableSpans(none, none, none, np.empty(0), ())] * len(engine.rows)
-    found = kernel.probable_spans(engine.bound, labels, above)
-    engine.check(found.log_z)
+    spans = kernel.probable_spans(engine.bound, labels, above)
+    engine.check(spans.log_z)
     out = []
     for k in range(len(engine.rows)):
-        rows = slice(int(found.ends[k]), int(found.ends[k + 1]))
-        start, end, kind = found.span[rows].T
-        out.append(ProbableSpans(start, end, kind, found.probability[rows], types))
+        rows = slice(int(spans.ends[k]), int(spans.ends[k + 1]))
+        start, end, kind = spans.span[rows].T
+        out.append(ProbableSpans(start, end, kind, spans.probability[rows], types))
     return out
 
 
@@ -220,16 +223,16 @@ def span_probabilities(
     out = [np.empty(0) for _ in lattices]
 
     def ask(group: Group) -> list[Floats]:
-        own = [spans[number] for number in group.numbers]
-        if not isinstance(group.engine, ChainEngine):
-            each = zip(group.lattices, own, strict=True)
+        rows = [spans[number] for number in group.numbers]
+        chain = group.engine.as_chain
+        if chain is None:
+            each = zip(group.lattices, rows, strict=True)
             return [x.span_probabilities(some, tape=tape, scheme=scheme) for x, some in each]
-        one = group.lattice(0)
-        return probabilities(group.engine, own, one.tapes[one.spanned(tape)], scheme)
+        return probabilities(chain, rows, group.lattice(0)._spanned(tape), scheme)
 
-    for group, found in answered(lattices, ask, threads):
-        for number, one in zip(group.numbers, found, strict=True):
-            out[number] = one
+    for group, values in answered(lattices, ask, threads):
+        for number, row in zip(group.numbers, values, strict=True):
+            out[number] = row
     return out
 
 
@@ -300,8 +303,8 @@ def probabilities(
     """Return the probability of each span, one array for each row."""
     scheme = named_scheme(scheme or "conlleval")
     kinds = span_reading(engine.program.labels(tape), scheme).types
-    for own, tokens in zip(spans, engine.rows.lengths.tolist(), strict=True):
-        for start, end, kind in own:
+    for row, tokens in zip(spans, engine.rows.lengths.tolist(), strict=True):
+        for start, end, kind in row:
             if not 0 <= start < end <= tokens:
                 raise OptionError(f"span {start}:{end} in a sentence of {tokens} tokens")
             if kind not in kinds:
@@ -311,20 +314,20 @@ def probabilities(
     place = {name: i for i, name in enumerate(types)}
     rows = [
         (k, start, place[kind], end)
-        for k, own in enumerate(spans)
-        for start, end, kind in own
+        for k, row in enumerate(spans)
+        for start, end, kind in row
         if kind in place
     ]
     if labels is None or not rows:
         engine.check(engine.log_z)
-        return [np.zeros(len(own)) for own in spans]
+        return [np.zeros(len(row)) for row in spans]
     distinct, number = np.unique(np.asarray(rows, dtype=np.int64), axis=0, return_inverse=True)
     bounds = np.searchsorted(distinct[:, 0], np.arange(len(spans) + 1))
     table = np.ascontiguousarray(distinct[:, [1, 3, 2]], dtype=np.int32)
-    found, log_z = kernel.asked_spans(engine.bound, labels, kernel.AskedSpans(bounds, table))
+    values, log_z = kernel.asked_spans(engine.bound, labels, kernel.AskedSpans(bounds, table))
     engine.check(log_z)
-    values = iter(found[number.reshape(-1)].tolist())
-    return [np.asarray([next(values) if s[2] in place else 0.0 for s in own]) for own in spans]
+    each = iter(values[number.reshape(-1)].tolist())
+    return [np.asarray([next(each) if s[2] in place else 0.0 for s in row]) for row in spans]
 
 
 # --- Minimum-Bayes-risk decoding ------------------------------------------------------------------
@@ -349,16 +352,16 @@ def span_risk(
     best = engine.labels_along(engine.nbest(1).elements, engine.program.tapes.index(tape))
     first = [labels[k] for k in best.label.tolist()]
     chosen = [(s.start, s.end, s.type) for s in spans_of(first, scheme=scheme)]
-    known = dict(
+    shares = dict(
         zip(chosen, probabilities(engine, [chosen], tape, scheme)[0].tolist(), strict=True)
     )
     true = _expected_spans(engine, tape, scheme)
-    ratio = _ratio(sum(known.values()), len(chosen), true)
+    ratio = _ratio(sum(shares.values()), len(chosen), true)
     floor = max(_FIRST_FLOOR, ratio / 2)
     while True:
         (several,) = probable(engine, floor, tape, scheme)
-        known |= {(span.start, span.end, span.type): p for span, p in several}
-        chosen, ratio = _improved(chosen, known, ratio, true, tokens, _apart(labels, scheme))
+        shares |= {(span.start, span.end, span.type): p for span, p in several}
+        chosen, ratio = _improved(chosen, shares, ratio, true, tokens, _apart(labels, scheme))
         if ratio / 2 >= floor or floor == 0.0:
             break  # spans below would lower the ratio
         floor = ratio / 2 if ratio > 0.0 else _lower(floor, true, tokens, len(labels))
@@ -376,16 +379,16 @@ def _lower(floor: float, true: float, tokens: int, labels: int) -> float:
 
 def _improved(
     chosen: list[Segment],
-    known: dict[Segment, float],
+    shares: dict[Segment, float],
     ratio: float,
     true: float,
     tokens: int,
     apart: frozenset[str],
 ) -> tuple[list[Segment], float]:
-    """Return the spans with the largest ratio among the spans in `known`, and that ratio."""
+    """Return the spans with the largest ratio among the spans in `shares`, and that ratio."""
     while True:
-        heaviest = _heaviest(tokens, known, ratio, apart)
-        better = _ratio(sum(known[s] for s in heaviest), len(heaviest), true)
+        heaviest = _heaviest(tokens, shares, ratio, apart)
+        better = _ratio(sum(shares[s] for s in heaviest), len(heaviest), true)
         if better <= ratio + 1e-15:
             return chosen, ratio
         chosen, ratio = heaviest, better
@@ -406,18 +409,18 @@ def _expected_spans(engine: ChainEngine, tape: str, scheme: Scheme) -> float:
 
 
 def _heaviest(
-    length: int, known: dict[Segment, float], ratio: float, apart: frozenset[str]
+    length: int, shares: dict[Segment, float], ratio: float, apart: frozenset[str]
 ) -> list[Segment]:
     """Return the disjoint spans with the largest sum of 2 p − ratio.
 
     Adjacent spans of a type in `apart` are not allowed: their labels would be read as one span.
     """
     ending: dict[int, list[tuple[Segment, float]]] = {}
-    for span, p in known.items():
+    for span, p in shares.items():
         if 2.0 * p > ratio:
             ending.setdefault(span[1], []).append((span, 2.0 * p - ratio))
-    # best[end][kind] is the largest sum up to `end`, with its last span. `kind` is None, or the
-    # type in `apart` of a span that ends at `end`.
+    # best[end][kind] is the largest sum up to `end`, with its last span. `kind` is the type of a
+    # span that ends at `end` if the type is in `apart`; otherwise it is None.
     best: list[dict[str | None, Step]] = [{None: (0.0, None, None)}]
     for end in range(1, length + 1):
         before = max(best[end - 1], key=lambda kind: best[end - 1][kind][0])

@@ -38,9 +38,10 @@ from fstcrf.kernel.transduced import IndexedTransducer, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import ArcEngine
 from fstcrf.lattices.chainrow import ChainRow
-from fstcrf.lattices.engine import Row, Tape
-from fstcrf.lattices.folds import FoldEngine, Folding, folding
+from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.folds import FoldedTransducer, FoldEngine, folded_transducer
 from fstcrf.lattices.machines import joint_nodes
+from fstcrf.lattices.row import Row
 from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
 from fstcrf.machines.plans import Program
@@ -184,7 +185,7 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
     form, problem = ambiguity.cheaply_unambiguous(machine)
     result = _with_form(row, form, tape, problem)
     make_unambiguous = None
-    if problem or (isinstance(row, ArcRow) and row.make_unambiguous is not None):
+    if problem or row.make_unambiguous is not None:
         make_unambiguous = partial(_unambiguous, row, machine, tape)
     machines = (*result.machines[:-1], machine)
     return replace(result, machines=machines, make_unambiguous=make_unambiguous)
@@ -193,8 +194,7 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
 def _unambiguous(row: Row, machine: Transducer, tape: int) -> ArcRow:
     """Return the composition with the unambiguous form of a transducer, if it has one."""
     form, problem = ambiguity.single(machine)
-    base = row.unambiguous if isinstance(row, ArcRow) else row
-    result = _with_form(base, form, tape, problem)
+    result = _with_form(row.unambiguous, form, tape, problem)
     return replace(result, machines=(*result.machines[:-1], machine))
 
 
@@ -203,10 +203,11 @@ def _with_form(row: Row, machine: Transducer, tape: int, problem: str) -> ArcRow
 
     If the transducer is ambiguous, `problem` says why only the best of its runs counts.
     """
-    if not isinstance(row, ChainRow):
+    chain = row.as_chain
+    if chain is None:
         return _composed(_as_arcs(row), machine, tape, problem)
-    plan = _plan(row.program, machine, tape)
-    free = row if plan.free is row.program else row.with_program(plan.free)
+    plan = _plan(chain.program, machine, tape)
+    free = chain if plan.free is chain.program else chain.with_program(plan.free)
     write, arcs = partial(_free, free, machine, tape, problem), None
     if not problem and plan.folding is not None:
         arcs = cast("ArcEngine", FoldEngine(plan.folding, free.values, write))
@@ -225,14 +226,14 @@ class _Plan(NamedTuple):
     free: Program  # the program without its grammar
     rules: tuple[Rule, ...]  # the grammar
     on: tuple[Tape, ...]
-    folding: Folding | None
+    folding: FoldedTransducer | None
 
 
 @memoised(32)
 def _plan(program: Program, machine: Transducer, tape: int) -> _Plan:
     row = ChainRow(program, ())
     free = row.without_grammar().program if program.conjuncts else program
-    fold = folding(free, compiled(machine, row.on[tape].labels), machine)
+    fold = folded_transducer(free, compiled(machine, row.on[tape].labels), machine)
     return _Plan(free, _rules(row), (*row.on, *_output_tape(machine)), fold)
 
 
@@ -273,7 +274,13 @@ def _composed(base: ArcRow, machine: Transducer, tape: int, problem: str = "") -
     indexed, reads = compiled(machine, base.on[tape].labels), base.unconstrained.label[:, tape]
     writes, counts = machine.tape is not None, machine.semiring == "log"
     arcs = arcs_composed(
-        base.unconstrained, indexed, reads, writes=writes, counts=counts, problem=problem
+        base.unconstrained,
+        indexed,
+        reads,
+        writes=writes,
+        outputs=len(machine.output_symbols),
+        counts=counts,
+        problem=problem,
     )
     on, machines = (*base.on, *_output_tape(machine)), (*base.machines, machine)
     return replace(base, unconstrained=arcs, on=on, frames=None, machines=machines)
@@ -351,9 +358,10 @@ def _rules(row: ChainRow) -> tuple[Rule, ...]:
 
 def _as_arcs(row: Row) -> ArcRow:
     """Return a row as arcs, with its grammar as rules."""
-    if not isinstance(row, ChainRow):
-        return cast("ArcRow", row.arcs())
-    return replace(row.without_grammar().arcs(), rules=_rules(row))
+    chain = row.as_chain
+    if chain is None:
+        return row.arcs()
+    return replace(chain.without_grammar().arcs(), rules=_rules(chain))
 
 
 def warn_beside(row: Row, other: Row) -> None:
@@ -396,7 +404,7 @@ def score_written_tape(row: Row, scorer: Row, tape: int) -> ArcRow:
     LabelError
         The transducer writes no label of the scorer.
     """
-    base, other = _as_arcs(row).unambiguous, cast("ArcRow", scorer.arcs())
+    base, other = _as_arcs(row).unambiguous, scorer.arcs()
     if not base.covers_text or not other.covers_text or base.length != other.length:
         raise ShapeError(
             "the lattice that scores a transducer's output must have as many tokens as "
@@ -509,6 +517,7 @@ def arcs_composed(
     reads: Ints,
     *,
     writes: bool = True,
+    outputs: int = 0,
     traced: bool = True,
     counts: bool = True,
     problem: str = "",
@@ -523,6 +532,8 @@ def arcs_composed(
         Label that the transducer reads with each arc; −1: no label.
     writes : bool
         Whether to add the transducer's output as a tape.
+    outputs : int
+        Number of labels of that tape.
     traced : bool
         Whether to store the arc of the transducer for each arc of the result.
     counts : bool
@@ -587,6 +598,7 @@ def arcs_composed(
         under=column(arcs.under, -1, silent - np.int32(1)),
         end=ends,
         carries=column(arcs.carries, 1, silent > 0),
+        sizes=(*arcs.sizes, outputs) if writes else arcs.sizes,
         class_final=_NONE,
         pairs=None,
         moves=moves,

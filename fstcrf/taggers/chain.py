@@ -207,9 +207,9 @@ _LATER = 4  # maximum number of labellings of a later tape, at most the number i
 def tag_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], ...] | None:
     """Return the best labels of one sentence, depth first with the bounds of `Search`.
 
-    It exists because a `Search` of one short sentence takes 2.6 times as long, mostly to assemble
-    batches. Both return the same labels. Returns None if the sentence or the taggers need a batch,
-    or if a few labellings do not suffice to prove the best one.
+    It exists because a `Search` of one short sentence takes several times as long, mostly to
+    assemble batches. Both return the same labels. Returns None if the sentence or the taggers need
+    a batch, or if a few labellings do not suffice to prove the best one.
     """
     stages = composition._stages if composition.budget is None else ()
     levels = [(stage, graph) for stage in stages if (graph := stage.sentence_graph) is not None]

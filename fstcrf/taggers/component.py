@@ -188,13 +188,13 @@ class ObservedTape:
 
 
 def observed(
-    indexes: Iterable[object], tapes: Collection[str], known: Iterable[ObservedTape] = ()
+    indexes: Iterable[object], tapes: Collection[str], declared: Iterable[ObservedTape] = ()
 ) -> list[ObservedTape]:
     """Return the columns that the indexes of taggers read as observed tapes.
 
-    Tapes in `known` are returned unchanged. Columns with the name of one of `tapes` are left out.
+    Tapes in `declared` are returned unchanged. Columns with the name of a tape are left out.
     """
-    columns = {tape.tape: tape for tape in known}
+    columns = {tape.tape: tape for tape in declared}
     strings: dict[str, dict[str, None]] = {}
     for index in indexes:
         if isinstance(index, FeatureIndex):
@@ -270,7 +270,7 @@ def grouped(
 
 
 def merged(
-    given: Sequence[ObservedTape], conjuncts: Sequence[Acceptor]
+    observed_tapes: Sequence[ObservedTape], conjuncts: Sequence[Acceptor]
 ) -> tuple[tuple[ObservedTape, ...], tuple[Acceptor, ...]]:
     """Merge labels of observed tapes that no conjunct distinguishes.
 
@@ -282,7 +282,7 @@ def merged(
         The grammar over the merged labels.
     """
     tapes = []
-    for tape in given:
+    for tape in observed_tapes:
         readers = [acceptor for acceptor in conjuncts if tape.tape in acceptor.tapes]
         if not readers:
             continue

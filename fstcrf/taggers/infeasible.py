@@ -35,12 +35,7 @@ class _Case:
     ) -> NoPathError | None:
         """Decode the sentence and return the error; None if there is a path or too many states.
 
-        Parameters
-        ----------
-        grammar : bool
-            Whether the grammar applies.
-        tapes : sequence of str, optional
-            Tapes whose forced labels apply; all by default.
+        The grammar, and the forced labels of all other tapes, can be left out.
         """
         tagger = self.tagger if grammar else self.tagger.without_grammar() or self.tagger
         labels = self.forced

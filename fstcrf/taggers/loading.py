@@ -24,7 +24,7 @@ foreign = LazyModule("fstcrf.ext.foreign")
 tokens = LazyModule("fstcrf.ext.tokens")
 words = LazyModule("fstcrf.ext.words.tagger")
 
-_WORDS = "fstcrf-words"
+_LATTICE_CRF = "fstcrf-words"
 
 T = TypeVar("T")
 
@@ -97,39 +97,31 @@ def is_decoder(head: bytes) -> bool:
     return head.lstrip()[:1] == b"{"
 
 
-def is_words(path: str | os.PathLike[str], head: bytes) -> bool:
-    """Return whether a file with these first bytes holds a `LatticeCRF`."""
-    try:
-        return is_native(head) and file_kind(path) == _WORDS
-    except ModelFileError:  # the reader of the file raises a better error
-        return False
-
-
 def _loaded(
     path: str | os.PathLike[str], *, mmap: bool | None, features: FeatureFunctions | None
 ) -> Any:
     if os.path.isdir(path_name(path)):  # noqa: PTH112 (the path may be any str)
         return pipelines.load_pipeline(path, features=features)
-    found = _other(path, read_head(path), mmap=mmap)
-    if found is None:
+    tagger = _other(path, read_head(path), mmap=mmap)
+    if tagger is None:
         return load_own(path, mmap=mmap, features=features)
-    with_features = getattr(found, "with_features", None)
+    with_features = getattr(tagger, "with_features", None)
     if with_features is not None:
         return with_features(features, os.fspath(path))
     if features is not None:
-        kind = type(found).__name__
+        kind = type(tagger).__name__
         raise OptionError(f"{os.fspath(path)}: features=: a {kind} has no feature function")
-    return found
+    return tagger
 
 
 def _other(path: str | os.PathLike[str], head: bytes, *, mmap: bool | None) -> Any:
-    """Return what a file holds; None for a CRF or a composition of CRFs in fstcrf's own format."""
+    """Load a file; return None for a CRF or a composition of CRFs in the format of fstcrf."""
     if is_decoder(head):
         return tokens.TokenDecoder.load(path)
-    if is_words(path, head):
-        return words.LatticeCRF.load(path, mmap=mmap)
     cut = len(head) < HEAD
     kind = file_kind(path) if not cut and is_native(head) else ""
+    if kind == _LATTICE_CRF:
+        return words.LatticeCRF.load(path, mmap=mmap)
     if kind in (PRODUCT, SEGMENTS, WORDS):
         return product.read(path, mapped=mmap)
     return None if is_native(head) or cut else foreign.read_tagger(path)

@@ -236,10 +236,7 @@ class Product(Composition[LabelsT]):
         """
         for name, value in {"search": search, "budget": budget}.items():
             if value is not None:
-                raise OptionError(
-                    f"{name}= is for taggers of tokens: lattices of segments are stored as arcs "
-                    "and need no search"
-                )
+                raise _needs_no_search(f"{name}=")
         sets = {tape.name: tape.labels for tape in self._lattice_tapes}
         try:
             added = grammar.bind(sets)
@@ -285,7 +282,7 @@ class Product(Composition[LabelsT]):
         return tuple(columns)
 
     def without_grammar(self) -> Self | None:
-        """Return the same taggers without a grammar; None if there is no grammar."""
+        """Return the same taggers without a grammar; None without a grammar."""
         if not self.conjuncts:
             return None
         return type(self)(self.taggers, self.weights, followers=self.followers)
@@ -311,10 +308,7 @@ class Product(Composition[LabelsT]):
         return rows
 
     def _searched(self, search: Search) -> Self:
-        raise OptionError(
-            f"search={search!r} is for taggers of tokens: lattices of segments are "
-            "stored as arcs and need no search"
-        )
+        raise _needs_no_search(f"search={search!r}")
 
     # --- Tagging ------------------------------------------------------------------------------
 
@@ -324,10 +318,7 @@ class Product(Composition[LabelsT]):
 
     def _decoded(self, request: Request, evidence: Evidence | None) -> Answer:
         if request.budget is not None:
-            raise OptionError(
-                "budget= is for taggers of tokens: lattices of segments are stored as arcs "
-                "and need no search"
-            )
+            raise _needs_no_search("budget=")
         n, lattices = request.n, self._lattices(request.sentences, evidence)
         shown = self.tapes if request.tapes is None else shown_tapes(self.tapes, request.tapes)
         if len(shown) == len(self.tapes) and not (self._ambiguous and request.scores):
@@ -438,6 +429,13 @@ class Product(Composition[LabelsT]):
         conjuncts = tuple(joint.acceptor_header(acceptor) for acceptor in self.conjuncts)
         header = _Header(taggers, self.weights, conjuncts, parts("behind", self.followers))
         return KIND, arrays, {"product": msgspec.json.encode(header).decode()}
+
+
+def _needs_no_search(option: str) -> OptionError:
+    return OptionError(
+        f"{option} is for taggers of tokens: lattices of segments are stored as arcs and need no "
+        "search"
+    )
 
 
 def _output_positions(path: Path) -> tuple[Positions | None, ...]:

@@ -15,10 +15,10 @@ from fstcrf.lattices.batch import Lattices
 from fstcrf.lattices.batching import Group
 from fstcrf.lattices.chainrow import ChainRow
 from fstcrf.lattices.chains import ChainEngine, program_tapes
-from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.engine import PLAIN, EngineRequest, Tape
 from fstcrf.lattices.lattice import Lattice, TapeLattice
 from fstcrf.lazy import made_once
-from fstcrf.machines.plans import Program, Search
+from fstcrf.machines.plans import Program
 from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.text.sentences import Run, runs_of
 
@@ -92,17 +92,10 @@ class TaggedLattices(Lattices[TapeLattice]):
         lattice = cast("type[TapeLattice]", Lattice)(ChainRow(self.program, values))
         return lattice if run.streamed else self._cached.setdefault(k, lattice)
 
-    def groups(
-        self,
-        search: Search | None = None,
-        *,
-        time_aligned: bool = False,
-        best: bool = False,
-        threads: int = 1,
-    ) -> list[Group]:
+    def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
         """Return the runs of the lattices, as groups with one engine each."""
-        if search is not None:
-            return super().groups(search, time_aligned=time_aligned, best=best, threads=threads)
+        if request.search is not None:
+            return super().groups(request, threads)
         return [Group(run.numbers, self, run) for run in self._runs]
 
     def posterior(self, budget: Budget | None, threads: int) -> Distributions:

@@ -43,24 +43,12 @@ Tape = tuple[str, tuple[str, ...]]
 def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acceptor:
     """Return a transducer as an acceptor of pairs of labels.
 
-    Parameters
-    ----------
-    fst : pynini.Fst
-        Its weights are costs. Without symbol tables, label i of either tape is symbol i + 1. Arcs
-        that read other symbols are removed.
-    read, written : (str, tuple of str)
-        Name and labels of its input and output.
-    tape : str
-        Name of its output tape in the composition.
+    The weights of `fst` are costs. Without symbol tables, label i of either tape is symbol i + 1.
+    Arcs that read other symbols are removed. `tape` is the name of its output in the composition.
 
-    Raises
-    ------
-    GrammarError
-        Its deterministic form has more than `MAX_STATES` states.
-    DataError
-        An arc reads or writes no label; or it accepts no string.
-    LabelError
-        It does not read every label, or writes an unknown label.
+    A GrammarError is raised if its deterministic form has more than `MAX_STATES` states; a
+    DataError if it accepts no string, or an arc does not read and write a label; and a LabelError
+    if it does not read every label, or writes an unknown label.
     """
     name = f"map {read[0]} → {written[0]}"
     try:
@@ -83,7 +71,7 @@ def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acce
 
 
 def label_table(acceptor: Acceptor) -> Ints | None:
-    """Return the output label of each input label, int32 [L]; None if an input label has several.
+    """Return the output label of each input label, int32 [L]; None if a label has several.
 
     With several output labels, the choice depends on the neighbours or on scores.
     """
@@ -95,25 +83,16 @@ def label_table(acceptor: Acceptor) -> Ints | None:
 
 
 def input_grammar(acceptor: Acceptor, table: Ints) -> Acceptor | None:
-    """Return the grammar of the input tape that a map with a label table implies.
+    """Return the weights and restrictions of a map with a label table as a grammar of its input.
 
-    It has the weights of the map, and forbids the same label sequences. None if it would allow all
-    sequences without weights.
+    None if the map allows all label sequences, without weights.
     """
     numbers = np.arange(len(table))
     score = acceptor.score
-    grammar = minimise(
-        trim(
-            Acceptor(
-                acceptor.tapes[:1],
-                acceptor.labels[:1],
-                np.ascontiguousarray(acceptor.target[:, numbers, table]),
-                None if score is None else np.ascontiguousarray(score[:, numbers, table]),
-                acceptor.final,
-                acceptor.name,
-            )
-        )
-    )
+    target = np.ascontiguousarray(acceptor.target[:, numbers, table])
+    score = None if score is None else np.ascontiguousarray(score[:, numbers, table])
+    names = acceptor.tapes[:1], acceptor.labels[:1]
+    grammar = minimise(trim(Acceptor(*names, target, score, acceptor.final, acceptor.name)))
     free = grammar.n_states == 1 and bool((grammar.target >= 0).all()) and not grammar.weighted
     return None if free else grammar
 
@@ -174,17 +153,9 @@ def _deterministic(machine: Machine, read: Tape, written: Tape, name: str) -> Ac
             "the same labels must not differ without bound"
         ) from None
     shape = (len(final), *sizes)
+    tapes, labels = (read[0], written[0]), (read[1], written[1])
     return minimise(
-        trim(
-            Acceptor(
-                (read[0], written[0]),
-                (read[1], written[1]),
-                target.reshape(shape),
-                score.reshape(shape),
-                final,
-                name,
-            )
-        )
+        trim(Acceptor(tapes, labels, target.reshape(shape), score.reshape(shape), final, name))
     )
 
 

@@ -101,21 +101,9 @@ def read_sentences(
     columns: Sequence[str],
     reads: Sequence[Tape] = (),
 ) -> Prepared:
-    """Prepare sentences for an index.
+    """Prepare sentences for an index; `columns` names the columns of row tuples.
 
-    Parameters
-    ----------
-    index : FeatureIndex or LiteralIndex
-    sentences : Corpus, or sequence of sentences
-    columns : sequence of str
-        Names of the columns of row tuples.
-    reads : sequence of Tape
-        Tapes that the model reads.
-
-    Raises
-    ------
-    DataError
-        A column is missing, or a tape has a label that its tagger does not have.
+    A DataError names a missing column, or a label that the tagger of a tape does not have.
     """
     if isinstance(index, LiteralIndex):
         if isinstance(sentences, Corpus):
@@ -381,13 +369,8 @@ def label_set(
 ) -> list[str]:
     """Return the labels among the distinct strings of a column, sorted.
 
-    Parameters
-    ----------
-    values : iterable of str
-    partial : bool
-        Whether ``_`` and ``a|b`` are sets of labels. Otherwise every string is a label.
-    earlier : iterable of str
-        Labels of an earlier model. ``a|b`` may name them even if they are not among the strings.
+    With `partial`, ``_`` and ``a|b`` are sets of labels; otherwise every string is a label. A set
+    may name labels of an earlier model that are not among the strings.
     """
     strings: set[Any] = set(values)  # a caller may pass numbers by mistake
     blank = partial and UNKNOWN in strings
@@ -414,10 +397,7 @@ def column_labels(column: Column, *, partial: bool = True) -> list[str]:
 def allowed_labels(column: Column, labels: Sequence[str], *, partial: bool = True) -> Bools:
     """Return which labels each token may have, bool [N, L]; `label_set` explains `partial`.
 
-    Raises
-    ------
-    LabelError
-        A string is neither a label nor a set of labels.
+    A LabelError names a string that is neither a label nor a set of labels.
     """
     masks = label_masks(column.values, labels, partial=partial)
     unknown = ~np.asarray(masks.any(axis=1))[column.ids]

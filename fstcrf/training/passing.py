@@ -76,7 +76,7 @@ class TrainedTagger(Protocol):
 
 
 E = TypeVar("E", bound=TrainedTagger)
-IndexT = TypeVar("IndexT", bound=AttributeIndex)
+AnyIndexT = TypeVar("AnyIndexT", bound=AttributeIndex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +276,8 @@ def pass_on(
 
 
 def passed_design(
-    passed: Passed, build: Callable[[Corpus], tuple[IndexT, Design]]
-) -> tuple[IndexT, Design, Passed]:
+    passed: Passed, build: Callable[[Corpus], tuple[AnyIndexT, Design]]
+) -> tuple[AnyIndexT, Design, Passed]:
     """Return the index and the design of a labelled text, and the text of the design.
 
     For marginals, the copies of a sentence become one sentence, whose attributes have values.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import hypothesis.strategies as st
 import numpy as np
@@ -17,7 +17,6 @@ from fstcrf.errors import EpsilonCycleError, GrammarError, LabelError, NoPathErr
 from fstcrf.kernel import transduced as kernel
 from fstcrf.lattices import Lattice, Lattices
 from fstcrf.lattices import transduced as transduced_
-from fstcrf.lattices.arcrow import ArcRow
 from fstcrf.lattices.lattice import AnyLattice
 from fstcrf.lattices.transduced import compiled, composed
 from fstcrf.machines import openfst
@@ -402,7 +401,7 @@ def test_without_the_filter_paths_would_be_counted_twice() -> None:
     more = 0
     for seed in range(60):
         case = case_of(chain, seed)
-        arcs = cast("ArcRow", case.base.row.arcs()).unconstrained
+        arcs = case.base.row.arcs().unconstrained
         (flat, which), label = arcs.explicit, arcs.label
         moves = compiled(case.machines[0], INPUT)
         index, gain, target = moves.index, moves.gain, moves.target

@@ -38,7 +38,7 @@ def under(lattice: Lattice, search: str) -> Lattice:
     """Return the same sentence with another search."""
     program = lattice.dense.program
     other = Program(program.chains, program.couplings, program.conjuncts, search)  # type: ignore[arg-type]
-    return lattice.with_row(lattice.dense.with_program(other))
+    return lattice._with_row(lattice.dense.with_program(other))
 
 
 def test_a_sentence_of_128_tokens_under_eight_types() -> None:

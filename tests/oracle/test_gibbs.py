@@ -267,7 +267,7 @@ def test_under_a_grammar_joint_states_are_sampled() -> None:
         fstcrf.Lattice.from_arrays(LABELS, random.normal(size=(2, 3))) & grammar for _ in range(2)
     ]
     other = lattices[0].dense.with_values({0: random.normal(size=(2, 3))})
-    lattices[1] = lattices[1].with_row(other)
+    lattices[1] = lattices[1]._with_row(other)
     exact = Exact(document, lattices, MODEL)
     assert len(exact.score) == 8 * 8
     assert p_value(drawn(exact.chain(), 3000, "token", 1.0), exact.probabilities()) > 1e-4

@@ -57,7 +57,7 @@ def fresh(lattice: Lattice) -> Lattice:
     """Return it under a program of which nothing has been compiled or counted."""
     mine = lattice.dense.program
     again = Program(mine.chains, mine.couplings, mine.conjuncts)
-    return lattice.with_row(lattice.dense.with_program(again))
+    return lattice._with_row(lattice.dense.with_program(again))
 
 
 # --- When -----------------------------------------------------------------------------------------

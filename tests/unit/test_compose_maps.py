@@ -181,5 +181,5 @@ def test_two_maps() -> None:
         assert grouped.tapes == composition.tapes
         assert grouped.tag_all(TEST) == composition.tag_all(TEST)
         assert len(composition.cascade(TEST)) == len(composition.tapes)
-        assert composition.order[0] == "pos"
-        assert composition.order[-1] == "ent"
+        assert composition._order[0] == "pos"
+        assert composition._order[-1] == "ent"

@@ -77,7 +77,7 @@ def test_samples_depend_on_the_place_alone(lattices: list[Lattice]) -> None:
 def test_threads_change_no_bit(
     lattices: list[Lattice], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fstcrf.lattices.batching.RUN_TOKENS", 5)  # several runs a program
+    monkeypatch.setattr("fstcrf.lattices.chains.RUN_TOKENS", 5)  # several runs a program
     assert list(best(lattices, threads=threads)) == list(best(lattices))
     assert list(nbest(lattices, 3, threads=threads)) == list(nbest(lattices, 3))
     assert np.array_equal(log_partition(lattices, threads=threads), log_partition(lattices))

@@ -37,8 +37,7 @@ from fstcrf.errors import (
 from fstcrf.ext.calibration.events import Events
 from fstcrf.files import atomic_write, path_name
 from fstcrf.lattices import Lattice, log_partition
-from fstcrf.lattices.chainrow import ChainRow
-from fstcrf.lattices.paths import said_by_tapes
+from fstcrf.lattices.paths import labels_by_tape
 from fstcrf.lazy import optional
 
 Kind: TypeAlias = Literal["isotonic", "log-odds"]
@@ -416,14 +415,16 @@ def _gold_scores(
     only: list[Lattice] = []
     for lattice, labels in zip(mine, gold, strict=True):
         try:
-            only.append(lattice.with_row(lattice.row.clamped(said_by_tapes(labels, lattice.tapes))))
+            only.append(
+                lattice._with_row(lattice.row.clamped(labels_by_tape(labels, lattice.tapes)))
+            )
         except (LabelError, ShapeError) as error:
             raise type(error)(f"sentence {len(only)}: {error}") from None
     scores = log_partition(only, threads=threads)
     for number in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
         row, token, what = mine[number].row, None, "the lattice forbids the gold labels"
-        if isinstance(row, ChainRow):
-            why = row.illegal(row.masks(said_by_tapes(gold[number], row.tapes)), number)
+        if (chain := row.as_chain) is not None:
+            why = chain.illegal(chain.masks(labels_by_tape(gold[number], chain.tapes)), number)
             token, what = why.position, why.reason
         raise DataError(
             f"{what}; if they are in another tagging scheme, convert them; otherwise leave the "

@@ -301,7 +301,7 @@ def label_events(
     gold = string_lists(_counted(gold, lattices), "gold label")
     if not 0.0 <= above <= 1.0:
         raise OptionError(f"above is {above}, expected a probability, 0 to 1")
-    names = [lattice.tapes[lattice.spanned(tape)] for lattice in lattices]
+    names = [lattice._spanned(tape) for lattice in lattices]
     keys, chances, wanted = [], [], []
     rows_of = marginals(lattices, threads=threads)
     for number, (lattice, name, rows, labels) in enumerate(

@@ -48,7 +48,7 @@ from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.evidence import Forced, Request
 from fstcrf.text.corpus import Corpus
-from fstcrf.text.features import FeatureIndex
+from fstcrf.text.features import LiteralIndex
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ class Workbench:
         read: set[str] = set()
         for component in self.composition._components:
             tagger = component.tagger
-            if isinstance(tagger.index, FeatureIndex):
+            if not isinstance(tagger.index, LiteralIndex):
                 read.update(tagger.index.columns)
             read.update(tape.name for tape in tagger.reads if tape.name not in component.readings)
         trained = (name for tagger in self.composition.taggers for name in tagger.columns)

@@ -151,7 +151,7 @@ def _tables(lattice: Questions, tokens: Sequence[str]) -> list[pictures.Table]:
             tape.labels,
             tokens,
             lattice.marginals(tape.name).tolist(),
-            lattice.labels_of(best.labels, tape.name),
+            lattice._labels_on(best.labels, tape.name),
         )
     ]
 
@@ -161,7 +161,7 @@ def _best_only(lattice: Questions, tokens: Sequence[str], note: str) -> list[pic
     return [
         table
         for tape in lattice.tapes
-        for table in best_tables(f"{tape}: {note}", lattice.labels_of(best.labels, tape), tokens)
+        for table in best_tables(f"{tape}: {note}", lattice._labels_on(best.labels, tape), tokens)
     ]
 
 

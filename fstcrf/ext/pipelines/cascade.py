@@ -188,7 +188,7 @@ def _softly(
             lattices[number] = Lattice(lattice.dense.with_values({0: node}))
     threads, budget = question.request.threads, question.request.budget
     best = [
-        [replace(path, labels=lattice.labels_of(path.labels, model.tape)) for path in paths]
+        [replace(path, labels=lattice._labels_on(path.labels, model.tape)) for path in paths]
         for lattice, paths in zip(
             lattices, nbest_paths(lattices, n, threads=threads, budget=budget), strict=True
         )

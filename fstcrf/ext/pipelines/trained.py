@@ -330,32 +330,11 @@ class TrainedPipeline(Tagger):
         """Return the best labels of one sentence: a list for each task, or the only list."""
         plain = forced is None and bias is None and search is None and budget is None
         tagger = self._decoding(decode)
-        if plain and tagger.way == "cascade" and tagger.chained is not None and len(sentence):
-            return tagger.tagged_alone(tagger.chained, sentence)
+        if plain and tagger.way == "cascade" and _reads_as_is(self.composition) and len(sentence):
+            return _tagged_alone(self.composition, sentence)
         known = None if forced is None else [forced]
         given: TagOptions = {"forced": known, "bias": bias, "search": search, "budget": budget}
         return self.tag_all([sentence], decode=decode, **given)[0]
-
-    @made_once
-    def chained(self) -> list[CRF] | None:
-        """The taggers in the order of reading, if each reads the labels of others as they are."""
-        whole = self.composition
-        if whole.conjuncts or whole.maps or whole.relabellings or whole.literal:
-            return None
-        return [self[tape] for tape in whole.order]
-
-    def tagged_alone(self, taggers: Sequence[CRF], sentence: SentenceLike) -> Any:
-        """Return the best labels of a sentence: each tagger reads those of the taggers before."""
-        if not isinstance(sentence, Sentence | Mapping):
-            (sentence,) = as_corpus(self.composition, [sentence])
-        read = sentence if isinstance(sentence, Sentence) else Sentence(sentence)
-        columns = {name: read[name] for name in read.columns}
-        labels: dict[str, list[str]] = {}
-        for tagger in taggers:
-            known = Sentence.of_lists(dict(columns), len(read), document=read.document)
-            labels[tagger.tape] = columns[tape_column(tagger.tape)] = tagger.tag(known)
-        found = tuple(labels[tape] for tape in self.tapes)
-        return found if len(found) > 1 else found[0]
 
     def tag_all(
         self, sentences: Data, *, decode: Decode | None = None, **options: Unpack[TagOptions]
@@ -542,6 +521,27 @@ class TrainedPipeline(Tagger):
             It cannot be written.
         """
         Folder(FilePath(path_name(folder))).finish(self.composition, self.decoder)
+
+
+def _reads_as_is(composition: JointCRF) -> bool:
+    """Return whether each tagger reads columns, and labels of others that nothing changes."""
+    changed = composition.conjuncts or composition.maps or composition.relabellings
+    return not (changed or composition._literal)
+
+
+def _tagged_alone(composition: JointCRF, sentence: SentenceLike) -> Any:
+    """Return the best labels of a sentence: each tagger reads the labels of the taggers before."""
+    if not isinstance(sentence, Sentence | Mapping):
+        (sentence,) = as_corpus(composition, [sentence])
+    read = sentence if isinstance(sentence, Sentence) else Sentence(sentence)
+    taggers = {tagger.tape: tagger for tagger in composition.taggers}
+    columns = {name: read[name] for name in read.columns}
+    labels: dict[str, list[str]] = {}
+    for tape in composition._order:
+        known = Sentence.of_lists(dict(columns), len(read), document=read.document)
+        labels[tape] = columns[tape_column(tape)] = taggers[tape].tag(known)
+    found = tuple(labels[tape] for tape in composition.tapes)
+    return found if len(found) > 1 else found[0]
 
 
 def load_pipeline(

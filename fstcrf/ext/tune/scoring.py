@@ -14,7 +14,7 @@ from fstcrf.ext.tune.study import StepReport
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import has_spans
-from fstcrf.text.features import FeatureIndex
+from fstcrf.text.features import LiteralIndex
 from fstcrf.text.sentences import UNKNOWN, label_set
 from fstcrf.training import Progress
 from fstcrf.training.gold import comparable
@@ -147,8 +147,8 @@ class CrossValidation:
 def _score(model: CRF, held: Training) -> float:
     data: Any = held.data
     gold: Any = held.gold
-    if held.reads and isinstance(model.index, FeatureIndex):
-        earlier = ordered(held.reads, model.index.templates.tapes)
+    if held.reads and not isinstance(model.index, LiteralIndex):
+        earlier = ordered(held.reads, model.index.tapes)
         data = with_labels(data, earlier, threads=held.threads)
     found: Any = model.tag_all(data, threads=held.threads)
     partial = bool(held.fixed.get("partial", True)) and UNKNOWN not in model.labels

@@ -232,9 +232,7 @@ def _decided(
                 for what, v in zip(program.inputs, run.joined, strict=True)
             )
             engine = run.with_potentials(program, mine)
-            searched = engine.decoded(1)
-            engine.check_found(searched)
-            found.append(engine.labels_found(searched, len(unit.tapes)))
+            found.append(engine.decode(1, engine.on[: len(unit.tapes)], None, strict=True)[1])
         return found
 
     answers = answered(unit._lattices(dev, streamed=True), answer, threads)

@@ -173,9 +173,10 @@ class WordScores:
         lengths, last = np.array([(len(one.text), one.last) for one in several]).T
         row = Ragged.from_lengths(map(len, several)).offsets
         contexts = self._contexts(texts, row, start, end, word)
-        arcs = word_arcs(lengths, row, first, end, word, *contexts, last)
+        words = int(word.max(initial=-1)) + 1
+        arcs = word_arcs(lengths, row, first, end, word, words, *contexts, last)
         runs, rows = arcs.nbest(1), np.zeros(len(texts) + 1, dtype=np.int64)
-        np.cumsum(runs.found, out=rows[1:])
+        np.cumsum(runs.counts, out=rows[1:])
         chosen = arcs.origin[runs.elements]
         return BestWords(
             runs.bounds[rows], start[chosen], end[chosen], word[chosen], arcs.best_scores

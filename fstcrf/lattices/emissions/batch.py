@@ -1,16 +1,17 @@
-"""Batches of scores under labels, transitions and a grammar: lattices whose scores lie in arrays.
+"""Batches of lattices that read their scores from arrays, such as the output of a neural network.
 
-Sentences without a path are no error of `decode`: ids are −1, scores −inf, probabilities 0.
+All lattices of a batch have the same labels, transitions and grammar. `decode` does not raise an
+error for sentences without a path: their ids are −1, their scores −inf, their probabilities 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,13 +38,13 @@ from fstcrf.lattices.emissions.reading import (
     usual_names,
 )
 from fstcrf.lattices.emissions.structure import ChainParameters, LegalStates, structure
-from fstcrf.lattices.engine import Engine, Labelling, Tape, TapeLabels
+from fstcrf.lattices.engine import PLAIN, Engine, EngineRequest, Labelling, Tape, TapeLabels
 from fstcrf.lattices.inputs import array_lattice, constrained, potentials
 from fstcrf.lattices.lattice import Lattice, TapeLattice
 from fstcrf.lattices.spans import span_reading
 from fstcrf.lazy import given_state, made_once
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.plans import Program, Search
+from fstcrf.machines.plans import Program
 from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.text.corpus import named_scheme
 
@@ -63,37 +64,37 @@ def decode(
     threads: int = 1,
     budget: Budget | None = None,
 ) -> Answer:
-    """Return the best labels of a batch of sentences, of scores from anywhere.
+    """Return the best labels of a batch of sentences, from arrays of scores.
 
-    ``Lattices.from_arrays(labels, scores, lengths=...) & grammar`` is the batch, and answers
-    whatever else can be asked.
+    ``Lattices.from_arrays(labels, scores, lengths=...) & grammar`` is the same batch. It answers
+    all other questions.
 
     Parameters
     ----------
     scores, lengths, mask, labels, transitions, initial, final, names
         As for `Lattices.from_arrays`.
     grammar : Grammar, optional
-        What labellings are legal, compiled once for these labels.
+        The legal labellings. A grammar is compiled once for the same labels.
     n : int
-        So many paths of each sentence, best first.
+        Number of best paths of each sentence.
     threads : int
-        No answer depends on it.
+        Number of worker threads. Results are identical for any number.
     budget : Budget, optional
-        When to give up, where a grammar is searched lazily.
+        Limit of a lazy search under a grammar.
 
     Returns
     -------
     Answer
-        ``ids`` int32 [B, T], of n > 1 [B, n, T], −1 beyond a sentence's end; ``scores`` float64 [B]
-        or [B, n], of float32 scores, too; ``labels()`` lists of str; ``probabilities`` when asked.
-        ``dead`` says which sentences have no path: ids −1, score −inf.
+        ``ids`` int32 [B, T], or [B, n, T] for n > 1; −1 after the end of a sentence. ``scores``
+        float64 [B] or [B, n]. ``labels()`` lists of str. ``probabilities`` are computed when they
+        are first read. ``dead`` marks the sentences without a path: ids −1, score −inf.
 
     Raises
     ------
     ShapeError, NumericError, OptionError
-        As `Lattices.from_arrays`; n or threads below 1.
+        As for `Lattices.from_arrays`; or `n` or `threads` is below 1.
     GrammarError
-        A grammar of other labels.
+        The grammar has other labels.
 
     Examples
     --------
@@ -125,9 +126,10 @@ def array_lattices(
     *,
     copied: bool = False,
 ) -> Lattices[TapeLattice]:
-    """Return what `Lattices.from_arrays` does, of transitions, initial and final scores.
+    """Return the lattices of `Lattices.from_arrays`.
 
-    Scores are read where they lie, or `copied`, so that nobody else may write to them.
+    `chain` has transitions, initial and final scores. `copied`: copy the scores, so that later
+    changes of the caller's arrays have no effect.
     """
     usual = usual_names(labels, names)
     read, size = read_scores(scores, lengths, mask=mask, n_labels=len(usual)), len(usual)
@@ -135,8 +137,8 @@ def array_lattices(
         read = replace(read, rows=frozen(read.rows))
     transitions, initial, final = chain
     if _per_token(transitions):
-        found = _moving(read, usual, transitions, (initial, final), tape)
-        return found if grammar is None else found & grammar
+        lattices = _with_token_transitions(read, usual, transitions, (initial, final), tape)
+        return lattices if grammar is None else lattices & grammar
     parameters = ChainParameters(
         _checked(transitions, "transitions", (size, size)),
         _checked(initial, "initial", (size,)),
@@ -151,18 +153,18 @@ def _per_token(transitions: Any) -> bool:
     return bool(getattr(transitions, "ndim", 2) == 4)
 
 
-def _moving(
+def _with_token_transitions(
     scores: Scores, labels: tuple[str, ...], transitions: Any, ends: Sequence[Any], tape: str
 ) -> Lattices[TapeLattice]:
-    """Return lattices whose tokens have successions of their own."""
+    """Return lattices with transitions for each token."""
     if len(transitions) != len(scores):
         raise ShapeError(f"transitions of {len(transitions)} sentences, expected {len(scores)}")
     listed, size, rows = isinstance(transitions, list | tuple), len(labels), []
-    for b, own in enumerate(scores.sentences.split(scores.flat)):
-        steps, name = max(len(own) - 1, 0), f"transitions of sentence {b}"
-        given = host_array(transitions[b], name)
-        arcs = _checked(given if listed else given[:steps], name, (steps, size, size))
-        rows.append(Lattice.from_arrays(labels, own, arcs, *ends, tape=tape))
+    for b, emissions in enumerate(scores.sentences.split(scores.flat)):
+        steps, name = max(len(emissions) - 1, 0), f"transitions of sentence {b}"
+        values = host_array(transitions[b], name)
+        arcs = _checked(values if listed else values[:steps], name, (steps, size, size))
+        rows.append(Lattice.from_arrays(labels, emissions, arcs, *ends, tape=tape))
     lattices = Lattices(rows)
     lattices.width = scores.width
     return lattices
@@ -175,18 +177,18 @@ def _checked(values: Any, name: str, shape: tuple[int, ...]) -> Floats:
 
 
 class ArrayLattices(Lattices[TapeLattice]):
-    """Lattices whose scores lie in arrays; made by `Lattices.from_arrays`.
+    """Lattices that read their scores from arrays; made by `Lattices.from_arrays`.
 
     Parameters
     ----------
     scores : Scores
     tape : Tape
     chain : ChainParameters
-        Scores of successions and ends.
+        Scores of transitions, beginnings and ends.
     grammar : Grammar, optional
     written_out : bool
-        Whether arcs are written out, if they are few enough: then float32 scores are computed in
-        float32. Else all is done in float64 by the machine of a lattice.
+        Write out the arcs of the chain and the grammar, if there are few enough. The engine then
+        computes float32 scores in float32. Otherwise a `ChainEngine` computes in float64.
     """
 
     def __init__(
@@ -201,7 +203,7 @@ class ArrayLattices(Lattices[TapeLattice]):
         self.scores, self.tape, self.chain, self.grammar = scores, tape, chain, grammar
         self.width, self._written_out = scores.width, written_out
         if grammar is not None:
-            _ = self.structure  # what does not go together is said at once
+            _ = self.structure  # raises an error if the grammar has other labels
 
     __getstate__ = given_state
 
@@ -211,8 +213,8 @@ class ArrayLattices(Lattices[TapeLattice]):
     def row(self, k: int) -> TapeLattice:
         """Return the k-th lattice."""
         if k not in self._made:
-            own = self.values[slice(*self.scores.offsets[k : k + 2].tolist())]
-            self._made[k] = cast("type[TapeLattice]", Lattice)(ChainRow(self.program, (own,)))
+            values = self.values[slice(*self.scores.offsets[k : k + 2].tolist())]
+            self._made[k] = Lattice(ChainRow(self.program, (values,)))
         return self._made[k]
 
     @made_once
@@ -237,41 +239,32 @@ class ArrayLattices(Lattices[TapeLattice]):
 
     @made_once
     def structure(self) -> LegalStates | None:
-        """What is legal, all arcs written out; None where that is not to be."""
+        """The legal arcs, written out; None if they are not to be written out."""
         return structure(self.tape[:2], self.grammar) if self._written_out else None
 
     @made_once
     def program(self) -> Program:
-        """The composition of all lattices."""
+        """The program of all lattices."""
         name, labels, *_ = self.tape
         program, _ = array_lattice(labels, np.empty((0, len(labels))), *self.chain, name)
         return program if self.grammar is None else constrained(program, self.grammar.constraints)
 
-    def groups(
-        self,
-        search: Search | None = None,
-        *,
-        time_aligned: bool = False,
-        best: bool = False,
-        threads: int = 1,
-    ) -> list[Group]:
-        """Return runs of the lattices, their scores where they lie."""
-        legal = self.structure
-        if legal is None or search is not None:
-            return super().groups(search, time_aligned=time_aligned, best=best)
+    def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
+        """Return runs of the lattices, which read the scores from the arrays of the caller."""
+        if self.structure is None or request.search is not None:
+            return super().groups(request, threads)
         rows, parts = self.rows, [self]
         if not len(self) or rows.total > RUN_TOKENS:
             parts = [self._with(self.scores.part(*run)) for run in rows.runs(RUN_TOKENS)]
         threads = threads if len(parts) == 1 else 1
-        engines = [ArrayEngine(part, threads) for part in parts]
-        return [Group(one.numbers, self, one) for one in engines]
+        engines = [ArrayEngine(part, self.structure, threads) for part in parts]
+        return [Group(engine.numbers, self, engine) for engine in engines]
 
-    def read(self, threads: int) -> EmissionRows:
-        """Return the scores as the kernel reads them where they lie."""
+    def read(self, structure: LegalStates, threads: int) -> EmissionRows:
+        """Return the scores in the form that the kernel reads, without a copy."""
         if threads not in self._read:
-            assert self.structure is not None  # noqa: S101 (who asks has looked)
             where = self.scores.rows, self.scores.sentences, self.scores.width
-            emitter = self.structure.emitter([self.chain])
+            emitter = structure.emitter([self.chain])
             self._read[threads] = EmissionRows(emitter, *where, threads, padded=False)
         return self._read[threads]
 
@@ -280,7 +273,7 @@ class ArrayLattices(Lattices[TapeLattice]):
         return {}
 
     def posterior(self, budget: Budget | None, threads: int) -> Distributions:
-        """Return what answers are from."""
+        """Return the distributions over labellings."""
         return ArrayDistributions({self.tape.name: self}, budget, threads)
 
     # --- Other lattices -----------------------------------------------------------------------
@@ -291,12 +284,12 @@ class ArrayLattices(Lattices[TapeLattice]):
         return batch
 
     def select(self, which: Bools | Longs) -> ArrayLattices:
-        """Return some of the lattices, by numbers or bool [B]."""
+        """Return some of the lattices, by their numbers or by a mask, bool [B]."""
         if which.dtype == np.bool_ and which.all():
             return self
-        found = self._with(self.scores.select(which))
-        found.width = self.width
-        return found
+        batch = self._with(self.scores.select(which))
+        batch.width = self.width
+        return batch
 
     def restrict(self, masks: Any) -> ArrayLattices:
         """Return the lattices of the paths that masks allow, bool [B, T, L] or B of [T_i, L]."""
@@ -304,7 +297,7 @@ class ArrayLattices(Lattices[TapeLattice]):
         rows = [np.asarray(row, dtype=bool) for row in masks]
         if len(rows) != len(self):
             raise ShapeError(f"{len(rows)} masks for {len(self)} sentences")
-        if not isinstance(masks, list | tuple):  # what lies beyond the end is not read
+        if not isinstance(masks, list | tuple):  # cut the padding
             rows = [row[:length] for row, (length, _) in zip(rows, wanted, strict=True)]
         for b, (row, shape) in enumerate(zip(rows, wanted, strict=True)):
             if row.shape != shape:
@@ -321,54 +314,52 @@ class ArrayLattices(Lattices[TapeLattice]):
             self.scores, self.tape, self.chain, both, written_out=self._written_out
         )
 
-    def clamp_each(
-        self, said: Sequence[Labelling], ask: Callable[[Engine], Floats], threads: int
+    def _clamp_each(
+        self, labellings: Sequence[Labelling], ask: Callable[[Engine], Floats], threads: int
     ) -> Floats:
-        """Return what is asked of the engines of the paths of each lattice with some labels."""
-        return batching.of_each(self._saying(cast("Sequence[Sequence[str]]", said)), ask, threads)
+        """Ask, for each lattice, the engine of the paths with some labels, float64 [B]."""
+        return batching.of_each(self._clamped(string_lists(labellings, "label")), ask, threads)
 
-    def _saying(self, said: Sequence[Sequence[str]]) -> ArrayLattices:
-        said = string_lists(said, "label")
-        for b, (row, length) in enumerate(zip(said, self.scores.lengths.tolist(), strict=True)):
+    def _clamped(self, labels: Sequence[Sequence[str]]) -> ArrayLattices:
+        for b, (row, length) in enumerate(zip(labels, self.scores.lengths.tolist(), strict=True)):
             if len(row) != length:
                 raise ShapeError(f"sentence {b}: {len(row)} labels for {length} tokens")
         number = {label: k for k, label in enumerate(self.tape.labels)}
         try:
-            ids = np.array([number[label] for row in said for label in row], dtype=np.int64)
+            ids = np.array([number[label] for row in labels for label in row], dtype=np.int64)
         except KeyError as error:
-            b = next(b for b, row in enumerate(said) if error.args[0] in row)
+            b = next(b for b, row in enumerate(labels) if error.args[0] in row)
             raise LabelError(f"sentence {b}: no label {error.args[0]!r}") from None
         return self._with(self.scores.masked(ids[:, None] == np.arange(len(number))))
 
 
 class ArrayEngine(ChainEngine):
-    """Rows of one chain whose scores are read where they lie: of float32, in float32.
+    """An engine that reads scores from the arrays of the caller, and float32 scores in float32.
 
-    So are the best paths, sums, and the probabilities of labels and of the spans of labels. What
-    float32 cannot hold is found by `ChainEngine`, in float64, as is all else that is asked.
+    It computes best paths, sums, and probabilities of labels and of spans of labels. It leaves rows
+    that float32 cannot hold, and all other questions, to `ChainEngine`, which computes in float64.
     """
 
-    _alone = False  # one row is read as those of a batch are, and has the same bits
-    _pairs = None  # elements are labels
+    _alone = False  # one row is read as in a batch, and has the same bits
+    _pairs = None  # the elements are labels
     numbers: range
 
-    def __init__(self, batch: ArrayLattices, threads: int) -> None:
-        self._batch, self._threads, self.rows = batch, threads, batch.rows
-        first = batch.scores.first
+    def __init__(self, batch: ArrayLattices, structure: LegalStates, threads: int) -> None:
+        self._batch, self._structure, self._threads = batch, structure, threads
+        self.rows, first = batch.rows, batch.scores.first
         self.numbers = range(first, first + len(batch))
 
     @property
     def _read(self) -> EmissionRows:
-        return self._batch.read(self._threads)
+        return self._batch.read(self._structure, self._threads)
 
     @property
     def on(self) -> tuple[Tape, ...]:
-        """The tape."""
         return self._batch.on
 
     @property
     def whole(self) -> Program:  # type: ignore[override]
-        """The composition, compiled when it is asked for."""
+        """The program, which is compiled when it is first read."""
         return self._batch.program
 
     program = whole
@@ -380,7 +371,7 @@ class ArrayEngine(ChainEngine):
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Say of scores that are no numbers where they are."""
+        """Add sentence, token and label to errors about scores that are not numbers."""
         try:
             yield
         except NumericError:
@@ -389,10 +380,10 @@ class ArrayEngine(ChainEngine):
 
     # --- Paths --------------------------------------------------------------------------------
 
-    def decoded(self, n: int, budget: Budget | None = None) -> kernel.SearchResult:
-        """Return the n best paths of each row; labels are their elements."""
+    def search(self, n: int, budget: Budget | None = None) -> kernel.SearchResult:
+        """Return the n best paths of each row; their elements are labels."""
         if n > 1:
-            return super().decoded(n, budget)
+            return super().search(n, budget)
         with self._named():
             path, score = self._read.best()
         counts, size = (score > -np.inf).astype(np.int64), len(score)
@@ -402,19 +393,18 @@ class ArrayEngine(ChainEngine):
         )
 
     def labels_found(self, found: kernel.SearchResult, tapes: int) -> list[Ints]:
-        """Return the paths: the labels are their elements."""
+        """Return the elements of the paths, which are labels."""
         del tapes
         return [found.path]
 
-    def labels_along(self, path: Ints, tape: int, *, placed: bool = False) -> TapeLabels:  # noqa: ARG002
-        """Return the labels along a path: these are its elements."""
+    def labels_along(self, path: Ints, tape: int) -> TapeLabels:
+        del tape
         return TapeLabels(path)
 
     # --- Sums ---------------------------------------------------------------------------------
 
     @made_once
     def log_z(self) -> Floats:
-        """Log Z of each row, [B]; −inf: there is no path."""
         with self._named():
             sums = self._read.sums()
         if sums.left.any():
@@ -423,26 +413,20 @@ class ArrayEngine(ChainEngine):
 
     @property
     def usual_log_z(self) -> Floats:
-        """The same."""
         return self.log_z
 
-    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
-        """Return the probability of each label at each token, [N, L]."""
+    def marginals(self, tapes: Sequence[int]) -> list[Floats]:
         with self._named():
             sums = self._read.sums(posteriors=True)
         table = sums.node.astype(np.float64, copy=False)
         if sums.left.any():
             rest = self._rest(sums.left)
             sums.log_z[sums.left] = rest.log_z
-            (table[self.rows.repeat(sums.left)],) = rest.marginals(tapes, sizes)
+            (table[self.rows.repeat(sums.left)],) = rest.marginals(tapes)
         self.check(sums.log_z)
         return [table]
 
     def path_spans(self, path: Ints) -> list[Floats] | None:
-        """Return the probabilities of the spans of given labels, int32 [N], in their order.
-
-        Spans are read as conlleval reads them; None where the kernel cannot tell.
-        """
         with self._named():
             spans = self._read.spans(
                 np.ascontiguousarray(path), _span_tables(self._batch.tape.labels)
@@ -451,7 +435,7 @@ class ArrayEngine(ChainEngine):
         return None if spans.left[rows.lengths > 0].any() else rows.split(spans.probability)
 
     def _rest(self, left: Bools) -> ChainEngine:
-        """Return the rows that arrays cannot hold, in float64."""
+        """Return the engine, in float64, of the rows that the kernel left out."""
         rows = np.flatnonzero(left).tolist()
         numbers = [self.numbers[k] for k in rows]
         return ChainEngine(self.whole, [self.part(k) for k in rows], numbers)
@@ -459,26 +443,20 @@ class ArrayEngine(ChainEngine):
 
 @dataclass(frozen=True, eq=False)
 class ArrayDistributions(Distributions):
-    """The distributions that answers of arrays are from."""
+    """The distributions over labellings of lattices from arrays."""
 
-    @property
-    def batch(self) -> ArrayLattices:
-        """The lattices."""
-        (found,) = self.lattices.values()
-        return cast("ArrayLattices", found)
+    lattices: Mapping[str, Sequence[Lattice]]
 
     def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:
-        """Return the probability of each span of the k-th best paths, as `spans` lists them."""
+        """Return the probability of each span of the k-th best paths."""
         path, bounds = answer.flat[k], answer.offsets
 
         def ask(group: Group) -> list[Floats] | None:
-            if not isinstance(group.engine, ArrayEngine):
-                return None
             first, end = bounds[[group.numbers[0], group.numbers[-1] + 1]]
             return group.engine.path_spans(path[first:end])
 
         rows: list[Floats] = []
-        for _, part in batching.answered(self.batch, ask, self.threads):
+        for _, part in batching.answered(self.lattices[answer.name], ask, self.threads):
             if part is None:
                 return super().span_probabilities(answer, k)
             rows += part
@@ -487,7 +465,7 @@ class ArrayDistributions(Distributions):
 
 @lru_cache(maxsize=64)
 def _span_tables(labels: tuple[str, ...]) -> kernel.SpanRules:
-    """Return how labels are read as spans, as the kernel wants it."""
+    """Return the tables by which the kernel reads labels as spans."""
     reading = span_reading(labels, named_scheme("conlleval"))
     flags = (reading.begins, reading.continues, reading.first, reading.last)
     return kernel.SpanRules(

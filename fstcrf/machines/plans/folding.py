@@ -141,19 +141,19 @@ class _GrammarFolder:
         table[label[topology.final & (folded.final > -np.inf)], size] = True
         return table
 
-    def _add(self, tape: str, one: Folded) -> None:
-        self.folded[tape] = _sum(self.folded[tape], one) if tape in self.folded else one
+    def _add(self, tape: str, more: Folded) -> None:
+        self.folded[tape] = _sum(self.folded[tape], more) if tape in self.folded else more
 
 
-def _check_tapes(acceptor: Acceptor, known: Mapping[str, Chain]) -> None:
+def _check_tapes(acceptor: Acceptor, chains: Mapping[str, Chain]) -> None:
     for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
-        if tape not in known:
+        if tape not in chains:
             raise LabelError(
                 f"the grammar {acceptor.name} reads the tape {tape!r}; the tapes are "
-                f"{', '.join(map(repr, known))}"
+                f"{', '.join(map(repr, chains))}"
             )
-        if labels != known[tape].labels:
-            other = sorted(set(labels) ^ set(known[tape].labels))[:5]
+        if labels != chains[tape].labels:
+            other = sorted(set(labels) ^ set(chains[tape].labels))[:5]
             raise LabelError(
                 f"the grammar {acceptor.name} was bound to other labels than the tape "
                 f"{tape!r} has: {', '.join(other) or 'in another order'}"
@@ -339,8 +339,8 @@ def _axis_rest(shape: tuple[int, ...], k: int, score: Floats, *, residual: bool)
     if len(shape) == 1 and not residual:
         return rest_of(score, shape[0])
     if k < len(shape) - 1:  # cells of later axes are processed together, at least eight
-        behind = int(np.prod(shape[k + 1 : -1], dtype=np.int64)) * -(-shape[-1] // 8) * 8
-        return rest_of(score, shape[k], behind)
+        later = int(np.prod(shape[k + 1 : -1], dtype=np.int64)) * -(-shape[-1] // 8) * 8
+        return rest_of(score, shape[k], later)
     rows = int(np.prod(shape[:k], dtype=np.int64)) * (2 if residual else 1)
     return rest_of(score, shape[k], rows, turned=True)
 

@@ -326,7 +326,7 @@ def _met(
 
 
 def _fold_of(
-    met: ReachablePairs, made: IndexedTransducer, runs: _Runs, ways: _Runs, ends: _Runs, empty: int
+    met: ReachablePairs, moves: IndexedTransducer, runs: _Runs, ways: _Runs, ends: _Runs, empty: int
 ) -> Fold:
     """Return the fold of the pairs; `empty`: the way to end at once."""
     reading, ending = np.append(met.way, met.begun), np.append(met.end, empty)
@@ -335,7 +335,7 @@ def _fold_of(
         last = np.append(getattr(ends, name), nothing)[ending]
         return np.append(getattr(ways, name)[reading], last)
 
-    output = np.append(made.output, np.int32(-1))
+    output = np.append(moves.output, np.int32(-1))
     run, move = of_each("before", -1), of_each("move", -1)
     element, label, time = [np.arange(len(run))], [output[move]], [np.ones(len(run), np.int64)]
     while len(run):  # from the last move to the first
@@ -344,15 +344,15 @@ def _fold_of(
         move, run = runs.move[run[silent]], runs.before[run[silent]]
         label.append(output[move])
         time.append(np.full(len(run), 1 - len(time)))
-    rows, said, when = (np.concatenate(part) for part in (element, label, time))
+    rows, symbol, when = (np.concatenate(part) for part in (element, label, time))
     order = np.lexsort((when, rows))
-    order = order[said[order] >= 0]
+    order = order[symbol[order] >= 0]
     return Fold(
         *(met.state, met.source, met.target, met.arc, met.begins),
         best=of_each("best", -np.inf),
         total=of_each("total", -np.inf),
         writes=Ragged.from_rows(rows[order], len(reading) + len(ending)),
-        written=said[order],
+        written=symbol[order],
         late=np.maximum(when[order], 0),
     )
 

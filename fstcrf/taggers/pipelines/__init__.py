@@ -1,4 +1,4 @@
-"""Taggers in a row, each trained on its own corpus and reading the labels of those before it."""
+"""Pipelines: taggers, each trained on its own corpus, that read the labels of earlier taggers."""
 
 from typing import TYPE_CHECKING
 

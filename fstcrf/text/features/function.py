@@ -6,7 +6,7 @@ that the tagger was trained on. It returns, for each token, a list of strings or
 rules of `LiteralIndex`.
 
 A model file holds the name of the function, for error messages. It never holds the function, and
-the name is never imported: whoever loads the model passes the function.
+the name is never imported: the caller passes the function when it loads the model.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FunctionIndex:
     attributes : LiteralIndex
         The attributes by name.
     function : callable, optional
-        Maps a `Sentence` to the attributes of its tokens; `None` if it is not known yet.
+        Maps a `Sentence` to the attributes of its tokens; `None` in an index from a file.
     name : str, optional
         Name of the function in messages; its qualified name if absent.
     tapes : sequence of str
@@ -354,7 +354,7 @@ class FunctionIndex:
         lists = [metadata.get("tapes"), metadata.get("columns")]
         sound = all(isinstance(x, list) and all(isinstance(s, str) for s in x) for x in lists)
         if not isinstance(name, str) or not isinstance(target, str | None) or not sound:
-            raise ModelFileError("the index does not say which function computes its attributes")
+            raise ModelFileError("the index lacks the name of its feature function")
         literal = {"kind": literals.KIND, "version": literals.VERSION}
         attributes = LiteralIndex.from_arrays(
             arrays, {**literal, "hash_bits": metadata.get("hash_bits")}
