@@ -62,7 +62,7 @@ ROUTING = "get_metadata_routing, set_fit_request, set_score_request"
 
 OFFERED = {
     "fstcrf.ext.explain.joint": "fstcrf.taggers",
-    "fstcrf.ext.explain.pushes": "fstcrf.taggers.model",
+    "fstcrf.ext.explain.pushes": "fstcrf.taggers",
     "fstcrf.ext.tune.weights": "fstcrf.taggers",
     "fstcrf.ext.parts": "fstcrf.training.executors",
     "fstcrf.ext.pipelines": "fstcrf.taggers.pipelines",

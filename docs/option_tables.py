@@ -1,7 +1,7 @@
 """Write the tables of training options into their page: ``python docs/option_tables.py``.
 
 What they say is what the structs of settings declare (`fstcrf.training.methods`,
-`fstcrf.taggers.model.options`); a test fails while the page says something else.
+`fstcrf.training.options`); a test fails while the page says something else.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fstcrf.taggers.model.options import (
+from fstcrf.training.methods import OBJECTIVES
+from fstcrf.training.options import (
     CHOICES,
     DEFAULTS,
     METHODS,
@@ -18,7 +19,6 @@ from fstcrf.taggers.model.options import (
     methods_text,
     summary,
 )
-from fstcrf.training.methods import OBJECTIVES
 from fstcrf.training.settings import SettingField, fields_of
 
 PAGE = Path(__file__).parent / "reference" / "options.md"

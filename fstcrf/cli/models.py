@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from fstcrf.ext import tokens
     from fstcrf.ext.pipelines.trained import TrainedPipeline
     from fstcrf.taggers import loading, product, segmental
-    from fstcrf.taggers.model.crf import TrainingRecord
     from fstcrf.taggers.segmental import SegmentCRF
     from fstcrf.training import loop
+    from fstcrf.training.record import TrainingRecord
 else:  # a tagger that is loaded does not wait for training, nor for decoders
     loading, tokens = LazyModule("fstcrf.taggers.loading"), LazyModule("fstcrf.ext.tokens")
     loop, tempfile = LazyModule("fstcrf.training.loop"), LazyModule("tempfile")

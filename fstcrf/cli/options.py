@@ -19,10 +19,10 @@ from fstcrf.text import corpus
 
 if TYPE_CHECKING:
     from fstcrf.ext import tune
-    from fstcrf.taggers.model import options
+    from fstcrf.training import options
 else:  # tagging need not wait for imports of training
     tune = LazyModule("fstcrf.ext.tune")
-    options = LazyModule("fstcrf.taggers.model.options")
+    options = LazyModule("fstcrf.training.options")
 
 
 def spoken(message: str, command: click.Command) -> str:

@@ -38,7 +38,6 @@ from fstcrf.cli.weights import tuned, tuning_options, weighted, weights_option, 
 from fstcrf.errors import OptionError
 from fstcrf.ext.pipelines.trained import COMPOSITION, MANIFEST, Decode, Folder
 from fstcrf.files import held
-from fstcrf.taggers.model.crf import TrainingRecord
 from fstcrf.taggers.pipelines import (
     Pipeline,
     PipelineScore,
@@ -51,6 +50,7 @@ from fstcrf.taggers.pipelines import (
 from fstcrf.taggers.tagger import Normalize
 from fstcrf.text.lines import read_text
 from fstcrf.training.interruption import undisturbed
+from fstcrf.training.record import TrainingRecord
 
 
 def _ways(text: str) -> tuple[Decode, ...]:

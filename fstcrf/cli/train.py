@@ -47,12 +47,12 @@ from fstcrf.cli.sources import InputFile, training_input
 from fstcrf.files import held
 from fstcrf.lazy import LazyModule, optional
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model.options import CHOICES, DEFAULTS, fields_named, in_words, summary
 from fstcrf.text.corpus import Corpus, concatenated
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.training.interruption import undisturbed
 from fstcrf.training.loop import Progress
 from fstcrf.training.memory import ExpectedMemory
+from fstcrf.training.options import CHOICES, DEFAULTS, fields_named, in_words, summary
 from fstcrf.training.settings import SettingField
 
 if TYPE_CHECKING:

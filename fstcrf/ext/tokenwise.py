@@ -17,8 +17,8 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import OptionError
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.crf import CRF
-from fstcrf.taggers.model.weights import WeightTable
+from fstcrf.taggers.crf import CRF
+from fstcrf.taggers.weights import WeightTable
 from fstcrf.text.features import LiteralIndex
 
 __all__ = ["NEIGHBOURS", "TokenPotentials"]

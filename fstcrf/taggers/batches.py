@@ -13,16 +13,16 @@ from fstcrf.machines.plans import no_path_error, warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import as_read
 from fstcrf.taggers.evidence import Evidence
-from fstcrf.taggers.reading import Data, Run, as_sentences
 from fstcrf.taggers.tagged import TaggedLattices
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.surroundings import with_surroundings
 from fstcrf.text.features.template import tape_column
+from fstcrf.text.sentences import Data, Run, as_sentences
 
 if TYPE_CHECKING:
+    from fstcrf.taggers.crf import CRF
     from fstcrf.taggers.joint import JointCRF
-    from fstcrf.taggers.model.crf import CRF
 
 
 def as_corpus(composition: JointCRF, sentences: Data) -> Corpus:

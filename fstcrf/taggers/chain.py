@@ -35,7 +35,10 @@ from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, check_empty, lattices_of
 from fstcrf.taggers.evidence import Evidence, Request
 from fstcrf.taggers.incumbents import Incumbents
-from fstcrf.taggers.reading import (
+from fstcrf.taggers.search import BUDGET, ChainRule, Search
+from fstcrf.taggers.stages import Stage, possible_lengths, with_tape
+from fstcrf.text.corpus import Corpus, Sentence
+from fstcrf.text.sentences import (
     Data,
     Run,
     SentenceLike,
@@ -44,9 +47,6 @@ from fstcrf.taggers.reading import (
     is_short,
     runs_of,
 )
-from fstcrf.taggers.search import BUDGET, ChainRule, Search
-from fstcrf.taggers.stages import Stage, possible_lengths, with_tape
-from fstcrf.text.corpus import Corpus, Sentence
 
 if TYPE_CHECKING:
     from fstcrf.taggers.joint import JointCRF

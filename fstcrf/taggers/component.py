@@ -30,14 +30,14 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Chain, Program
 from fstcrf.machines.topology import Topology, chain_topology
-from fstcrf.taggers.model.potentials import Binding, Potentials, Term, bind
-from fstcrf.taggers.reading import Data
+from fstcrf.taggers.potentials import Binding, Potentials, Term, bind
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.template import tape_column
+from fstcrf.text.sentences import Data
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.model.crf import CRF
+    from fstcrf.taggers.crf import CRF
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import is_fst
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
+from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.joint import JointCRF
-from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.tagger import Composable, Composition, LabelsT, Normalize, Tagger
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import DataError, LabelError, OptionError, ShapeError
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.reading import UNKNOWN, Data, Run, check_text
 from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.sentences import UNKNOWN, Data, Run, check_text
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget

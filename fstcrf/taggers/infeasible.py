@@ -12,8 +12,8 @@ from fstcrf.arrays import Longs
 from fstcrf.errors import NoPathError, TooLargeError
 from fstcrf.lattices.answer import Answer, Change
 from fstcrf.taggers.evidence import Forced, Request
-from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.text.corpus import Corpus
+from fstcrf.text.sentences import Data, SentenceLike
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget

@@ -17,15 +17,15 @@ from fstcrf.errors import LabelError, ModelFileError, OptionError, TooLargeError
 from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule, made_once
 from fstcrf.storage import VERSION, file_kind, group, read_arrays, sound
+from fstcrf.taggers import crf as models
+from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request
-from fstcrf.taggers.model import crf as models
-from fstcrf.taggers.model.crf import CRF
-from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import Composition, LabelsT, Normalize
 from fstcrf.taggers.tokens import TokenTagger
 from fstcrf.text.corpus import Column
 from fstcrf.text.features import FeatureFunctions, FunctionIndex, LiteralIndex
 from fstcrf.text.features.function import with_functions
+from fstcrf.text.sentences import Data, SentenceLike
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget

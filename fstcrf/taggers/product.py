@@ -25,16 +25,16 @@ from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.transducer import Transducer
 from fstcrf.storage import PRODUCT, SEGMENTS, VERSION, WORDS, file_kind, group, read_arrays, sound
+from fstcrf.taggers import crf as models
 from fstcrf.taggers import joint
+from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request
 from fstcrf.taggers.joint import JointCRF
-from fstcrf.taggers.model import crf as models
-from fstcrf.taggers.model.crf import CRF
-from fstcrf.taggers.reading import Data
 from fstcrf.taggers.spanencoding import SpanEncoding
 from fstcrf.taggers.tagger import Composable, Composition, LabelsT
 from fstcrf.text.features import FeatureFunctions, FunctionIndex
 from fstcrf.text.features.function import with_functions
+from fstcrf.text.sentences import Data
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget

@@ -24,14 +24,14 @@ from fstcrf.machines.plans import Chain, Program, scaled
 from fstcrf.machines.topology import chain_topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import Component, ObservedTape, as_read, bare_chain, pinned
-from fstcrf.taggers.model.potentials import Binding, bind, check_closed
+from fstcrf.taggers.potentials import Binding, bind, check_closed
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.template import tape_column
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.model.crf import CRF
+    from fstcrf.taggers.crf import CRF
 
 
 @dataclass(frozen=True, eq=False)

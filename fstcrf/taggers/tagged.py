@@ -20,7 +20,7 @@ from fstcrf.lattices.lattice import Lattice, TapeLattice
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import RUN_TOKENS, Ragged
-from fstcrf.taggers.reading import Run, runs_of
+from fstcrf.text.sentences import Run, runs_of
 
 if TYPE_CHECKING:
     from fstcrf.lattices.distributions import Distributions

@@ -27,8 +27,8 @@ from fstcrf.lattices.paths import Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import VERSION, write_arrays
 from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request, budget_of, in_columns
-from fstcrf.taggers.reading import Data, SentenceLike, check_text
 from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.sentences import Data, SentenceLike, check_text
 
 if TYPE_CHECKING:
     import pynini

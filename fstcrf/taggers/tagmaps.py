@@ -25,8 +25,8 @@ from fstcrf.machines.grammar.automata import Automaton, check_sums, determinise
 from fstcrf.machines.grammar.labels import listed, nearest
 from fstcrf.machines.machine import Machine
 from fstcrf.taggers.component import ObservedTape, Relabelling, TapeMap
+from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.joint import JointCRF
-from fstcrf.taggers.model.crf import CRF
 from fstcrf.taggers.tagger import Normalize
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from fstcrf.lattices.answer import Answer
 from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request
-from fstcrf.taggers.reading import Data
 from fstcrf.taggers.tagger import Composable, LabelsT, OnNoPath
+from fstcrf.text.sentences import Data
 
 if TYPE_CHECKING:
     from fstcrf.lattices.distributions import Distributions

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fstcrf.training.optimiser import Optimiser as Optimiser
     from fstcrf.training.optimiser import Staged as Staged
     from fstcrf.training.optimiser import Step as Step
+    from fstcrf.training.options import Options as Options
     from fstcrf.training.preconditioning import DiagonalHessian as DiagonalHessian
     from fstcrf.training.preconditioning import InUnits as InUnits
     from fstcrf.training.preconditioning import Ties as Ties
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from fstcrf.training.problem import ParameterSpace as ParameterSpace
     from fstcrf.training.problem import Problem as Problem
     from fstcrf.training.problem import Tables as Tables
+    from fstcrf.training.record import TrainingRecord as TrainingRecord
     from fstcrf.training.sgd import L2SGD as L2SGD
     from fstcrf.training.support import frequent as frequent
     from fstcrf.training.support import parameter_space as parameter_space
@@ -47,8 +49,10 @@ __all__, __getattr__ = importer(
         "loop": "Checkpoint Outcome Progress fit",
         "online": "AROW AveragedPerceptron PassiveAggressive",
         "optimiser": "Objective Optimiser Staged Step",
+        "options": "Options",
         "preconditioning": "DiagonalHessian InUnits Ties Untied tied",
         "problem": "ParameterSpace Problem Tables",
+        "record": "TrainingRecord",
         "sgd": "L2SGD",
         "support": "frequent parameter_space",
         "fstcrf.ext.papers.local": "LocalLikelihood normalised",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fstcrf import CRF, Corpus
     from fstcrf.arrays import Floats, Longs
     from fstcrf.kernel import Bound
-    from fstcrf.taggers.model.weights import Weights
+    from fstcrf.taggers.weights import Weights
     from fstcrf.text.features import FeatureIndex
     from fstcrf.training import ParameterSpace, Problem
 
@@ -38,8 +38,8 @@ def _corpus(task: Task, copies: int = 1) -> Corpus:
 def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
     """Return what `fstcrf train` would train on for a task."""
     from fstcrf.machines.topology import chain_topology
-    from fstcrf.taggers.reading import label_set
     from fstcrf.text.features import FeatureIndex, parse_template
+    from fstcrf.text.sentences import label_set
     from fstcrf.training import parameter_space
 
     corpus = _corpus(task, copies)
@@ -53,7 +53,7 @@ def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
 def _problem(topology: Any, corpus: Corpus, design: Any, target: str) -> Problem:
     import numpy as np
 
-    from fstcrf.taggers.reading import allowed_labels
+    from fstcrf.text.sentences import allowed_labels
     from fstcrf.training import Problem
 
     allowed = allowed_labels(corpus.column(target), topology.labels, partial=False)
@@ -181,7 +181,7 @@ def rich(task: Task, *, rounds: int) -> dict[str, Any]:
 
     from fstcrf import kernel
     from fstcrf.kernel import decoding
-    from fstcrf.taggers.model.weights import Weights
+    from fstcrf.taggers.weights import Weights
     from fstcrf.training import LBFGS, Likelihood, likelihood
 
     clock = time.process_time

@@ -8,10 +8,10 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus
-from fstcrf.taggers.model.reads import jackknifed
-from fstcrf.taggers.model.training import retrained
 from fstcrf.text.corpus import Column
 from fstcrf.text.features import tape_column
+from fstcrf.training.options import Options
+from fstcrf.training.passing import pass_on
 from tests.benchmarks.parity import COLUMNS
 
 pytestmark = pytest.mark.corpus
@@ -54,7 +54,7 @@ def test_jackknifed_labels_are_as_wrong_as_those_of_new_text(
     own = accuracy(train, pos.tag_column(train))
     new = accuracy(test, pos.tag_column(test))
     held_out = accuracy(
-        train, jackknifed(train, [pos], 5, retrain=retrained).columns[tape_column("pos")]
+        train, pass_on(train, [pos], Options(jackknife=5)).corpus.columns[tape_column("pos")]
     )
     assert own > 0.98
     assert held_out == pytest.approx(new, abs=0.02)

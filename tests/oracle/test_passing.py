@@ -12,10 +12,9 @@ import pytest
 
 from fstcrf import CRF, Corpus
 from fstcrf.lattices import marginals, nbest
-from fstcrf.taggers.model.options import Options
-from fstcrf.taggers.model.reads import built, lattices_given, pass_on
-from fstcrf.taggers.model.training import retrained
 from fstcrf.text.features import FeatureIndex, parse_template, tape_column
+from fstcrf.training.options import Options
+from fstcrf.training.passing import pass_on, passed_design
 
 WORDS = ["u", "v", "w", "x"]
 READS = "U1:%y[0,a]/%x[-1..0,word]\nU2:%x[0,word]\nU3:%y[0,a]\nB\nB1:%y[0,a]\n"
@@ -51,9 +50,9 @@ def second(first: CRF) -> CRF:
 @pytest.mark.thorough
 def test_soft_scores_are_expectations(first: CRF, second: CRF) -> None:
     test = corpus(1, 4)
-    table = np.concatenate(marginals(lattices_given(first, test, {})))
+    table = np.concatenate(marginals(first._averaged_lattices(test, {})))
     assert np.allclose(table, np.concatenate(first.marginals_all(test)))
-    lattices = lattices_given(second, test, {"a": (first.labels, table)})
+    lattices = second._averaged_lattices(test, {"a": (first.labels, table)})
     for s, lattice in enumerate(lattices):
         rows = table[test.offsets[s] : test.offsets[s + 1]]
         words = test[s]["word"]
@@ -69,7 +68,7 @@ def test_soft_scores_are_expectations(first: CRF, second: CRF) -> None:
 def test_sure_posteriors_give_the_cascade(first: CRF, second: CRF) -> None:
     test = corpus(2, 4)
     column = first.tag_column(test)
-    lattices = lattices_given(second, test, {"a": (first.labels, np.eye(3)[column.ids])})
+    lattices = second._averaged_lattices(test, {"a": (first.labels, np.eye(3)[column.ids])})
     given = test.with_interned(tape_column("a"), column).with_interned("a", column)
     for lattice, sentence in zip(lattices, given, strict=True):
         assert np.isclose(lattice.log_partition(), second.lattice(sentence).log_partition())
@@ -77,8 +76,8 @@ def test_sure_posteriors_give_the_cascade(first: CRF, second: CRF) -> None:
 
 def test_attributes_have_the_probability_of_what_they_read(first: CRF) -> None:
     settings = Options(passing="marginals")
-    passed = pass_on(DATA, [first], settings, retrain=retrained)
-    index, design, alone = built(
+    passed = pass_on(DATA, [first], settings)
+    index, design, alone = passed_design(
         passed, partial(FeatureIndex.build, templates=parse_template(READS))
     )
     assert np.array_equal(alone.origin, np.arange(len(DATA)))
@@ -112,7 +111,7 @@ def test_attributes_have_the_probability_of_what_they_read(first: CRF) -> None:
 
 def test_the_best_labellings_are_weighted_by_their_probability(first: CRF) -> None:
     settings = Options(passing="nbest", candidates=3)
-    passed = pass_on(DATA, [first], settings, retrain=retrained)
+    passed = pass_on(DATA, [first], settings)
     ranked = nbest([first.lattice(sentence) for sentence in DATA], 3)
     expected = [
         (s, list(path.labels), path.probability / sum(p.probability for p in paths))
@@ -131,7 +130,7 @@ def test_copies_count_as_much_as_their_sentence(first: CRF, second: CRF) -> None
     several = CRF.train(
         DATA, "b", READS, reads=[first], passing="nbest", candidates=3, weights=weights
     )
-    passed = pass_on(DATA, [first], Options(passing="nbest", candidates=3), retrain=retrained)
+    passed = pass_on(DATA, [first], Options(passing="nbest", candidates=3))
     copies = passed.corpus.with_interned("z", passed.corpus.columns[tape_column("a")])
     by_hand = CRF.train(
         copies,
@@ -149,7 +148,7 @@ def test_copies_count_as_much_as_their_sentence(first: CRF, second: CRF) -> None
 def test_folds_keep_the_order_of_sentences(first: CRF, passing: str) -> None:
     options: dict[str, Any] = {"passing": passing, "jackknife": 3}
     found = CRF.train(DATA, "b", READS, reads=[first], **options)
-    passed = pass_on(DATA, [first], Options(**options), retrain=retrained)
+    passed = pass_on(DATA, [first], Options(**options))
     assert (np.diff(passed.origin) >= 0).all()
     words = [DATA[s]["word"] for s in passed.origin.tolist()]
     assert passed.corpus.column_lists("word") == words

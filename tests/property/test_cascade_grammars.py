@@ -24,7 +24,6 @@ from fstcrf.errors import NoPathError, OptionError
 from fstcrf.ext.foreign.crfsuite import load_crfsuite, write_model
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.taggers import JointCRF
-from fstcrf.taggers.model.reads import lattices_given
 from fstcrf.taggers.pipelines import TrainedPipeline, load_pipeline
 from tests.support.command import done, failure
 from tests.support.crfsuite_models import random_model
@@ -209,7 +208,7 @@ def test_posteriors_under_a_grammar_are_what_the_next_tagger_reads() -> None:
     model = under("hard, first")
     first = tagger("pos") & grammar("hard, first")
     table = np.concatenate(first.marginals_all(corpus))
-    lattices = lattices_given(tagger("chunk"), corpus, {"pos": (tagger("pos").labels, table)})
+    lattices = tagger("chunk")._averaged_lattices(corpus, {"pos": (tagger("pos").labels, table)})
     found = [rows[1] for rows in model.marginals_all(corpus, decode="marginals")]
     for rows, lattice in zip(found, lattices, strict=True):
         np.testing.assert_allclose(rows, lattice.marginals(), atol=1e-9)

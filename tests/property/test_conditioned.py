@@ -14,11 +14,11 @@ from fstcrf.arrays import Floats
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import chain_topology
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model import Tape
-from fstcrf.taggers.model.potentials import Term
+from fstcrf.taggers.potentials import Term
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import FeatureIndex, parse_template, tape_column
 from fstcrf.text.features import keys as keys_module
+from fstcrf.text.sentences import Tape
 from fstcrf.training.problem import Problem
 from fstcrf.training.support import parameter_space
 

@@ -175,7 +175,7 @@ OTHERS = {
         "fstcrf.machines.openfst",
         "fstcrf.lattices.acyclic",
         "fstcrf.training.loop",
-        "fstcrf.taggers.model.options",
+        "fstcrf.training.options",
     ),
 }
 LOOK = """

@@ -18,11 +18,10 @@ from fstcrf.cli.reporting import Reporter
 from fstcrf.cli.train import train as command
 from fstcrf.demo import corpus_path, template_path
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model import train_crf
-from fstcrf.taggers.model.options import DEFAULTS
-from fstcrf.taggers.model.training import MethodName
+from fstcrf.taggers.training import MethodName, train_crf
 from fstcrf.training import Checkpoint, Progress
 from fstcrf.training.loop import saved_iteration
+from fstcrf.training.options import DEFAULTS
 from tests.support.command import done, failure, run, start
 from tests.support.interrupts import interrupt, interrupt_at
 
@@ -110,7 +109,7 @@ def test_log_json_gives_errors_too(folder: Path) -> None:
 
 
 def test_log_json_gives_interruptions_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("fstcrf.taggers.model.training.train_crf", "fstcrf.text.corpus.concatenated"):
+    for place in ("fstcrf.taggers.training.train_crf", "fstcrf.text.corpus.concatenated"):
         monkeypatch.setattr(place, interrupt)
         result = run(*TRAIN, "--log-json")
         facts = json.loads(result.stderr.splitlines()[-1])

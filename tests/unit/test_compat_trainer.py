@@ -16,7 +16,7 @@ from fstcrf.ext.compat.pycrfsuite import BaseTrainer, CRFSuiteError, Tagger, Tra
 from fstcrf.ext.compat.pycrfsuite.items import ItemError
 from fstcrf.ext.compat.pycrfsuite.parameters import ALGORITHMS, algorithm, options
 from fstcrf.ext.foreign import crfsuite, written
-from fstcrf.taggers.model.options import checked_options
+from fstcrf.training.options import checked_options
 from tests.support.compat_data import WEATHER, sequences
 
 

@@ -16,9 +16,9 @@ import tests.support.command as program
 from fstcrf import CRF, Corpus, Pipeline, Task
 from fstcrf.constraints import at_most
 from fstcrf.errors import DataError, LabelWarning, OptionError, SchemeError
-from fstcrf.taggers.model.gold import legal_gold
-from fstcrf.taggers.model.options import checked_options
 from fstcrf.text.corpus import concatenated, convert, legal_transitions, read_columns, spans
+from fstcrf.training.gold import legal_gold
+from fstcrf.training.options import checked_options
 
 WAY_OUT = "'repair' takes the spans that conlleval reads, 'skip' leaves the sentences out"
 IOB1 = [["I-A", "I-A", "O"], ["O", "I-B", "B-B"], ["O"]]

@@ -25,7 +25,6 @@ from fstcrf.evaluate import evaluate_spans
 from fstcrf.ext.tune import Range, Trial, Tuning, tune
 from fstcrf.ext.tune.study import Point, Pruner, Space, StepReport, Study
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model.structure import order_of
 from fstcrf.text.corpus import Corpus
 from tests.support.interrupts import interrupt
 
@@ -371,7 +370,7 @@ def test_trials_start_from_a_model(data: Corpus, dev: Corpus, tmp_path: Path) ->
 @pytest.mark.parametrize("order", [0, 1, 2])
 def test_orders_of_models_without_a_record(data: Corpus, order: Any) -> None:
     trained = CRF.train(data[:20], "field", SMALL, order=order, max_iterations=1)
-    assert order_of(replace(trained, record=None)) == order_of(trained) == order
+    assert replace(trained, record=None)._markov_order == trained._markov_order == order
 
 
 def test_attribute_lists_need_no_template() -> None:

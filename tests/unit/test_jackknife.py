@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,13 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError, OptionError
-from fstcrf.taggers.model.crf import TrainingRecord
-from fstcrf.taggers.model.options import options_of, stored_options
-from fstcrf.taggers.model.reads import FoldProgress, folds, with_labels
-from fstcrf.taggers.model.reads import jackknifed as jackknifed_by
-from fstcrf.taggers.model.training import retrained
 from fstcrf.text.features import tape_column
 from fstcrf.training import Progress
+from fstcrf.training.options import Options, options_of, stored_options
+from fstcrf.training.passing import FoldProgress, Report, folds, pass_on, with_labels
+from fstcrf.training.record import TrainingRecord
 from tests.support.command import done, run
 
-jackknifed = partial(jackknifed_by, retrain=retrained)
 POS = "U:%x[0,word]\nB\n"
 CHUNK = "U1:%y[0,pos]\nU2:%x[0,word]\nB\n"
 WORDS = ["a", "b", "c", "d", "e", "f"]
@@ -44,6 +40,19 @@ def sentences(n: int = 12, seed: int = 0) -> Corpus:
 
 
 DATA = sentences()
+
+
+def jackknifed(
+    corpus: Corpus,
+    taggers: list[CRF],
+    k: int,
+    *,
+    seed: int = 0,
+    threads: int = 1,
+    report: Report | None = None,
+) -> Corpus:
+    settings = Options(jackknife=k, seed=seed)
+    return pass_on(corpus, taggers, settings, threads=threads, report=report).corpus
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,10 @@ from fstcrf.errors import OptionError
 from fstcrf.lattices import Lattice
 from fstcrf.machines import topology
 from fstcrf.machines.topology import chain_topology, rests, sparse_pays
-from fstcrf.taggers.model import structure
-from fstcrf.taggers.model.weights import Weights
-from fstcrf.taggers.reading import allowed_labels, label_set
+from fstcrf.taggers.weights import Weights
 from fstcrf.text.corpus import legal_transitions
 from fstcrf.text.features import FeatureIndex, parse_template
+from fstcrf.text.sentences import allowed_labels, label_set
 from fstcrf.training import (
     Likelihood,
     ParameterSpace,
@@ -30,6 +29,7 @@ from fstcrf.training import (
     likelihood,
     parameter_space,
     shards,
+    structure,
 )
 from fstcrf.training.shards import sparse_default_arcs
 

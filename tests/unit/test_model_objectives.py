@@ -11,8 +11,8 @@ import fstcrf
 import tests.support.command as program
 from fstcrf.demo import COLUMNS, corpus_path, template_path
 from fstcrf.errors import DataError, OptionError
-from fstcrf.taggers.model.crf import TrainingRecord
 from fstcrf.text.corpus import Corpus
+from fstcrf.training.record import TrainingRecord
 
 
 @pytest.fixture(scope="module")

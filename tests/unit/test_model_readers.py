@@ -17,7 +17,11 @@ from fstcrf.ext.compat.pycrfsuite.parameters import ALGORITHMS, options
 from fstcrf.ext.papers.errors import MCESettings
 from fstcrf.ext.papers.gpd import ErrorLBFGSSettings
 from fstcrf.ext.tune import tune
-from fstcrf.taggers.model.options import (
+from fstcrf.taggers.pipelines import Task, read_pipeline
+from fstcrf.taggers.training import train_crf
+from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.methods import METHODS, OBJECTIVES
+from fstcrf.training.options import (
     DEFAULTS,
     Options,
     checked_options,
@@ -26,10 +30,6 @@ from fstcrf.taggers.model.options import (
     options_of,
     stored_options,
 )
-from fstcrf.taggers.model.training import train_crf
-from fstcrf.taggers.pipelines import Task, read_pipeline
-from fstcrf.training.lbfgs import LBFGSSettings
-from fstcrf.training.methods import METHODS, OBJECTIVES
 from fstcrf.training.settings import fields_of
 from tests.support.command import failure
 
@@ -192,9 +192,7 @@ def test_what_a_run_does_not_read_changes_nothing_and_is_refused(
             continue
         kept.append(forced)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                "fstcrf.taggers.model.training.checked_options", lambda _, s=forced, **__: s
-            )
+            patch.setattr("fstcrf.taggers.training.checked_options", lambda _, s=forced, **__: s)
             assert np.array_equal(CRF.train(data, "y", TEMPLATE).theta, usual), name
 
 

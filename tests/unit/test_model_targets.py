@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fstcrf.errors import DataError, LabelError
-from fstcrf.taggers.reading import allowed_labels, label_set
 from fstcrf.text.corpus import Column
+from fstcrf.text.sentences import allowed_labels, label_set
 
 
 def test_labels_are_sorted() -> None:

@@ -55,7 +55,7 @@ def test_weights_are_found_by_what_they_stand_for(
         raise StopError
 
     spaces: list[Any] = []
-    monkeypatch.setattr("fstcrf.taggers.model.training.optimiser_of", watched)
+    monkeypatch.setattr("fstcrf.taggers.training.optimiser_of", watched)
     with pytest.raises(StopError):
         CRF.train(NEW, "y", template, warm_start=old, **options)
     monkeypatch.undo()

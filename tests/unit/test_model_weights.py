@@ -6,7 +6,7 @@ import numpy as np
 
 from fstcrf import CRF
 from fstcrf.kernel import SparseRows
-from fstcrf.taggers.model.weights import Weights
+from fstcrf.taggers.weights import Weights
 
 
 def trained() -> CRF:

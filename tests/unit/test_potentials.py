@@ -9,7 +9,7 @@ import pytest
 
 from fstcrf import CRF, Corpus, kernel
 from fstcrf.errors import DataError, OptionError
-from fstcrf.taggers.model.potentials import Potentials, Term, TermShape
+from fstcrf.taggers.potentials import Potentials, Term, TermShape
 
 DATA: list[dict[str, list[str]]] = [
     {

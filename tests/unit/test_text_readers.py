@@ -245,7 +245,7 @@ OWN = {
     "lazy.py": "names in the source",
     "machines/grammar/syntax.py": "a file of the library's own",
     "machines/topology/machines.py": "white space in names becomes an underscore",
-    "taggers/model/options.py": "a docstring",
+    "training/options.py": "a docstring",
     "text/corpus/collection.py": "a message",
     "training/memory.py": "files of the system",
     "ext/foreign/": "models of other programs",

@@ -10,10 +10,9 @@ import pytest
 
 from fstcrf import Corpus
 from fstcrf.arrays import Floats
-from fstcrf.taggers.model import structure
-from fstcrf.taggers.reading import allowed_labels, label_set
 from fstcrf.text.corpus import legal_transitions
 from fstcrf.text.features import FeatureIndex, parse_template
+from fstcrf.text.sentences import allowed_labels, label_set
 from fstcrf.training import (
     Likelihood,
     ParameterSpace,
@@ -21,6 +20,7 @@ from fstcrf.training import (
     likelihood,
     parameter_space,
     shards,
+    structure,
 )
 from fstcrf.training.asgd import stochastic_learner
 

@@ -12,8 +12,8 @@ import pytest
 
 from fstcrf import CRF
 from fstcrf.errors import MemoryWarning, OptionError
-from fstcrf.taggers.model import structure, training
-from fstcrf.training import memory
+from fstcrf.taggers import training
+from fstcrf.training import memory, structure
 from fstcrf.training.memory import ExpectedMemory, SweepCounts, free_memory, quasi_newton
 from fstcrf.training.support import SlotSets
 

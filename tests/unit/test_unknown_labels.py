@@ -15,12 +15,12 @@ import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError, LabelWarning
 from fstcrf.ext.tune import tune
-from fstcrf.taggers.model.gold import decided
-from fstcrf.taggers.model.options import checked_options
 from fstcrf.taggers.pipelines import Task
 from fstcrf.text.corpus import read_conllu
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.training.executors import LocalExecutor
+from fstcrf.training.gold import with_partial
+from fstcrf.training.options import checked_options
 from tests.support.command import run
 
 TEMPLATE = "U:%x[0,form]\nB\n"
@@ -112,8 +112,8 @@ def test_a_tagger_trained_again_reads_labels_as_it_did(text: str) -> None:
     assert model.record is not None
     assert model.record.options["partial"] is False
     usual = checked_options({})
-    assert decided(usual, read_conllu(text), "feats").partial is False
-    assert decided(usual, Corpus.from_sentences([{"feats": ["_"]}]), "feats").partial is True
+    assert with_partial(usual, read_conllu(text), "feats").partial is False
+    assert with_partial(usual, Corpus.from_sentences([{"feats": ["_"]}]), "feats").partial is True
 
 
 def test_values_left_out_of_conllu_are_told(text: str) -> None:

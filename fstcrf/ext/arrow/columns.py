@@ -16,10 +16,10 @@ from fstcrf.lazy import optional
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.pipelines import TrainedPipeline
-from fstcrf.taggers.reading import Data
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import LiteralIndex
+from fstcrf.text.sentences import Data
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,9 +19,9 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.lattices import Lattice, marginals, probable_spans
 from fstcrf.taggers import Tagger
-from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Corpus, Scheme, spans
 from fstcrf.text.corpus.schemes import checked_span
+from fstcrf.text.sentences import Data
 
 GoldSpans: TypeAlias = Sequence[tuple[int, int, str]]
 """The spans of a sentence: start, end (exclusive), type."""

@@ -25,9 +25,9 @@ from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF, Tagger
 from fstcrf.taggers.batches import check_empty
 from fstcrf.taggers.evidence import Evidence, Request
-from fstcrf.taggers.reading import Data
 from fstcrf.taggers.tagger import DecodeOptions
 from fstcrf.text.corpus import Corpus
+from fstcrf.text.sentences import Data
 
 Take: TypeAlias = Literal["best", "last"]
 

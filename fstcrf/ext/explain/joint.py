@@ -21,9 +21,9 @@ from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.component import Component, as_read
 from fstcrf.taggers.evidence import Request
-from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features.template import tape_column
+from fstcrf.text.sentences import Data, SentenceLike
 
 _LABELS, _PUSHES = 3, 15
 """How much of a tape is printed."""

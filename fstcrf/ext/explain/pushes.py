@@ -9,8 +9,8 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
-from fstcrf.taggers.model.crf import CRF
-from fstcrf.taggers.reading import Data, SentenceLike, read_sentences
+from fstcrf.taggers.crf import CRF
+from fstcrf.text.sentences import Data, SentenceLike, read_sentences
 
 
 @dataclass(frozen=True, slots=True)

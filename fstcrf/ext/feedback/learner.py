@@ -34,7 +34,7 @@ from fstcrf.ext.feedback.simulation import completed
 from fstcrf.kernel import SparseRows
 from fstcrf.lazy import Turns
 from fstcrf.taggers import CRF
-from fstcrf.taggers.reading import SentenceLike, read_one
+from fstcrf.text.sentences import SentenceLike, read_one
 from fstcrf.training.online import collect_parameters, online_parameters
 
 _RECENT = 256

@@ -24,15 +24,15 @@ from fstcrf.ext.feedback.descent import Aim, Descent, Rule
 from fstcrf.ext.feedback.raters import Rater
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model.source import held_out_labels, held_out_score
-from fstcrf.taggers.model.structure import chain
-from fstcrf.taggers.reading import allowed_labels, read_sentences
 from fstcrf.text.corpus import Corpus, legal_transitions
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
 from fstcrf.text.features.template import as_templates
+from fstcrf.text.sentences import allowed_labels, read_sentences
 from fstcrf.training import Outcome, ParameterSpace, Problem, Progress, fit
+from fstcrf.training.data import held_out_labels, held_out_score
 from fstcrf.training.online import online_parameters
+from fstcrf.training.structure import chain
 
 
 def untrained(
@@ -443,4 +443,4 @@ def _held_out(start: CRF, dev: Corpus | None, target: str) -> Callable[[Floats],
     if has_spans(start.labels) and not any(map(has_spans, gold)):
         raise DataError("the held-out data has no gold segment: its F cannot choose an epoch")
     warn_of_unseen(gold, start.labels, "labels of the held-out data", stacklevel=4)
-    return held_out_score(lambda theta: replace(start, theta=theta), dev, gold, (), 1, partial=True)
+    return held_out_score(lambda theta: replace(start, theta=theta), dev, gold, 1, partial=True)

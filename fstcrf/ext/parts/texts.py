@@ -29,11 +29,6 @@ from fstcrf.ext.parts.spool import ArrayFile, Spool
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.gold import Gold, Unknown, legal_gold, spoken_gold
-from fstcrf.taggers.model.options import Options
-from fstcrf.taggers.model.source import TARGET, class_weighted
-from fstcrf.taggers.model.structure import check_pairs, structure, successions
-from fstcrf.taggers.reading import UNKNOWN, allowed_labels, label_set
 from fstcrf.text.corpus import Column, Corpus, concatenated
 from fstcrf.text.corpus.collection import CorpusFiles, Piece
 from fstcrf.text.features import Design, FeatureIndex, TemplateSet
@@ -54,9 +49,14 @@ from fstcrf.text.features.keys import Packing, Vocabulary, width_of
 from fstcrf.text.features.reader import Encoder, Family, Reader, families, padding, sources
 from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.tables import AttributeTables, Vocabularies
+from fstcrf.text.sentences import UNKNOWN, allowed_labels, label_set
+from fstcrf.training.data import TARGET, class_weighted
 from fstcrf.training.executors.executor import Executor, Placement
+from fstcrf.training.gold import Gold, UnknownLabels, illegal_warning, legal_gold
+from fstcrf.training.options import Options
 from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.shards import part_bounds
+from fstcrf.training.structure import check_pairs, structure, successions
 from fstcrf.training.support import counted_often, supported_space
 
 if TYPE_CHECKING:
@@ -283,9 +283,9 @@ def part_successions(text: TextPart, labels: Sequence[str]) -> Bools:
     return successions(text.allowed(labels), text.corpus().offsets)
 
 
-def part_unknown(text: TextPart, labels: Sequence[str]) -> Unknown:
+def part_unknown(text: TextPart, labels: Sequence[str]) -> UnknownLabels:
     """Count the labels of the text that are not known."""
-    return Unknown.of(text.corpus().column(TARGET), labels)
+    return UnknownLabels.of(text.corpus().column(TARGET), labels)
 
 
 def part_prefixes(text: TextPart, family: Family, packing: Packing) -> Keys:
@@ -386,7 +386,7 @@ class FlatPaths:
     facts: Sequence[PartFacts]
     evidence: SpreadEvidence
     note: str
-    unknown: Unknown
+    unknown: UnknownLabels
 
 
 def gathered(
@@ -429,7 +429,7 @@ def gathered(
     values, labels, kept, note = _labels(found, values, target, settings, executor)
     texts, offsets = _texts(found, kept, labels[0], target, settings, weights, folder, executor)
     final = label_set(labels[1], partial=settings.reads_sets)
-    unknown = Unknown(tokens=int(offsets[-1]))
+    unknown = UnknownLabels(tokens=int(offsets[-1]))
     if any(string == UNKNOWN or "|" in string for string in labels[1]):
         unknown = texts.fold(operator.add, part_unknown, final)
     topology = structure(
@@ -519,7 +519,7 @@ def _labels(
         every = np.concatenate([one.kept for one in verdicts])
         none = Corpus({}, np.zeros(1, dtype=np.int64))
         gold = Gold(none, every, sum(one.illegal for one in illegal), illegal[0].first)
-        note = spoken_gold(gold, settings)
+        note = illegal_warning(gold, settings)
         kept = [None if one.kept.all() else one.kept for one in verdicts]
     pieces.close()
     if any(mask is not None for mask in kept):

@@ -14,14 +14,14 @@ from fstcrf.arguments import real_array, whole_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.ext.parts.texts import FlatPaths, gathered
-from fstcrf.taggers.model.crf import CRF
-from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
-from fstcrf.taggers.model.source import check_template
-from fstcrf.taggers.reading import sized
+from fstcrf.taggers.crf import CRF
+from fstcrf.taggers.training import TrainingCall, trained
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import is_literal
 from fstcrf.text.features.template import as_templates
+from fstcrf.text.sentences import sized
+from fstcrf.training.data import check_held_out, check_template
 from fstcrf.training.executors.executor import Executor, LocalExecutor
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import LikelihoodSettings
@@ -29,6 +29,7 @@ from fstcrf.training.loop import saved_variant
 from fstcrf.training.magnitudes import weight_unit
 from fstcrf.training.optimiser import Optimiser
 from fstcrf.training.preconditioning import Multiplied
+from fstcrf.training.run import RunOptions
 from fstcrf.training.settings import divided
 from fstcrf.training.shards import PART_TOKENS, start_step
 
@@ -40,20 +41,20 @@ LEAST = 256 << 20
 """Bytes that a limit of memory must leave for the work on a part."""
 
 
-def train_spread(run: TrainingCall) -> CRF:
+def train_spread(call: TrainingCall) -> CRF:
     """Train a CRF on parts of a text.
 
     OptionError: an option requires the text in memory.
     """
-    method = _checked(run)
-    if callable(run.template):
+    method, run = _checked(call), call.run
+    if callable(call.template):
         raise OptionError("executor and memory_limit read text by a template, not by a function")
-    data, target = _data(run)
-    settings, templates = run.settings, as_templates(run.template or "")
-    check_template(templates, target, run.reads)
-    gold = run.held_out_labels()
+    data, target = _data(call)
+    settings, templates = call.settings, as_templates(call.template or "")
+    check_template(templates, target, [tagger.tape for tagger in call.reads])
+    gold = call.held_out_labels()
     executor = run.executor or LocalExecutor()
-    weights, unit = _in_units(run)
+    weights, unit = _in_units(call)
     with _variant(executor, run):
         found = gathered(
             data,
@@ -61,34 +62,34 @@ def train_spread(run: TrainingCall) -> CRF:
             templates,
             executor,
             settings=settings,
-            grammar=run.grammar,
+            grammar=call.grammar,
             weights=weights,
-            class_weights=run.class_weights,
+            class_weights=call.class_weights,
             folder=None if run.memory_limit is None else tempfile.gettempdir(),
             threads=run.threads,
             part_threads=run.threads if isinstance(executor, LocalExecutor) else 1,
         )
-        unknown = found.unknown.told(run.target, settings, given=run.partial is not None)
+        unknown = found.unknown.warning(call.target, settings, explicit=call.partial is not None)
         for note in filter(None, (found.note, unknown)):
             warnings.warn(note, LabelWarning, stacklevel=4)
         check_held_out(gold, found.labels, settings)
-        _check_limit(run, found, method)
-        return _fitted(run, found, method, gold, unit)
+        _check_limit(call, found, method)
+        return _fitted(call, found, method, gold, unit)
 
 
-def _in_units(run: TrainingCall) -> tuple[Floats | None, float]:
+def _in_units(call: TrainingCall) -> tuple[Floats | None, float]:
     """Return sentence weights divided by a power of two, and that power: float32 holds them."""
-    if run.weights is None:
+    if call.weights is None:
         return None, 1.0
-    weights = real_array(run.weights, "weights", error=DataError)
-    largest_class = max(run.class_weights.values(), default=1.0) if run.class_weights else 1.0
+    weights = real_array(call.weights, "weights", error=DataError)
+    largest_class = max(call.class_weights.values(), default=1.0) if call.class_weights else 1.0
     unit = weight_unit(np.minimum(weights * max(1.0, largest_class), np.finfo(np.float64).max))
     return weights / unit, unit
 
 
-def _checked(run: TrainingCall) -> LBFGSSettings:
+def _checked(call: TrainingCall) -> LBFGSSettings:
     """Refuse options that parts do not support; return the settings of the method."""
-    settings, where = run.settings, "an executor or a limit of memory"
+    settings, where = call.settings, "an executor or a limit of memory"
     method = settings.method
     if not isinstance(settings.objective, LikelihoodSettings):
         raise OptionError(
@@ -100,30 +101,31 @@ def _checked(run: TrainingCall) -> LBFGSSettings:
             f"method {method.name!r} needs all of the text in memory, as its steps follow each "
             f"other: with {where} train by 'lbfgs'"
         )
-    for name, given in (("reads", bool(run.reads)), ("warm_start", run.warm_start is not None)):
+    for name, given in (("reads", bool(call.reads)), ("warm_start", call.warm_start is not None)):
         if given:
             raise OptionError(f"{name} needs all of the text in memory, without {where}")
-    if run.template is None:
+    if call.template is None:
         raise OptionError(f"with {where} training needs columns and a feature template")
-    if run.memory_limit is not None and whole_number(run.memory_limit, "memory_limit") < LEAST:
+    limit = call.run.memory_limit
+    if limit is not None and whole_number(limit, "memory_limit") < LEAST:
         raise OptionError(
-            f"a memory limit of {_size(run.memory_limit)} is too low: one part needs up "
+            f"a memory limit of {_size(limit)} is too low: one part needs up "
             f"to {_size(LEAST)}, in addition to index and weights"
         )
     return method
 
 
 def _size(bytes_: float) -> str:
-    """Return a number of bytes in the largest unit of which there is at least one."""
     for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if bytes_ >= 1 << shift:
             return f"{bytes_ / (1 << shift):.4g} {unit}"
     return f"{bytes_:.0f} bytes"
 
 
-def _check_limit(run: TrainingCall, found: FlatPaths, method: LBFGSSettings) -> None:
+def _check_limit(call: TrainingCall, found: FlatPaths, method: LBFGSSettings) -> None:
     """Refuse a limit of memory that the work on a part, or on the start, does not keep."""
-    if run.memory_limit is None:
+    limit = call.run.memory_limit
+    if limit is None:
         return
     counts = found.evidence.counts
     each = counts.entries / max(1, counts.tokens)
@@ -131,17 +133,16 @@ def _check_limit(run: TrainingCall, found: FlatPaths, method: LBFGSSettings) -> 
     if method.epochs(found.evidence):
         start = counts.tokens / start_step(counts.tokens)
         needed = max(needed, _ENTRY_BYTES * each * start)
-    if needed > run.memory_limit:
+    if needed > limit:
         raise OptionError(
-            f"a memory limit of {_size(run.memory_limit)} is too low: one part, or the "
+            f"a memory limit of {_size(limit)} is too low: one part, or the "
             f"first epochs (stochastic_epochs), need about {_size(needed)} in addition "
             "to index and weights"
         )
 
 
-def _data(run: TrainingCall) -> tuple[CorpusFiles | Corpus, str]:
-    """Return the text, and the column of its labels."""
-    data, target = run.data, run.target
+def _data(call: TrainingCall) -> tuple[CorpusFiles | Corpus, str]:
+    data, target = call.data, call.target
     if isinstance(data, CorpusFiles):
         if not isinstance(target, str):
             raise OptionError("the labels of files are a column: name it by target=")
@@ -159,7 +160,7 @@ def _data(run: TrainingCall) -> tuple[CorpusFiles | Corpus, str]:
 
 
 @contextmanager
-def _variant(executor: Executor, run: TrainingCall) -> Iterator[None]:
+def _variant(executor: Executor, run: RunOptions) -> Iterator[None]:
     """Let all workers compute by one variant of the kernel, on resuming by the same as before."""
     usual, known = kernel.variant(), executor.variants()
     if not known:
@@ -179,26 +180,20 @@ def _variant(executor: Executor, run: TrainingCall) -> Iterator[None]:
 
 
 def _fitted(
-    run: TrainingCall,
+    call: TrainingCall,
     found: FlatPaths,
     method: LBFGSSettings,
     gold: list[list[str]] | None,
     unit: float,
 ) -> CRF:
     """Train on collected parts."""
-    evidence, space = found.evidence, found.space
+    evidence, space, run = found.evidence, found.space, call.run
     theta = np.zeros(space.size)
     columns = tuple(name for name in found.columns if not name.startswith("%"))
     if run.memory_limit is not None:
-        run.tell_memory(method.spread_bytes(space) + run.memory_limit, space.size)
-    ready = Ready(
-        start=CRF(space.topology, found.index, space, theta, run.tape, columns),
-        sentences=evidence.counts.sentences,
-        tokens=evidence.counts.tokens,
-        parts=[part.digest for part in found.facts],
-        gold=gold,
-    )
-    options: dict[str, int] = {"seed": run.settings.seed, "threads": run.threads}
+        run.announce_memory(method.spread_bytes(space) + run.memory_limit, space.size)
+    model = CRF(space.topology, found.index, space, theta, call.tape, columns)
+    options: dict[str, int] = {"seed": call.settings.seed, "threads": run.threads}
 
     def course() -> Optimiser:
         if unit == 1.0:
@@ -206,6 +201,14 @@ def _fitted(
         return Multiplied(divided(method, unit).course(evidence, theta, **options), unit)
 
     try:
-        return Fitting(run, ready).model(course)
+        return trained(
+            call,
+            model,
+            course,
+            sentences=evidence.counts.sentences,
+            tokens=evidence.counts.tokens,
+            parts=[part.digest for part in found.facts],
+            gold=gold,
+        )
     finally:
         evidence.close()

@@ -20,10 +20,9 @@ from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.component import as_read
 from fstcrf.taggers.evidence import Evidence, Request, biases, mask
-from fstcrf.taggers.model import reads as passing
-from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features.template import tape_column
+from fstcrf.text.sentences import Data
 
 _LEAST = 1e-300
 """The least probability of a path, so that it has a logarithm."""
@@ -176,7 +175,7 @@ def _softly(
     """Return the result of a tagger averaged over earlier labels, and labels that others read."""
     assert isinstance(corpus, Corpus)  # noqa: S101 (taggers over attributes read no tapes)
     model = tagger.taggers[0] if isinstance(tagger, JointCRF) else tagger
-    free = passing.lattices_given(model, corpus, given)
+    free = model._averaged_lattices(corpus, given)
     lattices = _ruled(free, tagger, corpus) if isinstance(tagger, JointCRF) else list(free)
     evidence = question.evidence
     forced, bias = evidence.forced.get(model.tape), evidence.bias.get(model.tape, {})

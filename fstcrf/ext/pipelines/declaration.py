@@ -24,11 +24,11 @@ from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.machines.grammar.constraint import Constraint
 from fstcrf.machines.grammar.labels import LabelSets
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model.options import DEFAULTS, not_there
 from fstcrf.text.corpus import Corpus, read_columns, read_conllu
 from fstcrf.text.corpus.conllu import CONLLU
 from fstcrf.text.corpus.corpus import concatenated
 from fstcrf.text.lines import read_text
+from fstcrf.training.options import DEFAULTS, not_there
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Texts: TypeAlias = Text | list[Text]

@@ -15,11 +15,10 @@ from fstcrf.ext.pipelines.trained import Decode, Folder, TrainedPipeline
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
 from fstcrf.taggers.composition import joint
-from fstcrf.taggers.model.reads import FoldProgress
-from fstcrf.taggers.model.structure import fingerprint
 from fstcrf.taggers.tagger import Normalize
 from fstcrf.training import Progress
 from fstcrf.training.loop import saved_iteration
+from fstcrf.training.passing import FoldProgress
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +134,7 @@ def _trained(
     reads = ancestors(task.reads, list(done.values()))[::-1]
     with named(f"task {task.name!r}"):
         attributes = "" if place is None else task.attributes(reads, threads)
-    mark = task.fingerprint([fingerprint(tagger) for tagger in reads], attributes)
+    mark = task.fingerprint([tagger._fingerprint() for tagger in reads], attributes)
     if place is not None:
         finished = place.finished(task.name, mark, task.features)
         if finished is not None:

@@ -28,9 +28,6 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
 from fstcrf.taggers.component import ObservedTape, bound, grouped, observed
-from fstcrf.taggers.model.gold import decided, gold_labels, legal_gold
-from fstcrf.taggers.model.options import Options, checked_options, stored_options
-from fstcrf.taggers.model.reads import with_labels
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import (
     FeatureFunction,
@@ -42,6 +39,9 @@ from fstcrf.text.features import (
 )
 from fstcrf.text.features.function import check_function
 from fstcrf.text.features.template import as_templates
+from fstcrf.training.gold import gold_labels, legal_gold, with_partial
+from fstcrf.training.options import Options, checked_options, stored_options
+from fstcrf.training.passing import with_labels
 
 
 @contextmanager
@@ -178,8 +178,8 @@ class Task:
 
     @made_once
     def reading(self) -> Options:
-        """The same options, with how labels are read decided by the text."""
-        return decided(self.settings, self.corpus, self.labels)
+        """The same options; `partial` is set by the text if it was None."""
+        return with_partial(self.settings, self.corpus, self.labels)
 
     @property
     def labels(self) -> str:

@@ -9,7 +9,7 @@
 
 Folders. A task has a fingerprint: a hash of its text, held-out text, template and word lists,
 options, and of the *weights* of the taggers that it reads (`Task.fingerprint`,
-`taggers/model/structure.py`). A tagger in the folder is taken if the manifest has it under that
+`CRF.fingerprint`). A tagger in the folder is taken if the manifest has it under that
 fingerprint. A change therefore causes new training of the tasks that it affects; later tasks are
 trained again only if the tagger that they read has really changed. The state of an interrupted
 training is stored with it, with another fingerprint. The manifest drops a tagger before its file is
@@ -42,10 +42,10 @@ from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF, Tagger, load
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.evidence import Bias, Columns, Forced, Request
-from fstcrf.taggers.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureFunction, FeatureFunctions, tape_column
+from fstcrf.text.sentences import Data, SentenceLike
 
 if TYPE_CHECKING:
     from fstcrf.ext.explain.joint import JointExplanation

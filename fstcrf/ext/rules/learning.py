@@ -37,9 +37,9 @@ from fstcrf.kernel import dot
 from fstcrf.kernel.native import Workers
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Chain
+from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.joint import JointCRF
-from fstcrf.taggers.model.crf import CRF
-from fstcrf.taggers.reading import Data
+from fstcrf.text.sentences import Data
 from fstcrf.training import Progress
 from fstcrf.training.shards import shard_bounds
 

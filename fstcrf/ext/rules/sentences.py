@@ -18,10 +18,10 @@ from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, with_tokens
 from fstcrf.taggers.component import bare_chain
+from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.joint import JointCRF
-from fstcrf.taggers.model.crf import CRF
-from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Corpus
+from fstcrf.text.sentences import Data
 from fstcrf.training.memory import free_memory
 
 OnMissing = Literal["error", "skip"]

@@ -42,16 +42,16 @@ from fstcrf.ext.rules.sentences import (
     rule_sentences,
 )
 from fstcrf.kernel.native import Workers
+from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.joint import JointCRF
-from fstcrf.taggers.model.crf import CRF, TrainingRecord
-from fstcrf.taggers.model.structure import order_of
-from fstcrf.taggers.reading import Data, read_sentences
+from fstcrf.text.sentences import Data, read_sentences
 from fstcrf.training import Progress
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import General, SummedLikelihood
 from fstcrf.training.loop import Outcome
 from fstcrf.training.magnitudes import magnitudes
 from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.record import TrainingRecord
 from fstcrf.training.shards import digest, observed_sum, parts_of
 
 Start = Literal["tagger", "zero"]
@@ -231,7 +231,7 @@ def _record(
 ) -> TrainingRecord:
     """Return the record of the tagger, with the old values that training did not change."""
     earlier = model.record
-    options: dict[str, Any] = {"order": order_of(model)} if earlier is None else earlier.options
+    options: dict[str, Any] = {"order": model._markov_order} if earlier is None else earlier.options
     method: dict[str, Any] = {"objective": "likelihood", "method": "lbfgs", "l2": tagger_l2}
     names = ", ".join(rule.name for rule in file.rules)
     grammar = None if earlier is None else earlier.grammar

@@ -38,13 +38,13 @@ from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.evidence import Evidence, Request, biases, mask
 from fstcrf.taggers.product import Product
-from fstcrf.taggers.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.taggers.spanencoding import SpanEncoding
 from fstcrf.taggers.tagger import Composable
 from fstcrf.text.corpus import Corpus, Span, named_scheme
 from fstcrf.text.corpus.schemes import split_label
 from fstcrf.text.features import FeatureIndex, TemplateSet
 from fstcrf.text.features.template import as_templates
+from fstcrf.text.sentences import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.training.loop import Outcome, Progress
 
 if TYPE_CHECKING:

@@ -32,10 +32,10 @@ from fstcrf.ext.sklearn.reading import (
 from fstcrf.lazy import optional
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF, JointCRF
-from fstcrf.taggers.model.options import DEFAULTS, not_there
 from fstcrf.text.corpus import Corpus, Span
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import TemplateSet
+from fstcrf.training.options import DEFAULTS, not_there
 
 joblib = optional("joblib", ADVICE)
 multiclass = optional("sklearn.utils.multiclass", ADVICE)

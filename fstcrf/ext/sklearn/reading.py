@@ -17,9 +17,9 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import DataError
 from fstcrf.lazy import optional
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.reading import Data
 from fstcrf.text.corpus import Corpus, Sentence
 from fstcrf.text.features import is_literal
+from fstcrf.text.sentences import Data
 
 ADVICE = "fstcrf.ext.sklearn needs scikit-learn 1.6 or later: pip install 'fstcrf[sklearn]'"
 utils = optional("sklearn.utils", ADVICE)

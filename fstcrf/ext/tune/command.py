@@ -30,10 +30,10 @@ from fstcrf.ext.tune import Trial, Tuning
 from fstcrf.ext.tune.search import searched
 from fstcrf.ext.tune.study import installed
 from fstcrf.files import held
-from fstcrf.taggers.model.options import DEFAULTS
 from fstcrf.text.corpus import concatenated
 from fstcrf.training.interruption import undisturbed
 from fstcrf.training.loop import check_checkpoint
+from fstcrf.training.options import DEFAULTS
 
 if TYPE_CHECKING:
     from fstcrf.ext.report import History

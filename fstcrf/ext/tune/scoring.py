@@ -12,14 +12,14 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.ext.tune.study import StepReport
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model.crf import TrainingRecord
-from fstcrf.taggers.model.gold import comparable
-from fstcrf.taggers.model.reads import FoldProgress, folds, ordered, with_labels
-from fstcrf.taggers.reading import UNKNOWN, label_set
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import LiteralIndex
+from fstcrf.text.sentences import UNKNOWN, label_set
 from fstcrf.training import Progress
+from fstcrf.training.gold import comparable
+from fstcrf.training.passing import FoldProgress, folds, ordered, with_labels
+from fstcrf.training.record import TrainingRecord
 
 Labels = list[list[str]]
 

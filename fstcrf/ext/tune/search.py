@@ -30,12 +30,11 @@ from fstcrf.ext.tune.study import (
 )
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model.gold import Unknown, decided
-from fstcrf.taggers.model.options import DEFAULTS, checked_options, is_read
-from fstcrf.taggers.model.structure import fingerprint, order_of
-from fstcrf.taggers.reading import column_labels
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import TemplateSet, is_literal
+from fstcrf.text.sentences import column_labels
+from fstcrf.training.gold import UnknownLabels, with_partial
+from fstcrf.training.options import DEFAULTS, checked_options, is_read
 
 _OUTCOME = {"complete": "", "stopped": "stopped early", "diverged": "diverged"}
 
@@ -221,10 +220,10 @@ def tune(
     target = target if isinstance(target, str) else _lists(target)
     sentences, dev = _corpus(data, target), None if dev is None else _corpus(dev, target)
     given = options.pop("partial", None)
-    usual = decided(checked_options({"partial": given}), sentences, target)
+    usual = with_partial(checked_options({"partial": given}), sentences, target)
     column = _gold(sentences, target)
     labels = column_labels(column, partial=usual.reads_sets)
-    if note := Unknown.of(column, labels).told(target, usual, given=given is not None):
+    if note := UnknownLabels.of(column, labels).warning(target, usual, explicit=given is not None):
         warnings.warn(note, LabelWarning, stacklevel=2)
     space = searched(
         options,
@@ -336,7 +335,7 @@ def _identity(
         "templates": _digest_of([f"{n}\n{t}" for n, t in templates.items()]),
         "what is read and obeyed": _digest_of(given),
     }
-    return found if start is None else found | {"where trials start": fingerprint(start)}
+    return found if start is None else found | {"where trials start": start._fingerprint()}
 
 
 def _check(
@@ -406,7 +405,7 @@ def searched(
     """
     order: tuple[Choice, ...] = (1, 2) if labels**2 <= _MOST_STATES else (1,)
     if warm_start is not None:
-        order = (order_of(warm_start),)
+        order = (warm_start._markov_order,)
     given = {name: _choices(value) for name, value in options.items()}
     methods = given.pop("method", ("lbfgs",))
     choices: dict[str, tuple[Choice, ...]] = {"method": methods}

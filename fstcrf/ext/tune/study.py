@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fstcrf.errors import OptionError, TemplateError
 from fstcrf.files import path_name, whole_lines
-from fstcrf.taggers.model.options import DEFAULTS, is_read
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import TemplateSet
 from fstcrf.text.features.template import as_templates, is_template_text, tape_column
+from fstcrf.training.options import DEFAULTS, is_read
 
 if TYPE_CHECKING:
     import optuna

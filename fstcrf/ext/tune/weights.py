@@ -28,9 +28,9 @@ from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.chain import decode
 from fstcrf.taggers.evidence import Request
 from fstcrf.taggers.joint import JointCRF
-from fstcrf.taggers.reading import Data
 from fstcrf.taggers.tagged import TaggedRun
 from fstcrf.text.corpus import Column
+from fstcrf.text.sentences import Data
 
 Weights = tuple[float, ...]
 JointT = TypeVar("JointT", bound=JointCRF)

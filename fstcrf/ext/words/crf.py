@@ -37,7 +37,7 @@ from fstcrf.kernel.native import mapped
 from fstcrf.lattices import AnyLattice
 from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.reading import Run, runs_of
+from fstcrf.text.sentences import Run, runs_of
 from fstcrf.training.loop import Progress
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from fstcrf.lazy import given_state, made_once
 from fstcrf.storage import WORDS
 from fstcrf.taggers.evidence import Evidence, Request, biases, mask
 from fstcrf.taggers.product import Product
-from fstcrf.taggers.reading import Data, as_sentences
 from fstcrf.taggers.spanencoding import SpanEncoding
 from fstcrf.taggers.tagger import Composable
 from fstcrf.text.corpus import Sentence, named_scheme
+from fstcrf.text.sentences import Data, as_sentences
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget

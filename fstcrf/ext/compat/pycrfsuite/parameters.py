@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fstcrf.errors import OptionError
-from fstcrf.taggers.model.options import DEFAULTS, is_read
+from fstcrf.training.options import DEFAULTS, is_read
 
 Value = int | float | bool | str
 

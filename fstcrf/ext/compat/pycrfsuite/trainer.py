@@ -31,9 +31,9 @@ from fstcrf.files import atomic_write, check_writable
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import chain_topology
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.options import Options, checked_options, optimiser_of
-from fstcrf.taggers.model.weights import Weights
+from fstcrf.taggers.weights import Weights
 from fstcrf.training import ParameterSpace, Problem, Progress, fit, frequent, parameter_space
+from fstcrf.training.options import Options, checked_options, optimiser_of
 
 CRFSUITE_VERSION = "0.12.2"
 

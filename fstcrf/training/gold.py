@@ -1,4 +1,4 @@
-"""Gold labels under a tagging scheme: converted from another, checked, repaired or left out."""
+"""Gold labels of a training text: conversion between schemes, repair, and unknown labels."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import numpy as np
 from fstcrf.arrays import Bools, Longs, distinct
 from fstcrf.errors import DataError, SchemeError
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.options import Options
-from fstcrf.taggers.reading import (
+from fstcrf.text.corpus import Column, Corpus, Scheme, Sentence, convert, named_scheme
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.text.corpus.conllu import CONLLU, JOINED, is_gold
+from fstcrf.text.corpus.schemes import OUTSIDE, STRICT, expected, has_spans, split_label
+from fstcrf.text.sentences import (
     UNKNOWN,
     Data,
     alternatives,
@@ -21,33 +24,30 @@ from fstcrf.taggers.reading import (
     label_set,
     sized,
 )
-from fstcrf.text.corpus import Column, Corpus, Scheme, Sentence, convert, named_scheme
-from fstcrf.text.corpus.collection import CorpusFiles
-from fstcrf.text.corpus.conllu import CONLLU, JOINED, is_gold
-from fstcrf.text.corpus.schemes import OUTSIDE, STRICT, expected, has_spans, split_label
+from fstcrf.training.options import Options
 
 _CONLLEVAL = named_scheme("conlleval")
 
 
 @dataclass(frozen=True)
 class Gold:
-    """Labels that are legal in the scheme of an option."""
+    """A text whose gold labels are legal in the scheme of the model."""
 
-    corpus: Corpus  # all sentences, the column as training takes it
+    corpus: Corpus  # all sentences, with labels in the scheme of the model
     kept: Bools  # [S] sentences to train on
-    illegal: int = 0  # sentences whose labels were repaired, or that are left out
-    first: str = ""  # of their labels: where it is, and what is wrong
+    illegal: int = 0  # number of sentences that were repaired or left out
+    first: str = ""  # message about the first illegal label, with its place
 
 
 def legal_gold(
     corpus: Corpus, name: str, settings: Options, *, known: Iterable[str] = (), where: str = ""
 ) -> Gold:
-    """Return a column of gold labels as training takes it.
+    """Check a column of gold labels, and convert it to the scheme of the model.
 
-    Options `scheme`, `on_illegal` and `partial` say how. `known` are labels of an earlier model;
-    `where` is what messages about labels begin with, behind the place. SchemeError names the first
-    of the labels that break their scheme, where `on_illegal` is "error", or that cannot be repaired
-    or converted; DataError where no sentence could be kept.
+    The options `scheme`, `on_illegal` and `partial` decide. `known` are labels of an earlier model.
+    Messages about labels begin with `where`, after the line number. SchemeError: labels break their
+    scheme and `on_illegal` is "error", or they cannot be repaired or converted; or no sentence is
+    left.
     """
     every = np.ones(len(corpus), dtype=bool)
     if settings.schemes is None:
@@ -55,8 +55,8 @@ def legal_gold(
     source, target = map(named_scheme, settings.schemes)
     column, same = corpus.column(name), source.name == target.name
     used = [column.values[i] for i in distinct(column.ids).tolist()]
-    given = label_set(used, partial=settings.reads_sets, earlier=known)
-    labels = sorted({*given, *known})
+    labels = label_set(used, partial=settings.reads_sets, earlier=known)
+    labels = sorted({*labels, *known})
     masks = label_masks(column.values, labels, partial=settings.reads_sets)
     wrong = _broken(column, corpus.offsets, masks, _successions(labels, source))
     unknown = ~np.isin(column.values, labels)[column.ids]
@@ -85,77 +85,67 @@ def legal_gold(
         _check_repair(fault, unknown, broken[sentence])
     elif not (kept & (Ragged(corpus.offsets).lengths > 0)).any():
         raise fault.error("; no sentence is left to train on")
-    if same and settings.on_illegal == "skip":
-        found = corpus
-    else:
-        found = _converted(corpus, name, source, target, broken if same else kept)
-    return Gold(found, kept, int(broken.sum()), str(fault.error("")))
+    if not (same and settings.on_illegal == "skip"):
+        corpus = _converted(corpus, name, source, target, broken if same else kept)
+    return Gold(corpus, kept, int(broken.sum()), str(fault.error("")))
 
 
-# --- Labels that are not known --------------------------------------------------------------------
+# --- Unknown labels -------------------------------------------------------------------------------
 
-_TAGS = ("upos", "xpos", "head", "deprel")  # of CoNLL-U: of these, _ is a value left out
+_TAGS = ("upos", "xpos", "head", "deprel")  # columns of CoNLL-U in which _ is a missing value
 
 
-def decided(settings: Options, data: Data | CorpusFiles, target: str | Sequence[Any]) -> Options:
-    """Return options with `partial` decided, by the text where it is not given."""
+def with_partial(
+    settings: Options, data: Data | CorpusFiles, target: str | Sequence[Any]
+) -> Options:
+    """Return options whose `partial` is set; None becomes False for columns of CoNLL-U."""
     if settings.partial is not None:
         return settings
     return replace(settings, partial=not (isinstance(target, str) and _of_conllu(data, target)))
 
 
 def _of_conllu(data: Data | CorpusFiles, target: str) -> bool:
-    """Return whether a column of labels is one of CoNLL-U."""
     if isinstance(data, CorpusFiles):
         return data.kind == "conllu"
     if isinstance(data, Corpus):
         return is_gold(data, target)
-    first = next((one for one in data if sized(one, "a sentence")), None)
+    first = next((sentence for sentence in data if sized(sentence, "a sentence")), None)
     if not isinstance(first, Sentence | Mapping) or target not in (*CONLLU, JOINED):
         return False
     return all(name in first for name in (*CONLLU, target))
 
 
 @dataclass(frozen=True)
-class Unknown:
-    """How many labels of a text are not known.
+class UnknownLabels:
+    """Number of tokens of a text whose gold label is unknown."""
 
-    Parameters
-    ----------
-    blank : int
-        Tokens whose label is ``_``.
-    several : int
-        Tokens whose label is ``a|b`` of labels that there are.
-    tokens : int
-    """
-
-    blank: int = 0
-    several: int = 0
-    tokens: int = 0
+    blank: int = 0  # tokens with the label _
+    several: int = 0  # tokens with alternative labels, a|b
+    tokens: int = 0  # all tokens
 
     @classmethod
     def of(cls, column: Column, labels: Sequence[str]) -> Self:
-        """Count them in a column."""
+        """Count the unknown labels of a column, given the labels of the model."""
         counts = np.bincount(column.ids, minlength=len(column.values))
         known = {*labels, UNKNOWN}
         blank = [value == UNKNOWN for value in column.values]
         several = [value not in known and "|" in value for value in column.values]
         return cls(int(counts[blank].sum()), int(counts[several].sum()), len(column.ids))
 
-    def __add__(self, other: Unknown) -> Unknown:
-        return Unknown(
+    def __add__(self, other: UnknownLabels) -> UnknownLabels:
+        return UnknownLabels(
             self.blank + other.blank, self.several + other.several, self.tokens + other.tokens
         )
 
-    def told(self, target: object, settings: Options, *, given: bool) -> str:
-        """Return what is to be told before training; nothing where `partial` was `given`.
+    def warning(self, target: object, settings: Options, *, explicit: bool) -> str:
+        """Return a warning about unknown labels; an empty string if the caller set `partial`.
 
-        DataError: no label is known.
+        DataError: all labels are unknown.
         """
         name = f"the target {target!r}" if isinstance(target, str) else "the target"
-        if self.tokens == self.blank and not (given and not settings.reads_sets):
+        if self.tokens == self.blank and not (explicit and not settings.reads_sets):
             raise DataError(f"{name} holds no label: each of {self.tokens:,} tokens has '_'")
-        if given:
+        if explicit:
             return ""
         if not settings.reads_sets:
             if target not in _TAGS or not self.blank:
@@ -174,13 +164,16 @@ class Unknown:
 
 
 def gold_labels(gold: Gold, name: str, settings: Options) -> list[str]:
-    """Return the labels that a tagger of this column has, sorted."""
+    """Return the sorted labels of the sentences to train on."""
     kept = gold.corpus if gold.kept.all() else gold.corpus.select(np.flatnonzero(gold.kept))
     return column_labels(kept.column(name), partial=settings.reads_sets)
 
 
 def in_scheme(gold: list[list[str]], settings: Options | None) -> list[list[str]]:
-    """Return held-out labels in the scheme of the model; sentences with unknown ones stay."""
+    """Convert held-out labels to the scheme of the model.
+
+    Sentences with unknown labels are not converted.
+    """
     if (
         settings is None
         or settings.schemes is None
@@ -192,35 +185,36 @@ def in_scheme(gold: list[list[str]], settings: Options | None) -> list[list[str]
 
 
 def comparable(
-    gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]], labels: Sequence[str]
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], labels: Sequence[str]
 ) -> tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]:
-    """Return gold labels and those found, without the tokens whose gold label is unknown.
+    """Return gold and predicted labels without the tokens whose gold label is unknown.
 
-    Where the tagger's `labels` are of spans, these tokens are outside of any on both sides. Of
-    several gold labels the one that was found is taken, if it is among them, else the first.
+    If the `labels` of the tagger encode spans, these tokens become ``O`` on both sides. Among
+    alternative gold labels, the predicted label counts as correct; otherwise the first
+    alternative is the gold label.
     """
-    given = {label for own in gold for label in own}.difference(labels)
-    sets = {label: alternatives(label, labels) or [label] for label in given}
-    if UNKNOWN not in given and all(len(several) == 1 for several in sets.values()):
-        return gold, found
+    special = {label for sentence in gold for label in sentence}.difference(labels)
+    sets = {label: alternatives(label, labels) or [label] for label in special}
+    if UNKNOWN not in special and all(len(several) == 1 for several in sets.values()):
+        return gold, predicted
     blank = [(OUTSIDE, OUTSIDE)] if has_spans(labels) else []
 
-    def pairs(wanted: str, own: str) -> list[tuple[str, str]]:
-        several = sets.get(wanted, [wanted])
-        if wanted == UNKNOWN and UNKNOWN in given:
+    def pairs(correct: str, label: str) -> list[tuple[str, str]]:
+        several = sets.get(correct, [correct])
+        if correct == UNKNOWN and UNKNOWN in special:
             return blank
-        return [(own if own in several else several[0], own)]
+        return [(label if label in several else several[0], label)]
 
     kept = [
-        [pair for both in zip(wanted, own, strict=True) for pair in pairs(*both)]
-        for wanted, own in zip(gold, found, strict=True)
+        [pair for both in zip(correct, sentence, strict=True) for pair in pairs(*both)]
+        for correct, sentence in zip(gold, predicted, strict=True)
     ]
     first, second = ([[pair[k] for pair in sentence] for sentence in kept] for k in (0, 1))
     return first, second
 
 
-def spoken_gold(gold: Gold, settings: Options) -> str:
-    """Return what was done to illegal labels, in words; nothing where there were none."""
+def illegal_warning(gold: Gold, settings: Options) -> str:
+    """Return a warning about repaired or omitted sentences, or an empty string."""
     if not gold.illegal:
         return ""
     done = "repaired" if settings.on_illegal == "repair" else "left out"
@@ -233,20 +227,20 @@ def spoken_gold(gold: Gold, settings: Options) -> str:
 
 @dataclass(frozen=True)
 class _Fault:
-    """What is wrong with a label, and where it is."""
+    """A label that is illegal in its scheme, or unknown."""
 
     corpus: Corpus
     column: Column
     scheme: Scheme
     where: str
     token: int
-    illegal: bool
+    illegal: bool  # else unknown
 
     def error(self, more: str) -> SchemeError:
-        what = self._what() if self.illegal else self._unknown()
+        what = self._illegal() if self.illegal else self._unknown()
         return SchemeError(f"{self.where}{what}{more}", **self.corpus.where(self.token))
 
-    def _what(self) -> str:
+    def _illegal(self) -> str:
         strings = [self.column.values[i] for i in self.column.ids[max(self.token - 1, 0) :][:2]]
         label, scheme = strings[min(self.token, 1)], self.scheme
         letter, kind = split_label(label, scheme)
@@ -266,9 +260,10 @@ class _Fault:
 
 
 def _successions(labels: list[str], scheme: Scheme) -> Bools:
-    """Return which label may follow which, bool [L + 1, L + 1]; no label of another scheme may.
+    """Return which label may follow which in a scheme, bool [L + 1, L + 1].
 
-    Row L is the start of a sentence, column L its end, as in `legal_transitions`.
+    Row L is the start of a sentence, column L its end, as in `legal_transitions`. A strict scheme
+    forbids labels of other schemes.
     """
     parts = [*(split_label(label, scheme) for label in labels), (OUTSIDE, "")]
     return np.asarray(
@@ -283,10 +278,10 @@ def _successions(labels: list[str], scheme: Scheme) -> Bools:
 
 
 def _broken(column: Column, offsets: Longs, masks: Bools, legal: Bools) -> Bools:
-    """Return the tokens, bool [N], at which what comes before them leaves no legal label.
+    """Return the tokens at which a sentence breaks its scheme, bool [N].
 
-    `masks`, bool [V, L], are the labels that each string of the column stands for; `legal`, bool [L
-    + 1, L + 1], the successions.
+    `masks`, bool [V, L], are the labels that each string of the column allows; `legal`, bool
+    [L + 1, L + 1], says which label may follow which.
     """
     full = Ragged(offsets).lengths > 0
     first, last = offsets[:-1][full], offsets[1:][full] - 1
@@ -295,38 +290,44 @@ def _broken(column: Column, offsets: Longs, masks: Bools, legal: Bools) -> Bools
     after = (sets @ inner @ sets.T) > 0  # string after string
     begins = np.asarray((masks & legal[-1, :-1]).any(axis=1))
     ends = np.asarray((masks & legal[:-1, -1]).any(axis=1))
-    found = np.empty(len(column.ids), dtype=bool)
-    found[1:] = ~after[column.ids[:-1], column.ids[1:]]
-    found[first] = ~begins[column.ids[first]]
-    found[last] |= ~ends[column.ids[last]]
+    broken = np.empty(len(column.ids), dtype=bool)
+    broken[1:] = ~after[column.ids[:-1], column.ids[1:]]
+    broken[first] = ~begins[column.ids[first]]
+    broken[last] |= ~ends[column.ids[last]]
     several = np.add.reduceat(masks.sum(axis=1)[column.ids] != 1, first) if len(first) else first
-    for number in np.flatnonzero(several).tolist():  # pairs do not decide these
+    for number in np.flatnonzero(several).tolist():  # alternatives need a search
         a, b = int(first[number]), int(last[number]) + 1
-        found[a:b] = _walked(masks[column.ids[a:b]], legal)
-    return found
+        broken[a:b] = _broken_tokens(masks[column.ids[a:b]], legal)
+    return broken
 
 
-def _walked(allowed: Bools, legal: Bools) -> Bools:
-    """Return the tokens of one sentence, bool [n], at which no labelling can go on."""
-    found = np.zeros(len(allowed), dtype=bool)
-    now = legal[-1, :-1]
+def _broken_tokens(allowed: Bools, legal: Bools) -> Bools:
+    """Return the tokens of a sentence at which no legal label remains, bool [n].
+
+    After such a token, the search starts again from all its labels.
+    """
+    broken = np.zeros(len(allowed), dtype=bool)
+    successors = legal[-1, :-1]
     for token, mask in enumerate(allowed):
-        here = now & mask
+        labels = successors & mask
         if token == len(allowed) - 1:
-            here = here & legal[:-1, -1]
-        found[token] = not here.any()
-        now = legal[:-1, :-1][here if here.any() else mask].any(axis=0)
-    return found
+            labels = labels & legal[:-1, -1]
+        broken[token] = not labels.any()
+        successors = legal[:-1, :-1][labels if labels.any() else mask].any(axis=0)
+    return broken
 
 
 def _unreadable(column: Column) -> Bools:
-    """Return the tokens, bool [N], whose label conlleval reads as no part of a span."""
+    """Return the tokens whose label conlleval cannot read, bool [N]."""
     foreign = np.asarray([split_label(v, _CONLLEVAL)[0] in "?[]." for v in column.values])
     return np.asarray(foreign[column.ids])
 
 
 def _check_repair(fault: _Fault, unknown: Bools, broken: Bools) -> None:
-    """Refuse what conlleval does not read either; `unknown` and `broken` are bool [N]."""
+    """Raise SchemeError for a broken sentence that conlleval cannot read.
+
+    `unknown` and `broken`, bool [N], mark unknown labels and the tokens of broken sentences.
+    """
     column = fault.column
     lost = np.flatnonzero((_unreadable(column) | unknown) & broken)
     if len(lost):
@@ -339,14 +340,14 @@ def _check_repair(fault: _Fault, unknown: Bools, broken: Bools) -> None:
 
 
 def _converted(corpus: Corpus, name: str, source: Scheme, target: Scheme, chosen: Bools) -> Corpus:
-    """Return the corpus with the labels of some sentences written anew."""
-    made: dict[tuple[str, ...], list[str]] = {}
+    """Return the corpus with the labels of the chosen sentences, bool [S], converted."""
+    conversions: dict[tuple[str, ...], list[str]] = {}
     lists = corpus.column_lists(name)
     for number in np.flatnonzero(chosen).tolist():
         labels = tuple(lists[number])
-        if labels not in made:
-            made[labels] = convert(labels, source, target)
-        lists[number] = made[labels]
+        if labels not in conversions:
+            conversions[labels] = convert(labels, source, target)
+        lists[number] = conversions[labels]
     return corpus.with_column(name, lists)
 
 
@@ -359,7 +360,7 @@ def _advice(
     target: Scheme,
     illegal: int,
 ) -> str:
-    """Return the ways out."""
+    """Return options that accept the illegal labels."""
     ways = [
         "on_illegal 'repair' takes the spans that conlleval reads, 'skip' leaves the sentences out"
     ]

@@ -1,11 +1,11 @@
-"""The data of a training run: its design matrix and its label column."""
+"""The data of a training: design matrix, gold labels, weights of sentences, held-out sentences."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,12 +13,9 @@ from fstcrf.arguments import real_array, string_lists
 from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.kernel import SparseRows
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.gold import Unknown, comparable, in_scheme, legal_gold, spoken_gold
-from fstcrf.taggers.model.options import Options
-from fstcrf.taggers.model.reads import Retrain, built, ordered, pass_on, with_labels
-from fstcrf.taggers.reading import Data, allowed_labels, sized
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import (
@@ -33,10 +30,16 @@ from fstcrf.text.features import (
 )
 from fstcrf.text.features.surroundings import with_surroundings
 from fstcrf.text.features.template import as_templates
-from fstcrf.training import Progress
-
-if TYPE_CHECKING:
-    from fstcrf.taggers.model.crf import CRF
+from fstcrf.text.sentences import UNKNOWN, Data, allowed_labels, alternatives, sized
+from fstcrf.training.gold import (
+    UnknownLabels,
+    comparable,
+    illegal_warning,
+    in_scheme,
+    legal_gold,
+)
+from fstcrf.training.options import Options
+from fstcrf.training.passing import Passed, TrainedTagger, passed_design
 
 Target = str | Sequence[Sequence[str]]
 """A column of labels, or the labels of each sentence."""
@@ -44,8 +47,14 @@ Target = str | Sequence[Sequence[str]]
 TARGET = "%target"
 
 
-class Source:
-    """The data of a run: design matrix, label column, sentence bounds."""
+class TrainingData:
+    """The design matrix of B sentences, and their gold labels in column `TARGET` of a corpus.
+
+    `full`, bool [S], marks the sentences of the caller that are trained on. Sentences are left out
+    if they are empty or illegal; `note` is a warning about illegal sentences. `origin`, int64 [B],
+    is the one of these sentences of which a sentence of the design is a copy, `share`, float64 [B],
+    the weight of the copy.
+    """
 
     def __init__(
         self,
@@ -62,9 +71,7 @@ class Source:
     ) -> None:
         self.index, self.design, self.columns = index, design, columns
         self.transitions = transitions
-        self.full = full  # which of the sentences that were given are trained on
-        self.note = note  # what became of illegal labels
-        # Which of those each sentence of the design is, and what it counts.
+        self.full, self.note = full, note
         self.origin = np.arange(int(full.sum())) if origin is None else origin
         self.share = np.ones(len(self.origin)) if share is None else share
         self.offsets = labelled.offsets
@@ -75,12 +82,12 @@ class Source:
         return self.design.node
 
     def arc(self) -> SparseRows | None:
-        """Return the attributes of arcs, if there are any."""
+        """Return the attributes of pairs of labels, if there are any."""
         return self.design.arc
 
-    def unknown(self, labels: Sequence[str]) -> Unknown:
-        """Count the labels that are not known."""
-        return Unknown.of(self._labelled.column(TARGET), labels)
+    def unknown(self, labels: Sequence[str]) -> UnknownLabels:
+        """Return the number of unknown labels, given the labels of the model."""
+        return UnknownLabels.of(self._labelled.column(TARGET), labels)
 
     @property
     def target_values(self) -> list[str]:
@@ -89,42 +96,44 @@ class Source:
         return [column.values[i] for i in distinct(column.ids).tolist()]
 
     def where(self, sentence: int, token: int | None) -> dict[str, Any]:
-        """Return the place of a token or a sentence as given: arguments of `DataError`."""
+        """Return the place of a token in the text of the caller, as arguments of `DataError`."""
         if self._labelled.lines is not None:
             return {**self._labelled.where(int(self.offsets[sentence]) + (token or 0))}
         return {"sentence": int(np.flatnonzero(self.full)[self.origin[sentence]]), "token": token}
 
     def allowed(self, labels: Sequence[str], *, partial: bool) -> Bools:
-        """Return which labels each token may have, bool [N, L]."""
+        """Return the allowed labels of each token, bool [N, L]."""
         return allowed_labels(self._labelled.column(TARGET), labels, partial=partial)
 
 
-def read_source(
+def read_data(
     data: Data,
     target: Target,
     template: TemplateSet | str | os.PathLike[str] | FeatureFunction | None,
     *,
-    reads: Sequence[CRF],
     settings: Options,
-    warm_start: CRF | None,
-    retrain: Retrain,
-    threads: int = 1,
-    report: Callable[[Progress], None] | None = None,
-) -> Source:
-    """Read columns with a template or a function, or attribute lists; see `train_crf`."""
-    base = None if warm_start is None else warm_start.index
-    known = () if warm_start is None else warm_start.labels
+    base: AttributeIndex | None,
+    known: Sequence[str],
+    tapes: Sequence[str],
+    label: Callable[[Corpus, Sequence[str]], Passed],
+) -> TrainingData:
+    """Read columns with a template or a feature function, or lists of attributes.
+
+    For `data`, `target` and `template` see `fstcrf.CRF.train`. `base` and `known` are index
+    and labels of an earlier model, `tapes` the tapes of earlier taggers. `label` returns a corpus
+    with labels on the tapes that templates read.
+    """
     if not isinstance(data, Corpus):
-        lengths = [sized(own, "the sentence", number) for number, own in enumerate(data)]
-        first = next((own for own, length in zip(data, lengths, strict=True) if length), None)
+        lengths = [sized(sentence, "the sentence", number) for number, sentence in enumerate(data)]
+        first = next((data[number] for number, length in enumerate(lengths) if length), None)
         if first is None:
             raise DataError("no sentence to train on")
         if is_literal(first):
-            if template is not None or reads:
+            if template is not None or tapes:
                 raise OptionError(
                     "a template, a feature function and reads= need columns, not attribute lists"
                 )
-            return _literal_source(data, target, settings, base, known)
+            return _literal_data(data, target, settings, base, known)
     if template is None:
         raise OptionError(
             "columns need a feature template: template='chunking.tpl', or a feature function: "
@@ -139,18 +148,17 @@ def read_source(
     if templates is not None:  # before sentences are left out or drawn
         corpus = with_surroundings(corpus, templates)
     corpus, labelled, full, note = _labelled(corpus, target, settings, known)
-    tapes = [tagger.tape for tagger in reads] if templates is None else templates.tapes
-    taggers = ordered(reads, tapes)
-    passed = pass_on(corpus, taggers, settings, retrain=retrain, threads=threads, report=report)
+    read = tapes if templates is None else templates.tapes
+    passed = label(corpus, read)
     build = (
-        _function_build(template, target, tapes, settings, base)
+        _function_build(template, target, read, settings, base)
         if callable(template)
         else _template_build(as_templates(template), settings, base)
     )
-    index, design, passed = built(passed, build)
+    index, design, passed = passed_design(passed, build)
     if isinstance(index, FeatureIndex):
-        check_template(index.templates, target, reads)
-    return Source(
+        check_template(index.templates, target, tapes)
+    return TrainingData(
         index,
         design,
         labelled.select(passed.origin),
@@ -208,7 +216,7 @@ def _function_build(
 def _labelled(
     corpus: Corpus, target: Target, settings: Options, known: Sequence[str]
 ) -> tuple[Corpus, Corpus, Bools, str]:
-    """Return the sentences to train on, their labels as a corpus, which they are, what was done."""
+    """Return the sentences to train on, the same with gold labels, `full` and `note`."""
     if isinstance(target, str):
         labelled = corpus.with_interned(TARGET, corpus.column(target))
     else:
@@ -218,20 +226,20 @@ def _labelled(
         labelled = corpus.with_column(TARGET, rows)
     gold = legal_gold(labelled, TARGET, settings, known=known)
     full = (Ragged(corpus.offsets).lengths > 0) & gold.kept
-    note = spoken_gold(gold, settings)
+    note = illegal_warning(gold, settings)
     if full.all():
         return corpus, gold.corpus, full, note
     chosen = np.flatnonzero(full)
     return corpus.select(chosen), gold.corpus.select(chosen), full, note
 
 
-def _literal_source(
+def _literal_data(
     data: Sequence[Any],
     target: Target,
     settings: Options,
     base: AttributeIndex | None,
     known: Sequence[str],
-) -> Source:
+) -> TrainingData:
     if isinstance(target, str):
         raise OptionError("attribute lists have no columns: give the labels of each sentence")
     if base is not None and not isinstance(base, LiteralIndex):
@@ -252,44 +260,43 @@ def _literal_source(
         hash_bits=settings.hash_bits,
         base=base,
     )
-    return Source(
+    return TrainingData(
         index,
         design,
         gold.corpus.select(full),
         columns=(),
         transitions=True,
         full=filled,
-        note=spoken_gold(gold, settings),
+        note=illegal_warning(gold, settings),
     )
 
 
-def check_template(templates: TemplateSet, target: Target, reads: Sequence[CRF]) -> None:
-    """Refuse templates that read the labels themselves, or tapes that nobody writes."""
+def check_template(templates: TemplateSet, target: Target, tapes: Collection[str]) -> None:
+    """Raise TemplateError if templates read the gold labels, or tapes without a tagger."""
     if isinstance(target, str) and target in templates.columns:
         raise TemplateError(f"a template reads the target column {target!r} itself")
-    unread = set(templates.tapes) - {tagger.tape for tagger in reads}
-    if unread:
+    if missing := set(templates.tapes).difference(tapes):
         raise TemplateError(
-            f"a template reads the tapes {', '.join(sorted(unread))}: pass their taggers as reads="
+            f"a template reads the tapes {', '.join(sorted(missing))}: pass their taggers as reads="
         )
 
 
-# --- What each sentence of a corpus weighs in training --------------------------------------------
+# --- Weights of sentences -------------------------------------------------------------------------
 
 
 def sentence_weights(
-    source: Source,
+    data: TrainingData,
     allowed: Bools,
     labels: Sequence[str],
     weights: Sequence[float] | Floats | None,
     class_weights: Mapping[str, float] | None,
 ) -> Floats:
-    """Return the weight of each sentence of the source, float64 [B].
+    """Return the weight of each sentence of the design, float64 [B].
 
-    That is the one given, times the mean of the class weights of its labels, 1 for others;
-    `allowed`, bool [N, L], are the labels that each token may have.
+    `allowed`, bool [N, L], are the labels that each token may have; `weights`, [S], are the weights
+    of the sentences of the caller. For `class_weights` see `class_weighted`.
     """
-    n = len(source.full)
+    n = len(data.full)
     total = (
         np.ones(n)
         if weights is None
@@ -297,8 +304,8 @@ def sentence_weights(
     )
     if total.shape != (n,):
         raise DataError(f"weights are {list(total.shape)}, expected {[n]}: one for each sentence")
-    total = total[source.full][source.origin] * source.share
-    return class_weighted(total, allowed, labels, class_weights, source.offsets)
+    total = total[data.full][data.origin] * data.share
+    return class_weighted(total, allowed, labels, class_weights, data.offsets)
 
 
 def class_weighted(
@@ -308,19 +315,22 @@ def class_weighted(
     class_weights: Mapping[str, float] | None,
     offsets: Longs,
 ) -> Floats:
-    """Return weights of sentences, float64 [B], times the mean class weights of their labels."""
+    """Return weights of sentences, float64 [B], times the mean class weight of their labels.
+
+    Labels without a class weight have weight 1.
+    """
     if class_weights is not None:
         if not isinstance(class_weights, Mapping):
             raise OptionError(f"class_weights is {class_weights!r}, expected a mapping of labels")
         unknown = set(class_weights) - set(labels)
         if unknown:
             raise DataError(f"class weights of labels that do not occur: {sorted(unknown)}")
-        given = [class_weights.get(label, 1.0) for label in labels]
-        value = real_array(given, "class weights", error=DataError)
+        values = [class_weights.get(label, 1.0) for label in labels]
+        value = real_array(values, "class weights", error=DataError)
         if wrong := [k for k, weight in enumerate(value.tolist()) if not 0.0 <= weight < np.inf]:
             label = labels[wrong[0]]
             raise DataError(
-                f"the class weight of {label!r} is {given[wrong[0]]}, expected a finite number of "
+                f"the class weight of {label!r} is {values[wrong[0]]}, expected a finite number of "
                 "at least 0"
             )
         token = allowed @ value / allowed.sum(axis=1)
@@ -337,10 +347,9 @@ def held_out_labels(
     target: Target,
     settings: Options | None = None,
 ) -> list[list[str]] | None:
-    """Return the labels of held-out sentences; None where there are no sentences.
+    """Return the gold labels of held-out sentences in the scheme of the model.
 
-    Labels of another scheme are converted; those that break it are read as conlleval does, which
-    scores them.
+    Illegal labels are read as conlleval reads them, since conlleval's rules also score them.
     """
     if dev is None:
         return None
@@ -355,30 +364,48 @@ def held_out_labels(
     return in_scheme([list(map(str, row)) for row in rows], settings)
 
 
+def check_held_out(gold: list[list[str]] | None, labels: Sequence[str], settings: Options) -> None:
+    """Check gold labels of held-out sentences, and warn of labels that the model lacks.
+
+    DataError: all models would have the same score, since there is no span or no known label.
+    """
+    used = {label for sentence in gold or [] for label in sentence}
+    if used and has_spans(labels) and not has_spans(used):
+        raise DataError(
+            "the held-out data has no gold segment, so F cannot be computed on it to "
+            "choose an iteration"
+        )
+    known = set(labels)
+    if settings.reads_sets:
+        known |= {UNKNOWN, *(label for label in used if alternatives(label, labels))}
+    if used and not used - {UNKNOWN} and UNKNOWN in known.difference(labels):
+        raise DataError("the held-out data holds no label: each of its tokens has '_'")
+    warn_of_unseen(gold or [], known, "labels of the held-out data", stacklevel=5)
+
+
 def held_out_score(
-    model: Callable[[Floats], CRF],
+    model: Callable[[Floats], TrainedTagger],
     dev: Data,
     gold: list[list[str]],
-    reads: Sequence[CRF],
     threads: int,
     *,
     partial: bool,
 ) -> Callable[[Floats], float]:
-    """Return weights → F of spans where labels are spans, else accuracy, on held-out sentences.
+    """Return a function from weights to their score on held-out sentences.
 
-    `model` maps weights to a tagger; `reads` are earlier ones, in the order in which they tag.
-    `partial`: tokens whose label is unknown do not count.
+    The score is F of spans if the gold labels encode spans, else the accuracy. `model` returns the
+    tagger with these weights. With `partial`, tokens with unknown gold labels are left out.
     """
-    data: Data = dev
-    if reads:
-        data = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
-        data = with_labels(data, reads, threads=threads)
     spans = has_spans(label for labels in gold for label in labels)
 
     def score(theta: Floats) -> float:
         tagger = model(theta)
-        predicted: Any = tagger.tag_all(data, threads=threads)
-        wanted, own = comparable(gold, predicted, tagger.labels) if partial else (gold, predicted)
-        return evaluate_spans(wanted, own).f if spans else evaluate_tokens(wanted, own).accuracy
+        predicted: Sequence[Sequence[str]] = tagger.tag_all(dev, threads=threads)
+        correct: Sequence[Sequence[str]] = gold
+        if partial:
+            correct, predicted = comparable(gold, predicted, tagger.labels)
+        if spans:
+            return evaluate_spans(correct, predicted).f
+        return evaluate_tokens(correct, predicted).accuracy
 
     return score

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
@@ -18,20 +18,22 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
+from fstcrf.lattices import ChainRow, Lattice
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.model.weights import Cells, WeightTable
-from fstcrf.taggers.reading import Data, Run, read_corpus, read_sentences, runs_of
-from fstcrf.text.corpus import Column, Sentence
+from fstcrf.taggers.weights import Cells, WeightTable
+from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureIndex, FunctionIndex
 from fstcrf.text.features.derive import Plain, Source, root
 from fstcrf.text.features.hashed import Hashed
 from fstcrf.text.features.reader import Reader
 from fstcrf.text.features.tables import AttributeTables, Predicates, TokenRows, divided, is_constant
 from fstcrf.text.features.template import tape_column
+from fstcrf.text.sentences import Data, Run, read_corpus, read_sentences, runs_of
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.model.crf import CRF
+    from fstcrf.taggers.crf import CRF
+    from fstcrf.training.passing import TapeProbabilities
 
 Labels = Mapping[str, Sequence[str]]
 Runs = Callable[[int, int], Floats]
@@ -430,3 +432,41 @@ def potentials(
     if not 0 <= first <= last <= count:
         raise OptionError(f"sentences {first}:{last} of {count}")
     return data.potentials(first, last)
+
+
+_RUN_TOKENS = 2_000
+
+
+def averaged_lattices(model: CRF, corpus: Corpus, tapes: TapeProbabilities) -> list[Lattice]:
+    """Return the lattices of a text whose potentials are averaged over the labels of earlier tapes.
+
+    For each tape to average over, `tapes` holds its labels and their probabilities at each token,
+    float64 [N, L]. Other tapes that the model reads are columns of the corpus.
+    """
+    read = [tape.name for tape in model.reads if tape.name in tapes]
+    prepared = bind(model, {tape: tapes[tape][0] for tape in read}).prepare(corpus)
+    static = model._program.chains[0].arc is not None
+    lattices, start = [], 0
+    for run in prepared.runs(_RUN_TOKENS):
+        bounds = run.offsets.tolist()
+        n = bounds[-1]
+        probabilities = {tape: tapes[tape][1][start : start + n] for tape in read}
+        start += n
+        potentials = prepared.potentials(run.first, run.end)
+        values = [_expected(potentials.node, probabilities, n)]
+        if not static:
+            values.append(_expected(potentials.arc, probabilities, n))
+        for a, b in pairwise(bounds):
+            lattices.append(Lattice(ChainRow(model._program, tuple(v[a:b] for v in values))))
+    return lattices
+
+
+def _expected(terms: Iterable[Term], probabilities: Mapping[str, Floats], n: int) -> Floats:
+    """Return the sum of terms, averaged over the labels of their tapes, float64 [n, X]."""
+    total: Floats = np.zeros((n, 1))
+    for term in terms:
+        values = np.broadcast_to(term.values, (n, *term.values.shape[1:]))
+        for tape in term.context:  # the axis after the tokens
+            values = np.einsum("nl...,nl->n...", values, probabilities[tape])
+        total = total + values
+    return total

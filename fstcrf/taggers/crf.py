@@ -1,12 +1,13 @@
-"""What a tagger is: a topology, an index of attributes, and weights; its record, its file.
+"""The conditional random field: topology, index of attributes, weights, and its file.
 
-A file is one of safetensors, memory-mapped on load, every part checked. Arrays: ``theta`` and the
-cells of the parameter space; the topology's arrays; the index's arrays. Metadata: ``model``, names,
-tapes, record of training; ``index``, the index's own metadata.
+A model file is a safetensors file. It is memory-mapped on load, and every part is checked. Its
+arrays are ``theta``, the cells of the parameter space, the arrays of the topology and those of the
+index. Its metadata are ``model`` (names, tapes, record of training) and ``index``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -25,9 +26,8 @@ from fstcrf.lazy import LazyModule, StaticFunction, made_once
 from fstcrf.machines.topology import Topology, topology_machine
 from fstcrf.storage import VERSION, group, read_arrays, sound
 from fstcrf.taggers.evidence import Bias, Evidence, Forced
-from fstcrf.taggers.model.weights import Weights
-from fstcrf.taggers.reading import Data, Run, SentenceLike, Tape, read_one, read_sentences, sized
 from fstcrf.taggers.tokens import TokenTagger
+from fstcrf.taggers.weights import Weights
 from fstcrf.text.features import (
     AttributeIndex,
     FeatureFunctions,
@@ -36,26 +36,30 @@ from fstcrf.text.features import (
     LiteralIndex,
 )
 from fstcrf.text.features.function import with_functions
+from fstcrf.text.sentences import Data, Run, SentenceLike, Tape, read_one, read_sentences, sized
 from fstcrf.training.problem import ParameterSpace, Tables
+from fstcrf.training.record import TrainingRecord
 
 if TYPE_CHECKING:
     import pynini
 
     from fstcrf.kernel import Budget
-    from fstcrf.lattices import TapeLattice
+    from fstcrf.lattices import Lattice, TapeLattice
     from fstcrf.machines import openfst, plans
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
-    from fstcrf.taggers import JointCRF, tagged
-    from fstcrf.taggers.model import Explanation, Weight, potentials, training
-    from fstcrf.taggers.model import options as model_options
+    from fstcrf.taggers import Explanation, JointCRF, Weight, potentials, tagged, training
     from fstcrf.taggers.tagged import TaggedLattices
-else:  # a tagger that is loaded does not wait for what few calls need
-    model_options = LazyModule("fstcrf.taggers.model.options")
+    from fstcrf.text.corpus import Corpus
+    from fstcrf.training import options as training_options
+    from fstcrf.training.passing import Report, TapeProbabilities
+else:  # loading a tagger does not import modules that few calls need
+    training_options = LazyModule("fstcrf.training.options")
     openfst = LazyModule("fstcrf.machines.openfst")
     plans = LazyModule("fstcrf.machines.plans")
-    potentials = LazyModule("fstcrf.taggers.model.potentials")
+    potentials = LazyModule("fstcrf.taggers.potentials")
     tagged = LazyModule("fstcrf.taggers.tagged")
+    training = LazyModule("fstcrf.taggers.training")
 joint = LazyModule("fstcrf.taggers.joint")
 pushes = LazyModule("fstcrf.ext.explain.pushes")
 
@@ -63,17 +67,17 @@ P = ParamSpec("P")
 
 
 def _named_options(train: Callable[P, CRF]) -> Callable[P, CRF]:
-    """Return a training function that refuses unknown options, with the nearest known one."""
+    """Return a training function whose errors suggest the option that is most similar."""
     expected = signature(train)
 
     @wraps(train)
     def trained(*args: P.args, **options: P.kwargs) -> CRF:
         odd = sorted(options.keys() - expected.parameters.keys())
         if odd and not any(p.kind is p.VAR_KEYWORD for p in expected.parameters.values()):
-            instead = model_options.not_there(
+            advice = training_options.not_there(
                 odd[0], expected.parameters, ("those of its signature",)
             )
-            raise TypeError(f"train() got an unexpected keyword argument {odd[0]!r}; {instead}")
+            raise TypeError(f"train() got an unexpected keyword argument {odd[0]!r}; {advice}")
         return train(*args, **options)
 
     return trained
@@ -81,7 +85,7 @@ def _named_options(train: Callable[P, CRF]) -> Callable[P, CRF]:
 
 @dataclass(frozen=True, eq=False)
 class CRF(TokenTagger[list[str]]):
-    """A conditional random field; made by `CRF.train` or `fstcrf.load`.
+    """A conditional random field. `CRF.train` and `fstcrf.load` create it.
 
     Parameters
     ----------
@@ -94,13 +98,13 @@ class CRF(TokenTagger[list[str]]):
     theta : float64 [space.size]
         The weights.
     tape : str
-        Name of the tape it writes.
+        Name of the tape that it writes.
     columns : tuple of str
-        Columns of the data it was trained on.
+        Columns of the training data.
     reads : tuple of Tape
-        Tapes it reads.
+        Tapes whose labels are in its attributes.
     record : TrainingRecord, optional
-        How it was trained.
+        Record of its training.
     """
 
     topology: Topology
@@ -117,7 +121,7 @@ class CRF(TokenTagger[list[str]]):
         return f"<{type(self).__name__}: writes {self.tape}, {size}>"
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what it is made of: what was computed from that stays here."""
+        """Return the fields, without values that are computed from them."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
@@ -127,7 +131,7 @@ class CRF(TokenTagger[list[str]]):
 
     @made_once
     def _cannot_overflow(self) -> bool:
-        """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
+        """Whether sums of weights stay finite for all float32 values of attributes."""
         return float(np.abs(self.theta).max(initial=0.0)) < 1e200
 
     @made_once
@@ -142,7 +146,7 @@ class CRF(TokenTagger[list[str]]):
 
     @made_once
     def _program(self) -> plans.Program:
-        """The tagger compiled: what its lattices share."""
+        """The compiled topology, which all its lattices share."""
         graph = self._weights.static_graph
         per_token = self._weights.has_arc_attributes
         arc = None if per_token else graph.score
@@ -151,7 +155,7 @@ class CRF(TokenTagger[list[str]]):
 
     @made_once
     def _bindings(self) -> dict[Hashable, object]:
-        """The model bound to labels of the tapes that it reads; kept by `potentials.bind`."""
+        """Cache of `potentials.bind`: the model for open tapes and their labels."""
         return {}
 
     @property
@@ -165,33 +169,68 @@ class CRF(TokenTagger[list[str]]):
         return {self.tape: self.labels}
 
     def _facts(self) -> dict[str, display.Cell]:
-        """Return how large it is, what it reads, and how it was trained."""
+        """Return the lines of the description: sizes, columns, training."""
         record = self.record
         read = [] if isinstance(self.index, LiteralIndex) else list(self.index.columns)
         if isinstance(self.index, FunctionIndex):
             read = [f"{self.index.name}()"]
-        found: dict[str, display.Cell] = {
+        facts: dict[str, display.Cell] = {
             "reads": display.listed([*read, *(tape.name for tape in self.reads)]) or "attributes",
             "attributes": self.index.n_node_rows + self.index.n_arc_rows,
             "weights": self.space.size,
         }
         if record is None:
-            return found
+            return facts
         best = "" if record.dev_score is None else f", held-out score {record.dev_score:.4f}"
         return {
-            **found,
+            **facts,
             "order": record.order,
             "trained on": f"{record.sentences:,} sentences, {record.tokens:,} tokens",
             "by": f"{record.options.get('method')}, {record.iterations} iterations{best}",
             "grammar": record.grammar,
         }
 
-    # --- Making, saving -----------------------------------------------------------------------
+    # --- Training, saving ---------------------------------------------------------------------
 
     if TYPE_CHECKING:
         train = staticmethod(training.train_crf)
-    else:  # as above
-        train = StaticFunction("fstcrf.taggers.model.training", "train_crf", _named_options)
+    else:
+        train = StaticFunction("fstcrf.taggers.training", "train_crf", _named_options)
+
+    def _retrained(
+        self,
+        corpus: Corpus,
+        reads: Sequence[CRF],
+        *,
+        threads: int = 1,
+        report: Report | None = None,
+    ) -> CRF:
+        """Train the tagger again on another text, with the options of its record.
+
+        A tagger that was stopped by held-out data makes the same number of iterations. `reads` are
+        the earlier taggers, which write the tapes that it reads.
+
+        Raises
+        ------
+        OptionError
+            The tagger has no record.
+        """
+        return training.retrained(self, corpus, reads, threads=threads, report=report)
+
+    @property
+    def _markov_order(self) -> int:
+        """Number of earlier labels that a label depends on."""
+        if self.record is not None:
+            return self.record.order
+        if not self.topology.n_arc_slots:
+            return 0
+        return 1 if self.topology.node_slots.shape[1] == 1 else 2
+
+    def _fingerprint(self) -> str:
+        """Return a hash of labels and weights."""
+        digest = hashlib.sha256("\0".join(self.labels).encode())
+        digest.update(np.ascontiguousarray(self.theta).data)
+        return digest.hexdigest()
 
     @classmethod
     def load(
@@ -201,20 +240,20 @@ class CRF(TokenTagger[list[str]]):
         mmap: bool | None = None,
         features: FeatureFunctions | None = None,
     ) -> CRF:
-        """Read the file of a model; `fstcrf.load` reads those of any tagger.
+        """Read a model file. `fstcrf.load` reads the files of all taggers.
 
         Parameters
         ----------
         path : path
         mmap, features
-            As for `fstcrf.load`.
+            See `fstcrf.load`.
 
         Raises
         ------
         ModelFileError
-            Not the file of a model, of another version, or damaged.
+            The file is no model file, has another version, or is damaged.
         OptionError
-            The model needs a feature function, or has no use for one.
+            The model needs a feature function, or does not use one.
         OSError
             The file cannot be opened.
         """
@@ -239,19 +278,21 @@ class CRF(TokenTagger[list[str]]):
         return self if index is self.index else replace(self, index=index)
 
     def renamed(self, tape: str) -> CRF:
-        """Return the same tagger with another name of its tape, so that it composes with others.
+        """Return the tagger with another name of its tape.
+
+        Taggers compose if their tapes have different names.
 
         Raises
         ------
         OptionError
-            A name of a tape that it reads.
+            The tagger reads a tape of this name.
         """
         if any(tape == read.name for read in self.reads):
             raise OptionError(f"the tagger reads a tape {tape!r}: give its own another name")
         return replace(self, tape=tape)
 
     def _encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
-        """Return the kind of its file, arrays and metadata."""
+        """Return kind, arrays and metadata of its file."""
         return KIND, *encoded(self)
 
     def constrained(
@@ -263,14 +304,14 @@ class CRF(TokenTagger[list[str]]):
         ----------
         grammar : Grammar
         search : {"auto", "lazy", "expanded"}, optional
-            How best paths are found from now on; as for `fstcrf.compose`.
+            Search for best paths; see `fstcrf.compose`.
         budget : Budget, optional
-            When a lazy search gives up from now on, where nothing else is said. It is not saved.
+            Default limit of lazy searches. It is not saved.
 
         Raises
         ------
         GrammarError
-            A grammar that does not go with the labels, or accepts nothing.
+            The grammar does not go with the labels, or accepts nothing.
         """
         return self._composed.constrained(grammar, search=search, budget=budget)
 
@@ -285,7 +326,7 @@ class CRF(TokenTagger[list[str]]):
     def _lattices(
         self, sentences: Data, known: Evidence | None, *, streamed: bool = False
     ) -> TaggedLattices:
-        """Return the lattice of each sentence, with what is known put in."""
+        """Return the lattice of each sentence, with the evidence in its scores."""
         data = read_sentences(self.index, sentences, self.columns, self.reads)
         weights, program = self._weights, self._program
 
@@ -302,7 +343,7 @@ class CRF(TokenTagger[list[str]]):
 
     @made_once
     def _composed(self) -> JointCRF[list[str]]:
-        """The composition of this tagger alone."""
+        """The composition with this tagger as its only part."""
         whole: JointCRF[list[str]] = joint.JointCRF((self,), (1.0,))
         return whole
 
@@ -319,23 +360,24 @@ class CRF(TokenTagger[list[str]]):
         plain = forced is None and bias is None and search is None and budget is None
         single = self._weights.single if plain else None
         if single is not None and sized(sentence, "a sentence"):
-            return self._tagged_alone(single, sentence)
+            return self._tagged(single, sentence)
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
 
-    def _tagged_alone(self, single: SentenceGraph, sentence: SentenceLike) -> list[str]:
-        """Return the best labels of a sentence, with less to do around the kernel."""
+    def _tagged(self, single: SentenceGraph, sentence: SentenceLike) -> list[str]:
+        """Return the best labels of a sentence; faster than a batch with one sentence."""
         data = read_one(self.index, sentence, self.columns, self.reads)
         rows = data.design(0, 1).node
         path = single.viterbi(single.potentials(rows.indptr, rows.index, rows.value))
         return [self.labels[i] for i in path.tolist()]
 
-    # --- Looking inside -----------------------------------------------------------------------
+    # --- Weights and potentials ---------------------------------------------------------------
 
     def to_fst(self, arc_type: str = "log64") -> pynini.Fst:
-        """Return the tagger's topology as a position-independent transducer.
+        """Return the topology as a transducer, which is the same at every token.
 
-        Input symbols are classes of arcs (which slots an arc sums), output symbols labels; weights
-        are the costs of transitions. A sentence's emissions, composed with it, are its lattice.
+        An input symbol is a class of arcs with the same slots. An output symbol is a label. Weights
+        are costs of transitions. The lattice of a sentence is the composition of its emissions with
+        this transducer.
 
         Parameters
         ----------
@@ -350,21 +392,21 @@ class CRF(TokenTagger[list[str]]):
         machine = topology_machine(
             self.topology, weights.transition, weights.initial, weights.final
         )
-        found: pynini.Fst = openfst.to_fst(machine, arc_type)  # type: ignore[arg-type]  # it says what is wrong
-        return found
+        fst: pynini.Fst = openfst.to_fst(machine, arc_type)  # type: ignore[arg-type]  # it checks the type
+        return fst
 
     def top_features(self, n: int = 20) -> list[Weight]:
-        """Return the n largest weights, by absolute value."""
-        found: list[Weight] = pushes.top_features(self, n)
-        return found
+        """Return the n weights with the largest absolute values."""
+        weights: list[Weight] = pushes.top_features(self, n)
+        return weights
 
     def explain(self, sentence: SentenceLike, token: int) -> Explanation:
-        """Return which features pushed which label at a token, and by how much."""
-        found: Explanation = pushes.explain(self, sentence, token)
-        return found
+        """Return the weight of each feature for each label at a token."""
+        explanation: Explanation = pushes.explain(self, sentence, token)
+        return explanation
 
     def _bind(self, labels: Mapping[str, Sequence[str]] | None = None) -> potentials.Binding:
-        """Return what gives potentials of sentences; see `fstcrf.taggers.model.potentials.bind`."""
+        """Return the tagger bound to labels of open tapes; see `fstcrf.taggers.potentials.bind`."""
         return potentials.bind(self, labels)
 
     def potentials(
@@ -375,42 +417,18 @@ class CRF(TokenTagger[list[str]]):
         *,
         labels: Mapping[str, Sequence[str]] | None = None,
     ) -> potentials.Potentials:
-        """Return the potentials of a run of sentences, the labels of earlier tapes left open.
+        """Return the potentials of sentences for all labels of open tapes.
 
-        Arguments as for `fstcrf.taggers.model.potentials.potentials`.
+        Arguments are those of `fstcrf.taggers.potentials.potentials`.
         """
         return potentials.potentials(self, sentences, first, end, labels=labels)
 
+    def _averaged_lattices(self, corpus: Corpus, tapes: TapeProbabilities) -> list[Lattice]:
+        """Return the lattices of a text, with potentials averaged over labels of earlier tapes.
 
-class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What was trained, on what, and how it went; it is stored in the model.
-
-    With the templates, which the index keeps, it says how to train the model again: `options` are
-    those that the run read, by name; `target` is the column of the labels (None where they were
-    given as lists), `class_weights` the weights of sentences by label. `run` is the fingerprint of
-    data and options: two models have the same where one run went further than the other.
-    """
-
-    options: dict[str, bool | int | float | str | None]
-    sentences: int
-    tokens: int
-    attributes: int
-    parameters: int
-    iterations: int
-    best_iteration: int
-    objective: float
-    dev_score: float | None
-    reason: str
-    interrupted: bool = False
-    target: str | None = None
-    class_weights: dict[str, float] = {}
-    grammar: str | None = None
-    run: str | None = None
-
-    @property
-    def order(self) -> int:
-        """How many earlier labels a label depends on."""
-        return int(self.options.get("order") or 0)
+        Arguments are those of `fstcrf.taggers.potentials.averaged_lattices`.
+        """
+        return potentials.averaged_lattices(self, corpus, tapes)
 
 
 KIND = "fstcrf-crf"
@@ -475,7 +493,7 @@ def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> CRF:
 
 
 def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], path: str) -> CRF:
-    """Return the model that arrays and metadata describe."""
+    """Return the model with these arrays and metadata; `path` is for messages."""
     with sound(path, "model"):
         return _model(arrays, metadata)
 
@@ -492,11 +510,11 @@ def _model(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> CRF:
     index = _INDEXES[header.kind].from_arrays(
         group(arrays, "index."), msgspec.json.decode(metadata["index"], type=dict[str, Any])
     )
-    # Order 0 has no use for attributes of label pairs: they are known but have no weights.
-    found = (index.n_node_rows, index.n_arc_rows if topology.n_arc_slots else 0)
-    if found != (header.n_node_rows, header.n_arc_rows):
+    # At order 0, attributes of label pairs have rows but no weights.
+    rows = (index.n_node_rows, index.n_arc_rows if topology.n_arc_slots else 0)
+    if rows != (header.n_node_rows, header.n_arc_rows):
         raise ModelFileError(
-            f"the index has {found} rows, expected {(header.n_node_rows, header.n_arc_rows)}"
+            f"the index has {rows} rows, expected {(header.n_node_rows, header.n_arc_rows)}"
         )
     return CRF(
         topology, index, space, theta, header.tape, header.columns, header.reads, header.record
@@ -512,7 +530,7 @@ def _topology(header: _Header, arrays: dict[str, Array]) -> Topology:
         raise ModelFileError("labels must be distinct, and at least one")
     if not arrays["node_slots"].size:
         raise ModelFileError("states without node slots")
-    # Tables have a place for every slot: a wrong number must not ask for all the memory there is.
+    # Tables have an entry for each slot. A wrong number of slots must not exhaust the memory.
     if not 0 <= header.n_arc_slots <= len(arrays["source"]):
         raise ModelFileError(f"{header.n_arc_slots} slots of {len(arrays['source'])} arcs")
     if len(arrays["source"]) == len(arrays["target"]):
@@ -552,17 +570,17 @@ def _space(header: _Header, topology: Topology, arrays: dict[str, Array]) -> Par
         cells = arrays[name]
         if cells.dtype != dtype or cells.ndim != 1:
             raise ModelFileError(f"{name} is {cells.dtype} {list(cells.shape)}")
-        # Compared, not subtracted: a difference may overflow.
+        # Comparisons, since differences may overflow.
         rising = bool((cells[1:] > cells[:-1]).all())
         if len(cells) and not (rising and cells[0] >= 0 and cells[-1] < limit):
             raise ModelFileError(f"{name} is not a rising list of numbers below {limit}")
-    # Rows are as wide as the kernel reads them: behind the slots there is no label.
+    # Rows are padded for the kernel. The padding has no weights.
     for name, cells, width, slots in (
         ("node_cells", space.node_cells, space.width, len(topology.node_slot_names)),
         ("arc_cells", space.arc_cells, space.arc_width, topology.n_arc_slots),
     ):
-        if len(behind := cells[cells % max(width, 1) >= slots]):
+        if len(padding := cells[cells % max(width, 1) >= slots]):
             raise ModelFileError(
-                f"{name} has cell {behind[0]}, which is outside the {slots} slots of its row"
+                f"{name} has cell {padding[0]}, which is outside the {slots} slots of its row"
             )
     return space

@@ -1,31 +1,27 @@
-"""Which label histories a model has: order, scheme and what the data shows."""
+"""The topology of a new model, and the parameters and weights that a warm start gives it."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.topology import Topology, chain_topology
-from fstcrf.taggers.model.options import Options
 from fstcrf.text.corpus import legal_transitions
 from fstcrf.training.memory import free_memory
+from fstcrf.training.options import Options
 from fstcrf.training.problem import ParameterSpace
 
 if TYPE_CHECKING:
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines.grammar import Grammar
-    from fstcrf.taggers.model.crf import CRF
     from fstcrf.text.features import AttributeIndex, FeatureIndex
-else:  # which most runs have none of
+else:  # most runs have no grammar
     grammars = LazyModule("fstcrf.machines.grammar")
 
 
@@ -35,9 +31,9 @@ def structure(
     observed: Callable[[], Bools],
     grammar: Grammar | None = None,
 ) -> Topology:
-    """Return the topology that options and a hard grammar, intersected with it, ask for.
+    """Return the topology of the options, intersected with a hard grammar.
 
-    `observed` gives the `successions` of the data, for ``scheme="observed"``.
+    `observed` returns the `successions` of the data, for ``scheme="observed"``.
     """
     free = _chain(labels, settings, observed)
     if grammar is None:
@@ -50,9 +46,9 @@ def structure(
 
 
 def check_pairs(index: FeatureIndex, topology: Topology, settings: Options) -> None:
-    """Refuse attributes of label pairs whose weights cannot even be listed."""
+    """Raise OptionError if the list of weights of label pairs would not fit into memory."""
     rows, slots, free = index.n_arc_rows, topology.n_arc_slots, free_memory()
-    # All are numbers; of those that occur, each is a bit in words of 64.
+    # The complete list holds 8 bytes for each pair. The supported pairs are marked by bits.
     complete = settings.features == "complete"
     needed = 8 * rows * (slots if complete else -(-slots // 64))
     if free is None or needed <= free:
@@ -68,7 +64,6 @@ def check_pairs(index: FeatureIndex, topology: Topology, settings: Options) -> N
 
 
 def _chain(labels: Sequence[str], settings: Options, observed: Callable[[], Bools]) -> Topology:
-    """Return the topology of order and scheme."""
     if settings.scheme is None:
         table = None
     elif settings.schemes is None:
@@ -81,10 +76,11 @@ def _chain(labels: Sequence[str], settings: Options, observed: Callable[[], Bool
 def chain(
     labels: Sequence[str], order: int, table: Bools | None, start: str | None = None
 ) -> Topology:
-    """Return the topology of an order; `table` [L + 1, L + 1] says what may follow what, if given.
+    """Return the topology of a chain of labels.
 
-    Its last row is the start of a sentence, its last column the end. The label `start` is taken to
-    precede the first token: at order 2 ``O``, where there is one, unless another is given.
+    `table`, bool [L + 1, L + 1], is true where a label may follow another; its last row is the
+    start of a sentence, its last column the end. Without it, all pairs are allowed. `start` is the
+    label assumed before the first token; at order 2 its default is ``O`` if that is a label.
     """
     if order == 2 and start is None and "O" in labels:
         start = "O"
@@ -92,7 +88,7 @@ def chain(
         return chain_topology(labels, order, start_label=start)
     number = {label: i for i, label in enumerate(labels)}
     if start in number:
-        # The first label's history is the pair of the start label and itself: it must be there.
+        # The history of the first token is the pair (start label, first label): allow that pair.
         table[number[start]] |= table[-1]
 
     def legal(before: str | None, after: str | None) -> bool:
@@ -104,7 +100,7 @@ def chain(
 
 
 def successions(allowed: Bools, offsets: Longs) -> Bools:
-    """Return which label may follow which in some sentence, bool [L + 1, L + 1].
+    """Return which label follows which in some sentence, bool [L + 1, L + 1].
 
     The last row is the start of a sentence, the last column the end. `allowed`, bool [N, L], are
     the labels that each token may have.
@@ -124,31 +120,19 @@ def successions(allowed: Bools, offsets: Longs) -> Bools:
 # --- Warm start -----------------------------------------------------------------------------------
 
 
-def order_of(model: CRF) -> int:
-    """Return how many earlier labels a label depends on, as training was told or as it looks."""
-    if model.record is not None:
-        return model.record.order
-    topology = model.topology
-    if not topology.n_arc_slots:
-        return 0
-    return 1 if topology.node_slots.shape[1] == 1 else 2
-
-
-def merged_labels(model: CRF, labels: Sequence[str]) -> list[str]:
-    """Return the labels of the model, then those that are new."""
-    known = set(model.labels)
-    return [*model.labels, *(label for label in labels if label not in known)]
+def merged_labels(known: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """Return the known labels, followed by the new ones."""
+    return list(dict.fromkeys((*known, *labels)))
 
 
 def warm_theta(
-    model: CRF, index: AttributeIndex, space: ParameterSpace
+    old: ParameterSpace, weights: Floats, index: AttributeIndex, new: ParameterSpace
 ) -> tuple[ParameterSpace, Floats]:
-    """Extend a parameter space by the weights of a model, and return both.
+    """Return the union of an earlier model's parameters and new ones, and the initial weights.
 
-    The index is built with the model's as its base: rows keep their numbers. The space has the
-    weights that the new data asks for.
+    Weights of the earlier model keep their values; new ones are 0. `index` is built on the index
+    of the earlier model: rows keep their numbers.
     """
-    old, new = model.space, space
     before, after = old.topology, new.topology
     if before.node_slots.shape[1] != after.node_slots.shape[1] or (
         (before.n_arc_slots == 0) != (after.n_arc_slots == 0)
@@ -164,35 +148,21 @@ def warm_theta(
         state[old.initial],
         state[old.final],
     ]
-    wanted: list[NDArray[Any]] = [
-        new.node_cells,
-        new.transitions,
-        new.arc_cells,
-        new.initial,
-        new.final,
-    ]
-    parts, theta = [], []
-    for cells, where, values in zip(wanted, moved, old.parts(model.theta), strict=True):
+    names = "node_cells", "transitions", "arc_cells", "initial", "final"
+    theta = []
+    parts: dict[str, Any] = {}
+    for name, where, values in zip(names, moved, old.parts(weights), strict=True):
+        cells = getattr(new, name)
         kept = where >= 0
         union = distinct(cells, where[kept]).astype(cells.dtype)
         start = np.zeros(len(union))
         start[np.searchsorted(union, where[kept])] = values[kept]
-        parts.append(union)
+        parts[name] = union
         theta.append(start)
-    extended = replace(
-        space,
-        n_node_rows=index.n_node_rows,
-        node_cells=parts[0],
-        transitions=parts[1],
-        arc_cells=parts[2],
-        initial=parts[3],
-        final=parts[4],
-    )
-    return extended, np.concatenate(theta)
+    return replace(new, n_node_rows=index.n_node_rows, **parts), np.concatenate(theta)
 
 
 def _matching(old: Sequence[str], new: Sequence[str]) -> Longs:
-    """Return the number in `new` of each name in `old`, −1 where it is gone."""
     number = {name: i for i, name in enumerate(new)}
     return np.asarray([number.get(name, -1) for name in old], dtype=np.int64)
 
@@ -201,33 +171,3 @@ def _moved_cells(cells: Longs, width: int, slot: Longs, new_width: int) -> Longs
     row, old_slot = np.divmod(cells, width)
     target = slot[old_slot] if len(slot) else old_slot
     return np.where(target >= 0, row * new_width + target, -1)
-
-
-# --- Hashes ---------------------------------------------------------------------------------------
-
-
-def fingerprint(model: CRF) -> str:
-    """Return a hash of a model's labels and weights."""
-    digest = hashlib.sha256("\0".join(model.labels).encode())
-    digest.update(np.ascontiguousarray(model.theta).data)
-    return digest.hexdigest()
-
-
-def run_fingerprint(
-    settings: Options,
-    parts: Sequence[bytes],
-    space: ParameterSpace,
-    theta: Floats,
-    gold: list[list[str]] | None,
-) -> str:
-    """Hash what decides the course of training; `parts` are hashes of the parts of the data."""
-    decisive = settings.named()
-    del decisive["max_iterations"]
-    digest = hashlib.sha256(msgspec.json.encode((decisive, space.topology.labels, gold)))
-    for part in parts:
-        digest.update(part)
-    arrays: list[NDArray[Any]] = [theta, space.node_cells, space.transitions, space.arc_cells]
-    for array in arrays:
-        digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data if array.size else b"")
-    return digest.hexdigest()

@@ -1,23 +1,41 @@
-"""Training a CRF from a corpus: features, topology, objective, optimiser."""
+"""Training a CRF: the call, the options, and the steps from a text to the trained tagger."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, LabelWarning, LearningWarning, OptionError
 from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.lazy import LazyModule
-from fstcrf.taggers.model.crf import CRF
-from fstcrf.taggers.model.gold import decided
-from fstcrf.taggers.model.options import (
+from fstcrf.taggers.crf import CRF
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.text.features import FeatureFunction, FeatureIndex, FunctionIndex, TemplateSet
+from fstcrf.text.sentences import Data, Tape, check_text, label_set
+from fstcrf.training import ParameterSpace, Problem, Progress, parameter_space
+from fstcrf.training.data import (
+    Target,
+    TrainingData,
+    check_held_out,
+    held_out_labels,
+    held_out_score,
+    read_data,
+    sentence_weights,
+)
+from fstcrf.training.descent import LineSearch
+from fstcrf.training.executors.executor import Executor
+from fstcrf.training.gold import with_partial
+from fstcrf.training.magnitudes import largest_value, uneven
+from fstcrf.training.memory import ExpectedMemory, free_memory, label_bytes, release
+from fstcrf.training.optimiser import Optimiser
+from fstcrf.training.options import (
     DEFAULTS,
     Options,
     checked_options,
@@ -25,35 +43,32 @@ from fstcrf.taggers.model.options import (
     optimiser_of,
     options_of,
 )
-from fstcrf.taggers.model.reads import labels_for, ordered, record_of, tapes_read
-from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
-from fstcrf.taggers.model.source import Source, Target, read_source, sentence_weights
-from fstcrf.taggers.model.structure import (
+from fstcrf.training.passing import (
+    Passed,
+    labels_for,
+    ordered,
+    pass_on,
+    record_of,
+    tapes_read,
+    with_labels,
+)
+from fstcrf.training.record import TrainingRecord
+from fstcrf.training.run import RunOptions, run_fingerprint, run_training
+from fstcrf.training.settings import MethodSettings, ObjectiveSettings, TrainingRun
+from fstcrf.training.shards import digest, observed_sum, parts_of
+from fstcrf.training.structure import (
     check_pairs,
-    fingerprint,
     merged_labels,
     structure,
     successions,
     warm_theta,
 )
-from fstcrf.taggers.reading import Data, Tape, check_text, label_set
-from fstcrf.text.corpus import Corpus
-from fstcrf.text.corpus.collection import CorpusFiles
-from fstcrf.text.features import FeatureFunction, FeatureIndex, FunctionIndex, TemplateSet
-from fstcrf.training import ParameterSpace, Problem, Progress, parameter_space
-from fstcrf.training.descent import LineSearch
-from fstcrf.training.executors.executor import Executor
-from fstcrf.training.loop import check_checkpoint
-from fstcrf.training.magnitudes import largest_value, uneven
-from fstcrf.training.memory import ExpectedMemory, free_memory, label_bytes, release
-from fstcrf.training.settings import MethodSettings, ObjectiveSettings, TrainingRun
-from fstcrf.training.shards import digest, observed_sum, parts_of
 from fstcrf.training.support import counted_often
 
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
 
-parts = LazyModule("fstcrf.ext.parts.training")  # of text that is not here as a whole
+parts = LazyModule("fstcrf.ext.parts.training")  # training on a text in parts
 
 ObjectiveName: TypeAlias = Literal["likelihood", "mce", "mce-f"]
 MethodName: TypeAlias = Literal[
@@ -241,16 +256,16 @@ def train_crf(
     NumericError
         Training diverged at once.
     """
-    given = locals()
+    arguments = locals()
     if callable(template):
         raise OptionError(f"template is {template!r}: pass a feature function as features=")
     if callable(features):
         if template is not None:
             raise OptionError("template and features=f both compute attributes: give one of them")
-        given |= {"template": features, "features": "supported"}
+        arguments |= {"template": features, "features": "supported"}
     _check_kinds(tape, warm_start, reads, report=report, expect=expect)
     settings = checked_options(
-        {option: given[option] for option in DEFAULTS},
+        {option: arguments[option] for option in DEFAULTS},
         reads=bool(reads),
         dev=dev is not None,
         warm_start=warm_start is not None,
@@ -263,168 +278,229 @@ def train_crf(
         check_text(data)
     if dev is not None:
         check_text(dev, "the held-out text")
-    _check_run(threads, checkpoint, checkpoint_every, resume=resume)
-    settings = decided(settings, data, target)
+    run = RunOptions(**{field.name: arguments[field.name] for field in fields(RunOptions)})
+    run.check()
+    settings = with_partial(settings, data, target)
     name = tape or (target if isinstance(target, str) else "label")
     _check_reads(reads, name)
-    told = {field.name: given[field.name] for field in fields(TrainingCall) if field.name in given}
-    run = TrainingCall(**told | {"tape": name, "settings": settings})
+    values = arguments | {"tape": name, "settings": settings, "run": run}
+    call = TrainingCall(**{field.name: values[field.name] for field in fields(TrainingCall)})
     in_parts = executor is not None or memory_limit is not None
-    found: CRF = parts.train_spread(run) if in_parts else _trained_whole(run)
-    return found
+    tagger: CRF = parts.train_spread(call) if in_parts else _train_in_memory(call)
+    return tagger
 
 
-def _trained_whole(run: TrainingCall) -> CRF:
-    """Train on text that is in memory as a whole."""
-    settings, warm_start = run.settings, run.warm_start
-    source = read_source(
-        run.data.read() if isinstance(run.data, CorpusFiles) else run.data,
-        run.target,
-        run.template,
-        reads=run.reads,
-        settings=settings,
-        warm_start=warm_start,
-        threads=run.threads,
-        report=run.report,
-        retrain=retrained,
+@dataclass(frozen=True, kw_only=True)
+class TrainingCall:
+    """The checked arguments of `train_crf`; options of the model are in `settings`."""
+
+    data: Data | CorpusFiles
+    target: Target
+    template: TemplateSet | str | os.PathLike[str] | FeatureFunction | None
+    tape: str
+    settings: Options
+    partial: bool | None  # as the caller set it; `settings.partial` is never None
+    dev: Data | None
+    dev_target: Sequence[Sequence[str]] | None
+    reads: Sequence[CRF]
+    grammar: Grammar | None
+    weights: Sequence[float] | Floats | None
+    class_weights: Mapping[str, float] | None
+    warm_start: CRF | None
+    run: RunOptions
+
+    def held_out_labels(self) -> list[list[str]] | None:
+        """Return the gold labels of the held-out sentences, or None."""
+        return held_out_labels(self.dev, self.dev_target, self.target, self.settings)
+
+
+def trained(
+    call: TrainingCall,
+    start: CRF,
+    optimiser: Callable[[], Optimiser],
+    *,
+    sentences: int,
+    tokens: int,
+    parts: Sequence[bytes],
+    gold: list[list[str]] | None,
+    reads: Sequence[CRF] = (),
+) -> CRF:
+    """Run an optimiser that starts from the weights of `start`, and return the trained tagger.
+
+    `parts` are hashes of the parts of the data, `gold` the labels of held-out sentences, `reads`
+    the earlier taggers in the order of reading.
+    """
+    run, settings, dev, evaluate = call.run, call.settings, call.dev, None
+    if gold is not None and dev is not None:
+        if reads:
+            columns = dev if isinstance(dev, Corpus) else Corpus.from_sentences(dev)
+            dev = with_labels(columns, reads, threads=run.threads)
+        partial, threads = settings.reads_sets, run.threads
+        evaluate = held_out_score(
+            lambda theta: replace(start, theta=theta), dev, gold, threads, partial=partial
+        )
+    fingerprint = run_fingerprint(settings, parts, start.space, start.theta, gold)
+    outcome = run_training(
+        optimiser, settings=settings, run=run, fingerprint=fingerprint, evaluate=evaluate
     )
-    labels = _labels(source, settings, warm_start)
-    unknown = source.unknown(labels).told(run.target, settings, given=run.partial is not None)
-    for note in filter(None, (source.note, unknown)):
+    record = TrainingRecord(
+        options=settings.named(),
+        sentences=sentences,
+        tokens=tokens,
+        attributes=start.index.n_node_rows + start.index.n_arc_rows,
+        parameters=start.space.size,
+        iterations=outcome.iterations,
+        best_iteration=outcome.best_iteration,
+        objective=outcome.value,
+        dev_score=outcome.dev,
+        reason=outcome.reason,
+        interrupted=outcome.interrupted,
+        run=fingerprint,
+        target=call.target if isinstance(call.target, str) else None,
+        grammar=None if call.grammar is None else str(call.grammar),
+        class_weights={label: float(w) for label, w in (call.class_weights or {}).items()},
+    )
+    return replace(start, theta=outcome.theta, record=record)
+
+
+def _train_in_memory(call: TrainingCall) -> CRF:
+    settings, warm_start, run = call.settings, call.warm_start, call.run
+    data = _data(call)
+    labels = _labels(data, settings, warm_start)
+    unknown = data.unknown(labels).warning(call.target, settings, explicit=call.partial is not None)
+    for note in filter(None, (data.note, unknown)):
         warnings.warn(note, LabelWarning, stacklevel=4)
-    gold = run.held_out_labels()
+    gold = call.held_out_labels()
     check_held_out(gold, labels, settings)
-    problem = _problem(source, labels, run)
-    if not settings.method.free_of_units and (found := uneven(problem)):
-        row, size, arc = found
+    problem = _problem(data, labels, call)
+    if not settings.method.free_of_units and (largest := uneven(problem)):
+        row, size, arc = largest
         warnings.warn(
-            f"attribute {source.index.attribute(row, arc=arc)!r} has values of about {size:.0e}: "
+            f"attribute {data.index.attribute(row, arc=arc)!r} has values of about {size:.0e}: "
             f"steps of method {settings.method.name!r} have one length for all weights, and may "
             "end far from the best ones; give values of about 1, or train with method 'lbfgs' "
             "without stochastic_epochs",
             LearningWarning,
             stacklevel=4,
         )
-    space, theta = _space(problem, source, settings, warm_start)
+    space, theta = _space(problem, data, settings, warm_start)
     start = TrainingRun(problem, space, theta, settings.objective, settings.seed, run.threads)
     added = settings.method.memory_of(start)
-    release()  # what reading and counting took
-    run.tell_memory(added, space.size)
-    wanted = tapes_read(source.index)
-    tapes = tuple(Tape(t.tape, t.labels, fingerprint(t)) for t in run.reads if t.tape in wanted)
-    fitting = Fitting(
-        run,
-        Ready(
-            start=CRF(
-                problem.topology, source.index, space, theta, run.tape, source.columns, tapes
-            ),
-            sentences=len(source.offsets) - 1,
-            tokens=int(source.offsets[-1]),
+    release()  # the memory of reading and counting
+    run.announce_memory(added, space.size)
+    wanted = tapes_read(data.index)
+    tapes = tuple(Tape(t.tape, t.labels, t._fingerprint()) for t in call.reads if t.tape in wanted)
+    model = CRF(problem.topology, data.index, space, theta, call.tape, data.columns, tapes)
+    try:
+        return trained(
+            call,
+            model,
+            lambda: optimiser_of(settings, problem, space, theta, threads=run.threads),
+            sentences=len(data.offsets) - 1,
+            tokens=int(data.offsets[-1]),
             parts=[*map(digest, parts_of(problem))],
             gold=gold,
-            reads=ordered(run.reads, wanted),
-        ),
-    )
-    try:
-        return fitting.model(
-            lambda: optimiser_of(settings, problem, space, theta, threads=run.threads)
+            reads=ordered(call.reads, wanted),
         )
     except DataError as error:
-        raise _as_given(error, source, problem) from None
+        raise _located(error, data, problem) from None
 
 
 def retrained(
     tagger: CRF,
     corpus: Corpus,
-    earlier: Sequence[CRF],
+    reads: Sequence[CRF],
     *,
     threads: int,
     report: Callable[[Progress], None] | None,
 ) -> CRF:
-    """Train a tagger on other text as it was trained."""
+    """Train a tagger again on another text, with the options of its record.
+
+    A tagger that was stopped by held-out data or by Ctrl-C makes the same number of iterations.
+    """
     record = record_of(tagger)
     options = record.options
     if record.dev_score is not None or record.interrupted:
-        # What decided it is not here any more; that it took so many iterations is known.
         options = {**options, "max_iterations": max(record.best_iteration, 1)}
     target = str(record.target)
     present = set(labels_for(corpus, record))
-    as_usual: Any = options_of(options)
-    as_usual.pop("patience", None)  # of held-out data
+    arguments: Any = options_of(options)
+    arguments.pop("patience", None)  # there is no held-out data
     template = None
     if isinstance(tagger.index, FunctionIndex):
-        as_usual["features"] = tagger.index.function
+        arguments["features"] = tagger.index.function
     else:
-        template = cast("FeatureIndex", tagger.index).templates  # as `fold_taggers` saw
+        template = cast("FeatureIndex", tagger.index).templates  # `fold_taggers` has checked it
     return train_crf(
         corpus,
         target,
         template,
-        reads=earlier,
+        reads=reads,
         tape=tagger.tape,
         class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
         threads=threads,
         report=report,
-        **as_usual,
+        **arguments,
     )
 
 
-def _check_run(
-    threads: int,
-    checkpoint: str | os.PathLike[str] | None,
-    checkpoint_every: int | None,
-    *,
-    resume: bool,
-) -> None:
-    """Refuse a run without threads, or without the file that its state needs."""
-    whole_number(threads, "threads", least=1)
-    if resume and checkpoint is None:
-        raise OptionError("resume needs a checkpoint to go on from")
-    if checkpoint_every is not None:
-        whole_number(checkpoint_every, "checkpoint_every", least=1)
-    if checkpoint is None and checkpoint_every not in (None, 10):
-        raise OptionError("checkpoint_every needs a checkpoint to write to")
-    if checkpoint is not None:
-        check_checkpoint(checkpoint, every=checkpoint_every, resume=resume)
+def _data(call: TrainingCall) -> TrainingData:
+    """Read the text of a call, and label it with earlier taggers."""
+    base = call.warm_start
+
+    def label(corpus: Corpus, tapes: Sequence[str]) -> Passed:
+        taggers = ordered(call.reads, tapes)
+        threads, report = call.run.threads, call.run.report
+        return pass_on(corpus, taggers, call.settings, threads=threads, report=report)
+
+    return read_data(
+        call.data.read() if isinstance(call.data, CorpusFiles) else call.data,
+        call.target,
+        call.template,
+        settings=call.settings,
+        base=None if base is None else base.index,
+        known=() if base is None else base.labels,
+        tapes=[tagger.tape for tagger in call.reads],
+        label=label,
+    )
 
 
-def _labels(source: Source, settings: Options, warm_start: CRF | None) -> Sequence[str]:
+def _labels(data: TrainingData, settings: Options, warm_start: CRF | None) -> Sequence[str]:
     known = () if warm_start is None else warm_start.labels
-    labels = label_set(source.target_values, partial=settings.reads_sets, earlier=known)
-    needed, free = label_bytes(len(labels), int(source.offsets[-1])), free_memory()
+    labels = label_set(data.target_values, partial=settings.reads_sets, earlier=known)
+    needed, free = label_bytes(len(labels), int(data.offsets[-1])), free_memory()
     if free is not None and needed > free:
         raise OptionError(
             f"{len(labels):,} labels, such as {labels[0]!r}: all pairs of them, and which each "
             f"token may have, take {needed / 1e9:,.0f} GB of memory, {free / 1e9:,.1f} GB are "
             "free: is the target the right column?"
         )
-    return labels if warm_start is None else merged_labels(warm_start, labels)
+    return merged_labels(known, labels)
 
 
-def _problem(source: Source, labels: Sequence[str], run: TrainingCall) -> Problem:
-    settings = run.settings
-    allowed = source.allowed(labels, partial=settings.reads_sets)
-    weight = sentence_weights(source, allowed, labels, run.weights, run.class_weights)
-    topology = structure(
-        labels, settings, lambda: successions(allowed, source.offsets), run.grammar
-    )
+def _problem(data: TrainingData, labels: Sequence[str], call: TrainingCall) -> Problem:
+    settings = call.settings
+    allowed = data.allowed(labels, partial=settings.reads_sets)
+    weight = sentence_weights(data, allowed, labels, call.weights, call.class_weights)
+    topology = structure(labels, settings, lambda: successions(allowed, data.offsets), call.grammar)
     try:
-        problem = Problem(topology, source.offsets, source.node(), source.arc(), allowed, weight)
-        largest_value(problem, source.index.attribute)
+        problem = Problem(topology, data.offsets, data.node(), data.arc(), allowed, weight)
+        largest_value(problem, data.index.attribute)
     except DataError as error:
-        raise _as_given(error, source) from None
+        raise _located(error, data) from None
     return problem
 
 
-def _as_given(error: DataError, source: Source, problem: Problem | None = None) -> DataError:
-    """Return an error about a sentence with its place in the data as it was given.
+def _located(error: DataError, data: TrainingData, problem: Problem | None = None) -> DataError:
+    """Return an error about a training sentence with its place in the text of the caller.
 
-    Of a sentence whose allowed labels have no path, the token is named at which the last one ends.
+    If the allowed labels of the sentence have no path, the error names the token at which the last
+    partial path ends.
     """
     if error.sentence is None:
         return error
     if problem is None or error.token is not None:
-        return DataError(error.message, **source.where(error.sentence, error.token))
+        return DataError(error.message, **data.where(error.sentence, error.token))
     topology = problem.topology
     first, end = problem.offsets[error.sentence : error.sentence + 2].tolist()
     alive = topology.initial
@@ -435,26 +511,25 @@ def _as_given(error: DataError, source: Source, problem: Problem | None = None) 
             alive = reached
         alive = alive & states & (topology.final if first + token + 1 == end else True)
         if not alive.any():
-            there = [topology.labels[i] for i in np.flatnonzero(problem.allowed[first + token])]
-            names = " or ".join(map(repr, there)) if len(there) < 4 else f"any of {len(there)}"
+            labels = [topology.labels[i] for i in np.flatnonzero(problem.allowed[first + token])]
+            names = " or ".join(map(repr, labels)) if len(labels) < 4 else f"any of {len(labels)}"
             return DataError(
                 f"label {names} cannot follow what is allowed before it: the scheme, order or "
                 "grammar of the model forbids it",
-                **source.where(error.sentence, token),
+                **data.where(error.sentence, token),
             )
-    return DataError(error.message, **source.where(error.sentence, None))
+    return DataError(error.message, **data.where(error.sentence, None))
 
 
 def _space(
-    problem: Problem, source: Source, settings: Options, warm_start: CRF | None
+    problem: Problem, data: TrainingData, settings: Options, warm_start: CRF | None
 ) -> tuple[ParameterSpace, Floats]:
-    """Return which weights there are, and where they start."""
-    if isinstance(source.index, FeatureIndex):
-        check_pairs(source.index, problem.topology, settings)
+    if isinstance(data.index, FeatureIndex):
+        check_pairs(data.index, problem.topology, settings)
     space = parameter_space(
         problem,
         features=settings.features,
-        transitions=settings.transitions if source.transitions else "none",
+        transitions=settings.transitions if data.transitions else "none",
         ends=settings.ends,
     )
     if settings.min_frequency is not None:
@@ -462,19 +537,18 @@ def _space(
         counts = observed_sum(parts_of(problem), space)
         space = counted_often(space, counts, settings.min_frequency)
     if warm_start is not None:
-        return warm_theta(warm_start, source.index, space)
+        return warm_theta(warm_start.space, warm_start.theta, data.index, space)
     return space, np.zeros(space.size)
 
 
-def _check_kinds(tape: object, warm_start: object, reads: object, **called: object) -> None:
-    """Refuse arguments that are nothing of their kind."""
+def _check_kinds(tape: object, warm_start: object, reads: object, **functions: object) -> None:
     if not isinstance(tape, str | None):
         raise OptionError(f"tape is {tape!r}, expected a name, or None")
     if not isinstance(warm_start, CRF | None):
         raise OptionError(f"warm_start is {warm_start!r}, expected a tagger")
-    if not isinstance(reads, Sequence) or not all(isinstance(one, CRF) for one in reads):
+    if not isinstance(reads, Sequence) or not all(isinstance(tagger, CRF) for tagger in reads):
         raise OptionError(f"reads is {reads!r}, expected a list of taggers")
-    for name, function in called.items():
+    for name, function in functions.items():
         if function is not None and not callable(function):
             raise OptionError(f"{name} is {function!r}, expected a function")
 

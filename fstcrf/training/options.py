@@ -1,7 +1,8 @@
 """The options of training, by name and as one struct, and which of them a run reads.
 
-Those of objectives and methods are the fields of their settings (`fstcrf.training.methods`); the
-rest are fields of `Options`. What is given and not read would be ignored in silence: it is refused.
+Options of objectives and methods are fields of their settings (`fstcrf.training.methods`). All
+other options are fields of `Options`. An option that the run does not read raises an error, so that
+no option is ignored silently.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from fstcrf.training.settings import (
 )
 
 Value: TypeAlias = bool | int | float | str | None
-"""What an option may be."""
+"""Allowed values of an option."""
 
 _READS = Needs(
     lambda values: values.get("reads", True) or values["passing"] == "best",
@@ -49,7 +50,7 @@ _READS = Needs(
 
 @dataclass(frozen=True, kw_only=True)
 class Structure(Settings):
-    """Which label histories a model has, and which weights."""
+    """The label histories and the weights of a model."""
 
     order: Annotated[
         Literal[0, 1, 2], Meta(description="how many earlier labels a label depends on")
@@ -88,7 +89,7 @@ class Structure(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Attributes(Settings):
-    """Which attributes of tokens a model knows."""
+    """The attributes of tokens that a model has."""
 
     boundary: Annotated[
         Literal["pad", "skip"],
@@ -100,7 +101,7 @@ class Attributes(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions(Settings):
-    """How gold labels are read."""
+    """The interpretation of gold labels."""
 
     on_illegal: Annotated[
         Literal["error", "repair", "skip"],
@@ -120,7 +121,7 @@ class LabelOptions(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Passing(Settings):
-    """How the labels of earlier taggers come into the text."""
+    """Labels of earlier taggers on the training text."""
 
     jackknife: Annotated[
         int | None,
@@ -154,7 +155,7 @@ class Passing(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class CourseOptions(Settings):
-    """How a run goes, whatever its method."""
+    """Options of a run with any method."""
 
     patience: Annotated[
         int,
@@ -179,16 +180,16 @@ class Options(CourseOptions, Passing, LabelOptions, Attributes, Structure):
 
     @property
     def reads_sets(self) -> bool:
-        """Whether ``_`` and ``a|b`` are sets of labels; so where `partial` is not decided."""
+        """Whether ``_`` and ``a|b`` are sets of labels, as they are while `partial` is None."""
         return self.partial is not False
 
     @property
     def schemes(self) -> tuple[str, str] | None:
-        """The scheme of the gold labels and that of the model; None where none is named."""
+        """The schemes of the gold labels and of the model, if there are any."""
         return None if self.scheme in (None, "observed") else scheme_pair(str(self.scheme))
 
     def named(self) -> dict[str, Value]:
-        """Return the options by name, those of objective and method among them."""
+        """Return all options by name, including options of objective and method."""
         return {
             **{name: getattr(self, name) for name in _GENERAL},
             "objective": self.objective.name,
@@ -198,14 +199,14 @@ class Options(CourseOptions, Passing, LabelOptions, Attributes, Structure):
         }
 
 
-# --- Which options there are, and who reads them --------------------------------------------------
+# --- Options and the runs that read them ----------------------------------------------------------
 
 _GENERAL = fields_of(Options)
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "objective": tuple(OBJECTIVES),
-    "method": tuple(dict.fromkeys(method for known in METHODS.values() for method in known)),
+    "method": tuple(dict.fromkeys(method for methods in METHODS.values() for method in methods)),
 }
-"""The names of objectives and of methods."""
+"""Names of objectives and methods."""
 
 
 def _special() -> Iterator[tuple[str, tuple[str, str], SettingField]]:
@@ -222,21 +223,20 @@ for _name, _run, _field in _special():
 
 
 def fields_named(name: str) -> list[SettingField]:
-    """Return what an option is to those that read it, each meaning and default once."""
+    """Return the fields of an option, one for each meaning and default."""
     if name in _GENERAL:
         return [_GENERAL[name]]
-    found = {(f.meta.description, f.default): f for f in _SPECIAL[name].values()}
-    return list(found.values())
+    return list({(f.meta.description, f.default): f for f in _SPECIAL[name].values()}.values())
 
 
 def readers_of(name: str) -> dict[tuple[str, str], SettingField]:
-    """Return the runs, objective and method, that read an option; none where all do."""
+    """Return the fields of an option by (objective, method); empty if all runs read it."""
     return _SPECIAL.get(name, {})
 
 
 def _default(name: str) -> Any:
-    usual = {field.default for field in fields_named(name)}
-    return usual.pop() if len(usual) == 1 else None
+    defaults = {field.default for field in fields_named(name)}
+    return defaults.pop() if len(defaults) == 1 else None
 
 
 DEFAULTS: Mapping[str, Any] = {
@@ -244,15 +244,15 @@ DEFAULTS: Mapping[str, Any] = {
     "method": LBFGSSettings.name,
     **{name: _default(name) for name in (*_GENERAL, *_SPECIAL)},
 }
-"""The options of training and their defaults; None where methods have different ones."""
+"""Defaults of all options. An option whose default depends on the method has None."""
 
 
 def _unread(name: str, values: Mapping[str, object]) -> str | None:
-    """Return what an option needs, for it to be read; None where it is."""
-    if name not in DEFAULTS or name in CHOICES:  # what is no option is refused elsewhere
+    """Return the condition that keeps a run from reading an option, if there is one."""
+    if name not in DEFAULTS or name in CHOICES:
         return None
-    found = _GENERAL.get(name)
-    if found is None:
+    field = _GENERAL.get(name)
+    if field is None:
         objective, method = str(values["objective"]), str(values["method"])
         runs = _SPECIAL[name]
         methods = [m for o, m in runs if o == objective]
@@ -261,13 +261,13 @@ def _unread(name: str, values: Mapping[str, object]) -> str | None:
             return f"needs objective {objectives}, not {objective!r}"
         if method not in methods:
             return f"needs method {_either(methods)}, not {method!r}"
-        found = runs[objective, method]
-    unmet = next((one for one in found.needs if not one.holds(values)), None)
+        field = runs[objective, method]
+    unmet = next((condition for condition in field.needs if not condition.holds(values)), None)
     return None if unmet is None else unmet.text.format_map(values)
 
 
 def is_read(name: str, values: Mapping[str, object]) -> bool:
-    """Tell whether a run reads an option, given the values of all, defaults too."""
+    """Return whether a run with these values of all options reads an option."""
     return _unread(name, values) is None
 
 
@@ -279,16 +279,16 @@ def _either(names: Collection[str] | Mapping[str, Any]) -> str:
 
 
 def checked_options(
-    given: Mapping[str, object], *, reads: bool = True, dev: bool = True, warm_start: bool = False
+    named: Mapping[str, object], *, reads: bool = True, dev: bool = True, warm_start: bool = False
 ) -> Options:
-    """Return options by name as `Options`; None is what is not given.
+    """Check options by name, and return them as `Options`.
 
-    ``objective`` and ``method`` are names, or settings. `reads`, `dev`, `warm_start`: are earlier
-    taggers read, is there held-out data, does the run start from a model. OptionError names what
-    objective, method or other options leave unread, with what would read it, and what is said
-    twice.
+    `objective` and `method` are names or settings; an omitted option has its default.
+    `reads`, `dev` and `warm_start` are true if the run has earlier taggers, held-out data and an
+    initial model. OptionError: an option is unknown, is set twice, has a wrong value, or is not
+    read by objective and method.
     """
-    values = _spread({name: value for name, value in given.items() if value is not None})
+    values = _spread({name: value for name, value in named.items() if value is not None})
     unknown = sorted(set(values) - set(DEFAULTS))
     if unknown:
         raise OptionError(
@@ -298,9 +298,10 @@ def checked_options(
     every = {**DEFAULTS, **values, "reads": reads, "dev": dev, "warm_start": warm_start}
     method = _method(every["objective"], every["method"])
     objective = OBJECTIVES[every["objective"]]
-    if isinstance(given.get("method"), Settings) and type(given["method"]) is not method:
+    passed = named.get("method")
+    if isinstance(passed, Settings) and type(passed) is not method:
         raise OptionError(
-            f"method is {type(given['method']).__name__}, expected {method.__name__} for objective "
+            f"method is {type(passed).__name__}, expected {method.__name__} for objective "
             f"{every['objective']!r}"
         )
     general = {name: value for name, value in values.items() if name in _GENERAL}
@@ -313,34 +314,34 @@ def checked_options(
         if needed is not None:
             raise OptionError(f"{name} {needed}")
 
-    def own(settings: type[S]) -> S:
+    def struct(settings: type[S]) -> S:
         return settings(**{n: values[n] for n in fields_of(settings) if n in values})
 
-    return Options(**general, objective=own(objective), method=own(method))
+    return Options(**general, objective=struct(objective), method=struct(method))
 
 
 S = TypeVar("S", bound=Settings)
 
 
-def _spread(given: Mapping[str, object]) -> dict[str, Any]:
-    """Return options by name, those inside of settings too."""
-    found: dict[str, Any] = dict(given)
+def _spread(options: Mapping[str, object]) -> dict[str, Any]:
+    """Return options by name, where settings are replaced by their name and fields."""
+    values: dict[str, Any] = dict(options)
     for name in CHOICES:
-        settings = given.get(name)
+        settings = options.get(name)
         if not isinstance(settings, Settings):
             continue
-        usual = fields_of(type(settings))
-        twice = next((field for field in usual if field in given), None)
+        struct_fields = fields_of(type(settings))
+        twice = next((field for field in struct_fields if field in options), None)
         if twice is not None:
             raise OptionError(
                 f"{twice} is given twice, as an option and in {name}={type(settings).__name__}(...)"
             )
-        found[name] = settings.name
-        for field in usual.values():
+        values[name] = settings.name
+        for field in struct_fields.values():
             value = getattr(settings, field.name)
             if value != field.default:
-                found[field.name] = value
-    return found
+                values[field.name] = value
+    return values
 
 
 def _checked(name: str, value: object) -> Any:
@@ -357,10 +358,9 @@ def _checked(name: str, value: object) -> Any:
 
 
 def _method(objective: str, method: str) -> type[MethodSettings]:
-    """Return the settings of a method."""
     methods = METHODS[objective]
     if method not in methods:
-        others = [one for one, known in METHODS.items() if method in known]
+        others = [other for other, names in METHODS.items() if method in names]
         raise OptionError(
             f"objective {objective!r} is trained by {', '.join(map(repr, methods))}, not "
             f"{method!r}, which is for objective {_either(others)}"
@@ -369,7 +369,7 @@ def _method(objective: str, method: str) -> type[MethodSettings]:
 
 
 def stored_options(values: Mapping[str, object]) -> Options:
-    """Return the options of a record; those that earlier versions kept unread are left out."""
+    """Return the options of a record, without options that its run did not read."""
     return checked_options(_read(values))
 
 
@@ -379,7 +379,7 @@ def _read(values: Mapping[str, object]) -> dict[str, Any]:
 
 
 def options_of(values: Mapping[str, object]) -> dict[str, Value]:
-    """Return the options of a record that make such a run: what it reads and is not as usual."""
+    """Return the options of a record that repeat its run: all values that are not defaults."""
     usual = checked_options({name: values.get(name) for name in CHOICES}).named()
     return {n: v for n, v in _read(values).items() if v != (DEFAULTS if n in CHOICES else usual)[n]}
 
@@ -388,7 +388,7 @@ _RENAMED = {"whole_labels": "partial"}
 
 
 def not_there(name: str, known: Collection[str], shown: Collection[str]) -> str:
-    """Return what to say of a name that is none: known ones like it, else those to be shown."""
+    """Return advice about an unknown name: similar known names, or else the names in `shown`."""
     earlier = [now for before, now in _RENAMED.items() if before == name and now in known]
     near = earlier or closest(name, known, 3)
     if near:
@@ -413,16 +413,16 @@ def optimiser_of(
 
 
 def kind_text(field: SettingField) -> str:
-    """Return the kind of an option as docstrings have it."""
+    """Return the type of an option in the form of docstrings."""
     if field.choices:
         return "{" + ", ".join(map(repr, field.choices)) + "}"
     return " or ".join(kind.__name__ for kind in field.types) + ", optional" * field.optional
 
 
 def methods_text(name: str, description: str | None = None) -> str:
-    """Return which objectives and methods read an option: ``lbfgs, cg; mce: gpd``.
+    """Return the methods that read an option: ``lbfgs, cg, gpd of mce``; empty if all do.
 
-    With a description, only those to which the option means this.
+    With a description, only methods for which the option has this description.
     """
     runs = [r for r, f in readers_of(name).items() if description in (None, f.meta.description)]
     by_methods: dict[tuple[str, ...], list[str]] = {}
@@ -431,41 +431,41 @@ def methods_text(name: str, description: str | None = None) -> str:
             by_methods.setdefault(methods, []).append(objective)
     if len(runs) == sum(map(len, METHODS.values())):
         return ""
-    told: list[str] = []
+    names: list[str] = []
     for methods, objectives in by_methods.items():
         if "likelihood" in objectives:
-            told += methods
+            names += methods
         elif methods == tuple(METHODS[objectives[0]]):
-            told += objectives
-        elif not set(methods) <= set(told):
-            told.append(f"{' and '.join(methods)} of {' and '.join(objectives)}")
-    return ", ".join(told)
+            names += objectives
+        elif not set(methods) <= set(names):
+            names.append(f"{' and '.join(methods)} of {' and '.join(objectives)}")
+    return ", ".join(names)
 
 
 def defaults_text(name: str, description: str | None = None) -> str:
-    """Return the default of an option, of each method where they differ; nothing for None."""
+    """Return the default of an option, with the methods whose default differs."""
     if name in _GENERAL:
-        usual = _GENERAL[name].default
-        return "" if usual is None or isinstance(usual, bool) else spoken(usual)
+        default = _GENERAL[name].default
+        return "" if default is None or isinstance(default, bool) else spoken(default)
     by_value: dict[Any, list[str]] = {}
     for (_, method), field in readers_of(name).items():
         if description in (None, field.meta.description):
             by_value.setdefault(field.default, []).append(method)
     if len(by_value) == 1:
-        (usual,) = by_value
-        return "" if usual is None or isinstance(usual, bool) else spoken(usual)
-    usual = max(by_value, key=lambda value: len(by_value[value]))
-    parts = [spoken(usual)]
+        (default,) = by_value
+        return "" if default is None or isinstance(default, bool) else spoken(default)
+    default = max(by_value, key=lambda value: len(by_value[value]))
+    parts = [spoken(default)]
     parts += [
         f"{', '.join(dict.fromkeys(methods))} {spoken(value)}"
         for value, methods in by_value.items()
-        if value != usual
+        if value != default
     ]
     return "; ".join(parts)
 
 
-def in_words(name: str, usual: str = " (default {})") -> str:
-    """Return what an option means, who reads it and what is usual, as a line of text."""
+def in_words(name: str, default_format: str = " (default {})") -> str:
+    """Return a line with readers, description and default of an option."""
     parts = []
     for description in dict.fromkeys(f.meta.description or "" for f in fields_named(name)):
         readers, default = methods_text(name, description), defaults_text(name, description)
@@ -474,14 +474,14 @@ def in_words(name: str, usual: str = " (default {})") -> str:
             if readers
             else f"{description[:1].upper()}{description[1:]}."
         )
-        parts.append(text + (usual.format(default) if default else ""))
+        parts.append(text + (default_format.format(default) if default else ""))
     return "  ".join(parts)
 
 
 def summary(name: str) -> str:
-    """Return what an objective or a method is."""
-    known = {**OBJECTIVES, **METHODS["mce"], **METHODS["likelihood"]}
-    text = (known[name].__doc__ or "").splitlines()[0].rstrip(".")
+    """Return a description of an objective or a method: the first line of its docstring."""
+    settings = {**OBJECTIVES, **METHODS["mce"], **METHODS["likelihood"]}
+    text = (settings[name].__doc__ or "").splitlines()[0].rstrip(".")
     return text[:1].lower() + text[1:]
 
 
@@ -489,7 +489,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def documented(function: F) -> F:
-    """Put the options of training into the docstring of a function, for ``{options}``."""
+    """Replace ``{options}`` in the docstring of a function by the options of training."""
     wrap = textwrap.TextWrapper(84, initial_indent="    ", subsequent_indent="    ")
     lines: list[str] = []
     for name in (*_GENERAL, *_SPECIAL):
