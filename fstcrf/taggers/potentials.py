@@ -33,7 +33,7 @@ from fstcrf.text.sentences import Data, Run, read_corpus, read_sentences, runs_o
 
 if TYPE_CHECKING:
     from fstcrf.taggers.crf import CRF
-    from fstcrf.training.passing import TapeProbabilities
+    from fstcrf.training.record import TapeProbabilities
 
 Labels = Mapping[str, Sequence[str]]
 Runs = Callable[[int, int], Floats]
