@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -27,15 +27,15 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.arguments import items_of, string_list, whole_number
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.errors import NoPathError, OptionError, ShapeError, TooLargeError
+from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lattices import Answer
 from fstcrf.machines.plans import warn_unproven
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.batches import as_corpus, check_empty, lattices_of
+from fstcrf.taggers.batches import as_corpus, check_empty
 from fstcrf.taggers.evidence import Evidence, Request
 from fstcrf.taggers.incumbents import Incumbents
-from fstcrf.taggers.search import BUDGET, ChainRule, Search
+from fstcrf.taggers.search import BUDGET, ChainRule, Search, product_answer
 from fstcrf.taggers.stages import Stage, possible_lengths, with_tape
 from fstcrf.text.corpus import Corpus, Sentence
 from fstcrf.text.sentences import (
@@ -182,11 +182,8 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
     """Return the best labels of the product, which are legal, with their scores in the chain."""
     incumbents = _no_incumbents(rule, corpus)
     incumbents.bound[:] = bound
-    product = replace(rule.composition, normalize="product")
-    try:
-        lattices = lattices_of(product, corpus, rule.evidence.from_columns(corpus), streamed=True)
-        answer = lattices.answer(1, lattices.on[: len(product.tapes)], None, 1)
-    except TooLargeError:
+    answer = product_answer(rule, corpus, 1)
+    if answer is None:
         return incumbents
     legal = np.flatnonzero(~answer.dead)
     incumbents.bound[answer.dead] = -np.inf

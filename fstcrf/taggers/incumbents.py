@@ -87,6 +87,8 @@ class Incumbents:
         labels : sequence of int32
             For each tape the labels of all P labellings, concatenated.
         """
+        if not len(sentence):
+            return
         if self.n == 1:
             self._put_best(sentence, score, labels)
             return
@@ -105,7 +107,7 @@ class Incumbents:
         order = order[scores[order] > -np.inf]
         if self.repeated:
             order = order[_first_of_equals(row[order], pool, order, pooled)]
-        rank = _ranks(row[order])
+        rank = ranks(row[order])
         order, rank = order[rank < self.n], rank[rank < self.n]
         if len(rank) and rank.max() >= width:
             self._widen(int(rank.max()) + 1)
@@ -152,7 +154,7 @@ class Incumbents:
         scores = np.concatenate([kept.ravel(), score[better]])
         order = np.lexsort((-scores, row))
         order = order[scores[order] > -np.inf]
-        rank = _ranks(row[order])
+        rank = ranks(row[order])
         raised = self.threshold.copy()
         last = order[rank == self.n - 1]
         raised[rows[row[last]]] = scores[last]
@@ -183,7 +185,7 @@ class Incumbents:
         self.bound[sentences] = other.bound
 
 
-def _ranks(row: Longs) -> Longs:
+def ranks(row: Longs) -> Longs:
     """Return the place of each entry among the entries of its row; rows ascend."""
     return np.arange(len(row)) - np.searchsorted(row, row)
 
@@ -200,7 +202,7 @@ def _first_of_equals(row: Longs, pool: Ragged, order: Longs, labels: Sequence[In
         first, second = group[:-1][again], group[1:][again]
         if _equal(pool, order[first], order[second], labels).all():
             break
-        key = _numbers(pool, order, labels)  # since two different labellings have the same hash
+        key = numbered(pool, order, labels)  # since two different labellings have the same hash
     return np.delete(np.arange(len(order)), second)
 
 
@@ -232,7 +234,7 @@ def _sums(values: Bools | _Hashes, rows: Ragged) -> _Hashes:
     return total[rows.offsets[1:]] - total[rows.offsets[:-1]]
 
 
-def _numbers(pool: Ragged, order: Longs, labels: Sequence[Ints]) -> _Hashes:
+def numbered(pool: Ragged, order: Longs, labels: Sequence[Ints]) -> _Hashes:
     """Return a number for each labelling in `order`, uint64; equal labellings have the same."""
     numbers: dict[tuple[bytes, ...], int] = {}
     cells = list(pool.slices())

@@ -118,6 +118,19 @@ class RescoringContext:
     def _observed(self) -> dict[str, Ints]:
         return self.stage.observed_ids(self.corpus)
 
+    def ids(self, prefixes: Prefixes) -> dict[str, Ints]:
+        """Return the labels of columns and earlier tapes under each prefix, int32 [N] each."""
+        columns = {tape: ids[prefixes.tokens] for tape, ids in self._observed.items()}
+        earlier = zip(self.stage.earlier, prefixes.labels, strict=True)
+        return columns | {tagger.tape: labels for tagger, labels in earlier}
+
+    def log_z(self, prefixes: Prefixes) -> Floats:
+        """Return the weighted log Z of the stage under each prefix, [P]."""
+        if self._relabelled is None:
+            return self.stage.exponent * self.stage.log_z(self._recomputed(prefixes))
+        variants = _variants(prefixes, self._changed(self._relabelled, prefixes))
+        return self.stage.exponent * kernel.rescored(self.free, variants, best=False)
+
     def best(self, prefixes: Prefixes) -> tuple[Floats, Floats]:
         """Return the best score of the stage under each prefix, and the weighted log Z, [P]."""
         stage = self.stage
@@ -126,14 +139,7 @@ class RescoringContext:
             best = kernel.best_paths(stage.legal_batch(potentials))[1]
             return best, stage.exponent * stage.log_z(potentials)
         changed = self._changed(self._relabelled, prefixes)
-        ends = np.searchsorted(changed.entries, prefixes.rows.offsets)
-        first = prefixes.offsets[Ragged(ends).repeat(prefixes.sentence)]
-        variants = kernel.Variants(
-            prefixes.sentence,
-            ends.astype(np.int64, copy=False),
-            (changed.tokens - first).astype(np.int32),
-            changed.node,
-        )
+        variants = _variants(prefixes, changed)
         log_z = kernel.rescored(self.free, variants, best=False)
         if self.legal is not self.free:
             evidence = self.potentials.evidence_scores
@@ -214,3 +220,14 @@ class RescoringContext:
                 node[new] = computed(first[new])
         self._cached = keys, node
         return node.take(place, axis=0)
+
+
+def _variants(prefixes: Prefixes, changed: _ChangedTokens) -> kernel.Variants:
+    ends = np.searchsorted(changed.entries, prefixes.rows.offsets)
+    first = prefixes.offsets[Ragged(ends).repeat(prefixes.sentence)]
+    return kernel.Variants(
+        prefixes.sentence,
+        ends.astype(np.int64, copy=False),
+        (changed.tokens - first).astype(np.int32),
+        changed.node,
+    )

@@ -17,6 +17,14 @@ sentences, then 128, 1024, ... within the budget. A prefix of several tapes is a
 the others. The next tagger rescores the tokens at which a prefix differs from the cascade
 (`taggers/prefixes.py`). A prefix of all tapes but the last is first scored with its best labels of
 the last tape. The search computes n of them only if this score is among the n best.
+
+Hard rules over several tapes (`Stage.hard`) make a stage slow, since its machine is then a product.
+So the search first runs without them. If its n best labellings obey the rules and are proven, they
+are the answer. The other sentences get *candidates*: the best labellings of the product of all
+taggers under the rules, which is one machine. Their scores in the chain follow from their scores in
+the product and from log Z of each tagger given the labels of the earlier tapes. Sentences whose
+free labellings obey the rules keep the better of both. The rest is searched again: prefixes that
+cannot exceed the candidates without the rules are dropped, and the others are completed under them.
 """
 
 from __future__ import annotations
@@ -31,10 +39,13 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.errors import TooLargeError
 from fstcrf.kernel import Budget
+from fstcrf.lattices import Answer
 from fstcrf.ragged import Ragged
+from fstcrf.taggers.batches import lattices_of
 from fstcrf.taggers.evidence import Evidence
-from fstcrf.taggers.incumbents import Incumbents
+from fstcrf.taggers.incumbents import Incumbents, numbered, ranks
 from fstcrf.taggers.prefixes import Prefixes, RescoringContext
 from fstcrf.taggers.stages import Stage, StagePotentials, largest_gains, with_tape
 from fstcrf.text.corpus import Corpus
@@ -57,6 +68,8 @@ _INNER = 4  # labellings of a later tape for each of the first, shared by all pr
 _ROUNDING = 1e-9  # relative
 _PATH_TOKENS = 4_000_000  # tokens in a batch of completions
 _LOOK_TOKENS = 400_000  # tokens in a batch of prefixes
+_FEW_TOKENS = 500  # tokens in a batch of a product before a deadline
+_CANDIDATES = 16  # labellings of the product for each sentence, at least
 _PART_TOKENS = 20_000  # tokens in a batch of prefixes of one sentence, or before a deadline
 
 
@@ -92,12 +105,15 @@ class ChainRule:
         self.composition, self.n, self.tapes, self.scored = composition, n, tapes, scored
         limit = self.limit = budget or composition.budget or Budget()
         self._end = None if limit.seconds is None else time.monotonic() + limit.seconds
-        self.stages = composition._stages
+        self.ruled = composition._stages
+        self.stages = tuple(stage.relaxed for stage in self.ruled)
         self.order = [stage.tagger.tape for stage in self.stages]
         self.visible = [k for k, tape in enumerate(self.order) if tapes is None or tape in tapes]
         self.evidence = evidence or Evidence({}, {})
-        free = not (composition.conjuncts or self.evidence.forced or self.evidence.bias)
+        ruled = any(stage.conjuncts for stage in self.stages)
+        free = not (ruled or self.evidence.forced or self.evidence.bias)
         best_of_all = n == 1 and len(self.visible) == len(self.order)
+        self.wide_budget = limit.states or WIDE_BUDGET
         self.budget = limit.states or (BUDGET if free and best_of_all else WIDE_BUDGET)
         self._heuristics: dict[int, Floats] = {}  # by stage, for each length
         self._bias = [
@@ -113,6 +129,13 @@ class ChainRule:
     def expired(self) -> bool:
         """Whether the time is over."""
         return self._end is not None and time.monotonic() > self._end
+
+    @property
+    def rest(self) -> Budget:
+        """Budget of a search for paths of one machine: the time that is left."""
+        if self._end is None:
+            return Budget()
+        return Budget(seconds=max(1e-3, self._end - time.monotonic()))
 
     def score(self, corpus: Corpus, ids: Mapping[str, Ints], *, plain: bool = False) -> Floats:
         """Return the score of one labelling of each sentence, float64 [B]; −inf if illegal.
@@ -132,6 +155,9 @@ class ChainRule:
                 break
             labels = ids[stage.tagger.tape]
             total += _score(stage, self.potentials(k, corpus), labels, plain=plain)
+            if self.ruled[k].hard and not plain:
+                every = self.ruled[k].observed_ids(corpus) | {stage.tagger.tape: labels}
+                total[~self.ruled[k].obeys(every, corpus.offsets)] = -np.inf
             corpus = with_tape(corpus, stage.tagger, labels)
         return total
 
@@ -187,6 +213,17 @@ def _score(stage: Stage, potentials: StagePotentials, labels: Ints, *, plain: bo
     return kernel.best_paths(batch)[1] - exponent * stage.log_z(potentials)
 
 
+def product_answer(rule: ChainRule, corpus: Corpus, n: int) -> Answer | None:
+    """Return the n best labellings of the product; None if it is too large."""
+    evidence = rule.evidence.from_columns(corpus)
+    some = evidence if evidence.forced or evidence.bias else None
+    try:
+        lattices = lattices_of(rule.composition, corpus, some, streamed=True)
+        return lattices.answer(n, lattices.on[: len(rule.order)], rule.rest, 1)
+    except TooLargeError:
+        return None
+
+
 # --- One run of sentences -------------------------------------------------------------------------
 
 
@@ -203,20 +240,29 @@ class Search:
     def __init__(self, rule: ChainRule, corpus: Corpus) -> None:
         self.rule, self.corpus, self.n, self.budget = rule, corpus, rule.n, rule.budget
         self.stages, self.offsets = rule.stages, corpus.offsets
+        self.ruled = self.stages  # until the search obeys hard rules over several tapes
         self.lengths = np.diff(corpus.offsets)
         self.last = len(self.stages) - 1
         self.visible = rule.visible
         self.all_visible = len(self.visible) == len(self.stages)
         self.heuristic = [rule.heuristic(k, self.lengths) for k in range(len(self.stages))]
-        self.incumbents = Incumbents(
-            self.offsets, self.n, len(self.visible), repeated=not self.all_visible
-        )
+        self.incumbents = self._no_incumbents()
+        self.floor = np.full(len(corpus), -np.inf)  # scores that the n best labellings exceed
         self.contexts: list[RescoringContext] = []  # one for each stage
         self.frontier: list[list[_Nodes]] = []  # prefixes, by their next tape
         self._cascade()
 
     def run(self) -> Incumbents:
         """Expand prefixes until all incumbents are exact or the budget ends."""
+        self._expand_all()
+        if any(stage.hard for stage in self.rule.ruled):
+            self._obey()
+        return self.incumbents
+
+    def _no_incumbents(self) -> Incumbents:
+        return Incumbents(self.offsets, self.n, len(self.visible), repeated=not self.all_visible)
+
+    def _expand_all(self) -> None:
         wanted, tapes = min(_FIRST, self.budget), range(self.last)
         while self.budget > 1 and not self.rule.expired and any(map(self._open_nodes, tapes)):
             for k in tapes:
@@ -227,7 +273,6 @@ class Search:
         for k in tapes:
             nodes = self._open_nodes(k)
             np.maximum.at(self.incumbents.bound, nodes.prefixes.sentence, nodes.upper)
-        return self.incumbents
 
     # --- The cascade --------------------------------------------------------------------------
 
@@ -243,6 +288,8 @@ class Search:
             if k or self.rule.scored:  # the first log Z is the same for all labellings
                 log_z = kernel.log_partitions(context.free)
                 normaliser = stage.exponent * np.where(np.isneginf(log_z), 0.0, log_z)
+            if k == 0:
+                self.first_normaliser = normaliser
             if k < self.last:
                 ranked, others = self._first_ranking(k, context)
                 score = ranked.score[:, 0] - normaliser
@@ -255,7 +302,9 @@ class Search:
                     prefixes, score=prefixes.score + score, labels=(*prefixes.labels, labels)
                 )
             else:
-                score = self._complete(prefixes, context.legal, normaliser) - normaliser
+                ranked = _nbest(context.legal, self._n_last, None)
+                self._complete(prefixes, ranked, normaliser)
+                score = ranked.score[:, 0] - normaliser
             context.dead = np.isneginf(score)
             if not stage.depends_on_earlier:
                 self._tighten_heuristic(k, score)
@@ -283,6 +332,125 @@ class Search:
             more = score - (assumed - self.rule.heuristic(k, self.lengths))
             self.heuristic[j] = self.heuristic[j] + np.where(np.isfinite(more), more, 0.0)
 
+    @property
+    def _n_last(self) -> int:
+        """Number of labellings of the last tape for each prefix."""
+        return self.n if self.last in self.visible else 1
+
+    # --- Hard rules over several tapes --------------------------------------------------------
+
+    def _obey(self) -> None:
+        """Replace incumbents that break hard rules, or are not proven, by the best that obey."""
+        free = self.incumbents
+        exists = free.score > -np.inf
+        legal = (self._obeying(free) | ~exists).all(axis=1) & exists[:, 0]
+        unproven = np.flatnonzero(legal & (free.bound > free.threshold))
+        if legal.all() and not len(unproven):
+            return
+        candidates, impossible = self._candidates(np.flatnonzero(~legal), unproven)
+        self.incumbents, self.ruled = self._no_incumbents(), self.rule.ruled
+        self._restart(np.flatnonzero(~legal & ~impossible), candidates)
+        self._expand_all()
+        found = self.incumbents
+        found.bound = np.minimum(found.bound, np.maximum(free.bound, free.score[:, 0]))
+        self._put_all(free, np.flatnonzero(legal))
+        found.bound[legal] = free.bound[legal]
+        self._put_better(candidates)
+
+    def _obeying(self, incumbents: Incumbents) -> Bools:
+        """Return which incumbents obey the hard rules, bool [B, W]; none if tapes are hidden."""
+        obeys = np.zeros(incumbents.score.shape, dtype=bool)
+        if not self.all_visible:
+            return obeys
+        sentence, rank = np.nonzero(incumbents.score > -np.inf)
+        labels = incumbents.labellings(sentence, rank)
+        prefixes = Prefixes(self.offsets, sentence, np.zeros(len(sentence)), tuple(labels))
+        legal = np.ones(len(sentence), dtype=bool)
+        for k, stage in enumerate(self.rule.ruled):
+            if stage.hard:
+                before = replace(prefixes, labels=prefixes.labels[:k])
+                ids = self.contexts[k].ids(before) | {stage.tagger.tape: labels[k]}
+                legal &= stage.obeys(ids, prefixes.rows.offsets)
+        obeys[sentence, rank] = legal
+        return obeys
+
+    def _restart(self, sentences: Longs, candidates: Incumbents) -> None:
+        """Begin the search of some sentences again, for labellings as good as the candidates."""
+        least = candidates.threshold
+        self.floor = np.where(
+            np.isfinite(least), least - _ROUNDING * np.maximum(1.0, np.abs(least)), -np.inf
+        )
+        self.budget = self.rule.wide_budget
+        normaliser, none = self.first_normaliser[sentences], np.zeros(0)
+        prefixes = Prefixes(self.offsets, sentences, np.zeros(len(sentences)), ())
+        upper = self.first_ranked.score[sentences, 0] - normaliser + self.heuristic[0][sentences]
+        cursor = np.zeros(len(sentences), np.int64)
+        self.frontier = [[_Nodes(prefixes, normaliser, cursor, upper)]]
+        for k in range(1, self.last):
+            labels = (np.zeros(0, np.int32),) * k
+            prefixes = Prefixes(self.offsets, sentences[:0], none, labels)
+            self.frontier.append([_Nodes(prefixes, none, cursor[:0], none)])
+
+    def _candidates(self, illegal: Longs, unproven: Longs) -> tuple[Incumbents, Bools]:
+        """Return the best labellings of the product under the rules, with scores in the chain.
+
+        Also returned is whether a sentence has no legal labelling, bool [B]. Candidates of unproven
+        sentences are left out once the time is over.
+        """
+        candidates, impossible = self._no_incumbents(), np.zeros(len(self.corpus), dtype=bool)
+        size = _LOOK_TOKENS if not self.rule.has_deadline else _FEW_TOKENS
+        for sentences in (illegal, unproven):
+            for part in Ragged(self.offsets).select(sentences).runs(size):
+                if sentences is unproven and self.rule.expired:
+                    break
+                some = sentences[slice(*part)]
+                answer = product_answer(
+                    self.rule, self.corpus.select(some), max(_CANDIDATES, 4 * self.n)
+                )
+                if answer is not None:
+                    self._put_candidates(candidates, some, answer)
+                    bounds = answer.bounds.reshape(len(some), -1)[:, 0]
+                    impossible[some] = answer.dead & np.isneginf(bounds)
+        return candidates, impossible
+
+    def _put_candidates(self, candidates: Incumbents, sentences: Longs, answer: Answer) -> None:
+        """Add labellings of the product; their scores lack log Z of each tagger."""
+        score, rows = answer.scores.reshape(len(sentences), -1), Ragged(answer.offsets)
+        row, rank = np.nonzero(score > -np.inf)
+        cells = rows.select(row).repeat(rank), rows.entries(row)
+        labels = tuple(answer[tape].flat[cells] for tape in self.rule.order)
+        every = Prefixes(self.offsets, sentences[row], score[row, rank], labels[:-1])
+        numbers = numbered(every.rows, np.arange(len(row)), every.labels)
+        _, first, place = np.unique([row, numbers], axis=1, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        prefixes = every.select(first[order])
+        total = self.first_normaliser[prefixes.sentence]
+        for k in range(1, self.last + 1):
+            total = total + self.contexts[k].log_z(replace(prefixes, labels=prefixes.labels[:k]))
+        each = np.empty(len(order))
+        each[order] = total
+        own = every.score - each[place.reshape(-1)]
+        candidates.put(every.sentence, own, [labels[k] for k in self.visible])
+
+    def _put_all(self, incumbents: Incumbents, sentences: Longs) -> None:
+        """Add the incumbents of some sentences that another search has found."""
+        place, rank = np.nonzero(incumbents.score[sentences] > -np.inf)
+        rows = sentences[place]
+        labels = incumbents.labellings(rows, rank)
+        self.incumbents.put(rows, incumbents.score[rows, rank], labels)
+
+    def _put_better(self, candidates: Incumbents) -> None:
+        """Add candidates that exceed the incumbents by more than rounding."""
+        sentence, rank = np.nonzero(candidates.score > -np.inf)
+        score, labels = candidates.score[sentence, rank], candidates.labellings(sentence, rank)
+        same = self.incumbents.scores_of(sentence, labels)
+        least = np.maximum(self.incumbents.threshold[sentence], same)
+        rounding = _ROUNDING * np.maximum(1.0, np.abs(score))
+        better = np.flatnonzero(score - rounding > least)
+        entries = Ragged(self.offsets).select(sentence).entries(better)
+        labels = [ids[entries] for ids in labels]
+        self.incumbents.put(sentence[better], score[better], labels)
+
     # --- Prefixes -----------------------------------------------------------------------------
 
     def _evaluate(self, k: int, prefixes: Prefixes) -> None:
@@ -296,6 +464,10 @@ class Search:
             cursor = np.zeros(len(where), np.int64)
             nodes = _Nodes(prefixes.select(where), normaliser[where], cursor, upper[where])
             self.frontier[k].append(nodes)
+        elif self.ruled[k].hard:
+            for part in _in_turns(sentence, total):
+                where = part[total[part] > self._threshold(prefixes.select(part))]
+                self._complete_ruled(prefixes.select(where), normaliser[where], total[where])
         elif self.last not in self.visible:
             where = np.flatnonzero(total > self._threshold(prefixes))
             self._put(prefixes.select(where), total[where])
@@ -303,13 +475,14 @@ class Search:
             where, raised = incumbents.promising(sentence, total)
             self._complete_batches(prefixes, normaliser, where, raised)
         else:  # several prefixes may have the same visible labels
-            for part in _best_and_others(sentence, total):
+            for part in _in_turns(sentence, total):
                 where = part[total[part] > incumbents.threshold[sentence[part]]]
                 self._complete_batches(prefixes, normaliser, where, incumbents.threshold)
 
     def _threshold(self, prefixes: Prefixes) -> Floats:
         """Return the score that a labelling with each prefix must exceed to be added, [P]."""
-        threshold = self.incumbents.threshold[prefixes.sentence]
+        sentence = prefixes.sentence
+        threshold = np.maximum(self.incumbents.threshold[sentence], self.floor[sentence])
         if self.visible[-1] >= len(prefixes.labels):
             return threshold
         visible = [prefixes.labels[k] for k in self.visible]  # may be incumbents already
@@ -324,32 +497,47 @@ class Search:
             some = where[slice(*part)]
             selected = prefixes.select(some)
             batch = stage.legal_batch(context.under(selected))
-            self._complete(selected, batch, normaliser[some], threshold)
+            base = selected.score - normaliser[some]
+            above = _least_score(threshold[selected.sentence], base)
+            self._complete(selected, _nbest(batch, self._n_last, above), normaliser[some])
 
-    def _complete(
-        self,
-        prefixes: Prefixes,
-        batch: kernel.Bound,
-        normaliser: Floats,
-        threshold: Floats | None = None,
-    ) -> Floats:
-        """Add labellings with the n best labels of the last tape; return the best scores, [P]."""
+    def _complete_ruled(self, prefixes: Prefixes, normaliser: Floats, upper: Floats) -> None:
+        """Complete prefixes under hard rules, until the time is over; `upper` are their bounds."""
+        size = _PATH_TOKENS // self.n if not self.rule.has_deadline else _PART_TOKENS // self.n
+        for part in prefixes.rows.runs(max(1, size)):
+            some = np.arange(*part)
+            if self.rule.expired:
+                np.maximum.at(self.incumbents.bound, prefixes.sentence[some], upper[some])
+                continue
+            selected = prefixes.select(some)
+            ranked, others = self._ranked_under_rules(self.last, selected, self._n_last)
+            others = others + selected.score - normaliser[some]
+            np.maximum.at(self.incumbents.bound, selected.sentence, others)
+            self._complete(selected, ranked, normaliser[some])
+
+    def _ranked_under_rules(
+        self, k: int, prefixes: Prefixes, n: int
+    ) -> tuple[kernel.Ranked, Floats]:
+        """Rank n labellings of tape k under hard rules; also an upper bound of unproven ones."""
+        stage, context = self.ruled[k], self.contexts[k]
+        observed = stage.observed_labels(context.ids(prefixes))
+        batch = stage.legal_batch(replace(context.under(prefixes), observed=observed))
+        result = stage.legal.decoder.paths(batch, n, self.rule.rest)
+        return kernel.Ranked(result.found, result.score, result.path), result.bound
+
+    def _complete(self, prefixes: Prefixes, ranked: kernel.Ranked, normaliser: Floats) -> None:
+        """Add labellings with ranked labels of the last tape."""
         base, sentence = prefixes.score - normaliser, prefixes.sentence
-        n = self.n if self.last in self.visible else 1
-        above = None if threshold is None else _least_score(threshold[sentence], base)
-        ranked = _nbest(batch, n, above)
         total = base[:, None] + ranked.score
         place, rank = np.nonzero(total > self.incumbents.threshold[sentence, None])
         path = _select_paths(ranked.path, prefixes.rows, place, rank)
-        labels = self.stages[-1].labels(path)
+        labels = self.ruled[-1].labels(path)
         selected = prefixes.select(place)
         self._put(replace(selected, labels=(*selected.labels, labels)), total[place, rank])
-        return ranked.score[:, 0]
 
     def _put(self, prefixes: Prefixes, total: Floats) -> None:
-        if len(total):
-            visible = [prefixes.labels[k] for k in self.visible]
-            self.incumbents.put(prefixes.sentence, total, visible)
+        visible = [prefixes.labels[k] for k in self.visible]
+        self.incumbents.put(prefixes.sentence, total, visible)
 
     def _open_nodes(self, k: int) -> _Nodes:
         """Return, and keep in the frontier, the nodes whose upper bound exceeds the threshold."""
@@ -378,7 +566,13 @@ class Search:
         prefixes, normaliser = nodes.prefixes.select(where), nodes.normaliser[where]
         gain, threshold = self.heuristic[k][prefixes.sentence], self._threshold(prefixes)
         above = _least_score(threshold, prefixes.score + gain - normaliser)
-        ranked, paths, row = self._ranking(k, prefixes, n, above)
+        if self.ruled[k].hard:
+            ranked, others = self._ranked_under_rules(k, prefixes, n + 1)
+            others = others + prefixes.score + gain - normaliser
+            np.maximum.at(self.incumbents.bound, prefixes.sentence, others)
+            paths, row = prefixes.rows, np.arange(len(where))
+        else:
+            ranked, paths, row = self._ranking(k, prefixes, n, above)
         score = prefixes.score[:, None] + ranked.score[row] - normaliser[:, None]
         upper = score + gain[:, None]
         new = np.arange(n + 1) >= nodes.cursor[where, None]
@@ -394,7 +588,7 @@ class Search:
                 rank += start
                 base = prefixes.select(place)
                 path = _select_paths(ranked.path, paths, row[place], rank)
-                labels = (*base.labels, self.stages[k].labels(path))
+                labels = (*base.labels, self.ruled[k].labels(path))
                 self._evaluate(k + 1, replace(base, score=score[place, rank], labels=labels))
         nodes.cursor[where], nodes.upper[where] = n, upper[:, n]
 
@@ -488,11 +682,14 @@ def _batches(sentence: Longs, lengths: Longs, n: int, tokens: int) -> Iterator[t
             yield slice(place, min(place + step, stop)), max(1, _PART_TOKENS // length)
 
 
-def _best_and_others(sentence: Longs, total: Floats) -> tuple[Longs, Longs]:
-    """Return the best prefix of each sentence, and all other prefixes."""
+def _in_turns(sentence: Longs, total: Floats) -> Iterator[Longs]:
+    """Yield the best prefix of each sentence, the next three, and all others."""
     order = np.lexsort((-total, sentence))
-    best = np.append(True, np.diff(sentence[order]) > 0)
-    return order[best], np.sort(order[~best])
+    rank = ranks(sentence[order])
+    for first, end in ((0, 1), (1, 4), (4, len(order))):
+        part = order[(rank >= first) & (rank < end)]
+        if len(part):
+            yield np.sort(part)
 
 
 def _nbest(batch: kernel.Bound, n: int, above: Floats | None) -> kernel.Ranked:
