@@ -19,12 +19,12 @@ the others. The next tagger rescores the tokens at which a prefix differs from t
 the last tape. The search computes n of them only if this score is among the n best.
 
 Hard rules over several tapes (`Stage.hard`) make a stage slow, since its machine is then a product.
-So the search first runs without them. If its n best labellings obey the rules and are proven, they
-are the answer. The other sentences get *candidates*: the best labellings of the product of all
-taggers under the rules, which is one machine. Their scores in the chain follow from their scores in
-the product and from log Z of each tagger given the labels of the earlier tapes. Sentences whose
-free labellings obey the rules keep the better of both. The rest is searched again: prefixes that
-cannot exceed the candidates without the rules are dropped, and the others are completed under them.
+So the search first runs without them. If all n best labellings of a sentence obey the rules, they
+are its answer, with the same bound. The other sentences get *candidates*: the best labellings of
+the product of all taggers under the rules, which is one machine. Their scores in the chain follow
+from their scores in the product and from log Z of each tagger given the labels of earlier tapes.
+Then the search runs again. It drops prefixes that cannot exceed the candidates even without the
+rules, and completes the others under the rules.
 """
 
 from __future__ import annotations
@@ -68,7 +68,6 @@ _INNER = 4  # labellings of a later tape for each of the first, shared by all pr
 _ROUNDING = 1e-9  # relative
 _PATH_TOKENS = 4_000_000  # tokens in a batch of completions
 _LOOK_TOKENS = 400_000  # tokens in a batch of prefixes
-_FEW_TOKENS = 500  # tokens in a batch of a product before a deadline
 _CANDIDATES = 16  # labellings of the product for each sentence, at least
 _PART_TOKENS = 20_000  # tokens in a batch of prefixes of one sentence, or before a deadline
 
@@ -340,22 +339,22 @@ class Search:
     # --- Hard rules over several tapes --------------------------------------------------------
 
     def _obey(self) -> None:
-        """Replace incumbents that break hard rules, or are not proven, by the best that obey."""
+        """Replace incumbents that break hard rules by the best that obey them."""
         free = self.incumbents
-        exists = free.score > -np.inf
-        legal = (self._obeying(free) | ~exists).all(axis=1) & exists[:, 0]
-        unproven = np.flatnonzero(legal & (free.bound > free.threshold))
-        if legal.all() and not len(unproven):
+        missing = np.isneginf(free.score)
+        legal = (self._obeying(free) | missing).all(axis=1) & ~missing[:, 0]
+        if legal.all():
             return
-        candidates, impossible = self._candidates(np.flatnonzero(~legal), unproven)
+        illegal = np.flatnonzero(~legal)
+        candidates, impossible = self._candidates(illegal)
         self.incumbents, self.ruled = self._no_incumbents(), self.rule.ruled
-        self._restart(np.flatnonzero(~legal & ~impossible), candidates)
+        self._restart(illegal[~impossible], candidates)
         self._expand_all()
-        found = self.incumbents
-        found.bound = np.minimum(found.bound, np.maximum(free.bound, free.score[:, 0]))
-        self._put_all(free, np.flatnonzero(legal))
-        found.bound[legal] = free.bound[legal]
+        obeying = self.incumbents
+        obeying.bound = np.minimum(obeying.bound, np.maximum(free.bound, free.score[:, 0]))
         self._put_better(candidates)
+        self._put_all(free, np.flatnonzero(legal))
+        obeying.bound[legal] = free.bound[legal]
 
     def _obeying(self, incumbents: Incumbents) -> Bools:
         """Return which incumbents obey the hard rules, bool [B, W]; none if tapes are hidden."""
@@ -391,26 +390,18 @@ class Search:
             prefixes = Prefixes(self.offsets, sentences[:0], none, labels)
             self.frontier.append([_Nodes(prefixes, none, cursor[:0], none)])
 
-    def _candidates(self, illegal: Longs, unproven: Longs) -> tuple[Incumbents, Bools]:
+    def _candidates(self, sentences: Longs) -> tuple[Incumbents, Bools]:
         """Return the best labellings of the product under the rules, with scores in the chain.
 
-        Also returned is whether a sentence has no legal labelling, bool [B]. Candidates of unproven
-        sentences are left out once the time is over.
+        Also returned is whether a sentence has no legal labelling, bool [P].
         """
-        candidates, impossible = self._no_incumbents(), np.zeros(len(self.corpus), dtype=bool)
-        size = _LOOK_TOKENS if not self.rule.has_deadline else _FEW_TOKENS
-        for sentences in (illegal, unproven):
-            for part in Ragged(self.offsets).select(sentences).runs(size):
-                if sentences is unproven and self.rule.expired:
-                    break
-                some = sentences[slice(*part)]
-                answer = product_answer(
-                    self.rule, self.corpus.select(some), max(_CANDIDATES, 4 * self.n)
-                )
-                if answer is not None:
-                    self._put_candidates(candidates, some, answer)
-                    bounds = answer.bounds.reshape(len(some), -1)[:, 0]
-                    impossible[some] = answer.dead & np.isneginf(bounds)
+        candidates, impossible = self._no_incumbents(), np.zeros(len(sentences), dtype=bool)
+        corpus = self.corpus.select(sentences)
+        answer = product_answer(self.rule, corpus, max(_CANDIDATES, 4 * self.n))
+        if answer is not None:
+            self._put_candidates(candidates, sentences, answer)
+            bounds = answer.bounds.reshape(len(sentences), -1)[:, 0]
+            impossible = answer.dead & np.isneginf(bounds)
         return candidates, impossible
 
     def _put_candidates(self, candidates: Incumbents, sentences: Longs, answer: Answer) -> None:
