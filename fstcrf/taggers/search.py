@@ -109,8 +109,8 @@ class ChainRule:
         self.order = [stage.tagger.tape for stage in self.stages]
         self.visible = [k for k, tape in enumerate(self.order) if tapes is None or tape in tapes]
         self.evidence = evidence or Evidence({}, {})
-        ruled = any(stage.conjuncts for stage in self.stages)
-        free = not (ruled or self.evidence.forced or self.evidence.bias)
+        under_grammar = any(stage.conjuncts for stage in self.stages)
+        free = not (under_grammar or self.evidence.forced or self.evidence.bias)
         best_of_all = n == 1 and len(self.visible) == len(self.order)
         self.wide_budget = limit.states or WIDE_BUDGET
         self.budget = limit.states or (BUDGET if free and best_of_all else WIDE_BUDGET)
