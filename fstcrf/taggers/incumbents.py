@@ -202,7 +202,7 @@ def _first_of_equals(row: Longs, pool: Ragged, order: Longs, labels: Sequence[In
         first, second = group[:-1][again], group[1:][again]
         if _equal(pool, order[first], order[second], labels).all():
             break
-        key = numbered(pool, order, labels)  # since two different labellings have the same hash
+        key = _numbers(pool, order, labels)  # since two different labellings have the same hash
     return np.delete(np.arange(len(order)), second)
 
 
@@ -234,9 +234,15 @@ def _sums(values: Bools | _Hashes, rows: Ragged) -> _Hashes:
     return total[rows.offsets[1:]] - total[rows.offsets[:-1]]
 
 
-def numbered(pool: Ragged, order: Longs, labels: Sequence[Ints]) -> _Hashes:
+def _numbers(pool: Ragged, order: Longs, labels: Sequence[Ints]) -> _Hashes:
     """Return a number for each labelling in `order`, uint64; equal labellings have the same."""
     numbers: dict[tuple[bytes, ...], int] = {}
-    cells = list(pool.slices())
-    keys = [tuple(ids[cells[i]].tobytes() for ids in labels) for i in order.tolist()]
-    return np.asarray([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.uint64)
+    keys = keys_of(pool, labels)
+    each = [numbers.setdefault(keys[i], len(numbers)) for i in order.tolist()]
+    return np.asarray(each, dtype=np.uint64)
+
+
+def keys_of(pool: Ragged, labels: Sequence[Ints]) -> list[tuple[bytes, ...]]:
+    """Return a key for each labelling; equal labellings have equal keys."""
+    rows = [np.asarray(ids, np.int32) for ids in labels]
+    return [tuple(ids[part].tobytes() for ids in rows) for part in pool.slices()]

@@ -31,6 +31,8 @@ class Prefixes:
         Sentence of each prefix, in ascending order.
     score : float64 [P]
         Weighted log probabilities, plus scores of the grammar and biases.
+    log_z : float64 [P]
+        Sum of the weighted log Z of the stages, which `score` lacks.
     labels : tuple of int32
         For each tape the labels of all prefixes, concatenated.
     """
@@ -38,7 +40,19 @@ class Prefixes:
     offsets: Longs
     sentence: Longs
     score: Floats
+    log_z: Floats
     labels: tuple[Ints, ...]
+
+    @classmethod
+    def empty(cls, offsets: Longs, sentence: Longs, tapes: int = 0) -> Prefixes:
+        """Return the empty labelling for each sentence; with tapes, `sentence` is empty."""
+        none = np.zeros(len(sentence))
+        return cls(offsets, sentence, none, none, (np.zeros(0, np.int32),) * tapes)
+
+    def longer(self, score: Floats, log_z: Floats, labels: Ints) -> Prefixes:
+        """Return the prefixes with labels of the next tape, given its scores and log Z, [P]."""
+        total = self.score + score, self.log_z + log_z
+        return Prefixes(self.offsets, self.sentence, *total, (*self.labels, labels))
 
     @made_once
     def rows(self) -> Ragged:
@@ -57,7 +71,8 @@ class Prefixes:
             return self
         tokens = self.rows.entries(prefixes)
         labels = tuple(ids.take(tokens) for ids in self.labels)
-        return Prefixes(self.offsets, self.sentence[prefixes], self.score[prefixes], labels)
+        score, log_z = self.score[prefixes], self.log_z[prefixes]
+        return Prefixes(self.offsets, self.sentence[prefixes], score, log_z, labels)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +46,7 @@ from fstcrf.lattices import Answer
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import lattices_of
 from fstcrf.taggers.evidence import Evidence
-from fstcrf.taggers.incumbents import Incumbents, numbered, ranks
+from fstcrf.taggers.incumbents import Incumbents, keys_of, ranks
 from fstcrf.taggers.prefixes import Prefixes, RescoringContext
 from fstcrf.taggers.stages import Stage, StagePotentials, largest_gains, with_tape
 from fstcrf.text.corpus import Corpus
@@ -69,7 +70,12 @@ _ROUNDING = 1e-9  # relative
 _PATH_TOKENS = 4_000_000  # tokens in a batch of completions
 _LOOK_TOKENS = 400_000  # tokens in a batch of prefixes
 _CANDIDATES = 16  # labellings of the product for each sentence, at least
+_COMPLETED = 8  # prefixes of a sentence in a round, at least, that are completed under hard rules
 _PART_TOKENS = 20_000  # tokens in a batch of prefixes of one sentence, or before a deadline
+
+
+_Key = tuple[int, tuple[bytes, ...]]
+"""A sentence, and labels of all tapes but the last."""
 
 
 class ChainRule:
@@ -247,6 +253,8 @@ class Search:
         self.heuristic = [rule.heuristic(k, self.lengths) for k in range(len(self.stages))]
         self.incumbents = self._no_incumbents()
         self.floor = np.full(len(corpus), -np.inf)  # scores that the n best labellings exceed
+        self.listed: dict[_Key, float] = {}  # best score in the product, by labels of other tapes
+        self.unlisted = np.full(len(corpus), np.inf)  # largest score of all others in the product
         self.contexts: list[RescoringContext] = []  # one for each stage
         self.frontier: list[list[_Nodes]] = []  # prefixes, by their next tape
         self._cascade()
@@ -262,10 +270,12 @@ class Search:
         return Incumbents(self.offsets, self.n, len(self.visible), repeated=not self.all_visible)
 
     def _expand_all(self) -> None:
-        wanted, tapes = min(_FIRST, self.budget), range(self.last)
+        wanted, tapes = min(_FIRST, self.budget), range(len(self.frontier))
         while self.budget > 1 and not self.rule.expired and any(map(self._open_nodes, tapes)):
-            for k in tapes:
+            for k in range(self.last):
                 self._expand_tape(k, wanted)
+            if self.last in tapes:
+                self._complete_open(max(_COMPLETED, wanted // 4))
             if wanted >= self.budget:
                 break
             wanted = min(8 * wanted, self.budget)
@@ -278,7 +288,7 @@ class Search:
     def _cascade(self) -> None:
         """Decode the tapes one after the other: the first incumbents, and the first frontier."""
         corpus, every = self.corpus, np.arange(len(self.corpus))
-        prefixes = Prefixes(self.offsets, every, np.zeros(len(every)), ())
+        prefixes = Prefixes.empty(self.offsets, every)
         for k, stage in enumerate(self.stages):
             potentials = partial(self.rule.potentials, k)
             context = RescoringContext(stage, corpus, prefixes.labels, potentials)
@@ -297,9 +307,7 @@ class Search:
                 self.frontier.append([_Nodes(prefixes, normaliser, cursor, upper)])
                 labels = np.maximum(stage.labels(ranked.path[0]), 0)  # −1 without a legal path
                 corpus = with_tape(corpus, stage.tagger, labels)
-                prefixes = replace(
-                    prefixes, score=prefixes.score + score, labels=(*prefixes.labels, labels)
-                )
+                prefixes = prefixes.longer(score, normaliser, labels)
             else:
                 ranked = _nbest(context.legal, self._n_last, None)
                 self._complete(prefixes, ranked, normaliser)
@@ -363,7 +371,8 @@ class Search:
             return obeys
         sentence, rank = np.nonzero(incumbents.score > -np.inf)
         labels = incumbents.labellings(sentence, rank)
-        prefixes = Prefixes(self.offsets, sentence, np.zeros(len(sentence)), tuple(labels))
+        none = np.zeros(len(sentence))
+        prefixes = Prefixes(self.offsets, sentence, none, none, tuple(labels))
         legal = np.ones(len(sentence), dtype=bool)
         for k, stage in enumerate(self.rule.ruled):
             if stage.hard:
@@ -376,19 +385,15 @@ class Search:
     def _restart(self, sentences: Longs, candidates: Incumbents) -> None:
         """Begin the search of some sentences again, for labellings as good as the candidates."""
         least = candidates.threshold
-        self.floor = np.where(
-            np.isfinite(least), least - _ROUNDING * np.maximum(1.0, np.abs(least)), -np.inf
-        )
+        self.floor = least - _rounding(least)
         self.budget = self.rule.wide_budget
-        normaliser, none = self.first_normaliser[sentences], np.zeros(0)
-        prefixes = Prefixes(self.offsets, sentences, np.zeros(len(sentences)), ())
+        normaliser, count = self.first_normaliser[sentences], np.zeros(len(sentences), np.int64)
         upper = self.first_ranked.score[sentences, 0] - normaliser + self.heuristic[0][sentences]
-        cursor = np.zeros(len(sentences), np.int64)
-        self.frontier = [[_Nodes(prefixes, normaliser, cursor, upper)]]
-        for k in range(1, self.last):
-            labels = (np.zeros(0, np.int32),) * k
-            prefixes = Prefixes(self.offsets, sentences[:0], none, labels)
-            self.frontier.append([_Nodes(prefixes, none, cursor[:0], none)])
+        prefixes = Prefixes.empty(self.offsets, sentences)
+        self.frontier = [[_Nodes(prefixes, normaliser, count, upper)]]
+        for k in range(1, self.last + bool(self.ruled[-1].hard)):
+            prefixes, none = Prefixes.empty(self.offsets, sentences[:0], k), normaliser[:0]
+            self.frontier.append([_Nodes(prefixes, none, count[:0], none)])
 
     def _candidates(self, sentences: Longs) -> tuple[Incumbents, Bools]:
         """Return the best labellings of the product under the rules, with scores in the chain.
@@ -397,9 +402,11 @@ class Search:
         """
         candidates, impossible = self._no_incumbents(), np.zeros(len(sentences), dtype=bool)
         corpus = self.corpus.select(sentences)
-        answer = product_answer(self.rule, corpus, max(_CANDIDATES, 4 * self.n))
+        count = max(_CANDIDATES, 4 * self.n)
+        answer = product_answer(self.rule, corpus, count)
         if answer is not None:
             self._put_candidates(candidates, sentences, answer)
+            self.unlisted[sentences] = _rest(answer, count)
             bounds = answer.bounds.reshape(len(sentences), -1)[:, 0]
             impossible = answer.dead & np.isneginf(bounds)
         return candidates, impossible
@@ -410,18 +417,31 @@ class Search:
         row, rank = np.nonzero(score > -np.inf)
         cells = rows.select(row).repeat(rank), rows.entries(row)
         labels = tuple(answer[tape].flat[cells] for tape in self.rule.order)
-        every = Prefixes(self.offsets, sentences[row], score[row, rank], labels[:-1])
-        numbers = numbered(every.rows, np.arange(len(row)), every.labels)
-        _, first, place = np.unique([row, numbers], axis=1, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        prefixes = every.select(first[order])
+        none = np.zeros(len(row))
+        every = Prefixes(self.offsets, sentences[row], score[row, rank], none, labels[:-1])
+        number: dict[_Key, int] = {}
+        keys = zip(every.sentence.tolist(), keys_of(every.rows, every.labels), strict=True)
+        place = np.fromiter((number.setdefault(key, len(number)) for key in keys), np.int64)
+        _, first = np.unique(place, return_index=True)
+        prefixes = every.select(first)
         total = self.first_normaliser[prefixes.sentence]
         for k in range(1, self.last + 1):
             total = total + self.contexts[k].log_z(replace(prefixes, labels=prefixes.labels[:k]))
-        each = np.empty(len(order))
-        each[order] = total
-        own = every.score - each[place.reshape(-1)]
-        candidates.put(every.sentence, own, [labels[k] for k in self.visible])
+        candidates.put(
+            every.sentence, every.score - total[place], [labels[k] for k in self.visible]
+        )
+        self.listed = dict(zip(number, prefixes.score.tolist(), strict=True))
+
+    def _limited(self, prefixes: Prefixes, normaliser: Floats, upper: Floats) -> Floats:
+        """Lower the bounds of prefixes of the last tape to those that the product proves, [P].
+
+        The product lists its best labellings. With a prefix that the list has, no labelling exceeds
+        the first one with it; with other prefixes, none exceeds the last one of the list.
+        """
+        keys = zip(prefixes.sentence.tolist(), keys_of(prefixes.rows, prefixes.labels), strict=True)
+        best = np.asarray([self.listed.get(key, -np.inf) for key in keys])
+        best = np.maximum(best, self.unlisted[prefixes.sentence])
+        return np.minimum(upper, best + _rounding(best) - prefixes.log_z - normaliser)
 
     def _put_all(self, incumbents: Incumbents, sentences: Longs) -> None:
         """Add the incumbents of some sentences that another search has found."""
@@ -436,8 +456,7 @@ class Search:
         score, labels = candidates.score[sentence, rank], candidates.labellings(sentence, rank)
         same = self.incumbents.scores_of(sentence, labels)
         least = np.maximum(self.incumbents.threshold[sentence], same)
-        rounding = _ROUNDING * np.maximum(1.0, np.abs(score))
-        better = np.flatnonzero(score - rounding > least)
+        better = np.flatnonzero(score - _rounding(score) > least)
         entries = Ragged(self.offsets).select(sentence).entries(better)
         labels = [ids[entries] for ids in labels]
         self.incumbents.put(sentence[better], score[better], labels)
@@ -449,16 +468,12 @@ class Search:
         sentence, incumbents = prefixes.sentence, self.incumbents
         best, normaliser = self.contexts[k].best(prefixes)
         total = prefixes.score + best - normaliser
-        if k < self.last:
+        if k < len(self.frontier):
             upper = total + self.heuristic[k][sentence]
             where = np.flatnonzero(upper > self._threshold(prefixes))
             cursor = np.zeros(len(where), np.int64)
             nodes = _Nodes(prefixes.select(where), normaliser[where], cursor, upper[where])
             self.frontier[k].append(nodes)
-        elif self.ruled[k].hard:
-            for part in _in_turns(sentence, total):
-                where = part[total[part] > self._threshold(prefixes.select(part))]
-                self._complete_ruled(prefixes.select(where), normaliser[where], total[where])
         elif self.last not in self.visible:
             where = np.flatnonzero(total > self._threshold(prefixes))
             self._put(prefixes.select(where), total[where])
@@ -466,7 +481,7 @@ class Search:
             where, raised = incumbents.promising(sentence, total)
             self._complete_batches(prefixes, normaliser, where, raised)
         else:  # several prefixes may have the same visible labels
-            for part in _in_turns(sentence, total):
+            for part in _in_turns(sentence, total, len(total)):
                 where = part[total[part] > incumbents.threshold[sentence[part]]]
                 self._complete_batches(prefixes, normaliser, where, incumbents.threshold)
 
@@ -492,19 +507,28 @@ class Search:
             above = _least_score(threshold[selected.sentence], base)
             self._complete(selected, _nbest(batch, self._n_last, above), normaliser[some])
 
-    def _complete_ruled(self, prefixes: Prefixes, normaliser: Floats, upper: Floats) -> None:
-        """Complete prefixes under hard rules, until the time is over; `upper` are their bounds."""
-        size = _PATH_TOKENS // self.n if not self.rule.has_deadline else _PART_TOKENS // self.n
-        for part in prefixes.rows.runs(max(1, size)):
-            some = np.arange(*part)
-            if self.rule.expired:
-                np.maximum.at(self.incumbents.bound, prefixes.sentence[some], upper[some])
-                continue
-            selected = prefixes.select(some)
-            ranked, others = self._ranked_under_rules(self.last, selected, self._n_last)
-            others = others + selected.score - normaliser[some]
-            np.maximum.at(self.incumbents.bound, selected.sentence, others)
-            self._complete(selected, ranked, normaliser[some])
+    def _complete_open(self, most: int) -> None:
+        """Complete the most promising prefixes of each sentence under hard rules."""
+        nodes = self._open_nodes(self.last)
+        prefixes, open_ = nodes.prefixes, np.ones(len(nodes), dtype=bool)
+        nodes.upper = self._limited(prefixes, nodes.normaliser, nodes.upper)
+        size = _PART_TOKENS if self.rule.has_deadline else _PATH_TOKENS
+        for turn in _in_turns(prefixes.sentence, nodes.upper, most):
+            promising = turn[nodes.upper[turn] > self._threshold(prefixes.select(turn))]
+            for part in prefixes.rows.select(promising).runs(max(1, size // self.n)):
+                if self.rule.expired:
+                    break
+                where = promising[slice(*part)]
+                self._complete_ruled(prefixes.select(where), nodes.normaliser[where])
+                open_[where] = False
+        self.frontier[self.last] = [nodes.filtered(open_)]
+
+    def _complete_ruled(self, prefixes: Prefixes, normaliser: Floats) -> None:
+        """Complete prefixes under hard rules."""
+        ranked, others = self._ranked_under_rules(self.last, prefixes, self._n_last)
+        others = others + prefixes.score - normaliser
+        np.maximum.at(self.incumbents.bound, prefixes.sentence, others)
+        self._complete(prefixes, ranked, normaliser)
 
     def _ranked_under_rules(
         self, k: int, prefixes: Prefixes, n: int
@@ -539,11 +563,17 @@ class Search:
     def _expand_tape(self, k: int, wanted: int) -> None:
         """Expand open nodes: `wanted` labellings of tape 0, `_INNER * wanted` of another tape."""
         nodes = self._open_nodes(k)
-        sentence = nodes.prefixes.sentence
+        sentence, chosen = nodes.prefixes.sentence, np.arange(len(nodes))
+        if self.ruled[k].hard and k:  # each ranking under the rule takes long
+            order = np.lexsort((-nodes.upper, sentence))
+            chosen = np.sort(order[ranks(sentence[order]) < max(_COMPLETED, wanted // 4) // 2])
         shares = (
-            [(wanted, np.arange(len(sentence)))]
+            [(wanted, chosen)]
             if k == 0
-            else _shares(sentence, _INNER * wanted, self.budget)
+            else [
+                (n, chosen[sharing])
+                for n, sharing in _shares(sentence[chosen], _INNER * wanted, self.budget)
+            ]
         )
         size = _LOOK_TOKENS if not self.rule.has_deadline else _PART_TOKENS
         for n, sharing in shares:
@@ -580,7 +610,9 @@ class Search:
                 base = prefixes.select(place)
                 path = _select_paths(ranked.path, paths, row[place], rank)
                 labels = (*base.labels, self.ruled[k].labels(path))
-                self._evaluate(k + 1, replace(base, score=score[place, rank], labels=labels))
+                log_z = base.log_z + normaliser[place]
+                longer = Prefixes(*(base.offsets, base.sentence, score[place, rank], log_z), labels)
+                self._evaluate(k + 1, longer)
         nodes.cursor[where], nodes.upper[where] = n, upper[:, n]
 
     def _ranking(
@@ -624,14 +656,16 @@ class _Nodes:
             return parts[0]
         several = [part.prefixes for part in parts]
         labels = tuple(map(np.concatenate, zip(*(p.labels for p in several), strict=True)))
-        sentence = np.concatenate([p.sentence for p in several])
-        score = np.concatenate([p.score for p in several])
+        sentence, score, log_z = (
+            np.concatenate([getattr(p, name) for p in several])
+            for name in ("sentence", "score", "log_z")
+        )
         order = np.argsort(sentence, kind="stable")
         normaliser, cursor, upper = (
             np.concatenate([getattr(part, name) for part in parts])[order]
             for name in ("normaliser", "cursor", "upper")
         )
-        prefixes = Prefixes(several[0].offsets, sentence, score, labels)
+        prefixes = Prefixes(several[0].offsets, sentence, score, log_z, labels)
         return cls(prefixes.select(order), normaliser, cursor, upper)
 
     def filtered(self, kept: Bools) -> _Nodes:
@@ -641,6 +675,15 @@ class _Nodes:
         where = np.flatnonzero(kept)
         arrays = self.normaliser[where], self.cursor[where], self.upper[where]
         return _Nodes(self.prefixes.select(where), *arrays)
+
+
+def _rest(answer: Answer, n: int) -> Floats:
+    """Return an upper bound of the scores of labellings that are not among the n best, [B]."""
+    size = len(answer)
+    score, bounds = answer.scores.reshape(size, -1), answer.bounds.reshape(size, -1)
+    last = score[:, -1] if score.shape[1] == n else np.full(size, -np.inf)
+    unproven = np.where(answer.exact.reshape(size, -1), -np.inf, bounds)
+    return np.maximum(last, unproven.max(axis=1))
 
 
 def _shares(sentence: Longs, share: int, most: int) -> list[tuple[int, Longs]]:
@@ -673,11 +716,11 @@ def _batches(sentence: Longs, lengths: Longs, n: int, tokens: int) -> Iterator[t
             yield slice(place, min(place + step, stop)), max(1, _PART_TOKENS // length)
 
 
-def _in_turns(sentence: Longs, total: Floats) -> Iterator[Longs]:
-    """Yield the best prefix of each sentence, the next three, and all others."""
+def _in_turns(sentence: Longs, total: Floats, most: int) -> Iterator[Longs]:
+    """Yield the best prefix of each sentence, the next three, and others, at most `most`."""
     order = np.lexsort((-total, sentence))
     rank = ranks(sentence[order])
-    for first, end in ((0, 1), (1, 4), (4, len(order))):
+    for first, end in pairwise(sorted({0, 1, min(4, most), most})):
         part = order[(rank >= first) & (rank < end)]
         if len(part):
             yield np.sort(part)
@@ -693,6 +736,11 @@ def _nbest(batch: kernel.Bound, n: int, above: Floats | None) -> kernel.Ranked:
         if int(ranked.found.max(initial=0)) < size:
             break
     return ranked
+
+
+def _rounding(score: Floats) -> Floats:
+    """Return how much rounding may change scores; 0 for infinite ones."""
+    return np.where(np.isfinite(score), _ROUNDING * np.maximum(1.0, np.abs(score)), 0.0)
 
 
 def _least_score(threshold: Floats, added: Floats) -> Floats:
