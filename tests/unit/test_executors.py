@@ -112,6 +112,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "long keys": {"template": TEMPLATE + LONG},
     "class weights": {"class_weights": {"A": 2.5, "B": 0.3}},
     "grammar": {"grammar": at_most(40, "A")},
+    "grammar, with a start": {"grammar": at_most(40, "A"), "stochastic_epochs": 3},
 }
 SOME = ["plain", "l1", "arcs", "long keys", "values"]
 
