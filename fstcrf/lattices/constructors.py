@@ -51,7 +51,12 @@ def of_tokens(lattice: SentenceInputs, on: Sequence[Tape]) -> ArcRow:
         return _of_free_tokens(lattice, on)
     joint = joint_arrays(lattice)
     states, length = joint.node.shape[1], len(lattice)
-    source, state, label = _token_arcs(length, joint.label, joint.names, on)
+    index = [{label: k for k, label in enumerate(tape.labels)} for tape in on]
+    names = [joint.names[k] for k in joint.label.tolist()]
+    columns = [[at[x] for at, x in zip(index, row, strict=True)] for row in names]
+    label = np.tile(np.asarray(columns, dtype=np.int32), (length, 1))
+    source = np.repeat(np.arange(length, dtype=np.int32), states)
+    state = np.tile(np.arange(states, dtype=np.int32), length)
     pairs = np.empty((max(len(joint.step), 1), states + 1, states))
     pairs[:, :-1] = joint.step if len(joint.step) else 0.0
     pairs[:, -1] = joint.initial
@@ -77,37 +82,27 @@ def of_tokens(lattice: SentenceInputs, on: Sequence[Tape]) -> ArcRow:
 
 def _of_free_tokens(lattice: SentenceInputs, on: Sequence[Tape]) -> ArcRow:
     """Return potentials without scores of successions: an arc for each state and token."""
-    node, joint, names, empty = joint_tokens(lattice)
-    source, state, label = _token_arcs(len(node), joint, names, on)
+    node, label = joint_tokens(lattice), lattice.program.axes.joint_labels()
+    columns = np.column_stack([label[tape] for tape in lattice.tapes]).astype(np.int32)
+    source = np.repeat(np.arange(len(node), dtype=np.int32), len(columns))
+    none = np.zeros_like(source)  # without pairs there are no classes
     arcs = ArcEngine.of_row(
         len(node),
         source=source,
         target=source + np.int32(1),
-        left=np.zeros_like(state),  # without pairs there are no classes
-        right=np.zeros_like(state),
+        left=none,
+        right=none,
         score=node.reshape(-1),
-        label=label,
+        label=np.tile(columns, (len(node), 1)),
         end=np.repeat(source[:, None] + np.int64(1), len(on), axis=1),
         sizes=tuple(len(tape.labels) for tape in on),
         class_final=np.zeros(0),
         pairs=None,
     )
     if not len(node):
-        arcs = replace(arcs, final=np.full(1, empty))
+        arcs = replace(arcs, final=np.full(1, lattice.program.empty_score))
     allowed = arcs.score > -np.inf
     return ArcRow(arcs if allowed.all() else arcs.with_arcs(allowed), tuple(on))
-
-
-def _token_arcs(
-    length: int, joint: Longs, names: Sequence[tuple[str, ...]], on: Sequence[Tape]
-) -> tuple[Ints, Ints, Ints]:
-    """Return the token, the state, and the labels of each arc of a lattice of tokens."""
-    index = [{label: k for k, label in enumerate(tape.labels)} for tape in on]
-    rows = [names[k] for k in joint.tolist()]
-    columns = [[at[x] for at, x in zip(index, row, strict=True)] for row in rows]
-    source = np.repeat(np.arange(length, dtype=np.int32), len(rows))
-    state = np.tile(np.arange(len(rows), dtype=np.int32), length)
-    return source, state, np.tile(np.asarray(columns, dtype=np.int32), (length, 1))
 
 
 def from_segments(

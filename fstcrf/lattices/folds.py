@@ -117,7 +117,7 @@ def folded_transducer(
     count, limit = chain.topology.n_states, None
     if program.order_zero:
         limit = max(LEAST_ARCS, _WORTH_FREE * (count * moves.states + len(moves.target)))
-        if count**2 > limit:
+        if moves.successions > limit:
             return None
     scored, state = chain_arcs(chain, grammar), np.arange(count)
     if scored is None:

@@ -223,26 +223,16 @@ def joint_arrays(lattice: SentenceInputs) -> JointArrays:
     return JointArrays(node, step, initial, final, label, names, per_token, empty)
 
 
-def joint_tokens(lattice: SentenceInputs) -> tuple[Floats, Longs, list[tuple[str, ...]], float]:
-    """Return the joint states of a lattice without scores of successions.
+def joint_tokens(lattice: SentenceInputs) -> Floats:
+    """Return potentials of joint states with those of beginning and ending, float64 [T, S].
 
-    Returns
-    -------
-    node : float64 [T, S]
-        Potentials, with those of beginning and ending.
-    label : int64 [S]
-        Joint label of each state.
-    names : list of tuple of str
-        Labels of the tapes, for each joint label.
-    empty : float
-        Score of the path without tokens.
+    The program has order zero.
     """
     machine = lattice.program.machine
     ends = np.zeros((len(lattice), machine.outer * machine.width))
     ends[:1] += machine.initial.reshape(-1)
     ends[-1:] += machine.final.reshape(-1)
-    label, names = _joint_labels(lattice)
-    return ends + joint_nodes(lattice), label, names, lattice.program.empty_score
+    return ends + joint_nodes(lattice)
 
 
 def joint_nodes(lattice: SentenceInputs) -> Floats:
