@@ -9,6 +9,7 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus
+from fstcrf.training import Features
 from tests.benchmarks.parity import COLUMNS, FEATURES, MIN_F1, failures, ours, theirs
 from tests.benchmarks.tasks import L2, TUTORIAL
 

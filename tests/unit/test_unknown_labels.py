@@ -255,7 +255,8 @@ for _ in range(700):
 sentences += [{"form": ["x"], "tag": [f"L{t}"]} for t in range(labels)]
 corpus = fstcrf.Corpus.from_sentences(sentences)
 template = "U0:%x[0,form]\\nU1:%x[-1,form]\\nU2:%x[1,form]\\nB\\n"
-model = fstcrf.CRF.train(corpus, "tag", template, max_iterations=3, partial=True)
+gold = fstcrf.training.Gold("tag", partial=True)
+model = fstcrf.CRF.train(corpus, gold, template, max_iterations=3)
 assert len(model.labels) == labels
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, model.space.size)
 """
