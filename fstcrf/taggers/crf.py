@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from fstcrf.taggers.tagged import TaggedLattices
     from fstcrf.text.corpus import Corpus
     from fstcrf.training import options as training_options
-    from fstcrf.training.passing import Report, TapeProbabilities
+    from fstcrf.training.record import Report, TapeProbabilities
 else:  # loading a tagger does not import modules that few calls need
     training_options = LazyModule("fstcrf.training.options")
     openfst = LazyModule("fstcrf.machines.openfst")
@@ -80,9 +80,7 @@ def _named_options(train: Callable[P, CRF]) -> Callable[P, CRF]:
     def trained(*args: P.args, **options: P.kwargs) -> CRF:
         odd = sorted(options.keys() - expected.parameters.keys())
         if odd and not any(p.kind is p.VAR_KEYWORD for p in expected.parameters.values()):
-            advice = training_options.not_there(
-                odd[0], expected.parameters, ("those of its signature",)
-            )
+            advice = training_options.advice_on(odd[0], expected.parameters)
             raise TypeError(f"train() got an unexpected keyword argument {odd[0]!r}; {advice}")
         return train(*args, **options)
 

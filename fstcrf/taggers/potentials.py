@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from fstcrf import lattices
     from fstcrf.lattices import Lattice
     from fstcrf.taggers.crf import CRF
-    from fstcrf.training.passing import TapeProbabilities
+    from fstcrf.training.record import TapeProbabilities
 else:  # a sentence is tagged without them
     lattices = LazyModule("fstcrf.lattices")
 
