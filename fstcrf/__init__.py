@@ -2,7 +2,7 @@ r"""fstcrf: sequence taggers as weighted finite-state transducers, composed and 
 
 >>> import fstcrf
 >>> data = fstcrf.Corpus.from_sentences([{"word": ["a", "dog"], "tag": ["D", "N"]}])
->>> tagger = fstcrf.CRF.train(data, target="tag", template="U:%x[0,word]\nB")
+>>> tagger = fstcrf.CRF.train(data, target="tag", features="U:%x[0,word]\nB")
 >>> tagger.tag({"word": ["a", "dog"]})
 ['D', 'N']
 """

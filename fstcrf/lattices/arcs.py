@@ -477,6 +477,15 @@ class ArcEngine(Engine):
         ends = np.bincount(machine.right, weights=sums.end, minlength=len(self.class_final))
         return sums.met.sum(axis=0), ends.astype(np.float64)
 
+    def move_counts(self, sizes: Sequence[int]) -> list[Floats]:
+        if self.moves is None or self.moves.shape[1] != len(sizes):
+            return super().move_counts(sizes)
+        counts, share = [], self.posterior
+        for move, size in zip(self.moves.T, sizes, strict=True):
+            taken = np.flatnonzero(move >= 0)
+            counts.append(np.bincount(move[taken], share[taken], size).astype(np.float64))
+        return counts
+
     @made_once
     def _ways(self) -> tuple[Ints, Ints]:
         """Fewest and most labels of the first tape on a path to each node; −1 without a path."""

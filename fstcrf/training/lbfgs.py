@@ -366,7 +366,7 @@ class LBFGSSettings(QuasiNewton):
             ge=0, description="epochs of asgd to begin with; 12 if they are expected to save time"
         ),
         Needs(lambda values: not values["l1"], "needs a run without l1: OWL-QN has no such epochs"),
-        Needs(lambda values: not values.get("warm_start"), FROM_ZERO),
+        Needs(lambda values: not values.get("start"), FROM_ZERO),
     ] = None
 
     @property

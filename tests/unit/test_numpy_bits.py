@@ -22,6 +22,7 @@ from fstcrf.ext.lexicon import Characters, Entry, Lexicon
 from fstcrf.ext.rules import learn_rules
 from fstcrf.ext.words import Annotation, LatticeCRF
 from fstcrf.training.preconditioning import units_of
+from tests.support.training import flat_train
 from tests.support.wordlists import KINDS, RANGES, UNKNOWN
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +78,7 @@ def promised() -> dict[str, Callable[[], Any]]:
     whole = Corpus.from_sentences(data)
 
     def train(text: Any = data, **options: Any) -> CRF:
-        return CRF.train(text, "y", TEMPLATE, **{"max_iterations": 14, **options})
+        return flat_train(text, "y", TEMPLATE, max_iterations=14, **options)
 
     model = train()
     ruled = model & fstcrf.constraints.at_most(2, "B-X")

@@ -21,6 +21,7 @@ from fstcrf.ext.words import Annotation
 from fstcrf.taggers.pipelines import score_pipeline
 from fstcrf.training.executors import LocalExecutor
 from tests.support.command import run
+from tests.support.training import flat_train
 from tests.support.wordlists import KINDS, RANGES
 
 TEMPLATE = "U:%x[0,word]\nB"
@@ -34,7 +35,7 @@ OTHER += [{"word": ["acme", "ltd"], "tag": ["B-ORG", "I-ORG"], "pos": ["X", "X"]
 
 
 def tagger(target: str = "tag", **more: Any) -> CRF:
-    return CRF.train(TRAIN, target, TEMPLATE, max_iterations=2, **more)
+    return flat_train(TRAIN, target, TEMPLATE, max_iterations=2, **more)
 
 
 def tuned(dev: Corpus) -> None:

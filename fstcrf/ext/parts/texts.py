@@ -644,7 +644,7 @@ def _space(
         topology,
         index.n_node_rows,
         index.n_arc_rows if index.arc.families else None,
-        parts.fold(supports_joined, part_support, settings.features),
+        parts.fold(supports_joined, part_support, settings.pairs),
         transitions=settings.transitions if index.templates.has_transitions else "none",
         ends=settings.ends,
     )
