@@ -89,7 +89,7 @@ class Evidence(Protocol):
         """Return the likelihood with attributes of equal tokens merged."""
 
     def start(self) -> Problem:
-        """Return the sentences for initial stochastic epochs: every k-th one."""
+        """Return the sentences for initial stochastic epochs: every k-th with known labels."""
 
 
 class Whole:
@@ -137,7 +137,7 @@ class Whole:
         return TiedEvidence(likelihood, ties.sharing, lambda l2, u: _hessian(ties, l2, u))
 
     def start(self) -> Problem:
-        """Return the sentences for initial stochastic epochs: every k-th one."""
+        """Return the sentences for initial stochastic epochs: every k-th with known labels."""
         problem = self.problem
         numbers = start_sentences(problem, start_step(int(problem.offsets[-1])))
         if not len(numbers):

@@ -234,6 +234,7 @@ def sweep_counts(problem: Problem, space: ParameterSpace) -> SweepCounts:
     if fused and problem.partial.any():
         others = problem.chosen(np.flatnonzero(problem.partial))
         partial = sweep_counts(*restricted(others, space)[:2])
+        times -= np.bincount(others.node.index, minlength=space.n_node_rows)
     in_shards = shards * (1.0 - (1.0 - 1.0 / shards) ** times)
     return SweepCounts(
         weights=space.size,

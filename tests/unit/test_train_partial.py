@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf import CRF, kernel
+from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import OptionError
 from fstcrf.training import Likelihood, likelihood, parameter_space
@@ -19,6 +19,7 @@ from fstcrf.training.executors.executor import LocalExecutor
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.preconditioning import DiagonalHessian
 from tests.support.problems import Case, iob2, random_case
+from tests.support.training import flat_train
 
 HIDDEN: dict[str, Callable[[int], Longs]] = {
     "none": lambda _: np.arange(0),
@@ -185,7 +186,7 @@ def text(hidden: str, sentences: int = 90) -> tuple[list[dict[str, list[str]]], 
 def reached(hidden: str, **options: Any) -> float:
     """Return the objective that a training with a tight stop reaches."""
     data, labels = text(hidden)
-    record = CRF.train(data, labels, TEMPLATE, partial=True, **TIGHT, **options).record
+    record = flat_train(data, labels, TEMPLATE, partial=True, **TIGHT, **options).record
     assert record is not None
     assert record.objective is not None
     return record.objective
@@ -226,7 +227,7 @@ def test_parts_and_threads_change_no_bit(
 
     def weights(**more: Any) -> Floats:
         shared: dict[str, Any] = {"partial": True, "max_iterations": 8, **options, **more}
-        return CRF.train(data, labels, TEMPLATE, **shared).theta
+        return flat_train(data, labels, TEMPLATE, **shared).theta
 
     one = weights()
     for more in (
@@ -255,7 +256,7 @@ def test_epochs_need_a_sentence_whose_labels_are_known() -> None:
     doors: list[dict[str, Any]] = [{}, {"executor": LocalExecutor()}]
     for more in doors:
         with pytest.raises(OptionError, match="stochastic_epochs need sentences whose labels are"):
-            CRF.train(data, labels, TEMPLATE, partial=True, stochastic_epochs=2, **more)
+            flat_train(data, labels, TEMPLATE, partial=True, stochastic_epochs=2, **more)
 
 
 def test_one_unknown_label_costs_no_iterations() -> None:
@@ -263,7 +264,7 @@ def test_one_unknown_label_costs_no_iterations() -> None:
     counts = []
     for hidden in ("none", "one"):
         data, labels = text(hidden, sentences=1500)
-        record = CRF.train(data, labels, TEMPLATE, partial=True, l2=0.02).record
+        record = flat_train(data, labels, TEMPLATE, partial=True, l2=0.02).record
         assert record is not None
         counts.append(record.iterations)
     assert counts[1] <= 1.2 * counts[0]
@@ -273,4 +274,4 @@ def test_one_unknown_label_costs_no_iterations() -> None:
 def test_methods_that_need_known_labels_say_so(method: Any) -> None:
     data, labels = text("one")
     with pytest.raises(OptionError, match="sentence 45 has labels that are not known"):
-        CRF.train(data, labels, TEMPLATE, partial=True, method=method)
+        flat_train(data, labels, TEMPLATE, partial=True, method=method)

@@ -349,7 +349,7 @@ class SpreadEvidence:
         return TiedEvidence(likelihood, sharing, hessian)
 
     def start(self) -> Problem:
-        """Return the sentences for the initial stochastic epochs: every n-th sentence."""
+        """Return the sentences for initial stochastic epochs: every k-th with known labels."""
         step = start_step(int(self._offsets[-1]))
         parts = [one for one in self._parts.map(part_start, step) if one is not None]
         if not parts:

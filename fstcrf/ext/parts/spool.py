@@ -158,9 +158,11 @@ class Spool:
         """Return a problem whose arrays are mapped."""
         allowed, offsets = self.put(problem.allowed, problem.offsets)
         arc = None if problem.arc is None else self._rows(problem.arc)
-        return replace(
+        stored = replace(
             problem, node=self._rows(problem.node), arc=arc, allowed=allowed, offsets=offsets
         )
+        stored.__dict__.pop("states", None)  # it is computed when it is used
+        return stored
 
     def _rows(self, rows: SparseRows) -> SparseRows:
         indptr, index, value = self.put(rows.indptr, rows.index, rows.value)
