@@ -123,11 +123,14 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
     def _components(self) -> tuple[Component, ...]:
         """The taggers, each with its weight and the tapes that it reads."""
         other = {(r.reader, r.read): r.reading for r in self.relabellings}
-        same = {tape: component.Reading(tape, labels) for tape, labels in self.label_sets.items()}
         parts = []
         for tagger, weight in zip(self.taggers, self.weights, strict=True):
             every = (
-                (t.name, other.get((tagger.tape, t.name), same.get(t.name))) for t in tagger.reads
+                (
+                    t.name,
+                    other.get((tagger.tape, t.name)) or component.same_tape(t, self.label_sets),
+                )
+                for t in tagger.reads
             )
             readings = {name: reading for name, reading in every if reading is not None}
             parts.append(component.Component(tagger, weight, readings))
