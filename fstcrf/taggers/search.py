@@ -255,7 +255,9 @@ class Search:
         self.all_visible = len(self.visible) == len(self.stages)
         self.heuristic = [rule.heuristic(k, self.lengths) for k in range(len(self.stages))]
         self.incumbents = self._no_incumbents()
-        self.floor = np.full(len(corpus), -np.inf)  # scores that the n best labellings exceed
+        self.floor: Floats = np.full(
+            len(corpus), -np.inf
+        )  # scores that the n best labellings exceed
         self.listed: dict[_Key, float] = {}  # best score in the product, by labels of other tapes
         self.unlisted = np.full(len(corpus), np.inf)  # largest score of all others in the product
         hard = any(stage.hard for stage in rule.ruled)
@@ -451,7 +453,8 @@ class Search:
         keys = zip(prefixes.sentence.tolist(), keys_of(prefixes.rows, prefixes.labels), strict=True)
         best = np.asarray([self.listed.get(key, -np.inf) for key in keys])
         best = np.maximum(best, self.unlisted[prefixes.sentence])
-        return np.minimum(upper, best + _rounding(best) - prefixes.log_z - normaliser)
+        lower: Floats = np.minimum(upper, best + _rounding(best) - prefixes.log_z - normaliser)
+        return lower
 
     def _put_all(self, incumbents: Incumbents, sentences: Longs) -> None:
         """Add the incumbents of some sentences that another search has found."""
@@ -497,12 +500,13 @@ class Search:
 
     def _threshold(self, prefixes: Prefixes) -> Floats:
         """Return the score that a labelling with each prefix must exceed to be added, [P]."""
-        sentence = prefixes.sentence
-        threshold = np.maximum(self.incumbents.threshold[sentence], self.floor[sentence])
+        sentence, threshold = prefixes.sentence, self.incumbents.threshold
+        threshold = np.maximum(threshold, self.floor)[sentence]
         if self.visible[-1] >= len(prefixes.labels):
             return threshold
         visible = [prefixes.labels[k] for k in self.visible]  # may be incumbents already
-        return np.maximum(threshold, self.incumbents.scores_of(prefixes.sentence, visible))
+        threshold = np.maximum(threshold, self.incumbents.scores_of(sentence, visible))
+        return threshold
 
     def _complete_batches(
         self, prefixes: Prefixes, normaliser: Floats, where: Longs, threshold: Floats
@@ -695,7 +699,8 @@ def _rest(answer: Answer, n: int) -> Floats:
     score, bounds = answer.scores.reshape(size, -1), answer.bounds.reshape(size, -1)
     last = score[:, -1] if score.shape[1] == n else np.full(size, -np.inf)
     unproven = np.where(answer.exact.reshape(size, -1), -np.inf, bounds)
-    return np.maximum(last, unproven.max(axis=1))
+    rest: Floats = np.maximum(last, unproven.max(axis=1))
+    return rest
 
 
 def _shares(sentence: Longs, share: int, most: int) -> list[tuple[int, Longs]]:
@@ -752,7 +757,9 @@ def _nbest(batch: kernel.Bound, n: int, above: Floats | None) -> kernel.Ranked:
 
 def _rounding(score: Floats) -> Floats:
     """Return how much rounding may change scores; 0 for infinite ones."""
-    return np.where(np.isfinite(score), _ROUNDING * np.maximum(1.0, np.abs(score)), 0.0)
+    rounding: Floats = _ROUNDING * np.maximum(1.0, np.abs(score))
+    rounding[~np.isfinite(score)] = 0.0
+    return rounding
 
 
 def _least_score(threshold: Floats, added: Floats) -> Floats:

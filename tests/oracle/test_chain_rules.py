@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf import CRF
+from fstcrf import CRF, compose
+from fstcrf.errors import CostWarning
+from fstcrf.kernel import Budget
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.taggers import JointCRF
 from fstcrf.taggers.incumbents import Incumbents
 from fstcrf.taggers.search import Search
 from fstcrf.taggers.stages import Stage
-from tests.support.joint_cases import Truth, close, taggers
+from tests.support.joint_cases import GRAMMARS, LONG, Truth, close, taggers
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
@@ -136,18 +139,113 @@ def _high(search: Search, candidates: Incumbents, sentences: Any, answer: Any) -
     candidates.score += 0.5
 
 
+def _low(search: Search, prefixes: Any, normaliser: Any, upper: Any) -> Any:
+    return upper - 2.0
+
+
 _put = Search._put_candidates
+_WRONG: dict[str, Any] = {"_obeying": _all_obey, "_put_candidates": _high, "_limited": _low}
 
 
-@pytest.mark.parametrize(("method", "wrong"), [("_obeying", _all_obey), ("_put_candidates", _high)])
-def test_the_truth_notices(monkeypatch: pytest.MonkeyPatch, method: str, wrong: Any) -> None:
-    """Illegal labellings that pass, and candidates with wrong scores."""
-    monkeypatch.setattr(Search, method, wrong)
-
-    def check_all() -> None:
-        for chain, truths in worlds("pair", ties=False, seeds=6):
-            for n, budget in itertools.product((1, 3), (1, 3, 4096)):
-                check(chain, truths, n, budget)
-
+@pytest.mark.parametrize("method", _WRONG)
+def test_the_truth_notices(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """Illegal labellings that pass, candidates with wrong scores, bounds that are too low."""
+    monkeypatch.setattr(Search, method, _WRONG[method])
+    cases = itertools.product(worlds("pair", ties=False, seeds=6), (1, 3), (1, 3, 4096))
     with pytest.raises((AssertionError, KeyError)):
-        check_all()
+        _ = [check(chain, truths, n, budget) for (chain, truths), n, budget in cases]
+
+
+# --- What it costs --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Collect the sentences and prefixes that are decoded under the rules."""
+    counts: list[int] = []
+    rank, put = Search._ranked_under_rules, Search._put_candidates
+
+    def ranked(search: Search, k: int, prefixes: Any, n: int) -> Any:
+        counts.append(len(prefixes.sentence))
+        return rank(search, k, prefixes, n)
+
+    def candidates(search: Search, found: Incumbents, sentences: Any, answer: Any) -> None:
+        counts.append(len(sentences))
+        put(search, found, sentences, answer)
+
+    monkeypatch.setattr(Search, "_ranked_under_rules", ranked)
+    monkeypatch.setattr(Search, "_put_candidates", candidates)
+    return counts
+
+
+@pytest.mark.parametrize("case", ["pair", "three in a row"])
+@pytest.mark.parametrize("n", [1, 3])
+def test_labels_that_obey_cost_no_product(asked: list[int], case: str, n: int) -> None:
+    """The answer, its bits and its bound are those without the rule."""
+    parts = taggers(case)
+    sets = {tagger.tape: tagger.labels for tagger in parts}
+    shape = (2, len(sets["pos"]), len(sets["chunk"]))
+    target = np.zeros(shape, np.int32)
+    target[0, 0] = 1  # it remembers a label, and rejects none
+    rule = Acceptor(
+        ("pos", "chunk"), (sets["pos"], sets["chunk"]), target, None, np.zeros(2), "all"
+    )
+    free = JointCRF(tuple(parts), (1.0,) * len(parts), normalize="chain")
+    ruled = replace(free, conjuncts=(rule,))
+    for budget in (None, 3):
+        one, other = (c.decode([*SENTENCES, LONG], n=n, budget=budget) for c in (ruled, free))
+        assert one.scores.tobytes() == other.scores.tobytes()
+        assert one.bounds.tobytes() == other.bounds.tobytes()
+        assert [p.labels for p in one.paths(3)] == [p.labels for p in other.paths(3)]
+    assert not asked
+
+
+@pytest.mark.parametrize("n", [1, 5])
+def test_prefixes_under_rules_are_few(asked: list[int], n: int) -> None:
+    """A candidate each, and a handful of prefixes; the search of all prefixes is for the rest."""
+    for chain, truths in worlds("pair", ties=False, seeds=6):
+        asked.clear()
+        data = [LONG for _ in truths]
+        chain.decode(data, n=n, on_no_path="skip")
+        assert sum(asked) <= len(data) * (1 + 2 * 8)
+        if sum(asked):
+            assert asked[0] == len(data)
+
+
+def test_time_ends_a_search_under_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that each look moves on by a second: the answer obeys, and its bound holds."""
+    clock = iter(float(second) for second in range(10**9))
+    monkeypatch.setattr("fstcrf.taggers.search.time.monotonic", lambda: next(clock))
+    for chain, truths in worlds("pair", ties=False, seeds=4):
+        first = next(clock)
+        data = [truth.sentence for truth in truths]
+        budget = Budget(states=4096, seconds=8.0)
+        for paths, truth in zip(
+            chain.nbest_all(data, 2, budget=budget, on_no_path="skip"), truths, strict=True
+        ):
+            for path in paths or ():
+                assert close(truth.scores[path.labels], path.score)
+                assert path.bound >= truth.best - 1e-9 or path is not paths[0]
+        assert next(clock) - first < 20
+
+
+def test_a_plan_says_what_a_chain_costs() -> None:
+    for chain, _ in worlds("pair", ties=False, seeds=1):
+        (note,) = chain.plan().notes
+        assert "ns a token if the first labels are proven" in note
+        assert "at worst" in note
+        free = replace(chain, conjuncts=()).plan().notes[0]
+        assert "to score 16 labellings of tape 'pos'" in free
+    assert not replace(chain, normalize="product").plan().notes
+
+
+def test_a_costly_chain_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warning once for each composition, unless the search is fast anyway."""
+    chains = [compose(*taggers("pair"), normalize="chain", grammar=GRAMMARS["soft pairs"]())] * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CostWarning)
+        replace(chains[0]).tag_all(SENTENCES)
+    monkeypatch.setattr("fstcrf.taggers.chain._SLOW", 0)
+    with pytest.warns(CostWarning, match="use normalize='product', or a smaller") as caught:
+        _ = [chain.tag_all(SENTENCES) for chain in chains]
+    assert [w.filename for w in caught if w.category is CostWarning] == [__file__]
