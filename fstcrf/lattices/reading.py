@@ -9,7 +9,7 @@ that a mask of labels allows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from fstcrf.lattices.arcs import ArcEngine
 
 _DENSE = 8
@@ -158,7 +160,7 @@ def label_pairs(arcs: ArcEngine, label: Ints, size: int, *, each: bool = False) 
     np.divide(arc, node[source], out=out, where=node[source] > 0.0)
     reads, rest = np.flatnonzero(label >= 0), np.flatnonzero(label < 0)
 
-    def matrix(value: Floats, rows: Array, columns: Array, width: int) -> Any:
+    def matrix(value: Floats, rows: Array, columns: Array, width: int) -> csr_array:
         return csr_array((value, (rows, columns)), (states, width))
 
     silent = matrix(out[rest], machine.target[rest], source[rest], states)
@@ -187,7 +189,7 @@ def label_pairs(arcs: ArcEngine, label: Ints, size: int, *, each: bool = False) 
     return counts
 
 
-def _rows(matrix: Any, rows: slice) -> Any:
+def _rows(matrix: csr_array, rows: slice) -> csr_array:
     """Return some rows of a sparse matrix; scipy checks much more."""
     first, end = matrix.indptr[rows.start], matrix.indptr[rows.stop]
     part = type(matrix)((rows.stop - rows.start, matrix.shape[1]))

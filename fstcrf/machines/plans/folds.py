@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
 from fstcrf.kernel.acyclic import connected
 from fstcrf.kernel.transduced import IndexedTransducer
 from fstcrf.lazy import made_once
@@ -60,7 +60,7 @@ class _Moves(NamedTuple):
     after: Longs  # [C] the longer run
     share: Floats  # [C] probability of this term, if the longer run is taken
 
-    def taken(self, after: Floats, before: Floats, uses: Floats) -> None:
+    def taken(self, after: Array, before: Floats, uses: Floats) -> None:
         """Add the expected numbers of longer runs to those of the shorter runs and of moves."""
         weights = after[self.after] * self.share
         before += np.bincount(self.before, weights, len(before))
@@ -248,13 +248,11 @@ class Fold:
         moves : int
             Number of moves and ends of the transducer.
         """
-        ending, reading, *silent = self.taken
+        (ending, reading, *silent), inner = self.taken, len(self.source) + len(self.begins)
         uses, runs = np.zeros(moves), np.zeros(self.silent)
-        ends, reads = np.zeros(len(ending.after)), np.zeros(len(reading.after))
-        inner, there = len(self.source) + len(self.begins), np.flatnonzero(self.run >= 0)
-        first, last = np.split(there, [there.searchsorted(inner)])
-        reads += np.bincount(self.run[first], elements[first], len(reads))
-        ends += np.bincount(self.run[last], elements[last], len(ends))
+        reads = np.bincount(self.run[:inner], elements[:inner], len(reading.after))
+        last = self.run[inner:] + 1  # 0: no end
+        ends = np.bincount(last, elements[inner:], len(ending.after) + 1)[1:]
         ending.taken(ends, runs, uses)
         reading.taken(reads, runs, uses)
         for step in silent:
