@@ -298,7 +298,7 @@ class FoldEngine(Engine):
         return [np.zeros((len(read), outputs)) if tape else read for tape in tapes]
 
     def _read(self, node: Floats) -> Floats:
-        """Return the probability of each label at each token, from those of pairs."""
+        """Return label marginals, [N, L]: the sums of the pair marginals `node`, [N, P]."""
         order, labels, first = self.fold.by_label
         read = np.zeros((len(node), self.fold.n_labels))
         read[:, labels] = np.minimum(np.add.reduceat(node[:, order], first, axis=1), 1.0)

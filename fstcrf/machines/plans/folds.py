@@ -61,7 +61,7 @@ class _Moves(NamedTuple):
     share: Floats  # [C] probability of this term, if the longer run is taken
 
     def taken(self, after: Array, before: Floats, uses: Floats) -> None:
-        """Add the expected numbers of longer runs to those of the shorter runs and of moves."""
+        """Add the expected uses of longer runs to the uses of shorter runs, and of moves."""
         weights = after[self.after] * self.share
         before += np.bincount(self.before, weights, len(before))
         uses += np.bincount(self.move, weights, len(uses))
@@ -94,7 +94,7 @@ def _longer(
 def _silent(moves: IndexedTransducer, most: int) -> tuple[_Runs, tuple[_Moves, ...]] | None:
     """Return the runs without input from the targets of labels, by first and last state.
 
-    Runs are sorted by length; the moves are those of each length. There is no result if there are
+    Runs are sorted by length, and each length has one `_Moves`. There is no result if there are
     more than `most` runs.
     """
     bounds, width = moves.index.astype(np.int64), moves.labels + 1
@@ -240,7 +240,7 @@ class Fold:
         return bool((self.best == self.total).all())
 
     def uses(self, elements: Floats, moves: int) -> Floats:
-        """Return the expected number of uses of each move and end, from those of the elements.
+        """Return the expected uses of each move and end, given the expected uses of all elements.
 
         Parameters
         ----------
