@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _DENSE = 8
 """Cells of full matrices that cost less than an entry of sparse ones."""
+_FEW, _CELLS = 32, 1_000_000
+"""Labels of matrices that are multiplied for many tokens at once, and cells of these products."""
 
 Elements: TypeAlias = Longs | slice
 """Numbers of elements; a slice if every element has a label."""
@@ -180,7 +182,17 @@ def label_pairs(arcs: ArcEngine, label: Ints, size: int, *, each: bool = False) 
     order = np.argsort(token, kind="stable")
     last, after = last[kept[order]], after[kept[order]]
     counts = np.zeros((arcs.rows.total if each else 1, size + 1, size))
-    for k, here in enumerate(Ragged.from_rows(token[order], len(counts)).slices()):
+    rows = Ragged.from_rows(token[order], len(counts))
+    if each and size <= _FEW:
+        one, two = last.toarray(), after.toarray()
+        for first, end in rows.runs(max(1, _CELLS // size**2)):
+            part = slice(rows.offsets[first], rows.offsets[end])
+            there = first + np.flatnonzero(rows.lengths[first:end])
+            products = one[part, :, None] * two[part, None]
+            if len(there):
+                counts[there] = np.add.reduceat(products, rows.offsets[there] - rows.offsets[first])
+        return counts
+    for k, here in enumerate(rows.slices()):
         one, two = (_rows(part, here) for part in (last, after))
         if one.shape[0] * size <= _DENSE * (one.nnz + two.nnz):
             np.matmul(one.toarray().T, two.toarray(), out=counts[k])
