@@ -329,10 +329,11 @@ class Paired:
 
     @made_once
     def _plain(self) -> Acyclic | None:
-        """The arcs alone, if pairs of neighbours have no scores: states are nodes.
+        """The machine of nodes and arcs, if pairs of neighbours have no scores; otherwise None.
 
-        Scores of first arcs are added to these arcs. Scores of last arcs are, too, if they differ
-        at a node; there is no result if other arcs follow that node.
+        The score of beginning with a class is added to the first arcs. If the arcs into a node end
+        with different scores, these scores are added to the arcs. Then no arc may leave the node;
+        otherwise there is no result.
         """
         arcs, nodes, exits = self.arcs, self.nodes, self.exit_node
         if not self.pairs.silent:

@@ -96,6 +96,12 @@ class FoldedTransducer:
         return len(self.program.labels(self.program.tapes[0]))
 
     @made_once
+    def label_pairs(self) -> Longs:
+        """Labels of each arc of the fold, source · labels + target."""
+        label = self.label.astype(np.int64)
+        return label[self.fold.source] * self.n_labels + label[self.fold.target]
+
+    @made_once
     def by_label(self) -> tuple[Longs, Ints, Longs]:
         """Pairs in the order of their labels, the labels, and where each begins."""
         order = np.argsort(self.label, kind="stable")
@@ -292,7 +298,7 @@ class FoldEngine(Engine):
         return [np.zeros((len(read), outputs)) if tape else read for tape in tapes]
 
     def _read(self, node: Floats) -> Floats:
-        """Return the probability of each label at each token, from those of pairs."""
+        """Return label marginals, [N, L]: the sums of the pair marginals `node`, [N, P]."""
         order, labels, first = self.fold.by_label
         read = np.zeros((len(node), self.fold.n_labels))
         read[:, labels] = np.minimum(np.add.reduceat(node[:, order], first, axis=1), 1.0)
@@ -315,9 +321,7 @@ class FoldEngine(Engine):
 
     def label_counts(self, tape: int) -> tuple[Floats, Floats]:
         del tape
-        (node, elements), fold, size = self._posterior, self.fold.fold, self.fold.n_labels
-        label = self.fold.label.astype(np.int64)
-        pair = label[fold.source] * size + label[fold.target]
+        (node, elements), pair, size = self._posterior, self.fold.label_pairs, self.fold.n_labels
         counts = np.bincount(pair, elements[: len(pair)], size**2).astype(np.float64)
         return self._read(node), counts.reshape(size, size)
 

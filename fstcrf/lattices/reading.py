@@ -9,7 +9,7 @@ that a mask of labels allows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,14 @@ from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from fstcrf.lattices.arcs import ArcEngine
 
 _DENSE = 8
 """Cells of full matrices that cost less than an entry of sparse ones."""
+_FEW, _CELLS = 32, 1_000_000
+"""Labels of matrices that are multiplied for many tokens at once, and cells of these products."""
 
 Elements: TypeAlias = Longs | slice
 """Numbers of elements; a slice if every element has a label."""
@@ -158,7 +162,7 @@ def label_pairs(arcs: ArcEngine, label: Ints, size: int, *, each: bool = False) 
     np.divide(arc, node[source], out=out, where=node[source] > 0.0)
     reads, rest = np.flatnonzero(label >= 0), np.flatnonzero(label < 0)
 
-    def matrix(value: Floats, rows: Array, columns: Array, width: int) -> Any:
+    def matrix(value: Floats, rows: Array, columns: Array, width: int) -> csr_array:
         return csr_array((value, (rows, columns)), (states, width))
 
     silent = matrix(out[rest], machine.target[rest], source[rest], states)
@@ -178,7 +182,17 @@ def label_pairs(arcs: ArcEngine, label: Ints, size: int, *, each: bool = False) 
     order = np.argsort(token, kind="stable")
     last, after = last[kept[order]], after[kept[order]]
     counts = np.zeros((arcs.rows.total if each else 1, size + 1, size))
-    for k, here in enumerate(Ragged.from_rows(token[order], len(counts)).slices()):
+    rows = Ragged.from_rows(token[order], len(counts))
+    if each and size <= _FEW:
+        one, two = last.toarray(), after.toarray()
+        for first, end in rows.runs(max(1, _CELLS // size**2)):
+            part = slice(rows.offsets[first], rows.offsets[end])
+            there = first + np.flatnonzero(rows.lengths[first:end])
+            products = one[part, :, None] * two[part, None]
+            if len(there):
+                counts[there] = np.add.reduceat(products, rows.offsets[there] - rows.offsets[first])
+        return counts
+    for k, here in enumerate(rows.slices()):
         one, two = (_rows(part, here) for part in (last, after))
         if one.shape[0] * size <= _DENSE * (one.nnz + two.nnz):
             np.matmul(one.toarray().T, two.toarray(), out=counts[k])
@@ -187,7 +201,7 @@ def label_pairs(arcs: ArcEngine, label: Ints, size: int, *, each: bool = False) 
     return counts
 
 
-def _rows(matrix: Any, rows: slice) -> Any:
+def _rows(matrix: csr_array, rows: slice) -> csr_array:
     """Return some rows of a sparse matrix; scipy checks much more."""
     first, end = matrix.indptr[rows.start], matrix.indptr[rows.stop]
     part = type(matrix)((rows.stop - rows.start, matrix.shape[1]))

@@ -231,7 +231,7 @@ def slope(make: Make, scores: Scores, name: str, direction: Floats) -> float:
         make(scores | {name: scores[name] + step * direction}).log_partition()
         for step in (STEP, -STEP)
     )
-    return (more - less) / (2 * STEP)
+    return float((more - less) / (2 * STEP))
 
 
 def check(kind: Any, change: str, seed: int, tokens: int) -> bool:
@@ -287,7 +287,8 @@ def test_gradients_of_folds_write_no_arcs(change: Any, monkeypatch: pytest.Monke
         node, pair = arcs.label_counts(0)
         np.testing.assert_allclose(found["emission"], node, atol=1e-12)
         np.testing.assert_allclose(found["transition"], pair, atol=1e-12)
-        np.testing.assert_allclose(found["out"], *arcs.move_counts(sizes), atol=1e-12)
+        (moves,) = arcs.move_counts(sizes)
+        np.testing.assert_allclose(found["out"], moves, atol=1e-12)
 
 
 def test_tokens_outside_of_spans_count() -> None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
 from fstcrf.kernel.acyclic import connected
 from fstcrf.kernel.transduced import IndexedTransducer
 from fstcrf.lazy import made_once
@@ -60,8 +60,8 @@ class _Moves(NamedTuple):
     after: Longs  # [C] the longer run
     share: Floats  # [C] probability of this term, if the longer run is taken
 
-    def taken(self, after: Floats, before: Floats, uses: Floats) -> None:
-        """Add the expected numbers of longer runs to those of the shorter runs and of moves."""
+    def taken(self, after: Array, before: Floats, uses: Floats) -> None:
+        """Add the expected uses of longer runs to the uses of shorter runs, and of moves."""
         weights = after[self.after] * self.share
         before += np.bincount(self.before, weights, len(before))
         uses += np.bincount(self.move, weights, len(uses))
@@ -94,7 +94,7 @@ def _longer(
 def _silent(moves: IndexedTransducer, most: int) -> tuple[_Runs, tuple[_Moves, ...]] | None:
     """Return the runs without input from the targets of labels, by first and last state.
 
-    Runs are sorted by length; the moves are those of each length. There is no result if there are
+    Runs are sorted by length, and each length has one `_Moves`. There is no result if there are
     more than `most` runs.
     """
     bounds, width = moves.index.astype(np.int64), moves.labels + 1
@@ -240,7 +240,7 @@ class Fold:
         return bool((self.best == self.total).all())
 
     def uses(self, elements: Floats, moves: int) -> Floats:
-        """Return the expected number of uses of each move and end, from those of the elements.
+        """Return the expected uses of each move and end, given the expected uses of all elements.
 
         Parameters
         ----------
@@ -248,13 +248,11 @@ class Fold:
         moves : int
             Number of moves and ends of the transducer.
         """
-        ending, reading, *silent = self.taken
+        (ending, reading, *silent), inner = self.taken, len(self.source) + len(self.begins)
         uses, runs = np.zeros(moves), np.zeros(self.silent)
-        ends, reads = np.zeros(len(ending.after)), np.zeros(len(reading.after))
-        inner, there = len(self.source) + len(self.begins), np.flatnonzero(self.run >= 0)
-        first, last = np.split(there, [there.searchsorted(inner)])
-        reads += np.bincount(self.run[first], elements[first], len(reads))
-        ends += np.bincount(self.run[last], elements[last], len(ends))
+        reads = np.bincount(self.run[:inner], elements[:inner], len(reading.after))
+        last = self.run[inner:] + 1  # 0: no end
+        ends = np.bincount(last, elements[inner:], len(ending.after) + 1)[1:]
         ending.taken(ends, runs, uses)
         reading.taken(reads, runs, uses)
         for step in silent:
