@@ -6,6 +6,9 @@ CC ?= cc
 VENV ?= .venv
 JOBS ?= 2
 DATA ?= $(FSTCRF_DATA)
+# Bytecode is kept: pytest then need not rewrite the asserts of each test file anew, and the processes that
+# tests start need not compile fstcrf.
+export PYTHONDONTWRITEBYTECODE :=
 
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 # What is developed here compiles without a warning; `make demo` takes the compiler that is there.

@@ -6,8 +6,6 @@ import importlib
 import pkgutil
 from types import ModuleType
 
-import pytest
-
 import fstcrf
 from fstcrf import constraints
 
@@ -34,22 +32,21 @@ def offered(package: ModuleType) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", ["builtins", "fstcrf", *MODULES])
-def test_constraints_hide_nothing(name: str) -> None:
+def test_constraints_hide_nothing() -> None:
     """Programs say ``from fstcrf.constraints import *``, which must not replace another name."""
-    module = importlib.import_module(name)
-    listed = dir(module) if name == "builtins" else getattr(module, "__all__", ())
-    for each in set(constraints.__all__) & set(listed):
-        assert getattr(module, each) is getattr(constraints, each), each
+    for name in ("builtins", "fstcrf", *MODULES):
+        module = importlib.import_module(name)
+        listed = dir(module) if name == "builtins" else getattr(module, "__all__", ())
+        for each in set(constraints.__all__) & set(listed):
+            assert getattr(module, each) is getattr(constraints, each), (name, each)
 
 
-@pytest.mark.parametrize("name", ["fstcrf", *MODULES])
-def test_every_listed_name_exists_once(name: str) -> None:
-    module = importlib.import_module(name)
-    listed = getattr(module, "__all__", [])
-    assert len(set(listed)) == len(listed)
-    missing = [n for n in listed if not hasattr(module, n)]
-    assert missing == []
+def test_every_listed_name_exists_once() -> None:
+    for name in ("fstcrf", *MODULES):
+        module = importlib.import_module(name)
+        listed = getattr(module, "__all__", [])
+        assert len(set(listed)) == len(listed), name
+        assert [n for n in listed if not hasattr(module, n)] == [], name
 
 
 def test_the_top_level_lists_what_is_importable() -> None:
@@ -59,11 +56,11 @@ def test_the_top_level_lists_what_is_importable() -> None:
     assert len(fstcrf.__all__) == len(set(fstcrf.__all__))
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_packages_list_their_own_names(name: str) -> None:
-    package = importlib.import_module(name)
-    own = {n for n in offered(package) if belongs(getattr(package, n), name)}
-    assert own <= set(package.__all__)
+def test_packages_list_their_own_names() -> None:
+    for name in PACKAGES:
+        package = importlib.import_module(name)
+        own = {n for n in offered(package) if belongs(getattr(package, n), name)}
+        assert own <= set(package.__all__), name
 
 
 def belongs(value: object, package: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus
-from fstcrf.evaluate import evaluate_spans
+from fstcrf.training import Features
 from tests.benchmarks.parity import COLUMNS, FEATURES, MIN_F1, failures, ours, theirs
 from tests.benchmarks.tasks import L2, TUTORIAL
 
@@ -21,22 +21,6 @@ OBJECTIVE = 9_118.9
 @pytest.fixture(scope="module")
 def train(data: Path) -> Corpus:
     return fstcrf.read_columns(data / "conll2000" / "train.txt", COLUMNS)
-
-
-@pytest.fixture(scope="module")
-def test(data: Path) -> Corpus:
-    return fstcrf.read_columns(data / "conll2000" / "test.txt", COLUMNS)
-
-
-@pytest.fixture(scope="module")
-def perceptron(train: Corpus) -> CRF:
-    return CRF.train(
-        train, "chunk", TUTORIAL, boundary="skip", method="perceptron", max_iterations=5
-    )
-
-
-def f1(model: CRF, test: Corpus) -> float:
-    return 100 * evaluate_spans(test.column_lists("chunk"), model.tag_all(test)).f
 
 
 @pytest.mark.slow
@@ -55,14 +39,10 @@ def test_the_same_as_crfsuite(data: Path) -> None:
 
 
 def test_the_number_of_features(train: Corpus) -> None:
-    model = CRF.train(train, "chunk", TUTORIAL, boundary="skip", l2=L2, max_iterations=1)
+    model = CRF.train(train, "chunk", Features(TUTORIAL, boundary="skip"), l2=L2, max_iterations=1)
     assert model.record is not None
     assert model.record.parameters == FEATURES
     assert model.record.attributes == 335_674
     assert (model.record.sentences, model.record.tokens) == (8_936, 211_727)
     # CRFsuite's value where all weights are 0 is N log L; the first step goes down from there.
     assert model.record.objective < 211_727 * np.log(22)
-
-
-def test_the_perceptron(perceptron: CRF, test: Corpus) -> None:
-    assert f1(perceptron, test) > 93.0

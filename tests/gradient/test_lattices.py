@@ -13,6 +13,7 @@ import fstcrf
 from fstcrf import Lattice, Lattices, Transducer
 from fstcrf.arrays import Floats
 from fstcrf.errors import AmbiguousError, NoPathError, OptionError
+from fstcrf.lattices.folds import FoldEngine
 from tests.support.fsts import from_ids
 
 Scores = dict[str, Floats]
@@ -192,30 +193,52 @@ def transduced(make: Make, scores: Scores, rng: Any) -> tuple[Scores, Make]:
     return scores, made
 
 
+def folded(make: Make, scores: Scores, rng: Any) -> tuple[Scores, Make]:
+    """One machine, with several runs without input between two states."""
+    labels = make(scores).on[-1].labels
+    source, target = np.repeat([0, 1, 2], 6), rng.integers(3, size=18)
+    one = Transducer.from_arrays(
+        np.append(source, [0, 0, 1, 0]),
+        np.append(rng.integers(len(labels), size=18), [-1] * 4),
+        np.append(rng.integers(-1, 2, size=18), [-1, 0, 1, 0]),
+        np.append(target, [1, 1, 2, 2]),
+        draw(rng, 22, never=0.1),
+        draw(rng, 3),
+        input_symbols=tuple(labels),
+        output_symbols=("x", "y"),
+        tape="out",
+    )
+    return scores | {"out": parts(one)}, lambda s: make(s) @ scored(one, s["out"])
+
+
+def folded_and_ruled(make: Make, scores: Scores, rng: Any) -> tuple[Scores, Make]:
+    scores, made = folded(make, scores, rng)
+    return ruled(made, scores, rng)
+
+
 CHANGES: dict[str, Callable[..., tuple[Scores, Make]]] = {
     "alone": lambda make, scores, _: (scores, make),
     "under a grammar": ruled,
     "transduced": transduced,
+    "folded": folded,
+    "folded and under a grammar": folded_and_ruled,
 }
 
 
-def differences(make: Make, scores: Scores) -> Scores:
-    found = {}
-    for name, values in scores.items():
-        table = np.zeros(values.shape)
-        for place in zip(*np.nonzero(values > -np.inf), strict=True):
-            ends_ = []
-            for sign in (1.0, -1.0):
-                moved = values.copy()
-                moved[place] += sign * STEP
-                ends_.append(make(scores | {name: moved}).log_partition())
-            table[place] = (ends_[0] - ends_[1]) / (2 * STEP)
-        found[name] = table
-    return found
+def slope(make: Make, scores: Scores, name: str, direction: Floats) -> float:
+    """Return the difference quotient of log Z along a direction of the scores of a name."""
+    more, less = (
+        make(scores | {name: scores[name] + step * direction}).log_partition()
+        for step in (STEP, -STEP)
+    )
+    return (more - less) / (2 * STEP)
 
 
 def check(kind: Any, change: str, seed: int, tokens: int) -> bool:
-    """Hold a gradient against differences; tell whether there is a path."""
+    """Hold a gradient against differences along random directions; tell whether there is a path.
+
+    Along three of them: one would not notice two wrong entries that cancel.
+    """
     rng = np.random.default_rng(seed)
     scores, make = kind(rng, tokens)
     scores, make = CHANGES[change](make, scores, rng)
@@ -224,11 +247,15 @@ def check(kind: Any, change: str, seed: int, tokens: int) -> bool:
         with pytest.raises(NoPathError):
             lattice.gradient()
         return False
-    found, wanted = lattice.gradient(), differences(make, scores)
-    assert found.keys() - {"outside", "transition", "initial", "final"} <= wanted.keys()
-    for name, values in wanted.items():
+    found = lattice.gradient()
+    assert found.keys() - {"outside", "transition", "initial", "final"} <= scores.keys()
+    for name, values in scores.items():
         assert found[name].shape == values.shape, name
-        np.testing.assert_allclose(found[name], values, atol=1e-7, err_msg=name)
+        assert not found[name][values == -np.inf].any(), name
+        for _ in range(3):
+            direction = rng.choice([-1.0, 1.0], values.shape) * rng.uniform(0.5, 1.5, values.shape)
+            wanted = slope(make, scores, name, direction)
+            assert (found[name] * direction).sum() == pytest.approx(wanted, abs=1e-7), name
     return True
 
 
@@ -244,6 +271,23 @@ def test_a_gradient_is_the_differences_of_log_z(kind: Any, change: str) -> None:
 def test_gradients_of_two_tokens(change: str) -> None:
     for kind in (chain, segments, machine):
         assert check(kind, change, 2, 2)
+
+
+@pytest.mark.parametrize("change", [folded, folded_and_ruled], ids=["folded", "ruled"])
+def test_gradients_of_folds_write_no_arcs(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The expected elements of the fold give the same derivatives as the written arcs."""
+    rng = np.random.default_rng(8)
+    for tokens in (0, 1, 2, 5, 9):
+        scores, make = change(*reversed(chain(rng, tokens)), rng)
+        lattice = make(scores)
+        arcs, sizes = lattice.row.engine.expanded, [len(scores["out"])]
+        with monkeypatch.context() as patch:
+            patch.setattr(FoldEngine, "expanded", property(lambda _: pytest.fail("written out")))
+            found = make(scores).gradient()
+        node, pair = arcs.label_counts(0)
+        np.testing.assert_allclose(found["emission"], node, atol=1e-12)
+        np.testing.assert_allclose(found["transition"], pair, atol=1e-12)
+        np.testing.assert_allclose(found["out"], *arcs.move_counts(sizes), atol=1e-12)
 
 
 def test_tokens_outside_of_spans_count() -> None:
@@ -317,6 +361,6 @@ def test_names_tell_tapes_apart() -> None:
 def test_where_arcs_are_not_known_the_remedy_is_named() -> None:
     silent = Transducer.from_text("0 1 <eps> x\n1 1 a x\n1")
     paths_ = Lattice.from_paths([["a", "a"]], [0.0]) @ silent
-    beside = paths_ @ Lattice.from_arrays(LABELS, np.zeros((2, 3)), tape="p")
+    beside = paths_ @ Lattice.from_arrays(LABELS, np.zeros((2, 3)), np.eye(3), tape="p")
     with pytest.raises(OptionError, match="compose the transducer last"):
         beside.gradient()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from fstcrf.machines.transducer import Transducer
 from tests.support.fsts import from_ids, pynini_or_skip
 from tests.support.oracles import log_sum
 
+MOST_PATHS = 1000
 INPUT, OUTPUT, FURTHER = ("a", "b", "c"), ("x", "y"), ("u", "v")
 
 
@@ -125,11 +127,13 @@ def known_paths(lattice: AnyLattice) -> list[Full]:
 
 
 def product(paths: Sequence[Full], machine: Transducer, tape: int = -1) -> list[Full]:
-    return [
-        Full(path.score + score, (*path.tapes, wrote))
-        for path in paths
-        for score, wrote, _ in runs(machine, path.tapes[tape])
-    ]
+    found: list[Full] = []
+    for path in paths:
+        for score, wrote, _ in runs(machine, path.tapes[tape]):
+            found.append(Full(path.score + score, (*path.tapes, wrote)))
+        if len(found) > MOST_PATHS:
+            raise TooManyError
+    return found
 
 
 # --- Lattices of every kind ---------------------------------------------------------------------
@@ -187,6 +191,10 @@ def most(nightly: int, quick: int) -> int:
     return nightly if settings().max_examples >= 1000 else quick
 
 
+class TooManyError(Exception):
+    """More paths than a test compares: ten such cases would take longer than all others."""
+
+
 class Case(NamedTuple):
     """A lattice, its composition with one or two machines, and all paths of that."""
 
@@ -207,6 +215,12 @@ class Case(NamedTuple):
 
 def case_of(kind: Callable[..., AnyLattice], seed: int, *, tapes: int = 2) -> Case:
     rng = np.random.default_rng(seed)
+    while True:
+        with suppress(TooManyError):
+            return _drawn(kind, rng, tapes)
+
+
+def _drawn(kind: Callable[..., AnyLattice], rng: np.random.Generator, tapes: int) -> Case:
     base = kind(rng, int(rng.integers(0, most(6, 4))))
     first = transducer(rng, INPUT, OUTPUT, int(rng.integers(1, most(8, 4))))
     row, machines = composed(base.row, first), [first]

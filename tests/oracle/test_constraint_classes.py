@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import cast
 
 import numpy as np
@@ -60,12 +60,19 @@ class Named:
 
     def places(self, sentence: Sequence[str]) -> list[int]:
         """Where one of the labels is, or a span of one of the types begins, as conlleval reads."""
-        read = [label if self.kind(label) is not None else "O" for label in sentence]
-        begins = {span.start for span in spans(read, "conlleval") if span.type in self.types}
+        read = tuple(label if self.kind(label) is not None else "O" for label in sentence)
+        begins = {start for start, kind in begun(read) if kind in self.types}
         return [i for i, label in enumerate(sentence) if label in self.labels or i in begins]
 
 
-def is_span_label(label: str, labels: Sequence[str]) -> bool:
+@cache
+def begun(labels: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Start and type of each span, as conlleval reads them."""
+    return [(span.start, span.type) for span in spans(labels, "conlleval")]
+
+
+@cache
+def is_span_label(label: str, labels: tuple[str, ...]) -> bool:
     letter, hyphen, _ = label.partition("-")
     bare = all(each.partition("-")[0] in tuple("OBIESLU") for each in labels)
     return letter in tuple("BIESLU") and (bool(hyphen) or bare)

@@ -21,6 +21,7 @@ from fstcrf.ext.documents import (
     exact_labels,
 )
 from tests.support.document_cases import Exact, document_of
+from tests.support.grids import grid
 
 SEQUENCES = Consistency(
     [
@@ -53,9 +54,15 @@ def scaled(model: Consistency | Fields, strength: float) -> Consistency | Fields
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("model", [SEQUENCES, FIELDS])
-@pytest.mark.parametrize("strength", [0.3, 3.0])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    ("model", "strength", "seed"),
+    grid(
+        [SEQUENCES, FIELDS],
+        [0.3, 3.0],
+        [0, 1],
+        few=[(SEQUENCES, 3.0, 0), (SEQUENCES, 0.3, 1), (FIELDS, 0.3, 0), (FIELDS, 3.0, 1)],
+    ),
+)
 def test_labels_are_the_best_of_all(
     model: Consistency | Fields, strength: float, seed: int
 ) -> None:
@@ -90,7 +97,7 @@ def test_what_takes_too_long_is_nothing() -> None:
 
 
 def test_wrong_models() -> None:
-    exact, lattices = problem(1, SEQUENCES, 1.0)
+    exact, lattices = problem(1, SEQUENCES, 3.0)
     for violation, words in (
         (Violation("within", ("X", "Y"), 1.0), "a penalty is 1, expected at most 0"),
         (Violation("same", ("X", "Z"), -1.0), "no label is of the type Z"),
@@ -110,6 +117,6 @@ def test_wrong_models() -> None:
 
 @pytest.mark.parametrize("limits", [{"seconds": -1.0}, {"seconds": 0.0}, {"most": 0}])
 def test_limits_that_allow_nothing(limits: dict[str, Any]) -> None:
-    exact, lattices = problem(1, SEQUENCES, 1.0)
+    exact, lattices = problem(1, SEQUENCES, 3.0)
     with pytest.raises(OptionError, match=r"(seconds|most) is"):
         exact_labels(lattices, exact.document, [SEQUENCES], **limits)

@@ -133,26 +133,26 @@ def test_its_n_best_and_samples_are_lattices(case: str) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("case", ["pair", "three in a row", "conditioned arcs"])
-@pytest.mark.parametrize("budget", [1, 2, 3])
-def test_a_budget_gives_a_bound(case: str, budget: int) -> None:
+def test_a_budget_gives_a_bound(case: str) -> None:
     """What is not proven says so, and says how much better the best can be."""
     parts = taggers(case)
     composition = chained(parts, weights=(0.2, *[1.5] * (len(parts) - 1)))
-    inexact = 0
-    for sentence in TEST:
-        truth = Truth(parts, sentence, composition.weights, normalize="chain")
-        (batch,) = composition.paths_all([sentence], budget=budget)
-        assert batch is not None
-        for path in (batch, *ranked(composition, sentence, 2, budget=budget)[:1]):
-            assert close(truth.scores[path.labels], path.score)
-            assert path.bound >= truth.best - 1e-9
-            assert path.bound >= path.score
-            assert path.exact == (path.bound == path.score)
-            if path.exact:
-                assert close(path.score, truth.best)
-        inexact += not batch.exact
-    assert composition.decode(TEST, budget=budget).unproven == inexact
-    assert inexact > 0 or budget > 2
+    truths = [Truth(parts, s, composition.weights, normalize="chain") for s in TEST]
+    for budget in (1, 2, 3):
+        inexact = 0
+        for truth in truths:
+            (batch,) = composition.paths_all([truth.sentence], budget=budget)
+            assert batch is not None
+            for path in (batch, *ranked(composition, truth.sentence, 2, budget=budget)[:1]):
+                assert close(truth.scores[path.labels], path.score)
+                assert path.bound >= truth.best - 1e-9
+                assert path.bound >= path.score
+                assert path.exact == (path.bound == path.score)
+                if path.exact:
+                    assert close(path.score, truth.best)
+            inexact += not batch.exact
+        assert composition.decode(TEST, budget=budget).unproven == inexact
+        assert inexact > 0 or budget > 2
 
 
 @pytest.mark.parametrize("budget", [1, 4])

@@ -282,8 +282,10 @@ def test_eval_where_nothing_is_legal(joint: str) -> None:
 
 @pytest.mark.thorough
 def test_some_tapes_alone(joint: str) -> None:
+    fstcrf.write_columns(fstcrf.read_columns(corpus_path("dev"), COLUMNS)[:40], "dev.txt")
+
     def columns(*options: object) -> list[list[str]]:
-        printed = done("tag", joint, corpus_path("dev"), *options).splitlines()
+        printed = done("tag", joint, "dev.txt", *options).splitlines()
         return [line.split() for line in printed if line and not line.startswith(("#", "-DOC"))]
 
     model = fstcrf.load(joint, fstcrf.Composition)
@@ -296,7 +298,7 @@ def test_some_tapes_alone(joint: str) -> None:
     rows = columns("--tape", "field", "--marginals", "--span-probabilities")
     assert {len(row) for row in rows} == {len(COLUMNS) + 2 + len(labels)}
     assert all(row[-1].startswith(f"{labels[-1]}/") for row in rows)
-    line = failure("tag", joint, corpus_path("dev"), "--tape", "x", status=2)
+    line = failure("tag", joint, "dev.txt", "--tape", "x", status=2)
     assert line.startswith("--tape x: the tapes are pos, field")
 
 

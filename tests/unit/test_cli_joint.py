@@ -385,14 +385,15 @@ def test_another_kind_of_composition() -> None:
 def test_runs_do_not_matter(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     import fstcrf.text.corpus
 
-    whole = done("tag", "joint", corpus_path("test"), *options)
+    fstcrf.write_columns(fstcrf.read_columns(corpus_path("test"), COLUMNS)[:150], "test.txt")
+    whole = done("tag", "joint", "test.txt", *options)
     stream = fstcrf.text.corpus.stream_columns
 
     def small(*arguments: object, **given: object) -> object:
-        return stream(*arguments, **given, batch_tokens=700)  # type: ignore[arg-type]
+        return stream(*arguments, **given, batch_tokens=500)  # type: ignore[arg-type]
 
     monkeypatch.setattr("fstcrf.text.corpus.stream_columns", small)
-    monkeypatch.setattr("fstcrf.cli.tagging._RUN_NUMBERS", 9000)
+    monkeypatch.setattr("fstcrf.cli.tagging._RUN_NUMBERS", 4000)
     monkeypatch.setattr("fstcrf.cli.tagging._RUN_STEPS", 1)
     monkeypatch.setattr("fstcrf.cli.tagging._LEAST_TOKENS", 90)
-    assert done("tag", "joint", corpus_path("test"), *options, "--threads", 2) == whole
+    assert done("tag", "joint", "test.txt", *options, "--threads", 2) == whole

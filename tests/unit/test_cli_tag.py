@@ -372,7 +372,6 @@ def test_a_reader_that_has_had_enough(field: str) -> None:
 
 @pytest.mark.thorough
 def test_tagging_is_the_same_for_any_number_of_threads(field: str) -> None:
-    outputs = {
-        done("tag", field, corpus_path("test"), "--marginals", "--threads", n) for n in (1, 2, 7)
-    }
+    fstcrf.write_columns(fstcrf.read_columns(corpus_path("test"), COLUMNS)[:90], "test.txt")
+    outputs = {done("tag", field, "test.txt", "--marginals", "--threads", n) for n in (1, 2, 7)}
     assert len(outputs) == 1
