@@ -301,12 +301,12 @@ class FoldEngine(Engine):
 
     @property
     def _many_arcs(self) -> Bools:
-        """Which rows have many arcs, bool [B]; beside other rows, a row is answered as alone."""
+        """Which rows have many arcs, bool [B]; a row has the same bits in each batch."""
         arcs = 0 if self.fold.program.order_zero else len(self.fold.fold.source)
         return np.asarray(self.rows.lengths * arcs > _MANY_ARCS)
 
     def _ranked(self, n: int) -> PathBatch:
-        """Return the n best paths, by the arcs of the states that lie on them."""
+        """Return the n best paths. Only the arcs of states on these paths are composed."""
         kept = self._on_best(n)
         arcs = self.expanded if kept.all() else self.write(kept)
         paths = arcs.nbest(n)
@@ -320,8 +320,8 @@ class FoldEngine(Engine):
     def _on_best(self, n: int) -> Bools:
         """Return the states of the chain on a path with at least the n-th best score, bool [N, S].
 
-        n paths of pairs have these scores, each by its best run; so the n best runs do, too. Rows
-        with few arcs keep all states.
+        The n best paths of pairs are n runs, so each of the n best runs has at least this score.
+        Rows with few arcs keep all states.
         """
         bound, fold = self._bound(self.fold.best), self.fold
         ranked = kernel.nbest_paths(bound, n)
