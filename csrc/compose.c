@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Composition of two machines, breadth first. Labels are matched from the side with fewer arcs: each of
- * its labels is searched among the sorted labels of the other side. A hash table finds the state for a
- * pair of states. If memory runs out, the arcs of the current state are dropped, and the next call
- * repeats the state; states that were discovered remain. */
+ * Composition of two machines, breadth first. The labels of the machine with fewer arcs are searched
+ * among the sorted labels of the other machine. A hash table finds the state for a pair of states. If
+ * memory runs out, the arcs of the current state are dropped, and the next call repeats the state;
+ * states that were discovered remain. */
 
 #include <limits.h>
 #include <string.h>

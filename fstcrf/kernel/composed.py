@@ -1,8 +1,8 @@
 """Two machines composed: the first one writes the labels that the second one reads.
 
 The machines may have cycles. Each arc of the composition has the number of its arc of either
-machine. The cost is linear in the arcs that are built, if the fewer arcs of each pair of states
-match.
+machine. For each pair of states, the labels of the state with fewer arcs are searched among the
+labels of the other state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_ARCS = 50_000_000
 """Largest number of arcs before trimming; each takes 12 bytes."""
 
 _ROOM, _GROWTH = 1024, 4
-_STEPS = 20_000_000  # of a call, so that Ctrl-C is noticed
+_STEPS = 20_000_000  # between two checks for Ctrl-C
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.kernel import MOST_ALONE, Budget
 from fstcrf.kernel.transduced import IndexedTransducer
 from fstcrf.lattices.arcs import ArcEngine
@@ -44,7 +44,12 @@ from fstcrf.machines.plans.folds import (
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import RUN_TOKENS, Ragged
 
+_Write: TypeAlias = Callable[[Bools | None], ArcEngine]
+
 _RUN_BYTES = 64_000_000
+_MANY_ARCS = 30_000  # of a row; the n best of fewer are found sooner among all arcs
+_MOST_RANKED = 1024  # paths that are ranked by the fold, which makes room for all of them
+_CLOSE = 1e-9  # relative rounding error of a path's score
 _WORTH_FREE = 64  # arcs of a dense fold that take less time than a composed arc without successions
 _ONE, _EMPTY = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
 
@@ -162,15 +167,13 @@ class FoldEngine(Engine):
     nodes : sequence of float64 [T, S]
         Potentials of the tokens of each row.
     write : function
-        Returns the rows as arcs.
+        Returns the rows as arcs: all, or those of the states that a mask keeps, bool [N, S].
     """
 
     apart = None
 
-    def __init__(
-        self, fold: FoldedTransducer, nodes: Sequence[Floats], write: Callable[[], ArcEngine]
-    ) -> None:
-        self.fold, self.nodes, self._write = fold, nodes, write
+    def __init__(self, fold: FoldedTransducer, nodes: Sequence[Floats], write: _Write) -> None:
+        self.fold, self.nodes, self.write = fold, nodes, write
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the arcs."""
@@ -182,7 +185,7 @@ class FoldEngine(Engine):
     @made_once
     def expanded(self) -> ArcEngine:
         """The rows as arcs, made on first use."""
-        return self._write()
+        return self.write(None)
 
     @made_once
     def rows(self) -> Ragged:
@@ -217,9 +220,17 @@ class FoldEngine(Engine):
     def joined(parts: Sequence[FoldEngine]) -> FoldEngine:
         """Return one engine of the rows of several."""
         nodes = [node for part in parts for node in part.nodes]
-        return FoldEngine(
-            parts[0].fold, nodes, lambda: ArcEngine.joined([p.expanded for p in parts])
-        )
+
+        def write(kept: Bools | None) -> ArcEngine:
+            if kept is None:
+                return ArcEngine.joined([part.expanded for part in parts])
+            masks = Ragged.from_lengths([part.rows.total for part in parts]).split(kept)
+            pairs = zip(parts, masks, strict=True)
+            return ArcEngine.joined(
+                [part.expanded if mask.all() else part.write(mask) for part, mask in pairs]
+            )
+
+        return FoldEngine(parts[0].fold, nodes, write)
 
     @staticmethod
     def runs(engines: Sequence[FoldEngine]) -> Iterator[tuple[int, int]]:
@@ -231,8 +242,9 @@ class FoldEngine(Engine):
     def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> ArcEngine:
         """Return the product with an acceptor: a fold if the acceptor reads the first tape only."""
 
-        def write() -> ArcEngine:
-            return self.expanded.product(acceptor, tapes, over)
+        def write(kept: Bools | None) -> ArcEngine:
+            arcs = self.expanded if kept is None else self.write(kept)
+            return arcs.product(acceptor, tapes, over)
 
         if tuple(tapes) == (0,):
             fold = self.fold
@@ -241,7 +253,7 @@ class FoldEngine(Engine):
             )
             if product is not None:
                 return cast("ArcEngine", FoldEngine(product, self.nodes, write))
-        return write()
+        return write(None)
 
     # --- Questions to the kernel --------------------------------------------------------------
 
@@ -274,7 +286,8 @@ class FoldEngine(Engine):
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
         refuse_options({"budget": budget})
         if n != 1:
-            return self.expanded.nbest(n)
+            narrow = 1 < n <= _MOST_RANKED and self._many_arcs.any()
+            return self._ranked(n) if narrow else self.expanded.nbest(n)
         if self._alone:
             best = self.fold.best.sentence_machine().best(self._values)
             score, paths = np.array([best.score]), [best.path]
@@ -291,6 +304,57 @@ class FoldEngine(Engine):
 
     def _elements(self) -> Ints:
         return self.expanded.nbest(1).elements
+
+    @property
+    def _many_arcs(self) -> Bools:
+        """Which rows have many arcs, bool [B]; a row has the same bits in each batch."""
+        arcs = 0 if self.fold.program.order_zero else len(self.fold.fold.source)
+        return np.asarray(self.rows.lengths * arcs > _MANY_ARCS)
+
+    def _ranked(self, n: int) -> PathBatch:
+        """Return the n best paths. Only the arcs of states on these paths are composed."""
+        kept = self._on_best(n)
+        arcs = self.expanded if kept.all() else self.write(kept)
+        paths = arcs.nbest(n)
+        columns = [self._column(arcs, paths, tape) for tape in range(arcs.tapes)]
+        decoded: list[DecodedPath] = [(labels, ()) for labels, _ in columns[0]]
+        if len(columns) > 1:
+            rows = zip(*columns, strict=True)
+            decoded = [((read, written), (None, place)) for (read, _), (written, place) in rows]
+        return paths._replace(path=lambda: self.expanded.nbest(n).elements, decoded=decoded)
+
+    def _on_best(self, n: int) -> Bools:
+        """Return the states of the chain on a path with at least the n-th best score, bool [N, S].
+
+        The n best paths of pairs are n runs, so each of the n best runs has at least this score.
+        Rows with few arcs keep all states.
+        """
+        bound, fold = self._bound(self.fold.best), self.fold
+        ranked = kernel.nbest_paths(bound, n)
+        proven = self._many_arcs & (ranked.found == n)
+        least = np.where(proven, ranked.score[:, -1], -np.inf)
+        least = least - _CLOSE * (1.0 + np.abs(least))
+        (highest,) = kernel.axis_max_marginals(bound)
+        pairs = highest >= self.rows.repeat(least)[:, None]
+        states, first = np.unique(fold.state, return_index=True)
+        kept = np.zeros((len(pairs), self.nodes[0].shape[1]), dtype=bool)
+        kept[:, states] = np.logical_or.reduceat(pairs, first, axis=1)
+        kept[self.rows.repeat(~proven)] = True
+        return kept
+
+    def _column(
+        self, arcs: ArcEngine, paths: PathBatch, tape: int
+    ) -> list[tuple[tuple[str, ...], Positions]]:
+        """Return the labels of a tape on each path, and their boundaries."""
+        program, along = self.fold.program, arcs.segments_along(paths.elements, tape)
+        names = program.labels(program.tapes[0]) if not tape else self.fold.machine.output_symbols
+        labels, end = [names[k] for k in along.label.tolist()], cast("Longs", along.end).tolist()
+        cuts = paths.bounds if along.at is None else np.searchsorted(along.at, paths.bounds)
+        return [
+            (tuple(labels[a:b]), Positions(where, where, np.full(b - a, -1), output=True))
+            for a, b in pairwise(cuts.tolist())
+            for where in [tuple(end[a:b])]
+        ]
 
     def marginals(self, tapes: Sequence[int]) -> list[Floats]:
         read = self._read(kernel.axis_posterior(self._bound(self.fold.total)).node[0])

@@ -211,7 +211,7 @@ def _with_form(row: Row, machine: Transducer, tape: int, problem: str) -> ArcRow
     if not problem and plan.folding is not None:
         arcs = cast("ArcEngine", FoldEngine(plan.folding, free.values, write))
     return ArcRow(
-        arcs or write(),
+        arcs or write(None),
         plan.on,
         rules=plan.rules,
         machines=(machine,),
@@ -256,8 +256,21 @@ def _output_tape(machine: Transducer) -> tuple[Tape, ...]:
     return (Tape(machine.tape, machine.output_symbols, segments=False, output=True),)
 
 
-def _free(row: ChainRow, machine: Transducer, tape: int, problem: str) -> ArcEngine:
-    """Return the arcs of a row without a grammar composed with a transducer."""
+def _free(
+    row: ChainRow, machine: Transducer, tape: int, problem: str, kept: Bools | None
+) -> ArcEngine:
+    """Return the arcs of a row without a grammar composed with a transducer.
+
+    `kept`, bool [T, S], are the states whose paths to return; by default all. Lattices without
+    scores of successions have few arcs, so that all are returned.
+    """
+    if kept is not None and not row.program.order_zero:
+        base = _blank(row.program, tuple([x.shape for x in row.values]))
+        if base.unconstrained.per_position:
+            base = row.arcs()
+        arcs, mask = base.unconstrained, kept.reshape(-1)
+        some = replace(arcs.with_arcs(mask), score=joint_nodes(row).reshape(-1)[mask])
+        return _composed(replace(base, unconstrained=some), machine, tape).unconstrained
     if problem:
         return _composed(row.arcs(), machine, tape, problem).unconstrained
     key = row.program, tuple([x.shape for x in row.values]), machine, tape
@@ -320,6 +333,12 @@ def _earlier_uses(*key: Hashable) -> Iterator[int]:  # noqa: ARG001 (memoised by
     return count()
 
 
+@memoised(16, most=50_000_000)
+def _blank(program: Program, shapes: tuple[tuple[int, ...], ...]) -> ArcRow:
+    """Return the arcs of sentences of one length whose potentials are all 0."""
+    return ChainRow(program, tuple(np.zeros(shape) for shape in shapes)).arcs()
+
+
 @memoised(128, most=400_000_000)  # bytes; at most 3 MB for each length of sentences
 def _template(
     program: Program, shapes: tuple[tuple[int, ...], ...], machine: Transducer, tape: int
@@ -334,7 +353,7 @@ def _template(
     direct = len(shapes) == 1 and np.array_equal(
         joint_nodes(ChainRow(program, numbers)).ravel(), numbers[0].ravel()
     )
-    base = ChainRow(program, tuple(np.zeros(shape) for shape in shapes)).arcs()
+    base = _blank(program, shapes)
     arcs = _composed(base, machine, tape).unconstrained
     if len(arcs.source) > _MOST_KEPT:
         return None

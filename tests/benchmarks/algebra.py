@@ -1,7 +1,7 @@
 """Compositions of two transducers, beside pynini: ``python -m tests.benchmarks.algebra``.
 
 Both compose the same machines, by turns and in one process, and their processor time is compared.
-OpenFst's machines are sorted beforehand, and its result is connected, as ours is.
+The machines of OpenFst are sorted beforehand. Both results are trimmed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def edits(symbols: int) -> Transducer:
 
 
 def words(symbols: int, size: int) -> Transducer:
-    """Return a trie of random words of three to nine symbols, each written where it ends."""
+    """Return a trie of random words of three to nine symbols; its last arc writes the word."""
     rng, children = np.random.default_rng(0), dict[tuple[int, int], int]()
     moves, final = list[Move](), {0: -np.inf}
     for word in range(size):

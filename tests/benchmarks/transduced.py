@@ -41,7 +41,7 @@ class Found(NamedTuple):
 pynini: Any = imported
 Move = tuple[int, int, int, int, float]
 WAYS = (
-    *("best", "best and its probability", "log Z"),
+    *("best", "best and its probability", "log Z", "10 best"),
     *("new transitions, best", "new transitions, log Z"),
     *("as arcs, best", "as arcs, log Z"),
 )
@@ -129,6 +129,10 @@ def summed(fst: Any) -> object:
     return pynini.shortestdistance(fst, reverse=True, delta=1e-9)
 
 
+def ten_best(lattice: Any, machine: Any) -> object:
+    return pynini.shortestpath(pynini.compose(lattice, machine), nshortest=10)
+
+
 def composed(most: int) -> Iterator[Found]:
     rng = np.random.default_rng(0)
     for length, size in (one for one in SIZES if one[0] <= most):
@@ -157,9 +161,11 @@ def composed(most: int) -> Iterator[Found]:
             works: list[Callable[[], object]] = [
                 partial(lambda a, b: pynini.shortestpath(pynini.compose(a, b)), tropical, best),
                 partial(lambda a, b: summed(pynini.compose(a, b)), log, both),
+                partial(ten_best, tropical, best),
                 partial(lambda a, b: (a @ b).best(), lattice, machine),
                 partial(lambda a, b: (a @ b).best().probability, lattice, machine),
                 partial(lambda a, b: (a @ b).log_partition(), lattice, machine),
+                partial(lambda a, b: (a @ b).nbest(10), lattice, machine),
                 partial(lambda b: (anew() @ b).best(), machine),
                 partial(lambda b: (anew() @ b).log_partition(), machine),
                 lambda: product().nbest(1),
@@ -167,11 +173,11 @@ def composed(most: int) -> Iterator[Found]:
             ]
             for work in works:
                 work()
-            best_, log_, *ours = alternated(works, 1 if length > 100 else 5)
+            best_, log_, ten, *ours = alternated(works, 1 if length > 100 else 5)
             title = f"{length} x {size} {make.__name__}"
             for what, mine in zip(WAYS, ours, strict=True):
                 key = f"transducers-{length}-{make.__name__}"
-                peer = log_ if "log Z" in what else best_
+                peer = log_ if "log Z" in what else ten if what == "10 best" else best_
                 yield Found(f"{key}-{what}", f"{title}: {what}", mine, peer, "pynini")
 
 

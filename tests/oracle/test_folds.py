@@ -15,6 +15,7 @@ import pytest
 
 import fstcrf
 from fstcrf.lattices import Lattice, Lattices
+from fstcrf.lattices import folds as lattice_folds
 from fstcrf.lattices.arcs import ArcEngine
 from fstcrf.lattices.folds import FoldEngine
 from fstcrf.lattices.lattice import AnyLattice
@@ -217,3 +218,74 @@ def test_what_a_fold_answers_writes_no_arcs(monkeypatch: pytest.MonkeyPatch) -> 
     assert not made
     assert lattices[0].expected("out").sum() > 0.0
     assert made
+
+
+# --- The n best paths -----------------------------------------------------------------------------
+
+
+def ranks(paths: Sequence[Any], *, exact: bool = True) -> list[tuple[Any, ...]]:
+    """Return all that paths say."""
+    return [(p.labels, p.positions, p.score if exact else round(p.score, 9)) for p in paths]
+
+
+class Whole:
+    """A generator of whole numbers: sums have no rounding, and many paths tie."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng, self.random = rng, rng.random
+
+    def normal(self, size: tuple[int, ...]) -> Any:
+        return np.round(self.rng.normal(size=size))
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["scores", "whole scores, so that paths tie"])
+@pytest.mark.parametrize("kind", CHAINS)
+def test_the_n_best_of_a_fold_are_those_of_all_arcs(
+    kind: str, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same order, wherever the n-th path is; beside other rows, to the bit."""
+    narrower = 0
+    for seed in range(20):
+        rng = np.random.default_rng([seed, len(kind), whole])
+        numbers: Any = Whole(rng) if whole else rng
+        base = CHAINS[kind](numbers, int(rng.integers(0, 6)))
+        machine = transducer(rng, INPUT, OUTPUT, int(rng.integers(1, 5)))
+        if whole:
+            machine = machine.with_scores(np.round(machine.score), np.round(machine.final))
+        for n in (2, 12):
+            made = base @ machine
+            if not isinstance(made.row.engine, FoldEngine):
+                continue
+            monkeypatch.setattr(lattice_folds, "_MANY_ARCS", 10**9)
+            wanted = made.nbest(n)
+            monkeypatch.setattr(lattice_folds, "_MANY_ARCS", 0)
+            paths = made.nbest(n)
+            assert ranks(paths, exact=whole) == ranks(wanted, exact=whole)
+            beside = CHAINS["plain"](numbers, 3) @ machine
+            every = Lattices([beside, base @ machine, beside]).nbest(n)
+            assert [*map(ranks, every)][1] == ranks(paths)
+            kept = made.row.engine._on_best(n)
+            narrower += kept.size > 0 and not kept.all()
+    assert narrower >= 5
+
+
+def test_the_n_best_of_many_labels_write_few_arcs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A label model over 100 labels: the arcs of a token are those of the labels on n paths."""
+    rng, size = np.random.default_rng(0), 100
+    names, sizes = tuple(map(str, range(size))), list[int]()
+    label = np.tile(np.arange(size), size + 1)
+    model = Transducer.from_arrays(
+        np.repeat(np.arange(size + 1), size), label, label, label + 1,
+        rng.normal(size=len(label)), input_symbols=names, output_symbols=names, tape=None,
+    )  # fmt: skip
+    lattice = Lattice.from_arrays(names, rng.normal(size=(20, size)), rng.normal(size=(size, size)))
+    nbest = ArcEngine.nbest
+
+    def watched(self: ArcEngine, *given: Any) -> Any:
+        sizes.append(self.n_elements)
+        return nbest(self, *given)
+
+    monkeypatch.setattr(ArcEngine, "nbest", watched)
+    paths = (lattice @ model).nbest(10)
+    assert len({path.labels for path in paths}) == 10
+    assert max(sizes) < 1000  # of 190,100
