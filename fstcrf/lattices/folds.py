@@ -32,6 +32,7 @@ from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import Program
 from fstcrf.machines.plans.decoder import Decoder
 from fstcrf.machines.plans.folds import (
+    LEAST_ARCS,
     MOST_ARCS,
     ChainArcs,
     Fold,
@@ -44,6 +45,7 @@ from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import RUN_TOKENS, Ragged
 
 _RUN_BYTES = 64_000_000
+_WORTH_FREE = 64  # arcs of a dense fold that take less time than a composed arc without successions
 _ONE, _EMPTY = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
 
 
@@ -112,7 +114,12 @@ def folded_transducer(
     chain, grammar = program.chains[0], program.folding
     if len(program.chains) > 1 or program.couplings or grammar.couplings or len(grammar.rest) > 1:
         return None
-    scored, state = chain_arcs(chain, grammar), np.arange(chain.topology.n_states)
+    count, limit = chain.topology.n_states, None
+    if program.order_zero:
+        limit = max(LEAST_ARCS, _WORTH_FREE * (count * moves.states + len(moves.target)))
+        if moves.successions > limit:
+            return None
+    scored, state = chain_arcs(chain, grammar), np.arange(count)
     if scored is None:
         return None
     for acceptor in grammar.rest:
@@ -121,7 +128,7 @@ def folded_transducer(
             return None
         scored, state = pairs.arcs(scored), pairs.state
     arcs, scores = scored
-    fold = _folded(moves, *(column.tobytes() for column in arcs))
+    fold = _folded(moves, limit, *(column.tobytes() for column in arcs))
     if fold is None:
         return None
     label = arcs.label[fold.state].astype(np.int32)
@@ -129,10 +136,10 @@ def folded_transducer(
 
 
 @memoised(32)  # chains differ in their scores more often than in their paths
-def _folded(moves: IndexedTransducer, *columns: bytes) -> Fold | None:
+def _folded(moves: IndexedTransducer, limit: int | None, *columns: bytes) -> Fold | None:
     label, source, target = (np.frombuffer(column, np.int64) for column in columns[:3])
     initial, final = (np.frombuffer(column, np.bool_) for column in columns[3:])
-    return folded(ChainArcs(label, source, target, initial, final), moves)
+    return folded(ChainArcs(label, source, target, initial, final), moves, limit)
 
 
 @memoised(32)

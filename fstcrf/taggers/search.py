@@ -69,8 +69,9 @@ _INNER = 4  # labellings of a later tape for each of the first, shared by all pr
 _ROUNDING = 1e-9  # relative
 _PATH_TOKENS = 4_000_000  # tokens in a batch of completions
 _LOOK_TOKENS = 400_000  # tokens in a batch of prefixes
+_FEW_TOKENS = 1_000  # tokens in a batch of prefixes under hard rules, before a deadline
 _CANDIDATES = 16  # labellings of the product for each sentence, at least
-_COMPLETED = 8  # prefixes of a sentence in a round, at least, that are completed under hard rules
+_COMPLETED = 4  # prefixes of a sentence in a round, at least, that are completed under hard rules
 _PART_TOKENS = 20_000  # tokens in a batch of prefixes of one sentence, or before a deadline
 
 
@@ -130,10 +131,12 @@ class ChainRule:
         """Whether the budget limits the time."""
         return self._end is not None
 
-    @property
-    def expired(self) -> bool:
-        """Whether the time is over."""
-        return self._end is not None and time.monotonic() > self._end
+    def until(self, share: float) -> float:
+        """Return the time, of the monotonic clock, when a share of the rest is over."""
+        if self._end is None:
+            return np.inf
+        now = time.monotonic()
+        return now + share * (self._end - now)
 
     @property
     def rest(self) -> Budget:
@@ -255,6 +258,8 @@ class Search:
         self.floor = np.full(len(corpus), -np.inf)  # scores that the n best labellings exceed
         self.listed: dict[_Key, float] = {}  # best score in the product, by labels of other tapes
         self.unlisted = np.full(len(corpus), np.inf)  # largest score of all others in the product
+        hard = any(stage.hard for stage in rule.ruled)
+        self.until = rule.until(0.5 if hard else 1.0)  # candidates are found in any case
         self.contexts: list[RescoringContext] = []  # one for each stage
         self.frontier: list[list[_Nodes]] = []  # prefixes, by their next tape
         self._cascade()
@@ -266,16 +271,20 @@ class Search:
             self._obey()
         return self.incumbents
 
+    @property
+    def _expired(self) -> bool:
+        return self.rule.has_deadline and time.monotonic() > self.until
+
     def _no_incumbents(self) -> Incumbents:
         return Incumbents(self.offsets, self.n, len(self.visible), repeated=not self.all_visible)
 
     def _expand_all(self) -> None:
         wanted, tapes = min(_FIRST, self.budget), range(len(self.frontier))
-        while self.budget > 1 and not self.rule.expired and any(map(self._open_nodes, tapes)):
+        while self.budget > 1 and not self._expired and any(map(self._open_nodes, tapes)):
             for k in range(self.last):
                 self._expand_tape(k, wanted)
             if self.last in tapes:
-                self._complete_open(max(_COMPLETED, wanted // 4))
+                self._complete_open(max(_COMPLETED, wanted // 8))
             if wanted >= self.budget:
                 break
             wanted = min(8 * wanted, self.budget)
@@ -356,6 +365,7 @@ class Search:
         illegal = np.flatnonzero(~legal)
         candidates, impossible = self._candidates(illegal)
         self.incumbents, self.ruled = self._no_incumbents(), self.rule.ruled
+        self.until = self.rule.until(1.0)
         self._restart(illegal[~impossible], candidates)
         self._expand_all()
         obeying = self.incumbents
@@ -512,11 +522,11 @@ class Search:
         nodes = self._open_nodes(self.last)
         prefixes, open_ = nodes.prefixes, np.ones(len(nodes), dtype=bool)
         nodes.upper = self._limited(prefixes, nodes.normaliser, nodes.upper)
-        size = _PART_TOKENS if self.rule.has_deadline else _PATH_TOKENS
+        size = _FEW_TOKENS if self.rule.has_deadline else _PATH_TOKENS
         for turn in _in_turns(prefixes.sentence, nodes.upper, most):
             promising = turn[nodes.upper[turn] > self._threshold(prefixes.select(turn))]
             for part in prefixes.rows.select(promising).runs(max(1, size // self.n)):
-                if self.rule.expired:
+                if self._expired:
                     break
                 where = promising[slice(*part)]
                 self._complete_ruled(prefixes.select(where), nodes.normaliser[where])
@@ -566,7 +576,7 @@ class Search:
         sentence, chosen = nodes.prefixes.sentence, np.arange(len(nodes))
         if self.ruled[k].hard and k:  # each ranking under the rule takes long
             order = np.lexsort((-nodes.upper, sentence))
-            chosen = np.sort(order[ranks(sentence[order]) < max(_COMPLETED, wanted // 4) // 2])
+            chosen = np.sort(order[ranks(sentence[order]) < max(_COMPLETED, wanted // 8)])
         shares = (
             [(wanted, chosen)]
             if k == 0
@@ -575,11 +585,13 @@ class Search:
                 for n, sharing in _shares(sentence[chosen], _INNER * wanted, self.budget)
             ]
         )
-        size = _LOOK_TOKENS if not self.rule.has_deadline else _PART_TOKENS
+        size = _LOOK_TOKENS
+        if self.rule.has_deadline:
+            size = _FEW_TOKENS if self.ruled[k].hard else _PART_TOKENS
         for n, sharing in shares:
             where = sharing[nodes.cursor[sharing] < n]
             for part, step in _batches(sentence[where], self.lengths, n, size):
-                if not self.rule.expired:
+                if not self._expired:
                     self._expand(k, nodes, where[part], n, step)
 
     def _expand(self, k: int, nodes: _Nodes, where: Longs, n: int, step: int) -> None:
@@ -599,7 +611,7 @@ class Search:
         new = np.arange(n + 1) >= nodes.cursor[where, None]
         first = int(nodes.cursor[where].min())
         for start in range(first, n, step):
-            if start > first and self.rule.expired:
+            if start > first and self._expired:
                 n = start
                 break
             block = slice(start, min(start + step, n))

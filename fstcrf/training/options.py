@@ -254,8 +254,7 @@ def flat_options(
                 struct = f"{argument}={type(value).__name__}(...)"
                 raise OptionError(f"{option} is given twice, as an option and in {struct}")
             setting = getattr(value, field.name)
-            usual = field.name in fields_of(type(value)) and setting == field.default
-            if field.name in value.fields_set and setting is not None and not usual:
+            if field.name in value.fields_set and setting is not None:
                 flat[option] = setting
     return flat
 

@@ -57,6 +57,7 @@ LINES: dict[str, Callable[[Bench], list[Line]]] = {
     "ranking": bench_composition.ranking,
     "taggers": bench_composition.taggers,
     "transducers": bench_transducers.transducers,
+    "algebra": bench_transducers.algebra,
     "arrays": bench_arrays.arrays,
     "inspect": bench_inspected.inspect,
     "scaling-tagging": bench_scaling_tagging.scaling_tagging,

@@ -28,7 +28,7 @@ from fstcrf.ext.lexicon import Characters, Entry, Kind
 from fstcrf.ext.pipelines.trained import Decode
 from fstcrf.ext.rules import learn_rules
 from fstcrf.ext.tune import tune
-from fstcrf.ext.words import Annotation, LatticeCRF
+from fstcrf.ext.words import Annotation, LatticeCRF, Words
 from fstcrf.machines import openfst
 from fstcrf.training.loop import saved_iteration
 from tests.golden.texts import ASKED, EITHER, PARTIAL, TAGGED, TRAIN, attributes
@@ -350,7 +350,9 @@ def words(path: Path) -> None:
         Annotation.of_words([("a", "V"), ("b", "P"), ("a", "V")]),
     ]
     template = "UNIGRAM A:%F[0],%F?[2]\nUNIGRAM B:%w\nBIGRAM C:%L[0]/%R[0]\n"
-    LatticeCRF.train(lexicon(), data, template, costs="fixed", l2=0.1, max_iterations=5).save(path)
+    LatticeCRF.train(
+        data, template, structure=Words(lexicon(), costs="fixed"), l2=0.1, max_iterations=5
+    ).save(path)
 
 
 UNITS: dict[str, Case] = {

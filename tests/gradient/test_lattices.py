@@ -361,6 +361,6 @@ def test_names_tell_tapes_apart() -> None:
 def test_where_arcs_are_not_known_the_remedy_is_named() -> None:
     silent = Transducer.from_text("0 1 <eps> x\n1 1 a x\n1")
     paths_ = Lattice.from_paths([["a", "a"]], [0.0]) @ silent
-    beside = paths_ @ Lattice.from_arrays(LABELS, np.zeros((2, 3)), tape="p")
+    beside = paths_ @ Lattice.from_arrays(LABELS, np.zeros((2, 3)), np.eye(3), tape="p")
     with pytest.raises(OptionError, match="compose the transducer last"):
         beside.gradient()

@@ -73,8 +73,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> CorpusFiles:
     """A text in two files, the second compressed."""
     folder = tmp_path_factory.mktemp("text")
     one, two = folder / "one.txt", folder / "two.txt.gz"
-    write_columns(corpus(1, 500), one, COLUMNS)
-    write_columns(corpus(2, 200), two, COLUMNS)
+    write_columns(corpus(1, 280), one, COLUMNS)
+    write_columns(corpus(2, 120), two, COLUMNS)
     return CorpusFiles([one, two], COLUMNS)
 
 
@@ -112,6 +112,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "long keys": {"template": TEMPLATE + LONG},
     "class weights": {"class_weights": {"A": 2.5, "B": 0.3}},
     "grammar": {"grammar": at_most(40, "A")},
+    "grammar, with a start": {"grammar": at_most(40, "A"), "stochastic_epochs": 3},
 }
 SOME = ["plain", "l1", "arcs", "long keys", "values"]
 
@@ -182,7 +183,7 @@ def test_partial_labels_weights_and_sequences(files: CorpusFiles) -> None:
     text = files.read()
     labels = text.column_lists("label")
     labels[3] = ["_"] * len(labels[3])
-    labels[400] = ["A|B"] * len(labels[400])
+    labels[300] = ["A|B"] * len(labels[300])
     weights = np.random.default_rng(0).random(len(text))
     options: dict[str, Any] = {"weights": weights, "max_iterations": 8, "partial": True}
     one = flat_train(text, labels, TEMPLATE, **options)

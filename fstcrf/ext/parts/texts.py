@@ -443,7 +443,7 @@ def gathered(
         parts, space, offsets, known, threads=threads, part_threads=part_threads
     )
     if settings.min_frequency is not None:
-        if not evidence.counts.known:
+        if evidence.counts.labelled < evidence.counts.sentences:
             raise OptionError("labels that are not known: min_frequency cannot count them")
         space = counted_often(space, evidence.observed(space), settings.min_frequency)
         evidence = SpreadEvidence(
