@@ -261,8 +261,12 @@ class BestPaths(Sequence[ItemT_co]):
     def __getitem__(self, index: int | slice) -> ItemT_co | list[ItemT_co]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        group, row, paths, part = self._places[range(len(self))[index]]
+        group, row, paths, part = self.place(range(len(self))[index])
         return self._item(group.paths(row, paths.of_row(row, part.start, part.stop)))
+
+    def place(self, number: int) -> tuple[Group, int, PathBatch, slice]:
+        """Return the group of a lattice, its row there, and the paths of the row in a batch."""
+        return self._places[number]
 
     @abstractmethod
     def _item(self, paths: list[Path[Any]]) -> ItemT_co: ...

@@ -102,6 +102,15 @@ class PathBatch(NamedTuple):
         bound = None if self.bound is None else self.bound[only]
         return PathBatch(counts, score, cuts - cuts[0], elements, proven, bound)
 
+    def ranks(self, kept: Longs) -> PathBatch:
+        """Return some paths of a batch of one row, by their ascending ranks."""
+        lengths = np.diff(self.bounds)
+        cuts = np.append(0, np.cumsum(lengths[kept]))
+        elements = [self.elements[self.bounds[k] : self.bounds[k + 1]] for k in kept.tolist()]
+        proven = None if self.proven is None else np.searchsorted(kept, self.proven)
+        path = np.concatenate([self.elements[:0], *elements])
+        return PathBatch(np.array([len(kept)]), self.score[kept], cuts, path, proven, self.bound)
+
 
 class TapeLabels(NamedTuple):
     """The labels of one tape along a path, k in all.

@@ -21,13 +21,15 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools
 from fstcrf.kernel import Budget
 from fstcrf.lattices import sequences
-from fstcrf.lattices.batching import Paths, best, nbest, usual_log_z
+from fstcrf.lattices.batching import Paths, Ranking, best, nbest, usual_log_z
 from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
 from fstcrf.lattices.sequences import Entry, Labels
 from fstcrf.machines.plans import Search
 
 _JOINT = 8
 """Paths of all tapes that are ranked first, for each labelling."""
+_MORE, _MOST_RANKED = 8, 1_024
+"""Factor of the paths of each further ranking, and the most paths of one."""
 
 
 def nbest_of_tapes(
@@ -47,16 +49,48 @@ def nbest_of_tapes(
     chosen = [shown_tapes(lattice.tapes, tapes) for lattice in lattices]
     n = whole_number(n, "n", least=1, narrow=True)
     log_z = cache(lambda: usual_log_z(lattices, threads=threads).tolist())
-    ranked = min(_JOINT * n, 2**31 - 1)
-    several = nbest(lattices, ranked, threads=threads, search=search, budget=budget)
-    labellings: list[list[Path]] = []
-    for number, (lattice, shown, paths) in enumerate(zip(lattices, chosen, several, strict=True)):
-        distinct = _distinct(lattice, paths, shown)
-        if len(distinct) < n and len(paths) == ranked:
-            solve = partial(best, threads=threads, search=search, budget=budget)
-            distinct = list(islice(_Labellings(lattice, shown, solve).search(), n))
-        labellings.append([_with_probability(path, number, log_z) for path in distinct[:n]])
-    return labellings
+    labellings: list[list[Path]] = [[] for _ in chosen]
+    rank = partial(nbest, threads=threads, search=search, budget=budget)
+    solve = partial(best, threads=threads, search=search, budget=budget)
+    left, ranked = list(range(len(chosen))), min(_JOINT * n, 2**31 - 1)
+    several = rank(lattices, ranked)
+    while left:
+        again: list[int] = []
+        for place, number in enumerate(left):
+            lattice, shown = lattices[number], chosen[number]
+            paths, complete = _first_of_each(several, place, shown, ranked)
+            labellings[number] = _distinct(lattice, paths, shown)
+            if complete or len(labellings[number]) >= n:
+                continue
+            # A search would begin again: there, parts of the labellings take less time.
+            if several.states_expanded[place] or _MORE * ranked > _MOST_RANKED:
+                labellings[number] = list(islice(_Labellings(lattice, shown, solve).search(), n))
+            else:
+                again.append(number)
+        left, ranked = again, _MORE * ranked
+        several = rank([lattices[number] for number in left], ranked) if left else several
+    return [
+        [_with_probability(path, number, log_z) for path in paths[:n]]
+        for number, paths in enumerate(labellings)
+    ]
+
+
+def _first_of_each(
+    ranking: Ranking, number: int, shown: tuple[str, ...], ranked: int
+) -> tuple[list[Path], bool]:
+    """Return the first path of each labelling of some tapes, and whether all paths were ranked."""
+    group, row, batch, part = ranking.place(number)
+    count, engine = part.stop - part.start, group.engine
+    own = batch.of_row(row, part.start, part.stop)
+    names = [tape.name for tape in engine.on]
+    if own.decoded is None and count > 1 and set(shown) <= set(names):
+        along = [engine.labels_along(own.elements, names.index(tape)).label for tape in shown]
+        labels = np.concatenate([ids.reshape(count, -1) for ids in along], axis=1)
+        first: dict[bytes, int] = {}
+        for rank, ids in enumerate(labels):
+            first.setdefault(ids.tobytes(), rank)
+        own = own.ranks(np.fromiter(first.values(), np.int64))
+    return group.paths(row, own), count < ranked
 
 
 def _with_probability(path: Path, number: int, log_z: Callable[[], list[float]]) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from types import FrameType
 from typing import Any
 
@@ -17,6 +17,7 @@ from fstcrf import CRF, Corpus, Sentence, compose
 from fstcrf.errors import FstcrfError, NoPathError
 from fstcrf.ext.pipelines.trained import TrainedPipeline
 from fstcrf.taggers import Tagger
+from tests.support.training import flat_train
 
 LABELS = ("B-A", "B-B", "I-A", "I-B", "O")
 NODE = "U0:%x[0,word]\nU1:%x[-1,word]/%x[0,word]\nU2:%x[0,suffix(word,1)]\n"
@@ -54,13 +55,14 @@ def dicts(sentence: Sentence) -> list[dict[str, Any]]:
 @cache
 def trained(name: str) -> CRF:
     options = OPTIONS[name]
-    template = options.get("template", f"{NODE}B\n")
-    rest = {key: value for key, value in options.items() if key not in ("template", "target")}
+    rest = {key: value for key, value in options.items() if key != "target"}
+    text = Corpus.from_sentences(TRAIN)
+    if "function" in rest:
+        return CRF.train(text, "chunk", features=dicts, max_iterations=8)
     rest["reads"] = [trained(other) for other in rest.get("reads", ())]
-    target = options.get("target", "chunk")
-    if "features" in rest:
-        return CRF.train(Corpus.from_sentences(TRAIN), target, max_iterations=8, **rest)
-    return CRF.train(Corpus.from_sentences(TRAIN), target, template, max_iterations=8, **rest)
+    return flat_train(
+        text, options.get("target", "chunk"), max_iterations=8, **{"template": f"{NODE}B\n", **rest}
+    )
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -75,7 +77,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "pairs of labels": {"template": f"{NODE}B1:%x[0,word]\nB\n"},
     "hashed": {"hash_bits": 8},
     "documents": {"template": f"{NODE}U9:%d[-1,word]\nB\n"},
-    "function": {"features": dicts},
+    "function": {"function": dicts},
     "chunk": {"template": READS, "reads": ["pos"]},
     "chunk, iob2": {"template": READS, "reads": ["pos"], "scheme": "iob2"},
     "entity": {"target": "entity", "template": READS + THIRD, "reads": ["pos", "chunk"]},
@@ -97,7 +99,7 @@ def chain(*names: str) -> Tagger:
 
 
 TAGGERS: dict[str, Callable[[], Tagger]] = {
-    **{name: lambda name=name: trained(name) for name in OPTIONS if "reads" not in OPTIONS[name]},
+    **{name: partial(trained, name) for name in OPTIONS if "reads" not in OPTIONS[name]},
     "under a grammar": lambda: trained("plain") & fstcrf.constraints.at_most(1, "A"),
     "product": lambda: compose(trained("pos"), trained("chunk"), normalize="product"),
     "chain of two": lambda: chain("pos", "chunk"),
@@ -144,7 +146,8 @@ def test_one_sentence_has_the_labels_of_a_batch(name: str, form: str) -> None:
 
 
 def test_a_tape_may_have_fewer_labels_than_its_reader_knows() -> None:
-    whole, (pos, chunk) = made("chain, fewer labels"), made("chain, fewer labels").taggers
+    pos, chunk = fewer(), trained("chunk")
+    whole = compose(pos, chunk, normalize="chain")
     assert set(pos.labels) < set(chunk.reads[0].labels)
     for sentence in filter(lambda s: len(s["word"]) <= 3, TEXT):
         lattice, scored = pos.lattice(words(sentence)), []

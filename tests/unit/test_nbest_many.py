@@ -11,7 +11,7 @@ import pytest
 
 import fstcrf
 from fstcrf.cli.main import main
-from fstcrf.lattices import Lattice, nbest
+from fstcrf.lattices import Lattice, labellings, nbest
 from fstcrf.machines.openfst import from_att
 from fstcrf.training import Chain
 from tests.support.memory import peak
@@ -93,3 +93,32 @@ def test_the_shell_writes_the_paths_there_are(
         main(["tag", str(model), str(text), "--nbest", str(MANY)])
     assert ended.value.code == 0
     assert len(capsys.readouterr().out.strip().split("\n\n")) == 4
+
+
+def flat_beside_steep(tokens: int, seed: int) -> Lattice:
+    """Return a product of a tape with almost equal scores and a tape with different ones."""
+    rng = np.random.default_rng(seed)
+    flat = Lattice.from_arrays([*"abcd"], rng.normal(scale=0.01, size=(tokens, 4)), tape="flat")
+    steep = Lattice.from_arrays([*"xyz"], rng.normal(scale=2.0, size=(tokens, 3)), tape="steep")
+    return fstcrf.compose(flat, steep)
+
+
+@pytest.mark.parametrize("tokens", [1, 3, 4, 6])
+@pytest.mark.parametrize("tape", ["flat", "steep"])
+def test_labellings_of_a_tape_are_ranked_before_they_are_searched(
+    tokens: int, tape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lattices = [flat_beside_steep(tokens, seed) for seed in range(4)]
+    ranked = [one.nbest(5, tapes=[tape]) for one in lattices]
+    with monkeypatch.context() as patched:
+        patched.setattr(labellings, "_MOST_RANKED", 0)
+        patched.setattr(labellings, "_JOINT", 1)
+        searched = [one.nbest(5, tapes=[tape]) for one in lattices]
+    for own, other in zip(ranked, searched, strict=True):
+        assert [path.labels for path in own] == [path.labels for path in other]
+        assert [path.score for path in own] == pytest.approx([path.score for path in other])
+        assert [path.probability for path in own] == pytest.approx([p.probability for p in other])
+        assert all(path.exact and path.bound == path.score for path in own)
+    monkeypatch.setattr(labellings, "_Labellings", None)  # 320 paths of three tokens are enough
+    if tokens <= 3:
+        assert lattices[0].nbest(5, tapes=[tape])[0].labels == ranked[0][0].labels
