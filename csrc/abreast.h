@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FC_LANES sentences side by side, over a single axis most of whose pairs have one weight (rest.h).
- * Rows are [P][FC_LANES], a lane each; sentences of a group have about the same length. The recursion
- * and its results are the same as in recursion.h, for each sentence. Sentences that linear sums cannot
- * represent are left to recursion.h. Best paths, their scores and max-marginals equal the results of a
- * dense axis to the bit. */
+ * FC_LANES sentences side by side, over a single axis whose arcs are listed, or most of whose pairs
+ * have one weight (rest.h). Rows are [P][FC_LANES], a lane each; sentences of a group have about the
+ * same length. The recursion and its results are the same as in recursion.h, for each sentence.
+ * Sentences that linear sums cannot represent are left to recursion.h, and so are few sentences over
+ * listed arcs: their results are the same to the bit. Best paths, their scores and max-marginals equal
+ * the results of a dense axis to the bit. */
 #ifndef FSTCRF_ABREAST_H
 #define FSTCRF_ABREAST_H
 
@@ -12,6 +13,7 @@
 
 typedef struct {
     int64_t most;         /* tokens of the longest sentence that is processed in a group */
+    int64_t fewest;       /* sentences of a group */
     double *suffix;       /* [most][P][FC_LANES] */
     double *node, *begun; /* same shape: potentials, and scaled F after them */
     double *top;          /* [most][FC_LANES] the largest of each row, */
@@ -33,11 +35,16 @@ typedef struct {
 
 /* --- Groups ------------------------------------------------------------------------------------ */
 
+/* Whether a machine is a chain whose arcs are listed, the same ones at every token. */
+static inline int listed_chain(const fc_machine *machine) {
+    const fc_axis *g = machine->axis;
+    return is_chain(machine) && (g->rest != NULL || (g->A > 0 && !g->moving));
+}
+
 /* Whether sentences of a machine can be processed side by side. */
 static inline int full_chain(const fc_machine *machine) {
     const fc_factor *f = machine->factor;
-    return is_chain(machine) && machine->axis->rest != NULL && machine->factors == 1 &&
-           f->width == machine->S && f->rows == 1;
+    return listed_chain(machine) && machine->factors == 1 && f->width == machine->S && f->rows == 1;
 }
 
 static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int64_t B,
@@ -46,6 +53,7 @@ static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int
     const int64_t cells = m->P * FC_LANES;
     const int64_t room = ((int64_t)16 << 20) / (cells * (int64_t)sizeof(double)) + 1;
     const int64_t T = w->most = room < longest ? room : longest;
+    w->fewest = m->axis[0].full ? 1 : FEW_ROWS;
     w->suffix = take(&work, T * cells);
     w->node = take(&work, T * cells);
     w->begun = take(&work, T * cells);
@@ -54,7 +62,7 @@ static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int
     w->x = take(&work, cells);
     w->y = take(&work, cells);
     w->rows = take(&work, cells);
-    w->sum = take(&work, m->axis[0].listed * FC_LANES);
+    w->sum = take(&work, m->axis[0].full ? m->axis[0].listed * FC_LANES : 0);
     w->order = (int64_t *)take(&work, B + longest + 2);
     return work - start;
 }
@@ -67,7 +75,8 @@ static inline void by_length(int64_t B, const int64_t *offsets, int64_t longest,
     for (int64_t b = 0; b < B; b++) order[start[longest - (offsets[b + 1] - offsets[b])]++] = b;
 }
 
-/* The group that begins at place `at` of the order; 0: that sentence is too long for a group. */
+/* The group that begins at place `at` of the order. Returns 0 for a sentence without a group: it is too
+ * long, or has too few neighbours. */
 static inline int make_group(const side_by_side *w, int64_t B, const int64_t *offsets, int64_t at,
                              group *g) {
     g->n = B - at < FC_LANES ? B - at : FC_LANES;
@@ -78,19 +87,18 @@ static inline int make_group(const side_by_side *w, int64_t B, const int64_t *of
         g->weight[l] = 1.0;
     }
     g->longest = g->T[0];
-    if (g->T[0] <= w->most) return 1;
+    if (g->T[0] <= w->most && g->n >= w->fewest) return 1;
     g->n = 1;
     return 0;
 }
 
 static inline group lane_alone(const group *g, int64_t l) {
-    group one = {.n = 1, .longest = g->T[l]};
-    one.b[0] = g->b[l];
-    one.first[0] = g->first[l];
-    one.T[0] = g->T[l];
-    one.weight[0] = g->weight[l];
-    for (int64_t k = 1; k < FC_LANES; k++) one.b[k] = -1;
-    return one;
+    return (group){.n = 1,
+                   .longest = g->T[l],
+                   .b = {g->b[l]},
+                   .first = {g->first[l]},
+                   .T = {g->T[l]},
+                   .weight = {g->weight[l]}};
 }
 
 /* --- Backward ---------------------------------------------------------------------------------- */
@@ -125,7 +133,7 @@ static inline void node_lanes(const side_by_side *w, tensor *m, semiring K, grou
         }
         shifts[n] = shift;
     }
-    rows_into_lanes(n, P, none(K), w->rows, lanes);
+    turn_rows(n, P, FC_LANES, none(K), w->rows, lanes);
 }
 
 /* Whether a sum is a number. If not, something underflowed and the lane is repeated. */
@@ -140,11 +148,8 @@ static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t
     const int64_t cells = m->P * FC_LANES;
     const double step = m->axis[0].shift; /* of the arcs into the next token */
     double sum[FC_LANES], by[FC_LANES];
-    if (K == MAX_PLUS) {
-        for (int64_t k = 0; k < cells; k++) G[k] = x[k] + node[k];
-        return;
-    }
-    for (int64_t k = 0; k < cells; k++) G[k] = x[k] * node[k];
+    for (int64_t k = 0; k < cells; k++) G[k] = times(K, x[k], node[k]);
+    if (K == MAX_PLUS) return;
     sum_lanes(m->P, G, sum);
     for (int64_t l = 0; l < FC_LANES; l++) {
         FC_ASSERT(sound(g, l, sum[l]));
@@ -156,13 +161,13 @@ static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t
         for (int64_t l = 0; l < FC_LANES; l++) G[j * FC_LANES + l] *= by[l];
 }
 
-/* One step along the axis: x -> y; for maxima also the largest x and its position. */
+/* One step along the axis: x -> y; for maxima over a rest also the largest x and its position. */
 static inline void step_lanes(const tensor *m, semiring K, direction d, const double *x, double *y,
                               double *top, int64_t *best) {
     const loaded_axis *a = &m->axis[0];
     const spokes s = spokes_into(a, d == FORWARD);
-    if (K == SUM_TIMES) {
-        rest_sums(&s, FC_LANES, x, y);
+    if (K == SUM_TIMES || !a->full) {
+        listed_step(K, WHOLE, a, d, FC_LANES, a->weight, x, y, NULL);
         return;
     }
     ranking r;
@@ -254,7 +259,7 @@ static inline int64_t best_after(const side_by_side *w, const tensor *m, int64_t
             }
         }
         *value = top;
-        if (top > s.rest + w->top[t * FC_LANES + l]) return state;
+        if (!m->axis[0].full || top > s.rest + w->top[t * FC_LANES + l]) return state;
     }
     top = FC_NEVER;
     state = -1;

@@ -37,90 +37,52 @@ static __attribute__((noinline)) void row_sum(int64_t n, int64_t lanes, const do
 
 typedef enum { WHOLE, SHIFTED } part; /* LOG_PLUS: SHIFTED adds exp(. - best) to the output. */
 
-/* Steps for tensors in which a state is one cell. */
-static inline void sparse_row(semiring K, part p, const loaded_axis *a, const int32_t *from,
-                              const int32_t *to, const double *weight, const double *restrict x,
-                              double *restrict y, const double *best) {
-    for (int64_t k = 0; k < a->arcs; k++) {
-        if (p == SHIFTED) {
-            y[to[k]] += fc_exp(x[from[k]] + weight[k] - best[to[k]]);
-        } else if (K == SUM_TIMES) {
-            y[to[k]] += x[from[k]] * weight[k];
-        } else {
-            const double c = x[from[k]] + weight[k];
-            if (c > y[to[k]]) y[to[k]] = c;
-        }
-    }
+/* One axis whose arcs are listed: [S][W] cells from x to y, W a multiple of FC_LANES; 1 if there is no
+ * rest. `weight`: the table of its arcs, if there is no rest. */
+static inline void listed_step(semiring K, part p, const loaded_axis *a, direction d, int64_t W,
+                               const double *weight, const double *x, double *y,
+                               const double *best) {
+    spokes s = spokes_into(a, d == FORWARD);
+    const others_list list = {a->listed_row, a->listed_lane, a->listed_value};
+    if (!a->full) s.weight = weight;
+    if (d == FORWARD && !a->indexed)
+        scattered_row(K, a, weight, x, y); /* of a short sentence */
+    else if (p == SHIFTED && a->full)
+        rest_exps(&s, W, x, best, y, a->listed_value);
+    else if (p == SHIFTED)
+        listed_exps(&s, W, x, best, y);
+    else if (!a->full)
+        listed_step_in(K, &s, W, x, y);
+    else if (K == SUM_TIMES)
+        rest_sums(&s, W, x, y);
+    else
+        rest_maxima(&s, W, x, y, &list);
 }
 
-/* One axis with a rest (most pairs have one weight): [S][W] cells from x to y, W a multiple of
-   FC_LANES. */
-static inline void rest_step(semiring K, part p, const loaded_axis *a, direction d, int64_t W,
-                             const double *x, double *y, const double *best) {
-    const spokes s = spokes_into(a, d == FORWARD);
-    const others_list list = {a->listed_row, a->listed_lane, a->listed_value};
-    if (p == SHIFTED) {
-        rest_exps(&s, W, x, best, y, a->listed_value);
-    } else if (K == SUM_TIMES) {
-        rest_sums(&s, W, x, y);
-    } else {
-        rest_maxima(&s, W, x, y, &list);
-    }
-}
+/* Fewer rows are faster one by one. */
+#define FEW_ROWS 3
 
 /* The same for the rows of a last axis, whose states are contiguous. */
-static inline void rest_rows(semiring K, part p, const loaded_axis *a, direction d, int64_t P,
-                             int64_t rows, const double *x, double *y, const double *best) {
+static inline void listed_rows(semiring K, part p, const loaded_axis *a, direction d, int64_t P,
+                               int64_t rows, const double *weight, const double *x, double *y,
+                               const double *best) {
     double *in = a->lanes[0], *out = a->lanes[1], *less = a->lanes[2];
-    for (int64_t r = 0; r < rows; r += FC_LANES) {
-        const int64_t n = rows - r < FC_LANES ? rows - r : FC_LANES;
-        rows_into_lanes(n, P, none(K), x + r * P, in);
-        if (p == SHIFTED) {
-            rows_into_lanes(n, P, 0.0, best + r * P, less);
-            rows_into_lanes(n, P, 0.0, y + r * P, out);
+    for (int64_t r = 0, n; r < rows; r += n) {
+        n = rows - r < FC_LANES ? rows - r : FC_LANES;
+        if (!a->full && n < FEW_ROWS) {
+            n = 1;
+            listed_step(K, p, a, d, 1, weight, x + r * P, y + r * P, best + r * P);
+        } else {
+            turn_rows(n, P, FC_LANES, none(K), x + r * P, in);
+            if (p == SHIFTED) {
+                turn_rows(n, P, FC_LANES, 0.0, best + r * P, less);
+                turn_rows(n, P, FC_LANES, 0.0, y + r * P, out);
+            }
+            listed_step(K, p, a, d, FC_LANES, weight, in, out, less);
+            lanes_into_rows(n, P, out, y + r * P);
         }
-        rest_step(K, p, a, d, FC_LANES, in, out, less);
-        lanes_into_rows(n, P, out, y + r * P);
         if (p == WHOLE)
             for (int64_t k = r; k < r + n; k++) fc_fill(P - a->S, none(K), y + k * P + a->S);
-    }
-}
-
-/* Adds up over one table of arcs: [S][post] cells from x to y. */
-static inline void sparse_block(semiring K, part p, const loaded_axis *a, direction d,
-                                const double *weight, const double *x, double *y,
-                                const double *best) {
-    const int32_t *from = d == FORWARD ? a->axis->source : a->axis->target;
-    const int32_t *to = d == FORWARD ? a->axis->target : a->axis->source;
-    const int64_t W = a->post;
-    if (a->full) {
-        rest_step(K, p, a, d, W, x, y, best);
-        return;
-    }
-    if (p == WHOLE) fc_fill(a->S * W, none(K), y);
-    if (W == 1 && p == SHIFTED) {
-        sparse_row(LOG_PLUS, SHIFTED, a, from, to, weight, x, y, best);
-        return;
-    }
-    if (W == 1 && K == SUM_TIMES) {
-        sparse_row(SUM_TIMES, WHOLE, a, from, to, weight, x, y, best);
-        return;
-    }
-    if (W == 1) {
-        sparse_row(MAX_PLUS, WHOLE, a, from, to, weight, x, y, best);
-        return;
-    }
-    for (int64_t k = 0; k < a->arcs; k++) {
-        const double w = weight[k], *restrict in = x + from[k] * W;
-        double *restrict out = y + to[k] * W;
-        if (p == SHIFTED) {
-            const double *top = best + to[k] * W;
-            for (int64_t l = 0; l < W; l++) out[l] += fc_exp(in[l] + w - top[l]);
-        } else if (K == SUM_TIMES) {
-            for (int64_t l = 0; l < W; l++) out[l] += in[l] * w;
-        } else {
-            for (int64_t l = 0; l < W; l++) out[l] = in[l] + w > out[l] ? in[l] + w : out[l];
-        }
     }
 }
 
@@ -143,30 +105,15 @@ static inline void last_step(semiring K, part p, const tensor *m, const loaded_a
         const int64_t context = place == NULL ? 0 : place[r % m->outer];
         run = place == NULL ? rows : 1;
         while (r + run < rows && place != NULL && place[(r + run) % m->outer] == context) run++;
-        if (a->full) {
-            rest_rows(K, p, a, d, P, run, x + r * P, y + r * P, best + r * P);
+        if (!a->dense || a->full) {
+            listed_rows(K, p, a, d, P, run, a->weight + context * a->size, x + r * P, y + r * P,
+                        best + r * P);
             continue;
         }
-        if (a->dense) {
-            const double *M = (d == FORWARD ? a->weight : a->turned) + context * a->size;
-            const block b = {.rows = run,
-                             .n = a->S,
-                             .lanes = P,
-                             .s = x + r * P,
-                             .s_row = P,
-                             .s_in = 1,
-                             .V = M,
-                             .v_in = P,
-                             .C = y + r * P,
-                             .c_row = P};
-            run_block(K, p, &b, best + r * P);
-            continue;
-        }
-        for (int64_t i = r; i < r + run; i++) {
-            sparse_block(K, p, a, d, a->weight + context * a->size, x + i * P, y + i * P,
-                         best + i * P);
-            if (p == WHOLE) fc_fill(P - a->S, none(K), y + i * P + a->S);
-        }
+        const block b =
+            block_of(run, a->S, P, x + r * P, P, 1,
+                     (d == FORWARD ? a->weight : a->turned) + context * a->size, y + r * P);
+        run_block(K, p, &b, best + r * P);
     }
 }
 
@@ -177,19 +124,11 @@ static inline void inner_step(semiring K, part p, const tensor *m, const loaded_
         const int64_t context = a->axis->place == NULL ? 0 : a->axis->place[r % a->pre];
         const double *M = a->weight + context * a->size;
         if (!a->dense || a->full) {
-            sparse_block(K, p, a, d, M, x + r * cells, y + r * cells, best + r * cells);
+            listed_step(K, p, a, d, a->post, M, x + r * cells, y + r * cells, best + r * cells);
             continue;
         }
-        const block b = {.rows = a->S,
-                         .n = a->S,
-                         .lanes = a->post,
-                         .s = M,
-                         .s_row = d == FORWARD ? 1 : a->S,
-                         .s_in = d == FORWARD ? a->S : 1,
-                         .V = x + r * cells,
-                         .v_in = a->post,
-                         .C = y + r * cells,
-                         .c_row = a->post};
+        const block b = block_of(a->S, a->S, a->post, M, d == FORWARD ? 1 : a->S,
+                                 d == FORWARD ? a->S : 1, x + r * cells, y + r * cells);
         run_block(K, p, &b, best + r * cells);
     }
 }
@@ -312,27 +251,9 @@ static inline void pruned_axes(tensor *m, const double *x) {
     for (int64_t q = 0; q < m->Q; q++, x += m->plane) {
         double *out = m->x + q * m->plane;
         const int64_t kept = keep_rows(m, x, m->y);
-        const block last = {.rows = kept,
-                            .n = m->S,
-                            .lanes = P,
-                            .s = m->y,
-                            .s_row = P,
-                            .s_in = 1,
-                            .V = m->axis[1].turned,
-                            .v_in = P,
-                            .C = m->best,
-                            .c_row = P};
+        const block last = block_of(kept, m->S, P, m->y, P, 1, m->axis[1].turned, m->best);
         product_max(&last);
-        const block first = {.rows = S,
-                             .n = kept,
-                             .lanes = P,
-                             .s = m->columns,
-                             .s_row = kept,
-                             .s_in = 1,
-                             .V = m->best,
-                             .v_in = P,
-                             .C = out,
-                             .c_row = P};
+        const block first = block_of(S, kept, P, m->columns, kept, 1, m->best, out);
         product_max(&first);
     }
 }
@@ -399,25 +320,15 @@ static inline void move_residual(tensor *m, semiring K) {
 /* y[q] = x[q] (x) plane, for every residual state; y may be x. */
 static inline void times_plane(const tensor *m, semiring K, const double *x, const double *plane,
                                double *y) {
-    for (int64_t q = 0; q < m->Q; q++, x += m->plane, y += m->plane) {
-        if (K == SUM_TIMES) {
-            for (int64_t j = 0; j < m->plane; j++) y[j] = x[j] * plane[j];
-        } else {
-            for (int64_t j = 0; j < m->plane; j++) y[j] = x[j] + plane[j];
-        }
-    }
+    for (int64_t q = 0; q < m->Q; q++, x += m->plane, y += m->plane)
+        for (int64_t j = 0; j < m->plane; j++) y[j] = times(K, x[j], plane[j]);
 }
 
 /* y[q] = plane (x) ends[q]: where paths begin, or end. */
 static inline void spread_ends(const tensor *m, semiring K, const double *plane, const double *ends,
                                double *y) {
-    for (int64_t q = 0; q < m->Q; q++, y += m->plane) {
-        if (K == SUM_TIMES) {
-            for (int64_t j = 0; j < m->plane; j++) y[j] = plane[j] * ends[q];
-        } else {
-            for (int64_t j = 0; j < m->plane; j++) y[j] = plane[j] + ends[q];
-        }
-    }
+    for (int64_t q = 0; q < m->Q; q++, y += m->plane)
+        for (int64_t j = 0; j < m->plane; j++) y[j] = times(K, plane[j], ends[q]);
 }
 
 #endif

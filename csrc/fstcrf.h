@@ -22,6 +22,7 @@
 #include "api/acyclic.api.h"
 #include "api/paired.api.h"
 #include "api/transduce.api.h"
+#include "api/compose.api.h"
 #include "api/semimarkov.api.h"
 #include "api/counting.api.h"
 #include "api/emissions.api.h"

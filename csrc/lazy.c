@@ -70,9 +70,8 @@ static fc_status over_product(explorer *s, stand_in *w, int64_t *steps, int64_t 
     /* The states of visits are free scratch, because the search is over. */
     if (!score_paths(s, s->path + s->first, a->found, w->given->scored, a->states, s->score))
         return FC_ENUMERIC; /* scores have changed meanwhile */
-    for (int64_t k = 1; k < a->found;
-         k++) /* rounding may make a path one bit better than the previous
-                                              one */
+    /* Rounding may make a path better than the previous one. */
+    for (int64_t k = 1; k < a->found; k++)
         if (s->score[k] > s->score[k - 1]) s->score[k] = s->score[k - 1];
     *proven = a->found;
     *bound = FC_NEVER;
@@ -182,32 +181,6 @@ fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar
         popped[b] = arena->popped;
         arena->phase = FRESH;
         if (give_up == 1) give_up = 0;
-    }
-    return FC_OK;
-}
-
-fc_status fc_path_scores(const fc_machine *machine, const fc_conjunction *grammar, int64_t B,
-                         const int64_t *offsets, int64_t n, const int32_t *path,
-                         const int64_t *count, uint64_t *states, double *score, double *work) {
-    int64_t where;
-    if (n < 1 || n > INT32_MAX) return FC_EINVAL;
-    const fc_status status = check_rows(B, offsets, &where);
-    if (status != FC_OK) return status;
-    tensor m;
-    lay_out_tensor(&m, machine, 1, work);
-    load_static(&m, MAX_PLUS);
-    explorer s = {.m = &m, .g = grammar, .N = offsets[B]};
-    for (int64_t i = 0; i < B * n; i++) score[i] = FC_NEVER;
-    for (int64_t b = 0; b < B; b++) {
-        s.first = offsets[b];
-        s.T = offsets[b + 1] - s.first;
-        const int64_t known = count[b] < n ? count[b] : n;
-        if (s.T == 0) {
-            if (known > 0) score[b * n] = machine->empty;
-            continue;
-        }
-        if (!score_paths(&s, path + s.first, known, grammar != NULL, states, score + b * n))
-            return FC_EINVAL;
     }
     return FC_OK;
 }

@@ -17,16 +17,18 @@ int64_t fc_machine_batch_work(const fc_machine *machine, int64_t B, int64_t long
     tensor m;
     const int64_t alone = fc_machine_work(machine, longest);
     lay_out_tensor(&m, machine, longest, NULL);
-    const int abreast = is_chain(machine) && machine->axis->rest != NULL;
-    return alone + (abreast ? lay_out_side_by_side(&w, &m, B, longest, NULL) : 0);
+    if (!listed_chain(machine)) return alone;
+    const int64_t abreast = lay_out_side_by_side(&w, &m, B, longest, NULL);
+    return alone + (B < w.fewest ? 0 : abreast);
 }
 
 /* Prepares for sentences side by side; 0: not possible for this machine. */
 static int take_abreast(side_by_side *w, tensor *m, semiring K, int64_t B, const int64_t *offsets,
                         double *work) {
     const int64_t longest = longest_of(B, offsets);
-    if (!full_chain(m->machine)) return 0;
+    if (!full_chain(m->machine) || (!m->axis[0].full && B < FEW_ROWS)) return 0;
     lay_out_side_by_side(w, m, B, longest, work + fc_machine_work(m->machine, longest));
+    m->brief = 0;
     load_static(m, K);
     by_length(B, offsets, longest, w->order);
     return 1;
@@ -106,6 +108,7 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
     group g;
     const int64_t full = score_empty(machine, B, offsets, NULL);
     const int abreast = take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
+    int together = 0;
     for (int64_t b = 0, at = 0; b < B; b++) {
         const int64_t own = abreast ? w.order[b] : b, first = offsets[own];
         const int64_t T = offsets[own + 1] - first;
@@ -115,7 +118,8 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
             continue;
         }
         if (abreast && b == at) { /* in the order of lengths */
-            if (make_group(&w, full, offsets, at, &g)) backward_lanes(&w, &m, MAX_PLUS, &g, 0);
+            together = make_group(&w, full, offsets, at, &g);
+            if (together) backward_lanes(&w, &m, MAX_PLUS, &g, 0);
             at += g.n;
         }
         double top;
@@ -123,7 +127,7 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
         h.floor = floor == NULL ? FC_NEVER : floor[own];
         count[own] = 0;
         int found = 1;
-        if (abreast && T <= w.most) {
+        if (together) {
             suffix_of(&w, &m, MAX_PLUS, b - (at - g.n), T);
         } else {
             found = backward(&m, MAX_PLUS, first, T, &top) == DONE;
@@ -133,8 +137,7 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
     return FC_OK;
 }
 
-/* The domain for a sentence that failed in the linear domain in a group, or was too long for a
-   group. */
+/* The domain for a sentence that failed in the linear domain in a group, or is not in a group. */
 static fc_domain again(fc_domain domain, int tried) {
     return tried && domain == FC_AUTO ? FC_LOG : domain;
 }
@@ -184,7 +187,7 @@ static void sentence_answers(const tensor *m, int64_t first, double *const *node
     }
 }
 
-/* Posteriors of states, and sums of the arcs that differ from the rest, for a batch side by side. */
+/* Posteriors of states, and sums of the arcs that differ from a rest, for a batch side by side. */
 static fc_status marginals_abreast(const side_by_side *w, tensor *m, int64_t B,
                                    const int64_t *offsets, fc_domain domain, const double *weight,
                                    double *log_z, double *node, double *sum, int64_t *where) {
@@ -231,7 +234,7 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
     m.whole = any_of(arc, m.n) || any_of(sum, m.n);
     side_by_side w;
     const int few = !any_of(arc, m.n) && entropy == NULL && domain != FC_LOG &&
-                    (!any_of(sum, m.n) || !m.axis[0].dense);
+                    (!any_of(sum, m.n) || (m.axis[0].full && !m.axis[0].dense));
     if (few && take_abreast(&w, &m, SUM_TIMES, B, offsets, work)) {
         const fc_status done = marginals_abreast(&w, &m, B, offsets, domain, weight, log_z, node[0],
                                                  sum == NULL ? NULL : sum[0], where);

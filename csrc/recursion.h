@@ -160,11 +160,8 @@ static inline void project(const tensor *m, semiring K, int64_t t, const answers
     for (int64_t r = 0; r < m->Q * m->outer; r++) {
         const double *restrict x = m->row + r * m->P;
         double *restrict y = last;
-        if (K == MAX_PLUS) {
-            for (int64_t j = 0; j < m->P; j++) y[j] = x[j] > y[j] ? x[j] : y[j];
-        } else {
-            for (int64_t j = 0; j < m->P; j++) y[j] += x[j];
-        }
+        for (int64_t j = 0; j < m->P; j++)
+            y[j] = K != MAX_PLUS ? y[j] + x[j] : x[j] > y[j] ? x[j] : y[j];
         if (m->n == 1) continue;
         const double value = K == MAX_PLUS ? fc_max(m->P, x) : fc_sum(m->P, x);
         int64_t below = m->outer;
@@ -179,29 +176,26 @@ static inline void project(const tensor *m, semiring K, int64_t t, const answers
         fc_scale(m->axis[c].S, out->weight, out->node[c] + t * m->axis[c].S);
 }
 
-/* sum over cells of F (x) arc (x) G for one arc of an axis, F before its step and G after it; logs
+/* sum over W cells of F (x) arc (x) G for one arc of an axis, F before its step and G after it; logs
  * minus `top`, or their largest if K is MAX_PLUS. */
-static inline double arc_mass(const tensor *m, semiring K, const loaded_axis *a, int64_t r,
-                              int64_t i, int64_t j, double weight, double top, const double *F,
-                              const double *G) {
-    const int64_t W = a->last ? 1 : a->post;
-    const int64_t row = a->last ? m->P : a->S * a->post;
-    const double *x = F + r * row + i * W, *y = G + r * row + j * W;
+static inline double arc_mass(semiring K, int64_t W, double weight, double top, const double *x,
+                              const double *y) {
     double sum = none(K == MAX_PLUS ? MAX_PLUS : SUM_TIMES);
+    if (K == SUM_TIMES) return weight * (W == 1 ? x[0] * y[0] : fc_dot(W, x, y));
     for (int64_t l = 0; l < W; l++) {
-        if (K == SUM_TIMES) sum += x[l] * y[l];
         if (K == LOG_PLUS) sum += fc_exp(x[l] + weight + y[l] - top);
         if (K == MAX_PLUS && x[l] + weight + y[l] > sum) sum = x[l] + weight + y[l];
     }
-    return K == SUM_TIMES ? sum * weight : sum;
+    return sum;
 }
 
 /* out[k] (+)= the mass of each arc of an axis: probabilities, after division by their sum, or maxima of
  * scores. */
 static inline void arc_masses(const tensor *m, semiring K, semiring loaded, const loaded_axis *a,
                               double top, const double *F, const double *G, double *restrict out) {
+    const int64_t W = a->post, row = a->last ? m->P : a->S * W;
     fc_fill(a->arcs, none(K == MAX_PLUS ? MAX_PLUS : SUM_TIMES), out);
-    for (int64_t r = 0; r < m->Q * a->pre; r++) {
+    for (int64_t r = 0; r < m->Q * a->pre; r++, F += row, G += row) {
         const int64_t context = a->axis->place == NULL ? 0 : a->axis->place[r % a->pre];
         const double *weight = a->weight + context * a->size;
         for (int64_t k = 0; k < a->arcs; k++) {
@@ -209,9 +203,33 @@ static inline void arc_masses(const tensor *m, semiring K, semiring loaded, cons
             const int64_t j = a->dense ? k % a->S : a->axis->target[k];
             const double w = weight[a->dense && a->last ? i * m->P + j : k];
             if (w == none(loaded)) continue;
-            const double mass = arc_mass(m, K, a, r, i, j, w, top, F, G);
+            const double mass = arc_mass(K, W, w, top, F + i * W, G + j * W);
             out[k] = K != MAX_PLUS ? out[k] + mass : mass > out[k] ? mass : out[k];
         }
+    }
+}
+
+/* The same for SUM_TIMES: F and G of all pairs of states by matrix products, times the arcs. */
+static inline void arc_products(const tensor *m, const loaded_axis *a, const double *F,
+                                const double *G, double *restrict out) {
+    const int64_t S = a->S, P = fc_padded(S), W = a->post, rows = m->Q * a->pre;
+    const int32_t *place = a->axis->place;
+    double *C = m->cross, *turned = C + S * P;
+    fc_fill(a->arcs, 0.0, out);
+    for (int64_t r = 0, run; r < rows; r += run) {
+        const int64_t context = place == NULL ? 0 : place[r % a->pre];
+        run = a->last && place == NULL ? rows : 1;
+        while (a->last && r + run < rows && place[(r + run) % a->pre] == context) run++;
+        if (!a->last) turn_rows(S, W, P, 0.0, G + r * S * W, turned);
+        const block b = a->last ? block_of(S, run, P, F + r * P, 1, P, G + r * P, C)
+                                : block_of(S, W, P, F + r * S * W, W, 1, turned, C);
+        product_sum(&b);
+        const double *weight = a->weight + context * a->size;
+        for (int64_t i = 0; i < S && a->dense; i++)
+            for (int64_t j = 0; j < S; j++)
+                out[i * S + j] += C[i * P + j] * weight[i * (a->size / S) + j];
+        for (int64_t k = 0; k < a->arcs && !a->dense; k++)
+            out[k] += C[a->axis->source[k] * P + a->axis->target[k]] * weight[k];
     }
 }
 
@@ -220,13 +238,19 @@ static inline void axis_arcs(const tensor *m, semiring K, int64_t c, int64_t t, 
                              const double *G, const answers *out) {
     const loaded_axis *a = &m->axis[c];
     double *restrict row = out->arc[c] == NULL ? m->outer_one : out->arc[c] + t * a->arcs;
-    double top = 0.0, sum = 0.0;
+    double top = 0.0;
     if (K == LOG_PLUS) {
         arc_masses(m, MAX_PLUS, K, a, top, F, G, row);
         top = finite_or_zero(largest(a->arcs, row));
     }
-    arc_masses(m, K, K, a, top, F, G, row);
-    for (int64_t k = 0; k < a->arcs; k++) sum += row[k];
+    if (K == SUM_TIMES && has_products(a)) {
+        arc_products(m, a, F, G, row);
+    } else {
+        arc_masses(m, K, K, a, top, F, G, row);
+    }
+    const int64_t whole = a->arcs / FC_LANES * FC_LANES;
+    double sum = fc_sum(whole, row);
+    for (int64_t k = whole; k < a->arcs; k++) sum += row[k];
     FC_ASSERT(!isnan(sum) || any_lost(m));
     const double by = sum > 0.0 ? out->weight / sum : 0.0;
     for (int64_t k = 0; k < a->arcs; k++) row[k] *= by;
@@ -271,16 +295,7 @@ static inline void add_outer(tensor *m, int64_t T, double weight) {
         }
         return;
     }
-    const block b = {.rows = m->S,
-                     .n = T - 1,
-                     .lanes = P,
-                     .s = m->begun,
-                     .s_row = 1,
-                     .s_in = P,
-                     .V = m->suffix + P,
-                     .v_in = P,
-                     .C = m->outer_one,
-                     .c_row = P};
+    const block b = block_of(m->S, T - 1, P, m->begun, 1, P, m->suffix + P, m->outer_one);
     product_sum(&b);
     for (int64_t k = 0; k < a->size; k++) m->outer_sum[k] += m->outer_one[k];
 }
@@ -351,6 +366,7 @@ static inline void advance(tensor *m, semiring K, int64_t first, int64_t t, cons
     load_arcs(m, K, first + t);
     for (int64_t c = 0; c < m->n; c++) {
         if (!m->single && (out->arc[c] != NULL || out->sum[c] != NULL)) {
+            const int lost = any_lost(m);
             /* G_t stepped back along the later axes: m->row */
             memcpy(m->row, m->suffix + t * m->full, (size_t)m->full * sizeof *m->row);
             for (int64_t d = m->n - 1; d > c; d--) {
@@ -358,6 +374,8 @@ static inline void advance(tensor *m, semiring K, int64_t first, int64_t t, cons
                 memcpy(m->row, m->y, (size_t)m->full * sizeof *m->row);
             }
             axis_arcs(m, K, c, t, m->x, m->row, out);
+            SETTLE();
+            if (!lost) forget_underflow(); /* in the posteriors, which are not summed again */
         }
         axis_step(m, K, c, FORWARD, m->x, m->y);
         fc_swap(&m->x, &m->y);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps along an axis with few arcs whose other pairs all have one weight, the rest r:
+ * Steps along an axis whose arcs are listed, by the state that they are summed in:
+ *
+ *   y_j = (+) over arcs of w_ij (x) x_i
+ *
+ * and along an axis with few arcs whose other pairs all have one weight, the rest r:
  *
  *   sums    y_j = r sum_i x_i  +  sum over arcs of (w_ij - r) x_i
  *   maxima  y_j = max(max over arcs of w_ij + x_i,  r + the largest x_i without an arc into j)
@@ -29,6 +33,7 @@ typedef struct {
     double rest;
     const int64_t *row;
     const int32_t *other;        /* rising in a row */
+    const int32_t *arc;          /* places of their weights; NULL: in this order */
     const double *weight, *over; /* over: weight - rest, of sums */
     const int64_t *back;
     const int32_t *reached; /* rising in a row of back */
@@ -40,6 +45,7 @@ static inline spokes spokes_into(const loaded_axis *a, int forward) {
                          .rest = a->rest,
                          .row = a->into,
                          .other = a->from,
+                         .arc = a->full ? NULL : a->arc,
                          .weight = a->inward,
                          .over = a->inward_over,
                          .back = g->row,
@@ -67,6 +73,79 @@ static inline int64_t spoke_of(const spokes *s, int64_t j, int64_t i) {
         }
     }
     return low < s->row[j + 1] && s->other[low] == i ? low : -1;
+}
+
+/* --- Listed arcs ------------------------------------------------------------------------------- */
+
+/* One row [S]; `sorted`: weights are in the order of the arcs. Terms are added in the order of
+ * listed_lanes, so that both have the same bits. */
+FC_INLINE void listed_row(const semiring K, const int sorted, const spokes *s,
+                          const double *restrict x, double *restrict y) {
+    for (int64_t j = 0; j < s->S; j++) {
+        double sum = none(K);
+        for (int64_t k = s->row[j]; k < s->row[j + 1]; k++) {
+            const double v = times(K, x[s->other[k]], s->weight[sorted ? k : s->arc[k]]);
+            sum = K == SUM_TIMES ? sum + v : v > sum ? v : sum;
+        }
+        y[j] = sum;
+    }
+}
+
+/* FC_LANES lanes of rows of W. */
+FC_INLINE void listed_lanes(const semiring K, const int sorted, const spokes *s, int64_t W,
+                            const double *x, double *y) {
+    for (int64_t j = 0; j < s->S; j++) {
+        reg sum[LANE_REGS];
+        UNROLLED for (int g = 0; g < LANE_REGS; g++) sum[g] = (reg){0} + none(K);
+        for (int64_t k = s->row[j]; k < s->row[j + 1]; k++) {
+            const reg *v = (const reg *)(x + s->other[k] * W);
+            UNROLLED for (int g = 0; g < LANE_REGS; g++) sum[g] =
+                fold(K, sum[g], s->weight[sorted ? k : s->arc[k]], v[g]);
+        }
+        UNROLLED for (int g = 0; g < LANE_REGS; g++)((reg *)(y + j * W))[g] = sum[g];
+    }
+}
+
+/* The same as listed_row with arcs by source, in the order of the list. */
+static inline void scattered_row(semiring K, const loaded_axis *a, const double *weight,
+                                 const double *restrict x, double *restrict y) {
+    const int32_t *from = a->axis->source, *to = a->axis->target;
+    fc_fill(a->S, none(K), y);
+    for (int64_t k = 0; K == SUM_TIMES && k < a->arcs; k++) y[to[k]] += x[from[k]] * weight[k];
+    for (int64_t k = 0; K != SUM_TIMES && k < a->arcs; k++) {
+        const double v = x[from[k]] + weight[k];
+        if (v > y[to[k]]) y[to[k]] = v;
+    }
+}
+
+/* [S][W] cells from x to y; W is 1 or a multiple of FC_LANES. */
+FC_INLINE void listed_cells(const semiring K, const int sorted, const spokes *s, int64_t W,
+                            const double *x, double *y) {
+    if (W == 1) listed_row(K, sorted, s, x, y);
+    for (int64_t l = 0; l + FC_LANES <= W; l += FC_LANES)
+        listed_lanes(K, sorted, s, W, x + l, y + l);
+}
+
+static __attribute__((noinline)) void listed_step_in(semiring K, const spokes *s, int64_t W,
+                                                     const double *x, double *y) {
+    if (K == SUM_TIMES && s->arc == NULL)
+        listed_cells(SUM_TIMES, 1, s, W, x, y);
+    else if (K == SUM_TIMES)
+        listed_cells(SUM_TIMES, 0, s, W, x, y);
+    else if (s->arc == NULL)
+        listed_cells(MAX_PLUS, 1, s, W, x, y);
+    else
+        listed_cells(MAX_PLUS, 0, s, W, x, y);
+}
+
+/* y_j += sum over arcs of exp(x_i + w_ij - best_j) */
+static __attribute__((noinline)) void listed_exps(const spokes *s, int64_t W, const double *x,
+                                                  const double *best, double *y) {
+    for (int64_t j = 0; j < s->S; j++, best += W, y += W)
+        for (int64_t k = s->row[j]; k < s->row[j + 1]; k++) {
+            const double w = s->weight[s->arc == NULL ? k : s->arc[k]], *in = x + s->other[k] * W;
+            for (int64_t l = 0; l < W; l++) y[l] += fc_exp(in[l] + w - best[l]);
+        }
 }
 
 /* --- The largest cells of lanes ---------------------------------------------------------------- */
@@ -277,20 +356,6 @@ typedef struct {
     double *value;
 } others_list;
 
-/* y_j = max over arcs of w_ij + x_i */
-static inline void listed_maxima(const spokes *s, int64_t W, const double *x, double *y) {
-    for (int64_t j = 0; j < s->S; j++) {
-        reg best[LANE_REGS];
-        UNROLLED for (int g = 0; g < LANE_REGS; g++) best[g] = (reg){0} + FC_NEVER;
-        for (int64_t k = s->row[j]; k < s->row[j + 1]; k++) {
-            const reg *v = (const reg *)(x + s->other[k] * W);
-            UNROLLED for (int g = 0; g < LANE_REGS; g++) best[g] =
-                reg_max(best[g], s->weight[k] + v[g]);
-        }
-        UNROLLED for (int g = 0; g < LANE_REGS; g++)((reg *)(y + j * W))[g] = best[g];
-    }
-}
-
 /* The largest x_i without an arc into j, or -inf. */
 static __attribute__((noinline)) double largest_other(const spokes *s, int64_t j, int64_t W,
                                                       const double *x) {
@@ -336,7 +401,7 @@ static inline void lane_maxima(const spokes *s, int64_t W, const double *x, doub
                                const others_list *list, ranking *r) {
     r->known = 0;
     rank_next(r, s->S, W, x);
-    listed_maxima(s, W, x, y);
+    listed_lanes(MAX_PLUS, 1, s, W, x, y);
     const int64_t n = other_maxima(s, W, x, r, y, list);
     reg other[LANE_REGS];
     UNROLLED for (int g = 0; g < LANE_REGS; g++) other[g] = ((const reg *)r->top[0])[g] + s->rest;
@@ -419,18 +484,17 @@ FC_INLINE void turn_four(four a, four b, four c, four d, double *to, int64_t str
     *(four *)(to + 3 * stride) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
 }
 
-/* n rows of P numbers, a multiple of FC_LANES, as lanes [P][FC_LANES]; the other lanes are `none`. */
-static inline void rows_into_lanes(int64_t n, int64_t P, double none, const double *rows,
-                                   double *lanes) {
+/* n rows of P numbers, a multiple of 4, as [P][L]; columns beyond n are `none`. */
+static inline void turn_rows(int64_t n, int64_t P, int64_t L, double none, const double *rows,
+                             double *lanes) {
     const four empty = (four){0} + none;
-    for (int64_t l = 0; l < FC_LANES; l += 4) {
+    for (int64_t l = 0; l < L; l += 4) {
         const double *row = rows + l * P;
         for (int64_t j = 0; j < P; j += 4)
             turn_four(l < n ? *(const four *)(row + j) : empty,
                       l + 1 < n ? *(const four *)(row + P + j) : empty,
                       l + 2 < n ? *(const four *)(row + 2 * P + j) : empty,
-                      l + 3 < n ? *(const four *)(row + 3 * P + j) : empty,
-                      lanes + j * FC_LANES + l, FC_LANES);
+                      l + 3 < n ? *(const four *)(row + 3 * P + j) : empty, lanes + j * L + l, L);
     }
 }
 

@@ -110,6 +110,12 @@ typedef struct {
     int64_t c_row;
 } block;
 
+/* A product whose rows of V and C are `lanes` apart. */
+FC_INLINE block block_of(int64_t rows, int64_t n, int64_t lanes, const double *s, int64_t s_row,
+                         int64_t s_in, const double *V, double *C) {
+    return (block){rows, n, lanes, s, s_row, s_in, V, lanes, C, lanes};
+}
+
 FC_INLINE reg fold(const semiring K, reg acc, double s, reg v) {
     if (K == MAX_PLUS) return reg_max(acc, s + v);
     return acc + s * v;

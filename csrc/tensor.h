@@ -20,15 +20,17 @@ typedef struct {
     double *weight; /* [contexts][S][S], [contexts][S][P] on the last axis, or [contexts][A] */
     double *turned; /* the same by target, dense last axis only */
     double shift;
-    /* If most pairs have one weight, the rest: the other pairs by source and by target, and their
-     * weights minus the rest; steps visit these pairs. Scratch of a step (rest.h). */
+    /* Listed arcs, by target: their sources, and their places by source. Scratch of a step (rest.h). */
+    int indexed;
+    int64_t listed;      /* E: number of arcs, or of the pairs that differ from the rest */
+    int64_t *into;       /* [S + 1] */
+    int32_t *from, *arc; /* [E] */
+    double *lanes[3];    /* [P][FC_LANES] */
+    /* If most pairs have one weight, the rest: the weights of the other pairs by source and by target,
+     * and the same minus the rest. */
     int full;
-    int64_t listed; /* number of the other pairs, E */
     double rest;
-    int64_t *into;                                         /* [S + 1] */
-    int32_t *from;                                         /* [E] */
     double *outward, *inward, *outward_over, *inward_over; /* [E] */
-    double *lanes[3];                                      /* [P][FC_LANES] */
     int32_t *listed_row, *listed_lane;                     /* [S * FC_LANES] */
     double *listed_value;
 } loaded_axis;
@@ -39,6 +41,7 @@ typedef struct {
     loaded_axis axis[FC_MAX_AXES];
     int64_t asked, out; /* pruned: rows tested, and rows left out */
     int pruned;         /* backward maxima of two axes skip states that cannot win */
+    double *cross;      /* [S + post][P_c] of an axis: F (x) G at a token, and G turned */
     double *lead_by;    /* [S_0][S_0] pruned: the least by which arcs into i exceed arcs into j */
     int32_t *kept;      /* [S_0] pruned: the remaining states */
     double *columns;    /* [S_0][S_0] pruned: scratch for the arcs into the remaining states */
@@ -46,17 +49,18 @@ typedef struct {
     int plain;          /* ... whose node potentials are one row a token */
     int whole;          /* weights of all arcs are needed, even if an axis has a rest */
     int forgets;        /* no forward pass follows: one row of node potentials suffices */
-    int loaded;         /* static weights: 0 not loaded, else 1 + the semiring */
-    double *begun;      /* [longest][P] single: F_t (x) node_t, the sources of paths into t + 1 */
-    double *outer_sum;  /* single: sums of outer products along arcs, laid out like weights */
-    double *outer_one;  /* ... of one sentence; else [arcs] of an axis at a token */
-    double *before;     /* else sums of the arcs of all axes before a sentence */
-    double *norm;       /* [longest] sums (LOG_PLUS: their logs) of F_t (x) G_t */
-    double *initial;    /* [plane] */
-    double *final;      /* [plane] */
-    double *edge;       /* [E][rows][P or 1] of the residual */
-    double *ends[2];    /* [Q] initial and final of the residual */
-    double shift;       /* of initial, final and the residual's ends together */
+    int brief;  /* single: sentences so short that an index of the arcs costs more than it saves */
+    int loaded; /* static weights: 0 not loaded, else 1 + the semiring */
+    double *begun;     /* [longest][P] single: F_t (x) node_t, the sources of paths into t + 1 */
+    double *outer_sum; /* single: sums of outer products along arcs, laid out like weights */
+    double *outer_one; /* ... of one sentence; else [arcs] of an axis at a token */
+    double *before;    /* else sums of the arcs of all axes before a sentence */
+    double *norm;      /* [longest] sums (LOG_PLUS: their logs) of F_t (x) G_t */
+    double *initial;   /* [plane] */
+    double *final;     /* [plane] */
+    double *edge;      /* [E][rows][P or 1] of the residual */
+    double *ends[2];   /* [Q] initial and final of the residual */
+    double shift;      /* of initial, final and the residual's ends together */
     double edge_shift;
     int64_t lost;        /* finite scores of this sentence that the linear domain rounded to zero */
     int64_t static_lost; /* ... in the parts that do not depend on the token */
@@ -69,6 +73,8 @@ typedef struct {
     double *shifts, *read, *step;
 } tensor;
 
+#define BRIEF 4 /* tokens */
+
 /* Pointer arithmetic on integers: NULL, with which sizes are computed, must not be added to. */
 static inline double *take(double **work, int64_t n) {
     double *found = *work;
@@ -76,18 +82,27 @@ static inline double *take(double **work, int64_t n) {
     return found;
 }
 
-static inline void lay_out_rest(loaded_axis *a, double **work) {
-    const int64_t E = a->full ? a->axis->row[a->S] : 0, S = a->full ? a->S : 0;
-    const int64_t cells = fc_padded(S) * FC_LANES;
+static inline void lay_out_lists(loaded_axis *a, double **work) {
+    const int64_t S = a->full || !a->dense ? a->S : 0;
+    const int64_t E = !a->dense ? a->axis->A : a->full ? a->axis->row[S] : 0;
+    const int64_t cells = fc_padded(S) * FC_LANES, pairs = a->full ? E : 0;
+    a->indexed = 0;
     a->listed = E;
-    a->into = (int64_t *)take(work, a->full ? S + 1 : 0);
+    a->into = (int64_t *)take(work, S > 0 ? S + 1 : 0);
     a->from = (int32_t *)take(work, E);
-    double **each[] = {&a->outward, &a->inward, &a->outward_over, &a->inward_over};
-    for (int k = 0; k < 4; k++) *each[k] = take(work, E);
+    a->arc = (int32_t *)take(work, E);
     for (int k = 0; k < 3; k++) a->lanes[k] = take(work, cells);
-    a->listed_row = (int32_t *)take(work, cells);
-    a->listed_lane = (int32_t *)take(work, cells);
-    a->listed_value = take(work, cells);
+    double **each[] = {&a->outward, &a->inward, &a->outward_over, &a->inward_over};
+    for (int k = 0; k < 4; k++) *each[k] = take(work, pairs);
+    if (!a->dense) a->outward = a->weight;
+    a->listed_row = (int32_t *)take(work, a->full ? cells : 0);
+    a->listed_lane = (int32_t *)take(work, a->full ? cells : 0);
+    a->listed_value = take(work, a->full ? cells : 0);
+}
+
+/* Whether the posteriors of an axis' arcs are computed by matrix products, over all pairs of states. */
+static inline int has_products(const loaded_axis *a) {
+    return a->dense || 8 * a->arcs >= a->S * a->S;
 }
 
 /* Lays a machine out over scratch; returns the doubles it takes. */
@@ -105,7 +120,7 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     m->loaded = 0;
     m->forgets = m->whole = 0;
     m->lost = m->static_lost = 0;
-    int64_t pre = 1, widest = 0, arcs = 0, all = 0;
+    int64_t pre = 1, widest = 0, arcs = 0, all = 0, cross = 0;
     for (int64_t c = 0; c < m->n; c++) {
         loaded_axis *a = &m->axis[c];
         a->axis = &machine->axis[c];
@@ -120,9 +135,11 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
         a->weight = take(&work, a->axis->contexts * a->size);
         a->turned = a->dense && a->last ? take(&work, a->axis->contexts * a->size) : NULL;
         a->full = a->axis->rest != NULL;
-        lay_out_rest(a, &work);
+        lay_out_lists(a, &work);
         widest = a->S > widest ? a->S : widest;
         arcs = a->size > arcs ? a->size : arcs;
+        const int64_t pairs = has_products(a) ? (a->S + a->post) * fc_padded(a->S) : 0;
+        cross = pairs > cross ? pairs : cross;
         all += a->arcs;
     }
     m->initial = take(&work, m->plane);
@@ -142,10 +159,12 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
                 one->axis->contexts == 1 && two->axis->contexts == 1;
     m->single = m->n == 1 && r == NULL && machine->axis->contexts == 1;
     const fc_factor *f = machine->factor;
+    m->brief = m->single && longest <= BRIEF;
     m->plain = m->single && machine->factors == 1 && f->width == m->S && f->rows == 1;
     m->begun = take(&work, m->single ? longest * m->P : 0);
     m->outer_sum = take(&work, m->single ? arcs : 0);
     m->outer_one = take(&work, arcs);
+    m->cross = take(&work, m->single ? 0 : cross);
     m->before = take(&work, m->single ? 0 : all);
     m->norm = take(&work, longest);
     m->asked = m->out = 0;
@@ -201,17 +220,12 @@ static inline void copy_rows(tensor *m, semiring K, int64_t rows, int64_t width,
     }
 }
 
-/* The arcs of an axis that differ from its rest, by source and by target. */
-static inline void load_rest(tensor *m, semiring K, loaded_axis *a) {
+/* Sorts the listed arcs of an axis by target. */
+static inline void index_arcs(loaded_axis *a) {
     const fc_axis *g = a->axis;
     const int64_t S = a->S;
     int64_t *into = a->into;
-    for (int64_t i = 0; i < S; i++)
-        for (int64_t k = g->row[i]; k < g->row[i + 1]; k++)
-            a->outward[k] = g->score[a->dense ? i * S + g->target[k] : k];
-    if (K != MAX_PLUS) a->shift = fmax(largest(a->listed, a->outward), *g->rest);
-    copy_scores(m, K, a->listed, a->shift, a->outward, a->outward);
-    copy_scores(m, K, 1, a->shift, g->rest, &a->rest);
+    a->indexed = 1;
     memset(into, 0, (size_t)(S + 1) * sizeof *into);
     for (int64_t k = 0; k < a->listed; k++)
         if (g->target[k] + 1 < S) into[g->target[k] + 2]++;
@@ -219,11 +233,26 @@ static inline void load_rest(tensor *m, semiring K, loaded_axis *a) {
     for (int64_t i = 0; i < S; i++)
         for (int64_t k = g->row[i]; k < g->row[i + 1]; k++) {
             const int64_t place = into[g->target[k] + 1]++; /* into[j + 1]: the next of j */
-            const double over = a->outward[k] - a->rest;
             a->from[place] = (int32_t)i;
-            a->inward[place] = a->outward[k];
-            a->outward_over[k] = a->inward_over[place] = over;
+            a->arc[place] = (int32_t)k;
         }
+}
+
+/* The arcs of an axis that differ from its rest, by source and by target. */
+static inline void load_rest(tensor *m, semiring K, loaded_axis *a) {
+    const fc_axis *g = a->axis;
+    const int64_t S = a->S;
+    for (int64_t i = 0; i < S; i++)
+        for (int64_t k = g->row[i]; k < g->row[i + 1]; k++)
+            a->outward[k] = g->score[a->dense ? i * S + g->target[k] : k];
+    if (K != MAX_PLUS) a->shift = fmax(largest(a->listed, a->outward), *g->rest);
+    copy_scores(m, K, a->listed, a->shift, a->outward, a->outward);
+    copy_scores(m, K, 1, a->shift, g->rest, &a->rest);
+    for (int64_t k = 0; k < a->listed; k++) a->outward_over[k] = a->outward[k] - a->rest;
+    for (int64_t k = 0; k < a->listed; k++) {
+        a->inward[k] = a->outward[a->arc[k]];
+        a->inward_over[k] = a->outward_over[a->arc[k]];
+    }
 }
 
 static inline void load_axis(tensor *m, semiring K, loaded_axis *a, int64_t token) {
@@ -233,7 +262,6 @@ static inline void load_axis(tensor *m, semiring K, loaded_axis *a, int64_t toke
         const int64_t lost = m->lost;
         a->shift = 0.0;
         load_rest(m, K, a);
-        if (!a->dense) memcpy(a->weight, a->outward, (size_t)a->arcs * sizeof *a->weight);
         if (!a->dense || !(m->whole || (m->pruned && K == MAX_PLUS))) return;
         m->lost = lost; /* all scores are loaded next, including these */
     } else {
@@ -318,8 +346,13 @@ static inline void load_static(tensor *m, semiring K) {
     if (m->loaded == 1 + (int)K) return;
     m->loaded = 1 + (int)K;
     m->lost = 0;
-    for (int64_t c = 0; c < m->n; c++)
-        if (!m->axis[c].axis->moving) load_axis(m, K, &m->axis[c], 0);
+    for (int64_t c = 0; c < m->n; c++) {
+        loaded_axis *a = &m->axis[c];
+        /* Backward, listed arcs are summed by source, in their order. */
+        const int by_target = !a->dense && !m->forgets && (!m->brief || K == LOG_PLUS);
+        if (!a->indexed && (a->full || by_target)) index_arcs(a);
+        if (!a->axis->moving) load_axis(m, K, a, 0);
+    }
     const double first = shift_of(K, cells, f->initial), last = shift_of(K, cells, f->final);
     copy_rows(m, K, m->outer, m->S, m->P, first, f->initial, m->initial);
     copy_rows(m, K, m->outer, m->S, m->P, last, f->final, m->final);

@@ -27,9 +27,6 @@
 
 #define FC_NEVER ((double)-INFINITY) /* the score of a forbidden label or arc */
 
-/* Values below are taken as underflow: products of two of them still have full precision. */
-#define FC_TINY 1e-140
-
 FC_INLINE int64_t fc_padded(int64_t n) { return (n + FC_LANES - 1) / FC_LANES * FC_LANES; }
 
 FC_INLINE void fc_swap(double **x, double **y) {

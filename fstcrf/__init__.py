@@ -2,7 +2,7 @@ r"""fstcrf: sequence taggers as weighted finite-state transducers, composed and 
 
 >>> import fstcrf
 >>> data = fstcrf.Corpus.from_sentences([{"word": ["a", "dog"], "tag": ["D", "N"]}])
->>> tagger = fstcrf.CRF.train(data, target="tag", template="U:%x[0,word]\nB")
+>>> tagger = fstcrf.CRF.train(data, target="tag", features="U:%x[0,word]\nB")
 >>> tagger.tag({"word": ["a", "dog"]})
 ['D', 'N']
 """
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fstcrf.ext.foreign import load_wapiti as load_wapiti
     from fstcrf.ext.lexicon import Lexicon as Lexicon
     from fstcrf.ext.tokens import TokenDecoder as TokenDecoder
+    from fstcrf.ext.trainers import train as train
     from fstcrf.ext.words import LatticeCRF as LatticeCRF
     from fstcrf.kernel import Budget as Budget
     from fstcrf.lattices import Lattice as Lattice
@@ -78,6 +79,7 @@ __all__, __getattr__ = importer(
         "ext.foreign.wapiti": "load_wapiti",
         "ext.lexicon": "Lexicon",
         "ext.tokens": "TokenDecoder",
+        "ext.trainers": "train",
         "ext.words": "LatticeCRF",
         "kernel": "Budget",
         "lattices": "Lattice Lattices Path best log_partition marginals nbest sample",

@@ -45,5 +45,6 @@ def distinct_rows(table: NDArray[_T]) -> tuple[NDArray[_T], Longs]:
     number: dict[bytes, int] = {}
     found = [number.setdefault(row.tobytes(), k) for k, row in enumerate(table)]
     first, place = np.unique(np.asarray(found, dtype=np.int64), return_inverse=True)
-    rows, order = np.unique(table[first], axis=0, return_inverse=True)
-    return rows, order.reshape(-1)[place.reshape(-1)]
+    rows = table[first]  # `numpy.unique` along an axis takes long for wide rows
+    order = sorted(range(len(rows)), key=rows.tolist().__getitem__)
+    return rows[order], np.argsort(order)[place]

@@ -22,6 +22,7 @@
 
 LabelWarning (UserWarning): gold labels that break their scheme were repaired or left out
 InexactWarning (UserWarning): answers are the best found, not proven to be the best
+CostWarning (UserWarning): an answer costs much more than another option would
 
 RecoveryWarning (UserWarning): an incomplete entry from before a crash was dropped
 LearningWarning (UserWarning): learning from rewards has no effect, or a rule never matches
@@ -38,6 +39,7 @@ import sys
 __all__ = [
     "ClusterError",
     "ContradictionError",
+    "CostWarning",
     "DataError",
     "EpsilonCycleError",
     "FstcrfError",
@@ -290,6 +292,10 @@ class LabelWarning(UserWarning):
 
 class MemoryWarning(UserWarning):
     """Training is expected to take more memory than there is."""
+
+
+class CostWarning(UserWarning):
+    """A question costs much more than a similar one; issued once for each composition."""
 
 
 class RecoveryWarning(UserWarning):

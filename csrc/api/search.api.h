@@ -97,13 +97,3 @@ fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar
                         int64_t steps, int give_up, const fc_product *product, fc_arena *arena,
                         int32_t *path, double *score, int64_t *count, int64_t *proven,
                         double *bound, int64_t *popped, double *work);
-
-/* Scores of paths, added up token by token, for `count` paths of each sentence. Without a grammar
- * (NULL), scores of the machine only. A residual of the machine is not read.
- *   path   [n][N] in
- *   count  [B]    in   at most n
- *   states [2][words]  scratch
- *   score  [B][n] out  -inf for paths that machine or grammar reject, and beyond count */
-fc_status fc_path_scores(const fc_machine *machine, const fc_conjunction *grammar, int64_t B,
-                         const int64_t *offsets, int64_t n, const int32_t *path,
-                         const int64_t *count, uint64_t *states, double *score, double *work);

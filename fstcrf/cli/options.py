@@ -72,7 +72,7 @@ def check_training(given: Mapping[str, Any]) -> None:
         {name: value for name, value in given.items() if name in options.DEFAULTS},
         reads=bool(given["reads"]),
         dev=given["dev"] is not None,
-        warm_start=given["warm_start"] is not None,
+        start=given["start"] is not None,
     )
 
 

@@ -23,6 +23,8 @@ from fstcrf.cli.options import (
 )
 from fstcrf.cli.reporting import Reporter
 from fstcrf.cli.sources import SEPARATORS
+from fstcrf.ext.course import structured
+from fstcrf.ext.segments.structure import Segments
 from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import read_columns
 from fstcrf.text.lines import read_text, text_lines
@@ -105,16 +107,16 @@ def train(
     held_out = None if dev is None else read_columns(dev, columns, separator=between)
 
     def trained(told: Reporter) -> SegmentCRF:
-        return SegmentCRF.train(
-            data,
-            columns[-1] if target is None else target,
-            Path(template),
-            segments=texts,
-            lexicon=_phrases(lexicon),
-            dev=held_out,
-            report=told.iteration,
+        flat = {
+            "features": Path(template),
+            "strings": texts,
+            "lexicon": _phrases(lexicon),
+            "dev": held_out,
+            "report": told.iteration,
             **options,
-        )
+        }
+        column = columns[-1] if target is None else target
+        return SegmentCRF.train(data, column, **structured(flat, Segments))
 
     learn(context, output, trained, lambda model: model.save(output), as_json=log_json)
 

@@ -52,7 +52,14 @@ from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.training.interruption import undisturbed
 from fstcrf.training.loop import Progress
 from fstcrf.training.memory import ExpectedMemory
-from fstcrf.training.options import CHOICES, DEFAULTS, fields_named, in_words, summary
+from fstcrf.training.options import (
+    CHOICES,
+    DEFAULTS,
+    fields_named,
+    in_words,
+    structured,
+    summary,
+)
 from fstcrf.training.settings import SettingField
 
 if TYPE_CHECKING:
@@ -151,7 +158,7 @@ def _kind(field: SettingField) -> click.ParamType[Any]:
     help="An earlier tagger, whose labels %y[0,TAPE] reads. Repeatable.",
 )
 @click.option("--tape", metavar="NAME", help="Name of the labels it writes.  [default: target]")
-@click.option("--warm-start", metavar="MODEL", help="Start from the weights of a model.")
+@click.option("--start", metavar="MODEL", help="Start from the weights of a model.")
 @click.option(
     "--class-weight",
     type=ASSIGNMENT,
@@ -207,7 +214,7 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     source = training_input(paths, given)
     inputs = [*paths, given["dev"], given["template"], *given["reads"], *given["grammar"]]
     check_outputs(
-        {"--output": output, "--checkpoint": given["checkpoint"]}, [*inputs, given["warm_start"]]
+        {"--output": output, "--checkpoint": given["checkpoint"]}, [*inputs, given["start"]]
     )
     with held(output, "training"):
         _trained(paths, source, output, command, given)
@@ -303,23 +310,21 @@ def _train(
     given: dict[str, Any],
 ) -> CRF:
     weights = dict(given.pop("class_weight"))
-    warm_start = given.pop("warm_start")
+    flat = {
+        **given,
+        "template": Path(given["template"]),
+        "dev": dev,
+        "reads": [tagger(path) for path in given["reads"]],
+        "grammar": grammar_of(given["grammar"]),
+        "class_weights": weights or None,
+        "start": None if given["start"] is None else tagger(given["start"]),
+        "report": heard,
+        "expect": lambda memory: _tell_memory(told, memory),
+        "checkpoint": checkpoint,
+        "keep_on_interrupt": True,
+    }
     try:
-        return CRF.train(
-            data,
-            given.pop("target"),
-            Path(given.pop("template")),
-            dev=dev,
-            reads=[tagger(path) for path in given.pop("reads")],
-            grammar=grammar_of(given.pop("grammar")),
-            class_weights=weights or None,
-            warm_start=None if warm_start is None else tagger(warm_start),
-            report=heard,
-            expect=lambda memory: _tell_memory(told, memory),
-            checkpoint=checkpoint,
-            keep_on_interrupt=True,
-            **given,
-        )
+        return CRF.train(data, **structured(flat))
     except KeyboardInterrupt:
         raise interrupted(checkpoint) from None
 

@@ -1,21 +1,28 @@
-"""The course of a run by L-BFGS, for models that are no chains: its options, and the run itself."""
+"""The course of a run by L-BFGS, for models that are no chains: its options, and the run itself.
+
+`SegmentCRF.train`, `LatticeCRF.train` and `fstcrf.ext.rules` take structs of `fstcrf.CRF.train`,
+and read some of their options.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.kernel.native import Workers
+from fstcrf.training.arguments import Dev, Features, Run
 from fstcrf.training.lbfgs import LBFGS, OWLQN, LBFGSSettings
 from fstcrf.training.loop import Checkpoint, Outcome, Progress, fit
 from fstcrf.training.optimiser import Objective, Optimiser
+from fstcrf.training.options import flat_options
 from fstcrf.training.preconditioning import scaled, value_units
+from fstcrf.training.settings import Settings
 
 __all__: list[str] = []  # of SegmentCRF, LatticeCRF and rules, which describe it
 
@@ -68,9 +75,31 @@ class Course:
             raise OptionError("resume needs a checkpoint to go on from")
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Course:
-        """Return the course that is among the arguments of a function, by their names."""
-        return cls(**{one.name: given[one.name] for one in fields(cls)})
+    def of(
+        cls,
+        method: Literal["lbfgs"] | LBFGSSettings,
+        *,
+        l2: float | None = None,
+        max_iterations: int | None = None,
+        run: Run | None = None,
+        dev: Any = None,
+        usual: Mapping[str, Any] | None = None,
+    ) -> Course:
+        """Return the course of a call; `usual` has other defaults.
+
+        OptionError: an option that this training does not read, or that is given twice.
+        """
+        if not isinstance(method, LBFGSSettings) and method != "lbfgs":
+            raise OptionError(f"method is {method!r}, expected 'lbfgs' or LBFGSSettings(...)")
+        arguments = {"method": method, "l2": l2, "max_iterations": max_iterations}
+        flat = flat_options({**arguments, "run": run, "dev": dev})
+        flat = {name: value for name, value in flat.items() if name not in ("method", "dev")}
+        options = [one.name for one in fields(cls)]
+        odd = sorted(flat.keys() - set(options))
+        if odd:
+            there = ", ".join(options)
+            raise OptionError(f"{odd[0]} is no option of this training; it has {there}")
+        return cls(**{**(usual or {}), **flat})
 
     def minimiser(self, objective: Objective, start: Floats) -> Optimiser:
         """Return L-BFGS, or OWL-QN with l1, from a start; in units that suit values of features."""
@@ -117,6 +146,28 @@ class Course:
             report=self.report,
             checkpoint=saved,
         )
+
+
+def structured(options: Mapping[str, Any], structure: type[Settings]) -> dict[str, Any]:
+    """Return the arguments of a training for options with flat names, without those that are None.
+
+    `structure` is the struct of the argument with this name.
+    """
+    structs: dict[str, tuple[type[Settings], tuple[str, ...]]] = {
+        "structure": (structure, tuple(one.name for one in fields(structure))),
+        "features": (Features, ("min_count",)),
+        "method": (LBFGSSettings, ("l1", "period", "delta")),
+        "dev": (Dev, ("patience",)),
+        "run": (Run, ("threads", "report", "checkpoint", "checkpoint_every", "resume")),
+    }
+    flat = {name: value for name, value in options.items() if value is not None}
+    arguments: dict[str, Any] = {}
+    for argument, (struct, names) in structs.items():
+        values = {name: flat.pop(name) for name in names if name in flat}
+        if values:
+            bare = (flat.pop(argument),) if argument in flat else ()
+            arguments[argument] = struct(*bare, **values)
+    return {**flat, **arguments}
 
 
 def known(outcome: Outcome) -> dict[str, Any]:

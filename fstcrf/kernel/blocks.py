@@ -134,6 +134,8 @@ class LongSentence:
     ) -> tuple[float, float]:
         """Write posteriors into `node`, [T, S_c] each, and into `arc`, [T, arcs], unless `None`.
 
+        For an `arc` of shape [arcs], the sum over all tokens is added to it.
+
         Return log Z and the entropy (0 if it is not requested).
         """
         kinds = domains or (lib.FC_SUM, lib.FC_LOGS)
@@ -225,22 +227,30 @@ class LongSentence:
         entropy: bool,
     ) -> float | None:
         """Run the forward pass; return the entropy, or `None` if the domain fails."""
-        arcs = [a for a in arc or () if a is not None]
-        for rows in arcs:
+        arcs = arc or (None,) * len(node)
+        tables = [a for a in arcs if a is not None and a.ndim == 2]
+        for rows in tables:
             rows[0] = 0.0
         if suffixes.total == -np.inf:
-            for rows in (*node, *arcs):
+            for rows in (*node, *tables):
                 rows[:] = 0.0
             return 0.0
-        nats = ffi.new("double *")
+        nats, sums = ffi.new("double *"), [a for a in arcs if a is not None and a.ndim == 1]
+        rooms = [np.empty((self.size + 1, len(a))) for a in sums]
+        totals = [np.zeros_like(a) for a in sums]
         for block in self.blocks(suffixes):
+            room = iter(rooms)
             status = lib.fc_block_marginals(
                 self.batch.view,
                 block,
                 [array_out(a) + block.t * a.shape[1] for a in node],
                 [
-                    ffi.NULL if a is None else array_out(a) + block.t * a.shape[1]
-                    for a in arc or (None,) * len(node)
+                    ffi.NULL
+                    if a is None
+                    else array_out(next(room))
+                    if a.ndim == 1
+                    else array_out(a) + block.t * a.shape[1]
+                    for a in arcs
                 ],
                 nats if entropy else ffi.NULL,
                 self.work,
@@ -248,4 +258,8 @@ class LongSentence:
             if status == lib.FC_ERANGE:
                 return None
             check(status, "marginals")
+            end = min(block.n + 1, self.n_tokens - block.t)
+            totals = [a + own[1:end].sum(axis=0) for a, own in zip(totals, rooms, strict=True)]
+        for a, total in zip(sums, totals, strict=True):
+            np.add(a, total, out=a)
         return float(nats[0])

@@ -52,8 +52,8 @@ class AxisPosterior(NamedTuple):
         −inf if no path exists; then the probabilities are 0.
     node : tuple of float64 [N, S_c]
         For every axis, the probability of its states at each token.
-    arc : tuple of (float64 [N, arcs] or None)
-        For every requested axis, the probability of its arcs into each token.
+    arc : tuple of (float64 [N, arcs], or [arcs], or None)
+        For every requested axis, the probability of its arcs into each token, or their sum.
     entropy : float64 [B], optional
         Entropy of the paths, in nats, if requested.
     """
@@ -201,7 +201,12 @@ def log_partitions(batch: Bound, *, domain: Domain = "auto") -> Floats:
 
 
 def axis_posterior(
-    batch: Bound, *, arcs: tuple[int, ...] = (), entropy: bool = False, domain: Domain = "auto"
+    batch: Bound,
+    *,
+    arcs: tuple[int, ...] = (),
+    summed: bool = False,
+    entropy: bool = False,
+    domain: Domain = "auto",
 ) -> AxisPosterior:
     """Return log Z and posterior probabilities.
 
@@ -210,6 +215,8 @@ def axis_posterior(
     batch : Bound
     arcs : tuple of int
         Axes whose arcs are also wanted.
+    summed : bool
+        Sum the probabilities of arcs over all tokens.
     entropy : bool
         Whether to compute the entropy; it needs a row of joint states for each token.
     domain : {"auto", "linear", "log"}
@@ -225,33 +232,40 @@ def axis_posterior(
     log_z = np.empty(batch.n_sentences)
     node = _per_axis(batch)
     arc = tuple(
-        np.empty((batch.n_tokens, axis.n_arcs)) if c in arcs else None
+        (np.zeros(axis.n_arcs) if summed else np.empty((batch.n_tokens, axis.n_arcs)))
+        if c in arcs
+        else None
         for c, axis in enumerate(batch.machine.axes)
     )
     nats = np.empty(batch.n_sentences) if entropy else None
     where = ffi.new("int64_t *")
     for sentences, tokens, portion in portions(batch):
         own = tuple(a[tokens] for a in node)
-        into = tuple(None if a is None else a[tokens] for a in arc)
+        into = arc if summed else tuple(None if a is None else a[tokens] for a in arc)
         if isinstance(portion, LongSentence):
             sums = portion.marginals(own, into, entropy=entropy, domains=_DOMAINS[domain])
             log_z[sentences] = sums[0]
             if nats is not None:
                 nats[sentences] = sums[1]
             continue
+        parts = [a if a is None or not summed else np.empty_like(a) for a in into]
+        wanted = [ffi.NULL if a is None else array_out(a) for a in parts]
+        nothing = [ffi.NULL] * axes
         status = lib.fc_machine_marginals(
             *portion.inputs,
             domain_number(domain),
             ffi.NULL,
             array_out(log_z[sentences]),
             [array_out(a) for a in own],
-            [ffi.NULL if a is None else array_out(a) for a in into],
-            ffi.NULL,
+            *((nothing, wanted) if summed else (wanted, nothing)),
             ffi.NULL if nats is None else array_out(nats[sentences]),
             portion.scratch(),
             where,
         )
         check(status, "marginals: sentence", where[0])
+        for total, part in zip(arc, parts, strict=True):
+            if summed and total is not None and part is not None:
+                np.add(total, part, out=total)
     return AxisPosterior(log_z, node, arc, nats)
 
 

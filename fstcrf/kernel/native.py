@@ -78,6 +78,7 @@ _POINTER = {
     np.dtype(np.uint16): ffi.typeof("uint16_t[]"),
     np.dtype(np.uint8): ffi.typeof("uint8_t[]"),
 }
+_DTYPES: dict[Any, np.dtype[Any]] = {dtype.type: dtype for dtype in _POINTER if dtype.names is None}
 
 
 def array_in(
@@ -93,7 +94,21 @@ def array_in(
     The pointer keeps the array alive. ``ffi.from_buffer`` would silently reinterpret a float32
     array as half as many float64 values.
     """
-    wanted = np.dtype(dtype)
+    wanted = _DTYPES.get(dtype) or np.dtype(dtype)
+    # One look at the flags suffices for most arrays: contiguous, aligned and writable.
+    if array.dtype is wanted and array.shape == shape and array.flags.carray:
+        return ffi.from_buffer(_POINTER[wanted], array)
+    return _pointer(array, wanted, shape, name, writable=writable)
+
+
+def _pointer(
+    array: np.ndarray[Any, Any],
+    wanted: np.dtype[Any],
+    shape: tuple[int, ...],
+    name: str,
+    *,
+    writable: bool,
+) -> CData:
     if array.dtype != wanted:
         raise ShapeError(f"{name} is {array.dtype}, expected {wanted}")
     if array.shape != shape:

@@ -79,6 +79,11 @@ class PairScores:
         return largest if largest > -np.inf else 0.0
 
     @made_once
+    def silent(self) -> bool:
+        """Whether there are several classes, and no pair of neighbours has a score other than 0."""
+        return self.pair.shape[2] > 1 and not self.pair[:, :-1].any()
+
+    @made_once
     def turned(self) -> Floats:
         """Scores as [K, L, R]."""
         return np.ascontiguousarray(self.pair.transpose(0, 2, 1))
@@ -323,8 +328,38 @@ class Paired:
         return PairedSums(arc, end, count)
 
     @made_once
+    def _plain(self) -> Acyclic | None:
+        """The arcs alone, if pairs of neighbours have no scores: states are nodes.
+
+        Scores of first arcs are added to these arcs. Scores of last arcs are, too, if they differ
+        at a node; there is no result if other arcs follow that node.
+        """
+        arcs, nodes, exits = self.arcs, self.nodes, self.exit_node
+        if not self.pairs.silent:
+            return None
+        row, begins = Ragged.from_rows(arcs.source, nodes).offsets, exits[self.begins]
+        final, score = np.full(nodes, -np.inf), arcs.score
+        final[exits] = self.final
+        differ = np.zeros(nodes, dtype=bool)
+        differ[exits[self.final != final[exits]]] = True
+        if differ[begins].any() or (differ & (np.diff(row) > 0)).any():
+            return None
+        if differ.any():
+            last = differ[arcs.target]
+            score = score + np.where(last, self.final[self.exit], 0.0)
+            final[differ] = 0.0
+        first = np.zeros(nodes, dtype=bool)
+        first[begins] = True
+        table = 0 if self.table is None else self.table[arcs.source]
+        initial = np.where(first[arcs.source], self.pairs.pair[table, -1, arcs.left], 0.0)
+        score = score + initial
+        return Acyclic(row, arcs.target.astype(np.int32), score, final, begins)
+
+    @made_once
     def slots(self) -> Longs:
-        """Node of each state of `explicit`, int64 [X + I]."""
+        """Node of each state of `explicit`, int64 [states]."""
+        if self._plain is not None:
+            return np.arange(self.nodes)
         return np.sort(np.concatenate([self.exit_node, self.entry_node]), kind="stable")
 
     @made_once
@@ -336,8 +371,11 @@ class Paired:
     def explicit(self) -> tuple[Acyclic, Ints]:
         """The machine with pairs as separate arcs, and the original arc of each; −1: a pair.
 
-        States are slots, exits before entries at each node.
+        States are slots, exits before entries at each node. If no pair has a score, states are
+        nodes, and there are no arcs for pairs.
         """
+        if self._plain is not None:
+            return self._plain, np.arange(len(self.exit), dtype=np.int32)
         exits = np.arange(len(self.right)) + self.entry_row[self.exit_node]
         entries = np.arange(len(self.left)) + self.exit_row[self.entry_node + 1]
         behind = Ragged(self.entry_row).select(self.exit_node)

@@ -29,16 +29,15 @@ else:  # a tagger without a grammar does not import them
 class SentenceGraph:
     """A packed table of weights of attributes, and a graph.
 
-    The first S columns of the table are the states. The graph is dense or has a rest, with S
-    states, and arc potentials that all tokens share.
+    The first S columns of the table are the states. The graph has S states, and arc potentials
+    that all tokens share.
     """
 
     def __init__(self, table: PackedTable, graph: Graph) -> None:
         self._rows, self._width = len(table.place), table.table.shape[1]
         self._states, self._arcs = graph.n_states, graph.n_arcs
-        sparse = graph.source is not None and graph.rest is None
-        if graph.per_token or sparse or self._states > self._width:
-            raise ShapeError(f"a dense graph of at most {self._width} states is expected")
+        if graph.per_token or self._states > self._width:
+            raise ShapeError(f"shared arcs of at most {self._width} states are expected")
         self._packed, weights = table.view()
         self._machine, scores = graph_view(graph)
         self._machine.factors = 1

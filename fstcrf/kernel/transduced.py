@@ -77,6 +77,13 @@ class IndexedTransducer:
         return len(self.gain) - len(self.target)
 
     @made_once
+    def successions(self) -> int:
+        """Number of pairs of moves that read labels one after the other."""
+        into = np.bincount(self.target[self.reads >= 0], minlength=self.states)
+        width, bounds = self.labels + 1, self.index.astype(np.int64)
+        return int(into @ (bounds[width::width] - bounds[1::width]))
+
+    @made_once
     def ends(self) -> Bytes:
         """1 for each state in which a path may end, uint8 [Q]."""
         return (self.gain[len(self.target) :] > -np.inf).astype(np.uint8)

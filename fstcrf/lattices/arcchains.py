@@ -111,6 +111,11 @@ class ArcChain:
         return np.where(alive[:, None], np.minimum(sums.node[0], 1.0), 0.0)
 
     @property
+    def successions(self) -> Floats:
+        """Probability of each pair of labels at tokens t − 1 and t, [N, L, L]."""
+        return self._chain.successions([0])[0]
+
+    @property
     def best_scores(self) -> Floats:
         """Score of the best path of each row, float64 [B]; −inf for a row without a path."""
         return self._chain.best_scores

@@ -25,7 +25,6 @@ from fstcrf.errors import (
     ShapeError,
 )
 from fstcrf.kernel import Budget
-from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices import arcproducts
 from fstcrf.lattices.arcs import ArcEngine
 from fstcrf.lattices.ctc import Frames
@@ -39,9 +38,9 @@ from fstcrf.lattices.engine import (
     Tape,
     refuse_options,
 )
-from fstcrf.lattices.inputs import SentenceInputs
-from fstcrf.lattices.machines import joint_arrays, joint_symbol
+from fstcrf.lattices.machines import joint_symbol
 from fstcrf.lattices.paths import Path, labels_of_tapes, share
+from fstcrf.lattices.reading import label_pairs
 from fstcrf.lattices.results import MinimumRisk, ProbableSpans, SegmentCounts
 from fstcrf.lattices.row import AnyPath, Row
 from fstcrf.lattices.sequences import best_sequences, probable_sequences
@@ -351,14 +350,10 @@ class ArcRow(Row):
         if pairs is not None and (arcs.left == arcs.label[:, 0]).all():
             count, ends = pairs
             return SegmentCounts(of_arcs, count[:-1], count[-1], ends[:-1])
-        both = self.engine.time_aligned.after_last(0, "segments")
-        code = both.label[:, -1]
-        there = code >= 0
-        weights = both.posterior[there]
-        sums = np.bincount(code[there], weights=weights, minlength=(size + 1) * size)
-        total: Floats = sums.astype(np.float64).reshape(size + 1, size)
-        last = np.maximum(total.sum(axis=0) - total[1:].sum(axis=1), 0.0)
-        return SegmentCounts(of_arcs, total[1:], total[0], last)
+        arcs = self.engine.time_aligned
+        (total,) = label_pairs(arcs, arcs.label[:, 0], size)
+        last = np.maximum(total.sum(axis=0) - total[:-1].sum(axis=1), 0.0)
+        return SegmentCounts(of_arcs, total[:-1], total[-1], last)
 
     def expected_output(self, tape: int) -> Floats:
         """Return the expected number of each label written at each boundary, [T + 1, L]."""
@@ -561,39 +556,6 @@ class ArcRow(Row):
                 )
             rules.append(Rule(part, tapes, read))
         return replace(self, rules=tuple(rules))
-
-    @classmethod
-    def of_tokens(cls, lattice: SentenceInputs, on: Sequence[Tape]) -> Self:
-        """Return the potentials of one sentence under a program as arcs."""
-        joint = joint_arrays(lattice)
-        states, length = joint.node.shape[1], len(lattice)
-        index = [{label: k for k, label in enumerate(tape.labels)} for tape in on]
-        names = [joint.names[k] for k in joint.label.tolist()]
-        columns = [[at[x] for at, x in zip(index, row, strict=True)] for row in names]
-        label = np.tile(np.asarray(columns, dtype=np.int32), (length, 1))
-        source = np.repeat(np.arange(length, dtype=np.int32), states)
-        state = np.tile(np.arange(states, dtype=np.int32), length)
-        pairs = np.empty((max(len(joint.step), 1), states + 1, states))
-        pairs[:, :-1] = joint.step if len(joint.step) else 0.0
-        pairs[:, -1] = joint.initial
-        end = np.repeat(source[:, None] + np.int64(1), len(on), axis=1)
-        arcs = ArcEngine.of_row(
-            length,
-            source=source,
-            target=source + np.int32(1),
-            left=state,
-            right=state,
-            score=np.ascontiguousarray(joint.node).reshape(-1),
-            label=label,
-            end=end,
-            sizes=tuple(len(tape.labels) for tape in on),
-            class_final=np.append(joint.final, joint.empty),
-            pairs=PairScores(pairs),
-            per_position=joint.per_token,
-        )
-        chains = lattice.program.chain
-        stepwise = tuple(tape for tape in lattice.tapes if chains[tape].arc is None)
-        return cls(arcs, tuple(on), stepwise=stepwise)
 
     def arcs(self) -> ArcRow:
         return self

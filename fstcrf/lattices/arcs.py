@@ -32,7 +32,7 @@ from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged, ascen
 from fstcrf.lattices import distinct
 from fstcrf.lattices.arcchains import ArcChain
 from fstcrf.lattices.engine import Engine, Over, PathBatch, TapeLabels, refuse_options
-from fstcrf.lattices.reading import Reading, successions
+from fstcrf.lattices.reading import Reading, pairs_of_tokens
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import scaled
@@ -211,10 +211,10 @@ class ArcEngine(Engine):
     @made_once
     def boundary(self) -> Longs:
         """A key of the row and the position of each node, int64 [M]."""
-        return self._place + self.row
+        return self.place + self.row
 
     @made_once
-    def _place(self) -> Longs:
+    def place(self) -> Longs:
         """Tokens before each node, counted through all rows, int64 [M]."""
         if len(self.begins) == 1:
             return self.position
@@ -442,24 +442,20 @@ class ArcEngine(Engine):
         return best
 
     def successions(self, tapes: Sequence[int]) -> list[Floats]:
-        tables = []
-        for tape in tapes:
-            both = self.after_last(tape, "tokens")
-            code, token = both.label[:, -1].astype(np.int64), both.position[both.source]
-            under, shape = both.under[:, tape], (self.rows.total, self.sizes[tape])
-            tables.append(successions(code, token, both.tokens, under, both.posterior, shape))
-        return tables
+        if self.chain is not None:
+            return [self.chain.successions]
+        return [pairs_of_tokens(self, tape, each=True)[:, :-1] for tape in tapes]
 
-    def after_last(self, tape: int, over: Over) -> ArcEngine:
-        """Return the product with the machine whose state is 0, then the last label + 1.
+    def label_counts(self, tape: int) -> tuple[Floats, Floats]:
+        if self.chain is not None:
+            return super().label_counts(tape)
+        return self.marginals([tape])[0], pairs_of_tokens(self, tape)[0, :-1]
 
-        One more tape has the labels state · L + label.
-        """
-        size = self.sizes[tape]
-        target = np.tile(np.arange(1, size + 1, dtype=np.int32), (size + 1, 1))
-        labels = (tuple(map(str, range(size))),)
-        last = Acceptor(("",), labels, target, None, np.zeros(size + 1), "successions")
-        return self.product(last, [tape], over, written=True)
+    @property
+    def explicit_nodes(self) -> Longs:
+        """The node of each state of the explicit machine."""
+        machine = self.machine
+        return machine.slots if isinstance(machine, Paired) else np.arange(len(self.final))
 
     def entropies(self) -> Floats:
         self.check_sum()
@@ -476,6 +472,12 @@ class ArcEngine(Engine):
         sums = machine.marginals(counted=True)
         ends = np.bincount(machine.right, weights=sums.end, minlength=len(self.class_final))
         return sums.met.sum(axis=0), ends.astype(np.float64)
+
+    def move_counts(self, sizes: Sequence[int]) -> list[Floats]:
+        if self.moves is None or self.moves.shape[1] != len(sizes):
+            return super().move_counts(sizes)
+        each = zip(self.moves.T + 1, sizes, strict=True)  # 0: no move
+        return [np.bincount(x, self.posterior, n + 1)[1:].astype(np.float64) for x, n in each]
 
     @made_once
     def _ways(self) -> tuple[Ints, Ints]:
@@ -496,8 +498,8 @@ class ArcEngine(Engine):
 
     def covers(self, tape: int) -> Reading:
         """Return the label that the tokens of each arc are under, which is cheap to make."""
-        label, start = self.under[:, tape], self._place[self.source]
-        end = start + 1 if self.at is None else self._place[self.target]
+        label, start = self.under[:, tape], self.place[self.source]
+        end = start + 1 if self.at is None else self.place[self.target]
         if not (label < 0).any():
             return Reading(slice(None), start, end, label, units=self.at is None)
         arc = np.flatnonzero(label >= 0)
@@ -517,8 +519,8 @@ class ArcEngine(Engine):
         if (end[arc] < 0).any():
             return None
         source = self.source[arc]
-        shift = self._place[source] - self.position[source]
-        return Reading(arc, self._place[source], end[arc] + shift, label[arc])
+        shift = self.place[source] - self.position[source]
+        return Reading(arc, self.place[source], end[arc] + shift, label[arc])
 
     def labels_along(self, path: Ints, tape: int) -> TapeLabels:
         label, begins, _, _ = self._along(path, tape)
@@ -564,7 +566,7 @@ class ArcEngine(Engine):
         read: Longs = count - np.repeat(before, np.diff(np.append(first, len(path))))
         return read
 
-    # --- Some of the paths --------------------------------------------------------------------
+    # --- Other paths and scores ---------------------------------------------------------------
 
     def trimmed(self) -> ArcEngine:
         """Return the engine without nodes and arcs that are on no path; first nodes remain."""
@@ -607,8 +609,6 @@ class ArcEngine(Engine):
         if not ends.any():
             return 0, 0
         return int(shortest[ends].min()), int(longest[ends].max())
-
-    # --- Other scores -------------------------------------------------------------------------
 
     def reweight(self, score: Floats) -> ArcEngine:
         """Return the same paths, each scored by the sum of its arcs' new scores, float64 [A]."""

@@ -45,8 +45,8 @@ from fstcrf.machines.plans.program import searched
 from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
-    from fstcrf.lattices import arcrow, machines
     from fstcrf.lattices import confidence as sureness
+    from fstcrf.lattices import constructors, machines
     from fstcrf.lattices import labellings as nbest
     from fstcrf.lattices import spans as span_answers
     from fstcrf.lattices.arcrow import ArcRow
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.transducer import Transducer
     from fstcrf.text.corpus import Scheme
 else:  # imported when first used, so that taggers load faster
-    arcrow = LazyModule("fstcrf.lattices.arcrow")
+    constructors = LazyModule("fstcrf.lattices.constructors")
     sureness = LazyModule("fstcrf.lattices.confidence")
     nbest = LazyModule("fstcrf.lattices.labellings")
     machines = LazyModule("fstcrf.lattices.machines")
@@ -291,7 +291,7 @@ class ChainRow(SentenceInputs, Row):
         return ChainRow(*joined([self, *chains], names, coupling))
 
     def arcs(self) -> ArcRow:
-        return arcrow.ArcRow.of_tokens(self, self.on)
+        return constructors.of_tokens(self, self.on)
 
     # --- Other forms --------------------------------------------------------------------------
 

@@ -279,6 +279,14 @@ class ChainEngine(Engine):
             for chain, k in self._axes(tapes)
         ]
 
+    def label_counts(self, tape: int) -> tuple[Floats, Floats]:
+        ((chain, k),) = self._axes([tape])
+        sums = kernel.axis_posterior(self.bound, arcs=(k,), summed=True)
+        self.check(sums.log_z)
+        arc, topology = cast("Floats", sums.arc[k]), chain.topology
+        pairs = _label_pairs(topology, self.bound.machine.axes[k], arc[None])
+        return topology.label_sums(sums.node[k]), pairs[0]
+
     def entropies(self) -> Floats:
         found = kernel.axis_posterior(self.bound, entropy=True)
         self.check(found.log_z)
@@ -308,10 +316,12 @@ def _label_pairs(topology: Topology, axis: kernel.Axis, rows: Floats) -> Floats:
     """Return the sum of the arcs between each two labels, float64 [N, L, L]."""
     size, label = topology.n_labels, topology.state_label
     source, target = axis_ends(axis)
-    out = np.zeros((len(rows), size * size))
-    for k, pair in enumerate((label[source] * size + label[target]).tolist()):
-        out[:, pair] += rows[:, k]
-    return out.reshape(-1, size, size)
+    pair = label[source].astype(np.int64) * size + label[target]
+    if np.array_equal(pair, np.arange(size**2)):
+        return rows.reshape(-1, size, size)
+    cell = pair + np.arange(len(rows))[:, None] * size**2
+    sums = np.bincount(cell.ravel(), rows.ravel(), len(rows) * size**2)
+    return sums.astype(np.float64).reshape(-1, size, size)
 
 
 def axis_ends(axis: kernel.Axis) -> tuple[NDArray[np.integer], NDArray[np.integer]]:

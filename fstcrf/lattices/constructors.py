@@ -34,8 +34,8 @@ from fstcrf.lattices.arcrow import SEGMENT, ArcRow, unknown_label
 from fstcrf.lattices.arcs import FIRST, MOST_ARCS, ArcEngine
 from fstcrf.lattices.ctc import Frames
 from fstcrf.lattices.engine import Tape
-from fstcrf.lattices.inputs import potentials
-from fstcrf.lattices.machines import acyclic_acceptor, check_labels
+from fstcrf.lattices.inputs import SentenceInputs, potentials
+from fstcrf.lattices.machines import acyclic_acceptor, check_labels, joint_arrays, joint_tokens
 from fstcrf.lazy import memoised
 from fstcrf.machines.machine import Machine
 from fstcrf.machines.openfst import symbols
@@ -43,6 +43,66 @@ from fstcrf.ragged import Ragged
 
 _NONE = np.zeros(0)
 OUTSIDE, BLANK = "O", "<blank>"
+
+
+def of_tokens(lattice: SentenceInputs, on: Sequence[Tape]) -> ArcRow:
+    """Return the potentials of one sentence under a program as arcs."""
+    if lattice.program.order_zero:
+        return _of_free_tokens(lattice, on)
+    joint = joint_arrays(lattice)
+    states, length = joint.node.shape[1], len(lattice)
+    index = [{label: k for k, label in enumerate(tape.labels)} for tape in on]
+    names = [joint.names[k] for k in joint.label.tolist()]
+    columns = [[at[x] for at, x in zip(index, row, strict=True)] for row in names]
+    label = np.tile(np.asarray(columns, dtype=np.int32), (length, 1))
+    source = np.repeat(np.arange(length, dtype=np.int32), states)
+    state = np.tile(np.arange(states, dtype=np.int32), length)
+    pairs = np.empty((max(len(joint.step), 1), states + 1, states))
+    pairs[:, :-1] = joint.step if len(joint.step) else 0.0
+    pairs[:, -1] = joint.initial
+    end = np.repeat(source[:, None] + np.int64(1), len(on), axis=1)
+    arcs = ArcEngine.of_row(
+        length,
+        source=source,
+        target=source + np.int32(1),
+        left=state,
+        right=state,
+        score=np.ascontiguousarray(joint.node).reshape(-1),
+        label=label,
+        end=end,
+        sizes=tuple(len(tape.labels) for tape in on),
+        class_final=np.append(joint.final, joint.empty),
+        pairs=PairScores(pairs),
+        per_position=joint.per_token,
+    )
+    chains = lattice.program.chain
+    stepwise = tuple(tape for tape in lattice.tapes if chains[tape].arc is None)
+    return ArcRow(arcs, tuple(on), stepwise=stepwise)
+
+
+def _of_free_tokens(lattice: SentenceInputs, on: Sequence[Tape]) -> ArcRow:
+    """Return potentials without scores of successions: an arc for each state and token."""
+    node, label = joint_tokens(lattice), lattice.program.axes.joint_labels()
+    columns = np.column_stack([label[tape] for tape in lattice.tapes]).astype(np.int32)
+    source = np.repeat(np.arange(len(node), dtype=np.int32), len(columns))
+    none = np.zeros_like(source)  # without pairs there are no classes
+    arcs = ArcEngine.of_row(
+        len(node),
+        source=source,
+        target=source + np.int32(1),
+        left=none,
+        right=none,
+        score=node.reshape(-1),
+        label=np.tile(columns, (len(node), 1)),
+        end=np.repeat(source[:, None] + np.int64(1), len(on), axis=1),
+        sizes=tuple(len(tape.labels) for tape in on),
+        class_final=np.zeros(0),
+        pairs=None,
+    )
+    if not len(node):
+        arcs = replace(arcs, final=np.full(1, lattice.program.empty_score))
+    allowed = arcs.score > -np.inf
+    return ArcRow(arcs if allowed.all() else arcs.with_arcs(allowed), tuple(on))
 
 
 def from_segments(

@@ -272,3 +272,31 @@ class Engine(ABC):
         Entry (t, i, j): label i at token t − 1 and label j at token t. Entries of the first token
         of a row are undefined.
         """
+
+    def label_counts(self, tape: int) -> tuple[Floats, Floats]:
+        """Return `marginals` of a tape, and the expected number of each pair of neighbours, [L, L].
+
+        The engine has one row.
+        """
+        (node,), (pair,) = self.marginals([tape]), self.successions([tape])
+        return node, pair[1:].sum(axis=0)
+
+    def move_counts(self, sizes: Sequence[int]) -> list[Floats]:
+        """Return the expected number of uses of each arc and final state of all transducers.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            Number of arcs and final states of each transducer.
+
+        Raises
+        ------
+        OptionError
+            The engine does not record the arcs of these transducers.
+        """
+        del sizes
+        raise OptionError(
+            "the arcs of a transducer are not recorded in a composition with a lattice "
+            "of segments or with scores of label pairs: compose the transducer last, "
+            "(a @ b) @ transducer"
+        )

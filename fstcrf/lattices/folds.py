@@ -32,6 +32,7 @@ from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import Program
 from fstcrf.machines.plans.decoder import Decoder
 from fstcrf.machines.plans.folds import (
+    LEAST_ARCS,
     MOST_ARCS,
     ChainArcs,
     Fold,
@@ -44,6 +45,7 @@ from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import RUN_TOKENS, Ragged
 
 _RUN_BYTES = 64_000_000
+_WORTH_FREE = 64  # arcs of a dense fold that take less time than a composed arc without successions
 _ONE, _EMPTY = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
 
 
@@ -88,6 +90,11 @@ class FoldedTransducer:
         places = Positions(where, where, np.full(len(output), -1), output=True)
         return (labels, tuple([symbols[x] for x in written])), (None, places)
 
+    @property
+    def n_labels(self) -> int:
+        """Number of labels of the tape that the transducer reads."""
+        return len(self.program.labels(self.program.tapes[0]))
+
     @made_once
     def by_label(self) -> tuple[Longs, Ints, Longs]:
         """Pairs in the order of their labels, the labels, and where each begins."""
@@ -107,7 +114,12 @@ def folded_transducer(
     chain, grammar = program.chains[0], program.folding
     if len(program.chains) > 1 or program.couplings or grammar.couplings or len(grammar.rest) > 1:
         return None
-    scored, state = chain_arcs(chain, grammar), np.arange(chain.topology.n_states)
+    count, limit = chain.topology.n_states, None
+    if program.order_zero:
+        limit = max(LEAST_ARCS, _WORTH_FREE * (count * moves.states + len(moves.target)))
+        if moves.successions > limit:
+            return None
+    scored, state = chain_arcs(chain, grammar), np.arange(count)
     if scored is None:
         return None
     for acceptor in grammar.rest:
@@ -116,7 +128,7 @@ def folded_transducer(
             return None
         scored, state = pairs.arcs(scored), pairs.state
     arcs, scores = scored
-    fold = _folded(moves, *(column.tobytes() for column in arcs))
+    fold = _folded(moves, limit, *(column.tobytes() for column in arcs))
     if fold is None:
         return None
     label = arcs.label[fold.state].astype(np.int32)
@@ -124,10 +136,10 @@ def folded_transducer(
 
 
 @memoised(32)  # chains differ in their scores more often than in their paths
-def _folded(moves: IndexedTransducer, *columns: bytes) -> Fold | None:
+def _folded(moves: IndexedTransducer, limit: int | None, *columns: bytes) -> Fold | None:
     label, source, target = (np.frombuffer(column, np.int64) for column in columns[:3])
     initial, final = (np.frombuffer(column, np.bool_) for column in columns[3:])
-    return folded(ChainArcs(label, source, target, initial, final), moves)
+    return folded(ChainArcs(label, source, target, initial, final), moves, limit)
 
 
 @memoised(32)
@@ -192,7 +204,8 @@ class FoldEngine(Engine):
         return self
 
     def forget(self) -> None:
-        self.__dict__.pop("_values", None)
+        for name in ("_values", "_posterior"):
+            self.__dict__.pop(name, None)
 
     @staticmethod
     def joined(parts: Sequence[FoldEngine]) -> FoldEngine:
@@ -274,12 +287,44 @@ class FoldEngine(Engine):
         return self.expanded.nbest(1).elements
 
     def marginals(self, tapes: Sequence[int]) -> list[Floats]:
-        node = kernel.axis_posterior(self._bound(self.fold.total)).node[0]
+        read = self._read(kernel.axis_posterior(self._bound(self.fold.total)).node[0])
+        outputs = len(self.fold.machine.output_symbols)
+        return [np.zeros((len(read), outputs)) if tape else read for tape in tapes]
+
+    def _read(self, node: Floats) -> Floats:
+        """Return the probability of each label at each token, from those of pairs."""
         order, labels, first = self.fold.by_label
-        program, outputs = self.fold.program, len(self.fold.machine.output_symbols)
-        read = np.zeros((len(node), len(program.labels(program.tapes[0]))))
+        read = np.zeros((len(node), self.fold.n_labels))
         read[:, labels] = np.minimum(np.add.reduceat(node[:, order], first, axis=1), 1.0)
-        return [np.zeros((len(node), outputs)) if tape else read for tape in tapes]
+        return read
+
+    # --- Derivatives of log Z of the only row -------------------------------------------------
+
+    @made_once
+    def _posterior(self) -> tuple[Floats, Floats]:
+        """Probability of each pair at each token, [T, P], and expected number of each element."""
+        fold = self.fold.fold
+        sums = kernel.axis_posterior(self._bound(self.fold.total), arcs=(0,), summed=True)
+        (node,), (arcs,) = sums.node, cast("tuple[Floats]", sums.arc)
+        if len(arcs) > len(fold.source):  # the kernel has all pairs of pairs
+            arcs = arcs[fold.code]
+        none = np.zeros(len(fold.state))
+        first, last = (node[0], node[-1]) if len(node) else (none, none)
+        empty = float(not len(node))
+        return node, np.concatenate([arcs, first[fold.begins], last, [empty]])
+
+    def label_counts(self, tape: int) -> tuple[Floats, Floats]:
+        del tape
+        (node, elements), fold, size = self._posterior, self.fold.fold, self.fold.n_labels
+        label = self.fold.label.astype(np.int64)
+        pair = label[fold.source] * size + label[fold.target]
+        counts = np.bincount(pair, elements[: len(pair)], size**2).astype(np.float64)
+        return self._read(node), counts.reshape(size, size)
+
+    def move_counts(self, sizes: Sequence[int]) -> list[Floats]:
+        moves, (size,) = self.fold.moves, sizes
+        uses = self.fold.fold.uses(self._posterior[1], len(moves.origin))
+        return [np.bincount(moves.origin, uses, size).astype(np.float64)]
 
     # --- Questions that need the arcs ---------------------------------------------------------
 

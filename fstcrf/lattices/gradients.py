@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import AmbiguousError, OptionError
+from fstcrf.errors import AmbiguousError
 from fstcrf.lattices.row import Row
 from fstcrf.machines import ambiguity
 
@@ -43,12 +43,15 @@ def gradient(row: Row) -> dict[str, Floats]:
 def _of_tokens(row: Row, k: int) -> _Parts:
     """Yield the derivatives by emissions, transitions, and initial and final scores of a tape."""
     engine = row.engine.time_aligned
-    (node,) = engine.marginals([k])
-    yield "emission", node
     if row.on[k].segments:  # frames have emissions only
+        yield "emission", engine.marginals([k])[0]
         return
-    (pair,) = engine.successions([k])
-    yield "transition", pair[1:] if row.has_token_transitions(k) else pair[1:].sum(axis=0)
+    if row.has_token_transitions(k):
+        (node,), (pair,) = engine.marginals([k]), engine.successions([k])
+        yield from (("emission", node), ("transition", pair[1:]))
+    else:
+        node, pair = engine.label_counts(k)
+        yield from (("emission", node), ("transition", pair))
     empty = np.zeros(len(row.on[k].labels))
     yield "initial", node[0].copy() if len(node) else empty
     yield "final", node[-1].copy() if len(node) else empty.copy()
@@ -70,9 +73,7 @@ def _of_arcs(row: Row) -> _Parts:
 
 def _of_transducers(row: Row) -> _Parts:
     """Yield the derivatives by the scores of arcs and final states of each transducer."""
-    names = iter([tape.name for tape in row.on if tape.output])
-    for number, machine in enumerate(row.machines):
-        name = f"acceptor {number}" if machine.tape is None else next(names)
+    for machine in row.machines:
         form = ambiguity.single(machine)
         if machine not in (form.machine, getattr(form.machine, "of", None)):
             raise AmbiguousError(
@@ -80,18 +81,8 @@ def _of_transducers(row: Row) -> _Parts:
                 "keeps only the best one, so its arcs have no gradient: use semiring='log' "
                 "to sum over runs, or a machine with one run per string"
             )
-        yield name, _moves(row, number, len(machine.source) + len(machine.final))
-
-
-def _moves(row: Row, number: int, size: int) -> Floats:
-    """Return the expected number of uses of each arc and final state of a transducer, [A + Q]."""
-    arcs = cast("ArcEngine", row.engine)
-    if arcs.moves is None or arcs.moves.shape[1] != len(row.machines):
-        raise OptionError(
-            "the arcs of a transducer are not recorded in a composition with a lattice "
-            "of segments or with scores of label pairs: compose the transducer last, "
-            "(a @ b) @ transducer"
-        )
-    taken = np.flatnonzero(arcs.moves[:, number] >= 0)
-    move, share = arcs.moves[taken, number], arcs.posterior[taken]
-    return np.bincount(move, share, size).astype(np.float64)
+    sizes = [len(machine.source) + len(machine.final) for machine in row.machines]
+    names = iter([tape.name for tape in row.on if tape.output])
+    for number, counts in enumerate(row.engine.move_counts(sizes) if sizes else ()):
+        acceptor = row.machines[number].tape is None
+        yield f"acceptor {number}" if acceptor else next(names), counts

@@ -87,7 +87,7 @@ def array_lattice(
         for name, e in (("initial", initial), ("final", final))
     ]
     if transitions is None:
-        return chain_program(names, tape, np.zeros(size**2).tobytes(), *_bytes(ends)), (node,)
+        return free_program_of(names, tape, *_bytes(ends)), (node,)
     shapes: list[tuple[int | None, ...]] = [(size, size), (max(len(node) - 1, 0), size, size)]
     arcs = potentials(transitions, "transitions", shapes)
     if arcs.ndim == 2:
@@ -114,6 +114,12 @@ def chain_program(
         arc=None if arc is None else np.frombuffer(arc),
     )
     return Program([chain])
+
+
+@memoised(64)
+def free_program_of(labels: tuple[str, ...], tape: str, initial: bytes, final: bytes) -> Program:
+    """Return the program of a chain whose successions all score 0."""
+    return chain_program(labels, tape, np.zeros(len(labels) ** 2).tobytes(), initial, final)
 
 
 @lru_cache(maxsize=32)

@@ -223,6 +223,18 @@ def joint_arrays(lattice: SentenceInputs) -> JointArrays:
     return JointArrays(node, step, initial, final, label, names, per_token, empty)
 
 
+def joint_tokens(lattice: SentenceInputs) -> Floats:
+    """Return potentials of joint states with those of beginning and ending, float64 [T, S].
+
+    The program has order zero.
+    """
+    machine = lattice.program.machine
+    ends = np.zeros((len(lattice), machine.outer * machine.width))
+    ends[:1] += machine.initial.reshape(-1)
+    ends[-1:] += machine.final.reshape(-1)
+    return ends + joint_nodes(lattice)
+
+
 def joint_nodes(lattice: SentenceInputs) -> Floats:
     """Return the potentials of joint states, float64 [T, S]: `JointArrays.node`."""
     machine = lattice.program.machine

@@ -9,14 +9,20 @@ that a mask of labels allows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
 from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.lattices.arcs import ArcEngine
+
+_DENSE = 8
+"""Cells of full matrices that cost less than an entry of sparse ones."""
 
 Elements: TypeAlias = Longs | slice
 """Numbers of elements; a slice if every element has a label."""
@@ -103,35 +109,88 @@ class Reading:
         )
 
 
-def successions(
-    code: Longs,
-    token: Longs,
-    tokens: Longs,
-    under: NDArray[np.integer],
-    share: Floats,
-    shape: tuple[int, int],
-) -> Floats:
-    """Return the expected number of label pairs at neighbouring tokens, [T, L, L].
+def pairs_of_tokens(arcs: ArcEngine, tape: int, *, each: bool = False) -> Floats:
+    """Return the expected pairs of labels at neighbouring tokens, [1, L + 1, L]; see `label_pairs`.
+
+    `each`: separately for each second token, [T, L + 1, L].
+    """
+    size, tokens = arcs.sizes[tape], arcs.tokens
+    label = np.where(tokens > 0, arcs.under[:, tape], np.int32(-1))
+    pairs = label_pairs(arcs, label, size, each=each)
+    inner = Ragged.from_lengths(np.where(label >= 0, np.maximum(tokens - 1, 0), 0))
+    arc = inner.rows()
+    cells = inner.ranges(arcs.place[arcs.source] + 1) * each * size + label[arc]
+    same = np.bincount(cells, arcs.posterior[arc], len(pairs) * size)
+    pairs[:, range(size), range(size)] += same.reshape(-1, size)  # within an arc
+    return pairs
+
+
+def label_pairs(arcs: ArcEngine, label: Ints, size: int, *, each: bool = False) -> Floats:
+    """Return the expected number of each pair of labels that follow each other on a path.
+
+    Given the state between them, the last label before it and the first label after it are
+    independent. So no successions are written out: a state costs its labels before times after.
 
     Parameters
     ----------
-    code : int64 [A]
-        (previous label + 1) · labels + label of each element with a label.
-    token, tokens : int64 [A]
-        First token of each element, and its number of tokens.
-    under : int [A]
-        Label of these tokens.
-    share : float64 [A]
-        Probability of each element.
-    shape : (int, int)
-        Number of tokens and of labels.
+    arcs : ArcEngine
+    label : int32 [A]
+        Label that each arc reads, below `size`; −1: no label.
+    size : int
+        Number of labels, L.
+    each : bool
+        Return the pairs around the states before each token separately.
+
+    Returns
+    -------
+    float64 [1 or T, L + 1, L]
+        The last row counts the first labels of paths.
     """
-    length, size = shape
-    follows = np.flatnonzero(code >= size)
-    within = Ragged.from_lengths(np.maximum(tokens - 1, 0))
-    arc = within.rows()
-    same = within.ranges(token + 1) * size**2 + under[arc].astype(np.int64) * (size + 1)
-    cells = np.concatenate([token[follows] * size**2 + code[follows] - size, same])
-    weights = np.concatenate([share[follows], share[arc]])
-    total = np.bincount(cells, weights=weights, minlength=length * size**2)
-    return total.astype(np.float64).reshape(-1, size, size)
+    from scipy.sparse import csr_array  # noqa: PLC0415 (slow to import)
+
+    arcs.check_sum()
+    machine, which = arcs.explicit
+    if which is not None:
+        label = np.append(label, np.int32(-1))[which]
+    node, arc = machine.marginals()
+    states, source, begins = len(node), Ragged(machine.row).rows(), machine.begins
+    out = np.zeros(len(arc))  # probability of each arc, in its source
+    np.divide(arc, node[source], out=out, where=node[source] > 0.0)
+    reads, rest = np.flatnonzero(label >= 0), np.flatnonzero(label < 0)
+
+    def matrix(value: Floats, rows: Array, columns: Array, width: int) -> Any:
+        return csr_array((value, (rows, columns)), (states, width))
+
+    silent = matrix(out[rest], machine.target[rest], source[rest], states)
+    last = matrix(
+        np.append(arc[reads], node[begins]),
+        np.append(machine.target[reads], begins),
+        np.append(label[reads], np.full(len(begins), size)),
+        size + 1,
+    )  # probability of each state with each last label
+    longer = silent @ last
+    while longer.nnz:
+        last = last + longer
+        longer = silent @ longer
+    after = matrix(out[reads], source[reads], label[reads], size)
+    kept = np.flatnonzero(np.diff(after.indptr))  # states before labels
+    token = arcs.place[arcs.explicit_nodes[kept]] * each
+    order = np.argsort(token, kind="stable")
+    last, after = last[kept[order]], after[kept[order]]
+    counts = np.zeros((arcs.rows.total if each else 1, size + 1, size))
+    for k, here in enumerate(Ragged.from_rows(token[order], len(counts)).slices()):
+        one, two = (_rows(part, here) for part in (last, after))
+        if one.shape[0] * size <= _DENSE * (one.nnz + two.nnz):
+            np.matmul(one.toarray().T, two.toarray(), out=counts[k])
+        elif one.nnz:
+            counts[k] = (one.T @ two).toarray()
+    return counts
+
+
+def _rows(matrix: Any, rows: slice) -> Any:
+    """Return some rows of a sparse matrix; scipy checks much more."""
+    first, end = matrix.indptr[rows.start], matrix.indptr[rows.stop]
+    part = type(matrix)((rows.stop - rows.start, matrix.shape[1]))
+    part.data, part.indices = matrix.data[first:end], matrix.indices[first:end]
+    part.indptr = matrix.indptr[rows.start : rows.stop + 1] - first
+    return part

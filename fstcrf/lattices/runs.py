@@ -19,6 +19,7 @@ from fstcrf.lattices.paths import share
 from fstcrf.lattices.results import ProbableSpans
 from fstcrf.lattices.spans import span_reading
 from fstcrf.lazy import made_once
+from fstcrf.machines.grammar import Acceptor
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme
 
@@ -141,7 +142,7 @@ def reading(
     after an arc, or None if it may end after each.
     """
     spans = span_reading(labels, scheme)
-    both = arcs.after_last(tape, "tokens")
+    both = _after_last(arcs, tape)
     code = both.label[:, -1].astype(np.int64)
     before, label = code // len(labels) - 1, np.where(code >= 0, code % len(labels), 0)
     there = code >= 0
@@ -156,6 +157,18 @@ def reading(
     end[:, -1] = -1  # unknown: the arc of the first token does not end the span
     may_end = ~there | spans.last[label] if scheme.strict else None
     return replace(both, label=names, under=under, carries=carries, end=end), may_end
+
+
+def _after_last(arcs: ArcEngine, tape: int) -> ArcEngine:
+    """Return the product with the machine whose state is 0, then the last label + 1.
+
+    One more tape has the labels state · L + label.
+    """
+    size = arcs.sizes[tape]
+    target = np.tile(np.arange(1, size + 1, dtype=np.int32), (size + 1, 1))
+    labels = (tuple(map(str, range(size))),)
+    last = Acceptor(("",), labels, target, None, np.zeros(size + 1), "successions")
+    return arcs.product(last, [tape], "tokens", written=True)
 
 
 def with_ends(arcs: ArcEngine, tape: int, may_end: Bools | None = None) -> ArcEngine:

@@ -33,7 +33,6 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.kernel.acyclic import topological
-from fstcrf.kernel.paired import Paired
 from fstcrf.kernel.transduced import IndexedTransducer, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import ArcEngine
@@ -340,7 +339,8 @@ def _template(
     if len(arcs.source) > _MOST_KEPT:
         return None
     flat, which = base.unconstrained.explicit
-    assert which is not None  # noqa: S101 (successions are pairs)
+    if which is None:
+        which = np.arange(len(base.unconstrained.source), dtype=np.int32)
     label = np.append(base.unconstrained.label[:, tape], np.int32(-1))[which]
     indexed = compiled(machine, base.on[tape].labels)
     product, link = transduced(flat, label, which < 0, indexed), np.append(flat.score, 0.0)
@@ -554,8 +554,7 @@ def arcs_composed(
     arc = np.append(number, np.int32(-1))[product.of]  # −1: an arc of the transducer only
     at = arcs.at
     if at is not None:
-        nodes = arcs.machine.slots if isinstance(arcs.machine, Paired) else np.arange(len(at))
-        at = at[nodes[product.place]]
+        at = at[arcs.explicit_nodes[product.place]]
 
     def column(
         values: NDArray[_T], missing: int, last: NDArray[_T], *, more: bool = writes

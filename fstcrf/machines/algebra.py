@@ -7,18 +7,18 @@ their names. Arguments are never changed in place.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple, TypeAlias, overload
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fstcrf.arguments import check_strings, one_of, whole_number
-from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
 from fstcrf.errors import OptionError, TooLargeError
+from fstcrf.kernel import composed as kernel
+from fstcrf.kernel.composed import MOST_ARCS, Operand
 from fstcrf.kernel.native import frozen
-from fstcrf.lazy import made_once
 from fstcrf.machines.machine import M, Machine
 from fstcrf.machines.ways import on_paths, silent_ways, totals
 from fstcrf.ragged import Ragged
@@ -27,17 +27,15 @@ Side = Literal["input", "output"]
 Labels: TypeAlias = tuple[str, ...]
 
 MAX_ARCS = 20_000_000
-"""Maximum number of arcs in results, before removal of incomplete paths."""
+"""Maximum number of arcs of replacements, before removal of incomplete paths."""
 
 MAX_DEPTH = 2_000
 """Maximum depth of machines inside each other, in place of symbols."""
 
-_FEW = 16
-"""Limit of states, or of arcs of a state, for loops; a state counts as this many steps."""
 _STEP = 1e-4  # change of a cost in numeric differentiation
 
-_Step: TypeAlias = tuple[int, int, int, int]
-"""Source, target, and the arc of each machine or −1."""
+_NONE = np.int32(-1)  # no symbol
+
 _Columns: TypeAlias = tuple[Array, Array, Array, Array, Floats]  # as the transducer has them
 
 
@@ -151,7 +149,7 @@ def trimmed(machine: M) -> M:
 # --- Composition ----------------------------------------------------------------------------------
 
 
-def composed(first: M, second: M, limit: int = MAX_ARCS) -> M:
+def composed(first: M, second: M, limit: int = MOST_ARCS) -> M:
     """Return the composition: it reads the input of the first and writes the output of the second.
 
     A pair has the weights of all strings between them, together. Of acceptors that is the
@@ -175,12 +173,20 @@ def composed(first: M, second: M, limit: int = MAX_ARCS) -> M:
         first, second = aligned(first, second)
     reads = second.reads if first.tape is None and first.reads is None else first.reads
     tape = first.tape if second.tape is None else second.tape
-    product = _Product(first, second, limit)
-    parts, final = product.parts()
-    like = replace(first, tape=tape, reads=reads)
-    whole = made(like, parts, final, second.output_symbols)
-    both = product.first, product.second
-    return trimmed(_with_uses(whole, *zip(both, product.taken, strict=True)))
+    first, second = trimmed(first), trimmed(second)
+    arcs = kernel.composed(*_matched(first, second), limit)
+    part = (
+        arcs.source,
+        np.append(first.input, _NONE)[arcs.of],
+        np.append(second.output, _NONE)[arcs.by],
+        arcs.target,
+        np.append(first.score, 0.0)[arcs.of] + np.append(second.score, 0.0)[arcs.by],
+    )
+    final = first.final[arcs.first] + second.final[arcs.second]
+    whole = made(replace(first, tape=tape, reads=reads), [part], final, second.output_symbols)
+    both = (first, arcs.of, arcs.first), (second, arcs.by, arcs.second)
+    uses = [(x, np.append(of, len(x.source) + ends)) for x, of, ends in both if x.named]
+    return _with_uses(whole, *uses)
 
 
 def intersection(first: M, second: M) -> M:
@@ -190,156 +196,17 @@ def intersection(first: M, second: M) -> M:
     return composed(first, second)
 
 
-class _Product:
-    """Pairs of states that two machines reach together.
-
-    Between two common symbols, moves of the second machine that read nothing precede moves of the
-    first that write nothing, so that a pair of runs is one run. A state is (state, state, whether
-    the first one has moved by itself), as one number.
-    """
-
-    def __init__(self, first: Machine, second: Machine, limit: int) -> None:
-        first, second = trimmed(first), trimmed(second)
+def _matched(first: Machine, second: Machine) -> tuple[Operand, Operand]:
+    """Return both machines with the labels by which they are matched: the first one's outputs."""
+    label, size = second.input, len(first.output_symbols)
+    if first.output_symbols != second.input_symbols:
         number = {x: k for k, x in enumerate(first.output_symbols)}
-        table = np.asarray([*(number.get(x, -2) for x in second.input_symbols), -1])
-        label = table[second.input]
-        key = second.source * np.int64(len(number) + 1) + label + 1
-        matched = np.flatnonzero(label >= -1)
-        self.order = matched[np.argsort(key[matched], kind="stable")]
-        self.key, self.size = key[self.order], len(number) + 1
-        self.row = Ragged.from_rows(first.source, len(first.final))
-        self.first, self.second = first, second
-        self.onward = first.target.astype(np.int64)
-        self.limit = self.left = limit
-        # of each machine, by the arcs and the ends
-        self.taken: tuple[Longs, Longs] = _no(0), _no(0)
-
-    def parts(self) -> tuple[list[_Columns], Floats]:
-        """Return arcs, and the scores of ends."""
-        parts: list[_Columns] = []
-        rows: list[_Step] = []
-        self._ways: list[tuple[Longs, Longs]] = []
-        seen, states = {0}, [0]
-        while states:
-            if len(states) <= _FEW and all(map(self._narrow, states)):
-                more = [row for state in states for row in self._each_after(state)]
-                rows += more
-                self._take(len(more) + _FEW * len(states))
-                reached = sorted({row[1] for row in more})
-            else:
-                parts += self._after(np.asarray(states))
-                reached = distinct(*(part[3] for part in parts[-3:])).tolist()
-            states = [state for state in reached if state not in seen]
-            seen.update(reached)
-        source, target, way, arc = np.asarray(rows, dtype=np.int64).reshape(-1, 4).T
-        read, written = np.append(self.first.input, -1)[way], np.append(self.second.output, -1)[arc]
-        score = np.append(self.first.score, 0.0)[way] + np.append(self.second.score, 0.0)[arc]
-        parts.append((source, read, written, target, score))
-        self._ways.append((way, arc))
-        every = np.sort(np.fromiter(seen, dtype=np.int64))
-        p, q, _ = self._pair(every)
-        numbered: list[_Columns] = [
-            (np.searchsorted(every, s), i, o, np.searchsorted(every, t), w)
-            for s, i, o, t, w in parts
-        ]
-        ways = [np.concatenate(ways) for ways in zip(*self._ways, strict=True)]
-        ends = len(self.first.source) + p, len(self.second.source) + q
-        self.taken = np.append(ways[0], ends[0]), np.append(ways[1], ends[1])
-        return numbered, self.first.final[p] + self.second.final[q]
-
-    @overload
-    def _state(self, p: int, q: int, *, alone: bool) -> int: ...
-    @overload
-    def _state(self, p: Array, q: Array, *, alone: bool) -> Array: ...
-    def _state(self, p: int | Array, q: int | Array, *, alone: bool) -> int | Array:
-        return (p * len(self.second.final) + q) * 2 + alone
-
-    def _pair(self, state: Longs) -> tuple[Longs, Longs, Bools]:
-        both = state // 2
-        count = len(self.second.final)
-        return both // count, both % count, state % 2 == 1
-
-    def _after(self, state: Longs) -> tuple[_Columns, _Columns, _Columns]:
-        """Return the arcs of some states: of the second, of the first, and of both."""
-        p, q, alone = self._pair(state)
-        a, b = self.first, self.second
-        free = np.flatnonzero(~alone)
-        at, arc = self._meeting(q[free], np.full(len(free), -1))
-        at = free[at]
-        target = self._state(p[at], b.target[arc], alone=False)
-        by_second = state[at], np.full(len(at), -1), b.output[arc], target, b.score[arc]
-        self._ways.append((_no(len(arc)), arc))
-
-        ways = self.row.select(p)
-        self._take(ways.total)
-        at, arc = ways.rows(), self.row.entries(p)
-        quiet = a.output[arc] < 0
-        loud_at, loud = at[~quiet], arc[~quiet]
-        at, arc = at[quiet], arc[quiet]
-        target = self._state(self.onward[arc], q[at], alone=True)
-        by_first = state[at], a.input[arc], np.full(len(at), -1), target, a.score[arc]
-        self._ways.append((arc, _no(len(arc))))
-
-        which, arc = self._meeting(q[loud_at], a.output[loud])
-        at, way = loud_at[which], loud[which]
-        target = self._state(self.onward[way], b.target[arc], alone=False)
-        by_both = state[at], a.input[way], b.output[arc], target, a.score[way] + b.score[arc]
-        self._ways.append((way, arc))
-        return by_second, by_first, by_both
-
-    @made_once
-    def _lists(self) -> tuple[list[int], ...]:
-        """Rows, outputs and targets of the first machine; keys, arcs and targets of the second.
-
-        An item of a list takes a fraction of the time of an item of an array.
-        """
-        a, b = self.first, self.second
-        arrays = self.row.offsets, a.output, a.target, self.key, self.order, b.target
-        return tuple(array.tolist() for array in arrays)
-
-    def _narrow(self, state: int) -> bool:
-        """Return whether few arcs leave both states: for these, arrays would be slower."""
-        p, q = divmod(state // 2, len(self.second.final))
-        begin, end = self._lists[0][p : p + 2]
-        met = self._met(q, -1, self.size - 2)
-        return bool(max(end - begin, met.stop - met.start) <= _FEW)
-
-    def _met(self, q: int, label: int, last: int | None = None) -> slice:
-        """Return the places of the second machine's arcs from a state that read a label."""
-        low, high = (q * self.size + x + 1 for x in (label, label if last is None else last))
-        key = self._lists[3]
-        return slice(bisect_left(key, low), bisect_right(key, high))
-
-    def _each_after(self, state: int) -> Iterator[_Step]:
-        """Yield the arcs of one state, as `_after` has them."""
-        offsets, output, onward, _, order, target = self._lists
-        p, q = divmod(state // 2, len(self.second.final))
-        for arc in order[self._met(q, -1)] if state % 2 == 0 else ():
-            yield state, self._state(p, target[arc], alone=False), -1, arc
-        labels = list(enumerate(output[offsets[p] : offsets[p + 1]], offsets[p]))
-        for way, label in labels:
-            if label < 0:
-                yield state, self._state(onward[way], q, alone=True), way, -1
-        for way, label in labels:
-            for arc in order[self._met(q, label)] if label >= 0 else ():
-                yield state, self._state(onward[way], target[arc], alone=False), way, arc
-
-    def _meeting(self, q: Longs, label: Array) -> tuple[Longs, Longs]:
-        """Return which of some states and labels, and the second machine's arcs that they meet."""
-        key = q * self.size + label + 1
-        begin = np.searchsorted(self.key, key)
-        runs = Ragged.from_lengths(np.searchsorted(self.key, key, side="right") - begin)
-        self._take(runs.total)  # before they are made
-        return runs.rows(), self.order[runs.ranges(begin)]
-
-    def _take(self, steps: int) -> None:
-        self.left -= steps
-        if self.left < 0:
-            raise TooLargeError(
-                f"the composition of machines with {len(self.first.source):,} and "
-                f"{len(self.second.source):,} arcs takes more than {self.limit:,} steps: "
-                "determinize one of them"
-            )
+        table = [*(number.get(x, -2) for x in second.input_symbols), -1]
+        label = np.asarray(table, dtype=np.int32)[label]
+    return (
+        Operand(size, first.source, first.output, first.target, first.final > -np.inf),
+        Operand(size, second.source, label, second.target, second.final > -np.inf),
+    )
 
 
 # --- Without ε ------------------------------------------------------------------------------------
@@ -638,8 +505,11 @@ def made(
     readable: Labels | None = None,
 ) -> M:
     """Return a machine of arcs and ends on the tapes of another one, and with its symbols."""
-    source, read, write, target, score = (np.concatenate(c) for c in zip(*parts, strict=True))
-    states = (frozen(x.astype(np.int32), owned=True) for x in (source, read, write, target))
+    columns = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+    source, read, write, target, score = columns
+    states = (
+        frozen(x.astype(np.int32, copy=False), owned=True) for x in (source, read, write, target)
+    )
     source, read, write, target = states
     return replace(
         like,

@@ -36,6 +36,7 @@ from fstcrf.recipes.report import (
 )
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus, convert_column
+from fstcrf.training.options import structured
 
 SCHEME, L2 = "bioes", 0.3
 
@@ -59,7 +60,12 @@ class Local:
         def make() -> CRF:
             setting.say(f"consistency: {self.name}, training")
             data = convert_column(train, ENTITY, SCHEME, self.scheme)
-            return CRF.train(data, ENTITY, self.features.template(train), **options)
+            return CRF.train(
+                data,
+                **structured(
+                    {"target": ENTITY, "template": self.features.template(train), **options}
+                ),
+            )
 
         about = (str(self.features.template(train)), options)
         return setting.tagger(self.name, make, about=about)

@@ -21,6 +21,7 @@ from fstcrf.recipes.experiment import THREADS, Setting, Work
 from fstcrf.recipes.protocol import SEEDS
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus, convert_column
+from fstcrf.training.options import structured
 
 T = TypeVar("T")
 
@@ -210,7 +211,7 @@ def _options(
         "scheme": task.tagset.scheme,
         "l2": penalty(system, task, corpus, choice.C),
         "seed": seed,
-        "features": "complete",
+        "pairs": "complete",
         "threads": THREADS,
         **system.options,
     }
@@ -255,7 +256,7 @@ class TaskTrainer:
             return self.likelihood(choice.C)
         options = _options(system, task, task.train, choice, seed)
         if choice.start is not None:
-            options["warm_start"] = self.likelihood(choice.start)[0]
+            options["start"] = self.likelihood(choice.start)[0]
         return _timed(task, task.train, options)
 
     def reached(self, system: System, choice: Choice) -> float:
@@ -295,15 +296,19 @@ class TaskTrainer:
             scores: list[float] = []
             options = _options(system, task, part, choice, self._setting.seed)
             if choice.start is not None:
-                options["warm_start"], _ = self.likelihood(choice.start, fold)
+                options["start"], _ = self.likelihood(choice.start, fold)
             CRF.train(
                 part,
-                task.target,
-                task.template,
-                dev=dev,
-                patience=PATIENCE,
-                report=lambda progress: scores.append(100.0 * (progress.dev or 0.0)),
-                **options,
+                **structured(
+                    {
+                        "target": task.target,
+                        "template": task.template,
+                        "dev": dev,
+                        "patience": PATIENCE,
+                        "report": lambda progress: scores.append(100.0 * (progress.dev or 0.0)),
+                        **options,
+                    }
+                ),
             )
             return scores
 
@@ -320,5 +325,7 @@ def after(course: Sequence[float], iterations: int) -> float:
 
 def _timed(task: LabellingTask, corpus: Corpus, options: dict[str, Any]) -> tuple[CRF, float]:
     began = time.perf_counter()
-    model = CRF.train(corpus, task.target, task.template, **options)
+    model = CRF.train(
+        corpus, **structured({"target": task.target, "template": task.template, **options})
+    )
     return model, time.perf_counter() - began

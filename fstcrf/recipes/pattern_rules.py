@@ -21,6 +21,7 @@ from fstcrf.recipes.report import Headline, Result, Row, chances, gain, prose, t
 from fstcrf.taggers import CRF
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus import Corpus
+from fstcrf.training.options import structured
 
 _SMALL = template("rules/small")
 
@@ -75,7 +76,9 @@ class Chunker:
     def _crf(self, data: Corpus, settings: Settings, grammar: str | None = None) -> CRF:
         hard = None if grammar is None else Grammar.from_text(grammar)
         options: dict[str, Any] = {"l2": settings["l2"], "grammar": hard, "threads": THREADS}
-        return CRF.train(data, "chunk", self._template, **options)
+        return CRF.train(
+            data, **structured({"target": "chunk", "template": self._template, **options})
+        )
 
     def _alone(self, grammar: str | None, settings: Settings) -> tuple[CRF, LearnedFacts]:
         began = time.process_time()

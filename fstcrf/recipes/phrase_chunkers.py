@@ -23,6 +23,7 @@ from fstcrf.recipes.report import template
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.training import LBFGS, LocalLikelihood, Progress, fit, normalised, voted_paths
+from fstcrf.training.options import structured
 
 DEV_SENTENCES = 1000
 
@@ -125,7 +126,10 @@ def trained(
     options = {"order": 2, "scheme": "iob2", "boundary": boundary, **given}
     if options.get("method") != "perceptron":  # which has no penalty
         options.setdefault("l2", L2)
-    return CRF.train(data, PHRASE, template, report=report, **options)
+    return CRF.train(
+        data,
+        **structured({"target": PHRASE, "template": template, "report": report, **options}),
+    )
 
 
 def optimised(

@@ -31,7 +31,7 @@ from fstcrf.recipes.report import template
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import FeatureIndex
-from fstcrf.training import Outcome, Progress, parameter_space
+from fstcrf.training import Chain, Outcome, Progress, parameter_space
 
 DEV_SENTENCES = 1000
 
@@ -316,12 +316,11 @@ def informed(
         PHRASE,
         TEMPLATE,
         dev=dev,
-        warm_start=base,
+        start=base,
         order=2,
         scheme="iob2",
         l2=l2,
-        features="complete",
-        transitions="all",
+        structure=Chain(pairs="complete", transitions="all"),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.labellings import written_alike
+from fstcrf.ext.segments.structure import Segments
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting, fastest
 from fstcrf.recipes.protocol import Protocol, Settings, grid
@@ -17,6 +18,9 @@ from fstcrf.recipes.report import Headline, Result, Row, chances, gain, prose, t
 from fstcrf.taggers import CRF
 from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import Corpus, convert_column
+from fstcrf.training import Run
+from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.options import structured
 
 PENALTIES = grid(l2=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5))
 SHAPES: list[dict[str, Any]] = [
@@ -76,7 +80,10 @@ def entities(setting: Setting) -> SegmentTask:
 def chain(task: SegmentTask, data: Corpus, settings: Settings) -> CRF:
     data = convert_column(data, task.target, "iob2", settings["scheme"])
     options: dict[str, Any] = {"l2": settings["l2"], "ends": True, "threads": THREADS}
-    return CRF.train(data, task.target, task.template + "B", **options)
+    return CRF.train(
+        data,
+        **structured({"target": task.target, "template": task.template + "B", **options}),
+    )
 
 
 def segment_tagger(task: SegmentTask, data: Corpus, settings: Settings) -> SegmentCRF:
@@ -84,11 +91,12 @@ def segment_tagger(task: SegmentTask, data: Corpus, settings: Settings) -> Segme
         data,
         task.target,
         task.template,
-        segments=task.columns if settings["strings"] else (),
-        longest=settings["longest"],
+        structure=Segments(
+            longest=settings["longest"], strings=task.columns if settings["strings"] else ()
+        ),
+        method=LBFGSSettings(delta=1e-3),
         l2=settings["l2"],
-        delta=1e-3,
-        threads=THREADS,
+        run=Run(threads=THREADS),
     )
 
 

@@ -18,7 +18,7 @@ from fstcrf.errors import LabelWarning
 from fstcrf.evaluate import compare
 from fstcrf.ext.lexicon import Lexicon
 from fstcrf.ext.significance import SpanCounts, span_counts
-from fstcrf.ext.words import Annotation, LatticeCRF, read_words
+from fstcrf.ext.words import Annotation, LatticeCRF, Words, read_words
 from fstcrf.ext.words.annotation import label_of
 from fstcrf.ext.words.candidates import CandidateLabels
 from fstcrf.ext.words.crf import counted
@@ -28,6 +28,7 @@ from fstcrf.lazy import optional
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting, fastest
 from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
 from fstcrf.recipes.report import Headline, Result, Row, gain, prose, spread, template
+from fstcrf.training import Run
 
 LABEL = (0, 1, 2, 3, 4)
 """Fields of UniDic that make the treebank's label: four of part of speech, type of inflection."""
@@ -132,17 +133,19 @@ def _trained(task: WordTask, data: Sequence[Annotation], options: WordOptions) -
     with warnings.catch_warnings():  # `_coverage` reports the missing words of lattices once
         warnings.simplefilter("ignore", LabelWarning)
         return LatticeCRF.train(
-            task.lexicon,
             data,
             TEMPLATES[options.template],
-            rewrite=task.rewrite,
-            label=LABEL,
-            costs=options.costs,  # type: ignore[arg-type]
-            new_words=options.new_words,
-            on_missing="nearest",
+            structure=Words(
+                task.lexicon,
+                rewrite=task.rewrite,
+                label=LABEL,
+                costs=options.costs,  # type: ignore[arg-type]
+                new_words=options.new_words,
+                on_missing="nearest",
+            ),
             l2=options.l2,
             max_iterations=100,
-            threads=THREADS,
+            run=Run(threads=THREADS),
         )
 
 

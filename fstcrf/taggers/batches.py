@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import DataError
 from fstcrf.machines.plans import no_path_error, warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import as_read
 from fstcrf.taggers.evidence import Evidence
+from fstcrf.taggers.potentials import path_alone
 from fstcrf.taggers.tagged import TaggedLattices
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.surroundings import with_surroundings
 from fstcrf.text.features.template import tape_column
-from fstcrf.text.sentences import Data, Run, as_sentences
+from fstcrf.text.sentences import Data, Run, SentenceLike, as_sentence, as_sentences
 
 if TYPE_CHECKING:
     from fstcrf.taggers.crf import CRF
@@ -152,6 +153,39 @@ def cascade(
             columns[tape] = _best_column(taggers[tape], readable, evidence.of_tape(tape), threads)
         corpus = corpus.with_interned(tape_column(tape), columns[tape])
     return tuple(columns[tape] for tape in composition.tapes)
+
+
+def cascade_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str], ...] | None:
+    """Return the labels of one sentence with tokens, as `cascade`; None if it needs a batch."""
+    if composition.conjuncts or composition.maps or composition._literal:
+        return None
+    if any(tagger._weights.single is None for tagger in composition.taggers):
+        return None
+    read = as_one(composition, sentence)
+    if read is None or not len(read):
+        return None
+    parts = {part.tagger.tape: part for part in composition._components}
+    paths: dict[str, Ints] = {}
+    for tape in composition._order:
+        part = parts[tape]
+        seen = {name: reading.seen(paths[reading.tape]) for name, reading in part.readings.items()}
+        path = path_alone(part.tagger, read, seen)
+        if path is None:
+            return None
+        paths[tape] = path
+    sets = composition.label_sets
+    return tuple([[labels[i] for i in paths[tape].tolist()] for tape, labels in sets.items()])
+
+
+def as_one(composition: JointCRF, sentence: SentenceLike) -> Sentence | None:
+    """Return a sentence as columns; None for rows of strings whose columns need `as_corpus`."""
+    if isinstance(sentence, Sentence):
+        return sentence
+    taggers = composition.taggers
+    columns = max((tagger.columns for tagger in taggers), key=len)
+    if any(tagger.columns != columns[: len(tagger.columns)] for tagger in taggers):
+        return Sentence(sentence) if isinstance(sentence, Mapping) else None
+    return as_sentence(sentence, columns)
 
 
 def _best_column(

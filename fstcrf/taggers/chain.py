@@ -17,8 +17,9 @@ composition](../measurements/benchmarks.md) how fast it is.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -27,16 +28,22 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.arguments import items_of, string_list, whole_number
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.errors import NoPathError, OptionError, ShapeError, TooLargeError
+from fstcrf.errors import CostWarning, NoPathError, OptionError, ShapeError, level_outside
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lattices import Answer
-from fstcrf.machines.plans import warn_unproven
+from fstcrf.machines.plans import Plan, plan_of, warn_unproven
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.batches import as_corpus, check_empty, lattices_of
+from fstcrf.taggers.batches import as_corpus, check_empty
 from fstcrf.taggers.evidence import Evidence, Request
 from fstcrf.taggers.incumbents import Incumbents
-from fstcrf.taggers.search import BUDGET, ChainRule, Search
-from fstcrf.taggers.stages import Stage, possible_lengths, with_tape
+from fstcrf.taggers.search import BUDGET, ChainRule, Search, product_answer
+from fstcrf.taggers.stages import (
+    Stage,
+    possible_lengths,
+    usual_cost,
+    with_tape,
+    worst_cost_under_rules,
+)
 from fstcrf.text.corpus import Corpus, Sentence
 from fstcrf.text.sentences import (
     Data,
@@ -55,6 +62,9 @@ _T = TypeVar("_T", bound=np.generic)
 
 _RUN_TOKENS = 100_000
 _RUN_LABELS = 2_000_000  # tokens of all labellings of a run
+
+_MANY_TIMES, _SLOW = 10, 100_000
+"""A chain is costly if it takes more than ten products, and more than 0.1 ms a token."""
 
 
 # --- Corpora --------------------------------------------------------------------------------------
@@ -125,6 +135,43 @@ def _joined(
     )
 
 
+def cost_note(composition: JointCRF, product: Plan) -> str:
+    """Return the estimated cost of the search, for the plan of a chain.
+
+    Parameters
+    ----------
+    composition : JointCRF
+    product : Plan
+        The plan of the product of the same taggers.
+    """
+    rule = ChainRule(composition)
+    least, usual = usual_cost(rule.ruled, rule.budget)
+    worst = worst_cost_under_rules(rule.ruled, rule.wide_budget)
+    most = usual + (worst and worst + product.most)
+    return (
+        f"chain rule: {least:,} ns a token if the first labels are proven to be the best, "
+        f"{usual:,} ns to score {rule.budget} labellings of tape {rule.order[0]!r}, at worst "
+        f"{most:,} ns; the product of the same taggers takes at most {product.most:,} ns"
+    )
+
+
+def warn_of_cost(composition: JointCRF) -> None:
+    """Warn if the search under a grammar costs more than ten times the product of the taggers."""
+    rule = ChainRule(composition)
+    _, usual = usual_cost(rule.ruled, rule.budget)
+    if usual <= _SLOW:
+        return
+    product = plan_of(composition._program).most
+    if usual > _MANY_TIMES * product:
+        warnings.warn(
+            f"normalize='chain' under this grammar takes about {usual:,} ns a token, "
+            f"{usual // product} times the product of the same taggers: use normalize='product', "
+            "or a smaller budget, budget=4",
+            CostWarning,
+            stacklevel=level_outside(),
+        )
+
+
 def no_path(rule: ChainRule, bound: float, sentence: int | None) -> NoPathError:
     """Return the error for a sentence without a legal labelling within the budget."""
     if bound == -np.inf:
@@ -158,7 +205,9 @@ def best(rule: ChainRule, corpus: Corpus) -> Incumbents:
 
     If the budget ends before the search finds a legal labelling, the best of the product is used.
     """
-    possible = possible_lengths(rule.composition._grammar_program, np.diff(corpus.offsets))
+    hard = any(stage.hard for stage in rule.ruled)  # then the product shows where no path exists
+    program = None if hard else rule.composition._grammar_program
+    possible = possible_lengths(program, np.diff(corpus.offsets))
     if possible.all():
         incumbents = Search(rule, corpus).run()
     else:
@@ -182,11 +231,8 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
     """Return the best labels of the product, which are legal, with their scores in the chain."""
     incumbents = _no_incumbents(rule, corpus)
     incumbents.bound[:] = bound
-    product = replace(rule.composition, normalize="product")
-    try:
-        lattices = lattices_of(product, corpus, rule.evidence.from_columns(corpus), streamed=True)
-        answer = lattices.answer(1, lattices.on[: len(product.tapes)], None, 1)
-    except TooLargeError:
+    answer = product_answer(rule, corpus, 1)
+    if answer is None:
         return incumbents
     legal = np.flatnonzero(~answer.dead)
     incumbents.bound[answer.dead] = -np.inf

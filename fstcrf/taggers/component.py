@@ -34,7 +34,7 @@ from fstcrf.taggers.potentials import Binding, Potentials, Term, bind
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.template import tape_column
-from fstcrf.text.sentences import Data
+from fstcrf.text.sentences import Data, Tape
 
 if TYPE_CHECKING:
     from fstcrf.taggers.crf import CRF
@@ -76,6 +76,16 @@ class Relabelling:
     def reading(self) -> Reading:
         """The reading, without the names of the reader."""
         return Reading(self.tape, self.labels, self.place)
+
+
+def same_tape(read: Tape, label_sets: Mapping[str, tuple[str, ...]]) -> Reading | None:
+    """Return the reading of a tape under its own name; None if the composition lacks the tape."""
+    labels = label_sets.get(read.name)
+    if labels is None or labels == read.labels or not set(labels) <= set(read.labels):
+        return None if labels is None else Reading(read.name, labels)
+    # A tagger numbers the labels that it saw in training, and the tape has fewer labels.
+    place = np.array([read.labels.index(label) for label in labels], dtype=np.int32)
+    return Reading(read.name, read.labels, place)
 
 
 def as_read(corpus: Corpus, readings: Mapping[str, Reading]) -> Corpus:

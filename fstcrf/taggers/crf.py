@@ -21,7 +21,6 @@ import numpy as np
 from fstcrf import display
 from fstcrf.arrays import Array, Floats
 from fstcrf.errors import ModelFileError, OptionError
-from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lazy import LazyModule, StaticFunction, made_once
 from fstcrf.machines.topology import Topology, topology_machine
 from fstcrf.storage import VERSION, group, read_arrays, sound
@@ -36,7 +35,14 @@ from fstcrf.text.features import (
     LiteralIndex,
 )
 from fstcrf.text.features.function import with_functions
-from fstcrf.text.sentences import Data, Run, SentenceLike, Tape, read_one, read_sentences, sized
+from fstcrf.text.sentences import (
+    Data,
+    Run,
+    SentenceLike,
+    Tape,
+    read_sentences,
+    sized,
+)
 from fstcrf.training.problem import ParameterSpace, Tables
 from fstcrf.training.record import TrainingRecord
 
@@ -52,7 +58,7 @@ if TYPE_CHECKING:
     from fstcrf.taggers.tagged import TaggedLattices
     from fstcrf.text.corpus import Corpus
     from fstcrf.training import options as training_options
-    from fstcrf.training.passing import Report, TapeProbabilities
+    from fstcrf.training.record import Report, TapeProbabilities
 else:  # loading a tagger does not import modules that few calls need
     training_options = LazyModule("fstcrf.training.options")
     openfst = LazyModule("fstcrf.machines.openfst")
@@ -74,9 +80,7 @@ def _named_options(train: Callable[P, CRF]) -> Callable[P, CRF]:
     def trained(*args: P.args, **options: P.kwargs) -> CRF:
         odd = sorted(options.keys() - expected.parameters.keys())
         if odd and not any(p.kind is p.VAR_KEYWORD for p in expected.parameters.values()):
-            advice = training_options.not_there(
-                odd[0], expected.parameters, ("those of its signature",)
-            )
+            advice = training_options.advice_on(odd[0], expected.parameters)
             raise TypeError(f"train() got an unexpected keyword argument {odd[0]!r}; {advice}")
         return train(*args, **options)
 
@@ -358,17 +362,11 @@ class CRF(TokenTagger[list[str]]):
     ) -> list[str]:
         """Return the best labels of one sentence; as for `Tagger.tag`."""
         plain = forced is None and bias is None and search is None and budget is None
-        single = self._weights.single if plain else None
-        if single is not None and sized(sentence, "a sentence"):
-            return self._tagged(single, sentence)
+        if plain and sized(sentence, "a sentence"):
+            path = potentials.path_alone(self, sentence)
+            if path is not None:
+                return list(map(self.labels.__getitem__, path.tolist()))
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
-
-    def _tagged(self, single: SentenceGraph, sentence: SentenceLike) -> list[str]:
-        """Return the best labels of a sentence; faster than a batch with one sentence."""
-        data = read_one(self.index, sentence, self.columns, self.reads)
-        rows = data.design(0, 1).node
-        path = single.viterbi(single.potentials(rows.indptr, rows.index, rows.value))
-        return [self.labels[i] for i in path.tolist()]
 
     # --- Weights and potentials ---------------------------------------------------------------
 

@@ -87,6 +87,8 @@ class Incumbents:
         labels : sequence of int32
             For each tape the labels of all P labellings, concatenated.
         """
+        if not len(sentence):
+            return
         if self.n == 1:
             self._put_best(sentence, score, labels)
             return
@@ -105,7 +107,7 @@ class Incumbents:
         order = order[scores[order] > -np.inf]
         if self.repeated:
             order = order[_first_of_equals(row[order], pool, order, pooled)]
-        rank = _ranks(row[order])
+        rank = ranks(row[order])
         order, rank = order[rank < self.n], rank[rank < self.n]
         if len(rank) and rank.max() >= width:
             self._widen(int(rank.max()) + 1)
@@ -152,7 +154,7 @@ class Incumbents:
         scores = np.concatenate([kept.ravel(), score[better]])
         order = np.lexsort((-scores, row))
         order = order[scores[order] > -np.inf]
-        rank = _ranks(row[order])
+        rank = ranks(row[order])
         raised = self.threshold.copy()
         last = order[rank == self.n - 1]
         raised[rows[row[last]]] = scores[last]
@@ -183,7 +185,7 @@ class Incumbents:
         self.bound[sentences] = other.bound
 
 
-def _ranks(row: Longs) -> Longs:
+def ranks(row: Longs) -> Longs:
     """Return the place of each entry among the entries of its row; rows ascend."""
     return np.arange(len(row)) - np.searchsorted(row, row)
 
@@ -235,6 +237,12 @@ def _sums(values: Bools | _Hashes, rows: Ragged) -> _Hashes:
 def _numbers(pool: Ragged, order: Longs, labels: Sequence[Ints]) -> _Hashes:
     """Return a number for each labelling in `order`, uint64; equal labellings have the same."""
     numbers: dict[tuple[bytes, ...], int] = {}
-    cells = list(pool.slices())
-    keys = [tuple(ids[cells[i]].tobytes() for ids in labels) for i in order.tolist()]
-    return np.asarray([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.uint64)
+    keys = keys_of(pool, labels)
+    each = [numbers.setdefault(keys[i], len(numbers)) for i in order.tolist()]
+    return np.asarray(each, dtype=np.uint64)
+
+
+def keys_of(pool: Ragged, labels: Sequence[Ints]) -> list[tuple[bytes, ...]]:
+    """Return a key for each labelling; equal labellings have equal keys."""
+    rows = [np.asarray(ids, np.int32) for ids in labels]
+    return [tuple(ids[part].tobytes() for ids in rows) for part in pool.slices()]

@@ -123,11 +123,14 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
     def _components(self) -> tuple[Component, ...]:
         """The taggers, each with its weight and the tapes that it reads."""
         other = {(r.reader, r.read): r.reading for r in self.relabellings}
-        same = {tape: component.Reading(tape, labels) for tape, labels in self.label_sets.items()}
         parts = []
         for tagger, weight in zip(self.taggers, self.weights, strict=True):
             every = (
-                (t.name, other.get((tagger.tape, t.name), same.get(t.name))) for t in tagger.reads
+                (
+                    t.name,
+                    other.get((tagger.tape, t.name)) or component.same_tape(t, self.label_sets),
+                )
+                for t in tagger.reads
             )
             readings = {name: reading for name, reading in every if reading is not None}
             parts.append(component.Component(tagger, weight, readings))
@@ -213,6 +216,12 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         return stages.stages_of(self._components, self._order, conjuncts, given)
 
     @made_once
+    def _cost_checked(self) -> bool:
+        """True; a warning was issued if the chain rule costs much more than the product."""
+        chain.warn_of_cost(self)
+        return True
+
+    @made_once
     def _grammar_program(self) -> Program | None:
         """The product, without potentials, of the tapes that the grammar connects, if any."""
         given, conjuncts = self._grammar_read
@@ -221,9 +230,12 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
     def plan(self) -> Plan:
         """Return the compiled machine's sizes and costs; print it.
 
-        With ``normalize="chain"``, they describe the product of the same taggers.
+        With ``normalize="chain"``, they describe the product of the same taggers. A note has the
+        estimated cost of the search.
         """
         plan = plans.plan_of(self._program)
+        if self._conditional and not self._only_cascades:
+            return replace(plan, notes=(chain.cost_note(self, plan),))
         read = any(component.readings for component in self._components)
         untuned = self.normalize == "product" and read and set(self.weights) == {1.0}
         return replace(plan, notes=(_UNTUNED,)) if untuned else plan
@@ -368,6 +380,7 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
     def _decode(self, request: Request) -> Answer:
         if not self._conditional:
             return super()._decode(request)
+        _ = self.conjuncts and self._cost_checked
         answer: Answer = chain.decode(self, request, request.evidence(self.tapes))
         return answer
 

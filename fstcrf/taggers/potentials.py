@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
@@ -18,8 +19,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
-from fstcrf.lattices import ChainRow, Lattice
-from fstcrf.lazy import made_once
+from fstcrf.lazy import LazyModule, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.weights import Cells, WeightTable
 from fstcrf.text.corpus import Column, Corpus, Sentence
@@ -29,11 +29,26 @@ from fstcrf.text.features.hashed import Hashed
 from fstcrf.text.features.reader import Reader
 from fstcrf.text.features.tables import AttributeTables, Predicates, TokenRows, divided, is_constant
 from fstcrf.text.features.template import tape_column
-from fstcrf.text.sentences import Data, Run, read_corpus, read_sentences, runs_of
+from fstcrf.text.sentences import (
+    Data,
+    Run,
+    SentenceLike,
+    Tape,
+    as_sentence,
+    is_short,
+    read_corpus,
+    read_sentences,
+    runs_of,
+    with_labels,
+)
 
 if TYPE_CHECKING:
+    from fstcrf import lattices
+    from fstcrf.lattices import Lattice
     from fstcrf.taggers.crf import CRF
-    from fstcrf.training.passing import TapeProbabilities
+    from fstcrf.training.record import TapeProbabilities
+else:  # a sentence is tagged without them
+    lattices = LazyModule("fstcrf.lattices")
 
 Labels = Mapping[str, Sequence[str]]
 Runs = Callable[[int, int], Floats]
@@ -308,10 +323,29 @@ class Binding:
         weights = self._model._weights
         return lambda tokens, ids: weights.node(node.at(tokens, self._numbers, ids))
 
+    def short(self, sentence: Sentence, labels: Mapping[str, Ints]) -> Floats | None:
+        """Return the node potentials of a sentence, float64 [T, S]; None if it needs a corpus.
+
+        Parameters
+        ----------
+        sentence : Sentence
+        labels : mapping of str to int32 [T]
+            Labels of tapes that the model reads; the labels of other tapes are columns.
+        """
+        if not self.relabels or not is_short(self._model.index, sentence):
+            return None
+        ids: list[Ints] = []
+        for tape in self._model.reads:
+            own = labels[tape.name] if tape.name in labels else self._labels(tape, sentence)
+            if own is None:
+                return None
+            ids.append(own)
+        return self.of_one(sentence, ids)
+
     def of_one(self, sentence: Sentence, ids: Iterable[Ints]) -> Floats:
         """Return the node potentials of a sentence under labels of the tapes, float64 [T, S].
 
-        Of what `relabels`, for `is_short` sentences, with `weights.single_dense`.
+        Of what `relabels`, for `is_short` sentences, with `weights.single`.
 
         Parameters
         ----------
@@ -319,11 +353,25 @@ class Binding:
         ids : iterable of int32 [T]
             Labels of each tape that the model reads.
         """
-        side, single = self._node_side, self._model._weights.single_dense
+        side, single = self._node_side, self._model._weights.single
         assert isinstance(side, AttributeTables) and single  # noqa: PT018, S101 (as said above)
         tapes = zip(self._columns, ids, strict=True)
         others = {column: table[mine] for (column, table), mine in tapes if len(table)}
         return single.potentials(*side.entries(sentence, others), None)
+
+    def _labels(self, tape: Tape, sentence: Sentence) -> Ints | None:
+        """Return the labels of a tape in a sentence, int32 [T]; None for an unknown label."""
+        columns = [c for c in (tape_column(tape.name), tape.name) if c in sentence]
+        number = self._label_number[tape.name]
+        try:
+            return np.array([number[label] for label in sentence[columns[0]]], dtype=np.int32)
+        except (IndexError, KeyError, TypeError):
+            return None
+
+    @made_once
+    def _label_number(self) -> dict[str, dict[str, int]]:
+        reads = self._model.reads
+        return {t.name: {label: k for k, label in enumerate(t.labels)} for t in reads}
 
     @made_once
     def _columns(self) -> list[tuple[str, Ints]]:
@@ -434,6 +482,30 @@ def potentials(
     return data.potentials(first, last)
 
 
+_NO_LABELS: Mapping[str, Ints] = MappingProxyType({})
+
+
+def path_alone(
+    model: CRF, sentence: SentenceLike, labels: Mapping[str, Ints] = _NO_LABELS
+) -> Ints | None:
+    """Return the best labels of a sentence, int32 [T]; None if it needs a batch.
+
+    `labels` are those of tapes that the model reads, int32 [T]; other tapes are columns.
+    """
+    single, node = model._weights.single, None
+    if single is None:
+        return None
+    if isinstance(model.index, FeatureIndex):
+        sentence = as_sentence(sentence, model.columns)
+        node = bind(model, {}).short(sentence, labels)
+    if node is None:
+        columns = with_labels(sentence, model.reads, labels)
+        data = read_sentences(model.index, [columns], model.columns, model.reads)
+        rows = data.design(0, 1).node
+        node = single.potentials(rows.indptr, rows.index, rows.value)
+    return single.viterbi(node) if len(node) else None
+
+
 _RUN_TOKENS = 2_000
 
 
@@ -446,7 +518,7 @@ def averaged_lattices(model: CRF, corpus: Corpus, tapes: TapeProbabilities) -> l
     read = [tape.name for tape in model.reads if tape.name in tapes]
     prepared = bind(model, {tape: tapes[tape][0] for tape in read}).prepare(corpus)
     static = model._program.chains[0].arc is not None
-    lattices, start = [], 0
+    every, start = [], 0
     for run in prepared.runs(_RUN_TOKENS):
         bounds = run.offsets.tolist()
         n = bounds[-1]
@@ -457,8 +529,9 @@ def averaged_lattices(model: CRF, corpus: Corpus, tapes: TapeProbabilities) -> l
         if not static:
             values.append(_expected(potentials.arc, probabilities, n))
         for a, b in pairwise(bounds):
-            lattices.append(Lattice(ChainRow(model._program, tuple(v[a:b] for v in values))))
-    return lattices
+            row = lattices.ChainRow(model._program, tuple(v[a:b] for v in values))
+            every.append(lattices.Lattice(row))
+    return every
 
 
 def _expected(terms: Iterable[Term], probabilities: Mapping[str, Floats], n: int) -> Floats:

@@ -31,6 +31,8 @@ class Prefixes:
         Sentence of each prefix, in ascending order.
     score : float64 [P]
         Weighted log probabilities, plus scores of the grammar and biases.
+    log_z : float64 [P]
+        Sum of the weighted log Z of the stages, which `score` lacks.
     labels : tuple of int32
         For each tape the labels of all prefixes, concatenated.
     """
@@ -38,7 +40,19 @@ class Prefixes:
     offsets: Longs
     sentence: Longs
     score: Floats
+    log_z: Floats
     labels: tuple[Ints, ...]
+
+    @classmethod
+    def empty(cls, offsets: Longs, sentence: Longs, tapes: int = 0) -> Prefixes:
+        """Return the empty labelling for each sentence; with tapes, `sentence` is empty."""
+        none = np.zeros(len(sentence))
+        return cls(offsets, sentence, none, none, (np.zeros(0, np.int32),) * tapes)
+
+    def longer(self, score: Floats, log_z: Floats, labels: Ints) -> Prefixes:
+        """Return the prefixes with labels of the next tape, given its scores and log Z, [P]."""
+        total = self.score + score, self.log_z + log_z
+        return Prefixes(self.offsets, self.sentence, *total, (*self.labels, labels))
 
     @made_once
     def rows(self) -> Ragged:
@@ -57,7 +71,8 @@ class Prefixes:
             return self
         tokens = self.rows.entries(prefixes)
         labels = tuple(ids.take(tokens) for ids in self.labels)
-        return Prefixes(self.offsets, self.sentence[prefixes], self.score[prefixes], labels)
+        score, log_z = self.score[prefixes], self.log_z[prefixes]
+        return Prefixes(self.offsets, self.sentence[prefixes], score, log_z, labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +133,19 @@ class RescoringContext:
     def _observed(self) -> dict[str, Ints]:
         return self.stage.observed_ids(self.corpus)
 
+    def ids(self, prefixes: Prefixes) -> dict[str, Ints]:
+        """Return the labels of columns and earlier tapes under each prefix, int32 [N] each."""
+        columns = {tape: ids[prefixes.tokens] for tape, ids in self._observed.items()}
+        earlier = zip(self.stage.earlier, prefixes.labels, strict=True)
+        return columns | {tagger.tape: labels for tagger, labels in earlier}
+
+    def log_z(self, prefixes: Prefixes) -> Floats:
+        """Return the weighted log Z of the stage under each prefix, [P]."""
+        if self._relabelled is None:
+            return self.stage.exponent * self.stage.log_z(self._recomputed(prefixes))
+        variants = _variants(prefixes, self._changed(self._relabelled, prefixes))
+        return self.stage.exponent * kernel.rescored(self.free, variants, best=False)
+
     def best(self, prefixes: Prefixes) -> tuple[Floats, Floats]:
         """Return the best score of the stage under each prefix, and the weighted log Z, [P]."""
         stage = self.stage
@@ -126,14 +154,7 @@ class RescoringContext:
             best = kernel.best_paths(stage.legal_batch(potentials))[1]
             return best, stage.exponent * stage.log_z(potentials)
         changed = self._changed(self._relabelled, prefixes)
-        ends = np.searchsorted(changed.entries, prefixes.rows.offsets)
-        first = prefixes.offsets[Ragged(ends).repeat(prefixes.sentence)]
-        variants = kernel.Variants(
-            prefixes.sentence,
-            ends.astype(np.int64, copy=False),
-            (changed.tokens - first).astype(np.int32),
-            changed.node,
-        )
+        variants = _variants(prefixes, changed)
         log_z = kernel.rescored(self.free, variants, best=False)
         if self.legal is not self.free:
             evidence = self.potentials.evidence_scores
@@ -214,3 +235,14 @@ class RescoringContext:
                 node[new] = computed(first[new])
         self._cached = keys, node
         return node.take(place, axis=0)
+
+
+def _variants(prefixes: Prefixes, changed: _ChangedTokens) -> kernel.Variants:
+    ends = np.searchsorted(changed.entries, prefixes.rows.offsets)
+    first = prefixes.offsets[Ragged(ends).repeat(prefixes.sentence)]
+    return kernel.Variants(
+        prefixes.sentence,
+        ends.astype(np.int64, copy=False),
+        (changed.tokens - first).astype(np.int32),
+        changed.node,
+    )

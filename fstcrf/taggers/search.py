@@ -17,6 +17,14 @@ sentences, then 128, 1024, ... within the budget. A prefix of several tapes is a
 the others. The next tagger rescores the tokens at which a prefix differs from the cascade
 (`taggers/prefixes.py`). A prefix of all tapes but the last is first scored with its best labels of
 the last tape. The search computes n of them only if this score is among the n best.
+
+Hard rules over several tapes (`Stage.hard`) make a stage slow, since its machine is then a product.
+So the search first runs without them. If all n best labellings of a sentence obey the rules, they
+are its answer, with the same bound. The other sentences get *candidates*: the best labellings of
+the product of all taggers under the rules, which is one machine. Their scores in the chain follow
+from their scores in the product and from log Z of each tagger given the labels of earlier tapes.
+Then the search runs again. It drops prefixes that cannot exceed the candidates even without the
+rules, and completes the others under the rules.
 """
 
 from __future__ import annotations
@@ -25,16 +33,20 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.errors import TooLargeError
 from fstcrf.kernel import Budget
+from fstcrf.lattices import Answer
 from fstcrf.ragged import Ragged
+from fstcrf.taggers.batches import lattices_of
 from fstcrf.taggers.evidence import Evidence
-from fstcrf.taggers.incumbents import Incumbents
+from fstcrf.taggers.incumbents import Incumbents, keys_of, ranks
 from fstcrf.taggers.prefixes import Prefixes, RescoringContext
 from fstcrf.taggers.stages import Stage, StagePotentials, largest_gains, with_tape
 from fstcrf.text.corpus import Corpus
@@ -57,7 +69,14 @@ _INNER = 4  # labellings of a later tape for each of the first, shared by all pr
 _ROUNDING = 1e-9  # relative
 _PATH_TOKENS = 4_000_000  # tokens in a batch of completions
 _LOOK_TOKENS = 400_000  # tokens in a batch of prefixes
+_FEW_TOKENS = 1_000  # tokens in a batch of prefixes under hard rules, before a deadline
+_CANDIDATES = 16  # labellings of the product for each sentence, at least
+_COMPLETED = 4  # prefixes of a sentence in a round, at least, that are completed under hard rules
 _PART_TOKENS = 20_000  # tokens in a batch of prefixes of one sentence, or before a deadline
+
+
+_Key = tuple[int, tuple[bytes, ...]]
+"""A sentence, and labels of all tapes but the last."""
 
 
 class ChainRule:
@@ -92,12 +111,15 @@ class ChainRule:
         self.composition, self.n, self.tapes, self.scored = composition, n, tapes, scored
         limit = self.limit = budget or composition.budget or Budget()
         self._end = None if limit.seconds is None else time.monotonic() + limit.seconds
-        self.stages = composition._stages
+        self.ruled = composition._stages
+        self.stages = tuple(stage.relaxed for stage in self.ruled)
         self.order = [stage.tagger.tape for stage in self.stages]
         self.visible = [k for k, tape in enumerate(self.order) if tapes is None or tape in tapes]
         self.evidence = evidence or Evidence({}, {})
-        free = not (composition.conjuncts or self.evidence.forced or self.evidence.bias)
+        under_grammar = any(stage.conjuncts for stage in self.stages)
+        free = not (under_grammar or self.evidence.forced or self.evidence.bias)
         best_of_all = n == 1 and len(self.visible) == len(self.order)
+        self.wide_budget = limit.states or WIDE_BUDGET
         self.budget = limit.states or (BUDGET if free and best_of_all else WIDE_BUDGET)
         self._heuristics: dict[int, Floats] = {}  # by stage, for each length
         self._bias = [
@@ -109,10 +131,19 @@ class ChainRule:
         """Whether the budget limits the time."""
         return self._end is not None
 
+    def until(self, share: float) -> float:
+        """Return the time, of the monotonic clock, when a share of the rest is over."""
+        if self._end is None:
+            return np.inf
+        now = time.monotonic()
+        return now + share * (self._end - now)
+
     @property
-    def expired(self) -> bool:
-        """Whether the time is over."""
-        return self._end is not None and time.monotonic() > self._end
+    def rest(self) -> Budget:
+        """Budget of a search for paths of one machine: the time that is left."""
+        if self._end is None:
+            return Budget()
+        return Budget(seconds=max(1e-3, self._end - time.monotonic()))
 
     def score(self, corpus: Corpus, ids: Mapping[str, Ints], *, plain: bool = False) -> Floats:
         """Return the score of one labelling of each sentence, float64 [B]; −inf if illegal.
@@ -132,6 +163,9 @@ class ChainRule:
                 break
             labels = ids[stage.tagger.tape]
             total += _score(stage, self.potentials(k, corpus), labels, plain=plain)
+            if self.ruled[k].hard and not plain:
+                every = self.ruled[k].observed_ids(corpus) | {stage.tagger.tape: labels}
+                total[~self.ruled[k].obeys(every, corpus.offsets)] = -np.inf
             corpus = with_tape(corpus, stage.tagger, labels)
         return total
 
@@ -187,6 +221,17 @@ def _score(stage: Stage, potentials: StagePotentials, labels: Ints, *, plain: bo
     return kernel.best_paths(batch)[1] - exponent * stage.log_z(potentials)
 
 
+def product_answer(rule: ChainRule, corpus: Corpus, n: int) -> Answer | None:
+    """Return the n best labellings of the product; None if it is too large."""
+    evidence = rule.evidence.from_columns(corpus)
+    some = evidence if evidence.forced or evidence.bias else None
+    try:
+        lattices = lattices_of(rule.composition, corpus, some, streamed=True)
+        return lattices.answer(n, lattices.on[: len(rule.order)], rule.rest, 1)
+    except TooLargeError:
+        return None
+
+
 # --- One run of sentences -------------------------------------------------------------------------
 
 
@@ -203,38 +248,56 @@ class Search:
     def __init__(self, rule: ChainRule, corpus: Corpus) -> None:
         self.rule, self.corpus, self.n, self.budget = rule, corpus, rule.n, rule.budget
         self.stages, self.offsets = rule.stages, corpus.offsets
+        self.ruled = self.stages  # until the search obeys hard rules over several tapes
         self.lengths = np.diff(corpus.offsets)
         self.last = len(self.stages) - 1
         self.visible = rule.visible
         self.all_visible = len(self.visible) == len(self.stages)
         self.heuristic = [rule.heuristic(k, self.lengths) for k in range(len(self.stages))]
-        self.incumbents = Incumbents(
-            self.offsets, self.n, len(self.visible), repeated=not self.all_visible
-        )
+        self.incumbents = self._no_incumbents()
+        self.floor = np.full(len(corpus), -np.inf)  # scores that the n best labellings exceed
+        self.listed: dict[_Key, float] = {}  # best score in the product, by labels of other tapes
+        self.unlisted = np.full(len(corpus), np.inf)  # largest score of all others in the product
+        hard = any(stage.hard for stage in rule.ruled)
+        self.until = rule.until(0.5 if hard else 1.0)  # candidates are found in any case
         self.contexts: list[RescoringContext] = []  # one for each stage
         self.frontier: list[list[_Nodes]] = []  # prefixes, by their next tape
         self._cascade()
 
     def run(self) -> Incumbents:
         """Expand prefixes until all incumbents are exact or the budget ends."""
-        wanted, tapes = min(_FIRST, self.budget), range(self.last)
-        while self.budget > 1 and not self.rule.expired and any(map(self._open_nodes, tapes)):
-            for k in tapes:
+        self._expand_all()
+        if any(stage.hard for stage in self.rule.ruled):
+            self._obey()
+        return self.incumbents
+
+    @property
+    def _expired(self) -> bool:
+        return self.rule.has_deadline and time.monotonic() > self.until
+
+    def _no_incumbents(self) -> Incumbents:
+        return Incumbents(self.offsets, self.n, len(self.visible), repeated=not self.all_visible)
+
+    def _expand_all(self) -> None:
+        wanted, tapes = min(_FIRST, self.budget), range(len(self.frontier))
+        while self.budget > 1 and not self._expired and any(map(self._open_nodes, tapes)):
+            for k in range(self.last):
                 self._expand_tape(k, wanted)
+            if self.last in tapes:
+                self._complete_open(max(_COMPLETED, wanted // 8))
             if wanted >= self.budget:
                 break
             wanted = min(8 * wanted, self.budget)
         for k in tapes:
             nodes = self._open_nodes(k)
             np.maximum.at(self.incumbents.bound, nodes.prefixes.sentence, nodes.upper)
-        return self.incumbents
 
     # --- The cascade --------------------------------------------------------------------------
 
     def _cascade(self) -> None:
         """Decode the tapes one after the other: the first incumbents, and the first frontier."""
         corpus, every = self.corpus, np.arange(len(self.corpus))
-        prefixes = Prefixes(self.offsets, every, np.zeros(len(every)), ())
+        prefixes = Prefixes.empty(self.offsets, every)
         for k, stage in enumerate(self.stages):
             potentials = partial(self.rule.potentials, k)
             context = RescoringContext(stage, corpus, prefixes.labels, potentials)
@@ -243,6 +306,8 @@ class Search:
             if k or self.rule.scored:  # the first log Z is the same for all labellings
                 log_z = kernel.log_partitions(context.free)
                 normaliser = stage.exponent * np.where(np.isneginf(log_z), 0.0, log_z)
+            if k == 0:
+                self.first_normaliser = normaliser
             if k < self.last:
                 ranked, others = self._first_ranking(k, context)
                 score = ranked.score[:, 0] - normaliser
@@ -251,11 +316,11 @@ class Search:
                 self.frontier.append([_Nodes(prefixes, normaliser, cursor, upper)])
                 labels = np.maximum(stage.labels(ranked.path[0]), 0)  # −1 without a legal path
                 corpus = with_tape(corpus, stage.tagger, labels)
-                prefixes = replace(
-                    prefixes, score=prefixes.score + score, labels=(*prefixes.labels, labels)
-                )
+                prefixes = prefixes.longer(score, normaliser, labels)
             else:
-                score = self._complete(prefixes, context.legal, normaliser) - normaliser
+                ranked = _nbest(context.legal, self._n_last, None)
+                self._complete(prefixes, ranked, normaliser)
+                score = ranked.score[:, 0] - normaliser
             context.dead = np.isneginf(score)
             if not stage.depends_on_earlier:
                 self._tighten_heuristic(k, score)
@@ -283,6 +348,129 @@ class Search:
             more = score - (assumed - self.rule.heuristic(k, self.lengths))
             self.heuristic[j] = self.heuristic[j] + np.where(np.isfinite(more), more, 0.0)
 
+    @property
+    def _n_last(self) -> int:
+        """Number of labellings of the last tape for each prefix."""
+        return self.n if self.last in self.visible else 1
+
+    # --- Hard rules over several tapes --------------------------------------------------------
+
+    def _obey(self) -> None:
+        """Replace incumbents that break hard rules by the best that obey them."""
+        free = self.incumbents
+        missing = np.isneginf(free.score)
+        legal = (self._obeying(free) | missing).all(axis=1) & ~missing[:, 0]
+        if legal.all():
+            return
+        illegal = np.flatnonzero(~legal)
+        candidates, impossible = self._candidates(illegal)
+        self.incumbents, self.ruled = self._no_incumbents(), self.rule.ruled
+        self.until = self.rule.until(1.0)
+        self._restart(illegal[~impossible], candidates)
+        self._expand_all()
+        obeying = self.incumbents
+        obeying.bound = np.minimum(obeying.bound, np.maximum(free.bound, free.score[:, 0]))
+        self._put_better(candidates)
+        self._put_all(free, np.flatnonzero(legal))
+        obeying.bound[legal] = free.bound[legal]
+
+    def _obeying(self, incumbents: Incumbents) -> Bools:
+        """Return which incumbents obey the hard rules, bool [B, W]; none if tapes are hidden."""
+        obeys = np.zeros(incumbents.score.shape, dtype=bool)
+        if not self.all_visible:
+            return obeys
+        sentence, rank = np.nonzero(incumbents.score > -np.inf)
+        labels = incumbents.labellings(sentence, rank)
+        none = np.zeros(len(sentence))
+        prefixes = Prefixes(self.offsets, sentence, none, none, tuple(labels))
+        legal = np.ones(len(sentence), dtype=bool)
+        for k, stage in enumerate(self.rule.ruled):
+            if stage.hard:
+                before = replace(prefixes, labels=prefixes.labels[:k])
+                ids = self.contexts[k].ids(before) | {stage.tagger.tape: labels[k]}
+                legal &= stage.obeys(ids, prefixes.rows.offsets)
+        obeys[sentence, rank] = legal
+        return obeys
+
+    def _restart(self, sentences: Longs, candidates: Incumbents) -> None:
+        """Begin the search of some sentences again, for labellings as good as the candidates."""
+        least = candidates.threshold
+        self.floor = least - _rounding(least)
+        self.budget = self.rule.wide_budget
+        normaliser, count = self.first_normaliser[sentences], np.zeros(len(sentences), np.int64)
+        upper = self.first_ranked.score[sentences, 0] - normaliser + self.heuristic[0][sentences]
+        prefixes = Prefixes.empty(self.offsets, sentences)
+        self.frontier = [[_Nodes(prefixes, normaliser, count, upper)]]
+        for k in range(1, self.last + bool(self.ruled[-1].hard)):
+            prefixes, none = Prefixes.empty(self.offsets, sentences[:0], k), normaliser[:0]
+            self.frontier.append([_Nodes(prefixes, none, count[:0], none)])
+
+    def _candidates(self, sentences: Longs) -> tuple[Incumbents, Bools]:
+        """Return the best labellings of the product under the rules, with scores in the chain.
+
+        Also returned is whether a sentence has no legal labelling, bool [P].
+        """
+        candidates, impossible = self._no_incumbents(), np.zeros(len(sentences), dtype=bool)
+        corpus = self.corpus.select(sentences)
+        count = max(_CANDIDATES, 4 * self.n)
+        answer = product_answer(self.rule, corpus, count)
+        if answer is not None:
+            self._put_candidates(candidates, sentences, answer)
+            self.unlisted[sentences] = _rest(answer, count)
+            bounds = answer.bounds.reshape(len(sentences), -1)[:, 0]
+            impossible = answer.dead & np.isneginf(bounds)
+        return candidates, impossible
+
+    def _put_candidates(self, candidates: Incumbents, sentences: Longs, answer: Answer) -> None:
+        """Add labellings of the product; their scores lack log Z of each tagger."""
+        score, rows = answer.scores.reshape(len(sentences), -1), Ragged(answer.offsets)
+        row, rank = np.nonzero(score > -np.inf)
+        cells = rows.select(row).repeat(rank), rows.entries(row)
+        labels = tuple(answer[tape].flat[cells] for tape in self.rule.order)
+        none = np.zeros(len(row))
+        every = Prefixes(self.offsets, sentences[row], score[row, rank], none, labels[:-1])
+        number: dict[_Key, int] = {}
+        keys = zip(every.sentence.tolist(), keys_of(every.rows, every.labels), strict=True)
+        place = np.fromiter((number.setdefault(key, len(number)) for key in keys), np.int64)
+        _, first = np.unique(place, return_index=True)
+        prefixes = every.select(first)
+        total = self.first_normaliser[prefixes.sentence]
+        for k in range(1, self.last + 1):
+            total = total + self.contexts[k].log_z(replace(prefixes, labels=prefixes.labels[:k]))
+        candidates.put(
+            every.sentence, every.score - total[place], [labels[k] for k in self.visible]
+        )
+        self.listed = dict(zip(number, prefixes.score.tolist(), strict=True))
+
+    def _limited(self, prefixes: Prefixes, normaliser: Floats, upper: Floats) -> Floats:
+        """Lower the bounds of prefixes of the last tape to those that the product proves, [P].
+
+        The product lists its best labellings. With a prefix that the list has, no labelling exceeds
+        the first one with it; with other prefixes, none exceeds the last one of the list.
+        """
+        keys = zip(prefixes.sentence.tolist(), keys_of(prefixes.rows, prefixes.labels), strict=True)
+        best = np.asarray([self.listed.get(key, -np.inf) for key in keys])
+        best = np.maximum(best, self.unlisted[prefixes.sentence])
+        return np.minimum(upper, best + _rounding(best) - prefixes.log_z - normaliser)
+
+    def _put_all(self, incumbents: Incumbents, sentences: Longs) -> None:
+        """Add the incumbents of some sentences that another search has found."""
+        place, rank = np.nonzero(incumbents.score[sentences] > -np.inf)
+        rows = sentences[place]
+        labels = incumbents.labellings(rows, rank)
+        self.incumbents.put(rows, incumbents.score[rows, rank], labels)
+
+    def _put_better(self, candidates: Incumbents) -> None:
+        """Add candidates that exceed the incumbents by more than rounding."""
+        sentence, rank = np.nonzero(candidates.score > -np.inf)
+        score, labels = candidates.score[sentence, rank], candidates.labellings(sentence, rank)
+        same = self.incumbents.scores_of(sentence, labels)
+        least = np.maximum(self.incumbents.threshold[sentence], same)
+        better = np.flatnonzero(score - _rounding(score) > least)
+        entries = Ragged(self.offsets).select(sentence).entries(better)
+        labels = [ids[entries] for ids in labels]
+        self.incumbents.put(sentence[better], score[better], labels)
+
     # --- Prefixes -----------------------------------------------------------------------------
 
     def _evaluate(self, k: int, prefixes: Prefixes) -> None:
@@ -290,7 +478,7 @@ class Search:
         sentence, incumbents = prefixes.sentence, self.incumbents
         best, normaliser = self.contexts[k].best(prefixes)
         total = prefixes.score + best - normaliser
-        if k < self.last:
+        if k < len(self.frontier):
             upper = total + self.heuristic[k][sentence]
             where = np.flatnonzero(upper > self._threshold(prefixes))
             cursor = np.zeros(len(where), np.int64)
@@ -303,13 +491,14 @@ class Search:
             where, raised = incumbents.promising(sentence, total)
             self._complete_batches(prefixes, normaliser, where, raised)
         else:  # several prefixes may have the same visible labels
-            for part in _best_and_others(sentence, total):
+            for part in _in_turns(sentence, total, len(total)):
                 where = part[total[part] > incumbents.threshold[sentence[part]]]
                 self._complete_batches(prefixes, normaliser, where, incumbents.threshold)
 
     def _threshold(self, prefixes: Prefixes) -> Floats:
         """Return the score that a labelling with each prefix must exceed to be added, [P]."""
-        threshold = self.incumbents.threshold[prefixes.sentence]
+        sentence = prefixes.sentence
+        threshold = np.maximum(self.incumbents.threshold[sentence], self.floor[sentence])
         if self.visible[-1] >= len(prefixes.labels):
             return threshold
         visible = [prefixes.labels[k] for k in self.visible]  # may be incumbents already
@@ -324,32 +513,56 @@ class Search:
             some = where[slice(*part)]
             selected = prefixes.select(some)
             batch = stage.legal_batch(context.under(selected))
-            self._complete(selected, batch, normaliser[some], threshold)
+            base = selected.score - normaliser[some]
+            above = _least_score(threshold[selected.sentence], base)
+            self._complete(selected, _nbest(batch, self._n_last, above), normaliser[some])
 
-    def _complete(
-        self,
-        prefixes: Prefixes,
-        batch: kernel.Bound,
-        normaliser: Floats,
-        threshold: Floats | None = None,
-    ) -> Floats:
-        """Add labellings with the n best labels of the last tape; return the best scores, [P]."""
+    def _complete_open(self, most: int) -> None:
+        """Complete the most promising prefixes of each sentence under hard rules."""
+        nodes = self._open_nodes(self.last)
+        prefixes, open_ = nodes.prefixes, np.ones(len(nodes), dtype=bool)
+        nodes.upper = self._limited(prefixes, nodes.normaliser, nodes.upper)
+        size = _FEW_TOKENS if self.rule.has_deadline else _PATH_TOKENS
+        for turn in _in_turns(prefixes.sentence, nodes.upper, most):
+            promising = turn[nodes.upper[turn] > self._threshold(prefixes.select(turn))]
+            for part in prefixes.rows.select(promising).runs(max(1, size // self.n)):
+                if self._expired:
+                    break
+                where = promising[slice(*part)]
+                self._complete_ruled(prefixes.select(where), nodes.normaliser[where])
+                open_[where] = False
+        self.frontier[self.last] = [nodes.filtered(open_)]
+
+    def _complete_ruled(self, prefixes: Prefixes, normaliser: Floats) -> None:
+        """Complete prefixes under hard rules."""
+        ranked, others = self._ranked_under_rules(self.last, prefixes, self._n_last)
+        others = others + prefixes.score - normaliser
+        np.maximum.at(self.incumbents.bound, prefixes.sentence, others)
+        self._complete(prefixes, ranked, normaliser)
+
+    def _ranked_under_rules(
+        self, k: int, prefixes: Prefixes, n: int
+    ) -> tuple[kernel.Ranked, Floats]:
+        """Rank n labellings of tape k under hard rules; also an upper bound of unproven ones."""
+        stage, context = self.ruled[k], self.contexts[k]
+        observed = stage.observed_labels(context.ids(prefixes))
+        batch = stage.legal_batch(replace(context.under(prefixes), observed=observed))
+        result = stage.legal.decoder.paths(batch, n, self.rule.rest)
+        return kernel.Ranked(result.found, result.score, result.path), result.bound
+
+    def _complete(self, prefixes: Prefixes, ranked: kernel.Ranked, normaliser: Floats) -> None:
+        """Add labellings with ranked labels of the last tape."""
         base, sentence = prefixes.score - normaliser, prefixes.sentence
-        n = self.n if self.last in self.visible else 1
-        above = None if threshold is None else _least_score(threshold[sentence], base)
-        ranked = _nbest(batch, n, above)
         total = base[:, None] + ranked.score
         place, rank = np.nonzero(total > self.incumbents.threshold[sentence, None])
         path = _select_paths(ranked.path, prefixes.rows, place, rank)
-        labels = self.stages[-1].labels(path)
+        labels = self.ruled[-1].labels(path)
         selected = prefixes.select(place)
         self._put(replace(selected, labels=(*selected.labels, labels)), total[place, rank])
-        return ranked.score[:, 0]
 
     def _put(self, prefixes: Prefixes, total: Floats) -> None:
-        if len(total):
-            visible = [prefixes.labels[k] for k in self.visible]
-            self.incumbents.put(prefixes.sentence, total, visible)
+        visible = [prefixes.labels[k] for k in self.visible]
+        self.incumbents.put(prefixes.sentence, total, visible)
 
     def _open_nodes(self, k: int) -> _Nodes:
         """Return, and keep in the frontier, the nodes whose upper bound exceeds the threshold."""
@@ -360,17 +573,25 @@ class Search:
     def _expand_tape(self, k: int, wanted: int) -> None:
         """Expand open nodes: `wanted` labellings of tape 0, `_INNER * wanted` of another tape."""
         nodes = self._open_nodes(k)
-        sentence = nodes.prefixes.sentence
+        sentence, chosen = nodes.prefixes.sentence, np.arange(len(nodes))
+        if self.ruled[k].hard and k:  # each ranking under the rule takes long
+            order = np.lexsort((-nodes.upper, sentence))
+            chosen = np.sort(order[ranks(sentence[order]) < max(_COMPLETED, wanted // 8)])
         shares = (
-            [(wanted, np.arange(len(sentence)))]
+            [(wanted, chosen)]
             if k == 0
-            else _shares(sentence, _INNER * wanted, self.budget)
+            else [
+                (n, chosen[sharing])
+                for n, sharing in _shares(sentence[chosen], _INNER * wanted, self.budget)
+            ]
         )
-        size = _LOOK_TOKENS if not self.rule.has_deadline else _PART_TOKENS
+        size = _LOOK_TOKENS
+        if self.rule.has_deadline:
+            size = _FEW_TOKENS if self.ruled[k].hard else _PART_TOKENS
         for n, sharing in shares:
             where = sharing[nodes.cursor[sharing] < n]
             for part, step in _batches(sentence[where], self.lengths, n, size):
-                if not self.rule.expired:
+                if not self._expired:
                     self._expand(k, nodes, where[part], n, step)
 
     def _expand(self, k: int, nodes: _Nodes, where: Longs, n: int, step: int) -> None:
@@ -378,13 +599,19 @@ class Search:
         prefixes, normaliser = nodes.prefixes.select(where), nodes.normaliser[where]
         gain, threshold = self.heuristic[k][prefixes.sentence], self._threshold(prefixes)
         above = _least_score(threshold, prefixes.score + gain - normaliser)
-        ranked, paths, row = self._ranking(k, prefixes, n, above)
+        if self.ruled[k].hard:
+            ranked, others = self._ranked_under_rules(k, prefixes, n + 1)
+            others = others + prefixes.score + gain - normaliser
+            np.maximum.at(self.incumbents.bound, prefixes.sentence, others)
+            paths, row = prefixes.rows, np.arange(len(where))
+        else:
+            ranked, paths, row = self._ranking(k, prefixes, n, above)
         score = prefixes.score[:, None] + ranked.score[row] - normaliser[:, None]
         upper = score + gain[:, None]
         new = np.arange(n + 1) >= nodes.cursor[where, None]
         first = int(nodes.cursor[where].min())
         for start in range(first, n, step):
-            if start > first and self.rule.expired:
+            if start > first and self._expired:
                 n = start
                 break
             block = slice(start, min(start + step, n))
@@ -394,8 +621,10 @@ class Search:
                 rank += start
                 base = prefixes.select(place)
                 path = _select_paths(ranked.path, paths, row[place], rank)
-                labels = (*base.labels, self.stages[k].labels(path))
-                self._evaluate(k + 1, replace(base, score=score[place, rank], labels=labels))
+                labels = (*base.labels, self.ruled[k].labels(path))
+                log_z = base.log_z + normaliser[place]
+                longer = Prefixes(*(base.offsets, base.sentence, score[place, rank], log_z), labels)
+                self._evaluate(k + 1, longer)
         nodes.cursor[where], nodes.upper[where] = n, upper[:, n]
 
     def _ranking(
@@ -439,14 +668,16 @@ class _Nodes:
             return parts[0]
         several = [part.prefixes for part in parts]
         labels = tuple(map(np.concatenate, zip(*(p.labels for p in several), strict=True)))
-        sentence = np.concatenate([p.sentence for p in several])
-        score = np.concatenate([p.score for p in several])
+        sentence, score, log_z = (
+            np.concatenate([getattr(p, name) for p in several])
+            for name in ("sentence", "score", "log_z")
+        )
         order = np.argsort(sentence, kind="stable")
         normaliser, cursor, upper = (
             np.concatenate([getattr(part, name) for part in parts])[order]
             for name in ("normaliser", "cursor", "upper")
         )
-        prefixes = Prefixes(several[0].offsets, sentence, score, labels)
+        prefixes = Prefixes(several[0].offsets, sentence, score, log_z, labels)
         return cls(prefixes.select(order), normaliser, cursor, upper)
 
     def filtered(self, kept: Bools) -> _Nodes:
@@ -456,6 +687,15 @@ class _Nodes:
         where = np.flatnonzero(kept)
         arrays = self.normaliser[where], self.cursor[where], self.upper[where]
         return _Nodes(self.prefixes.select(where), *arrays)
+
+
+def _rest(answer: Answer, n: int) -> Floats:
+    """Return an upper bound of the scores of labellings that are not among the n best, [B]."""
+    size = len(answer)
+    score, bounds = answer.scores.reshape(size, -1), answer.bounds.reshape(size, -1)
+    last = score[:, -1] if score.shape[1] == n else np.full(size, -np.inf)
+    unproven = np.where(answer.exact.reshape(size, -1), -np.inf, bounds)
+    return np.maximum(last, unproven.max(axis=1))
 
 
 def _shares(sentence: Longs, share: int, most: int) -> list[tuple[int, Longs]]:
@@ -488,11 +728,14 @@ def _batches(sentence: Longs, lengths: Longs, n: int, tokens: int) -> Iterator[t
             yield slice(place, min(place + step, stop)), max(1, _PART_TOKENS // length)
 
 
-def _best_and_others(sentence: Longs, total: Floats) -> tuple[Longs, Longs]:
-    """Return the best prefix of each sentence, and all other prefixes."""
+def _in_turns(sentence: Longs, total: Floats, most: int) -> Iterator[Longs]:
+    """Yield the best prefix of each sentence, the next three, and others, at most `most`."""
     order = np.lexsort((-total, sentence))
-    best = np.append(True, np.diff(sentence[order]) > 0)
-    return order[best], np.sort(order[~best])
+    rank = ranks(sentence[order])
+    for first, end in pairwise(sorted({0, 1, min(4, most), most})):
+        part = order[(rank >= first) & (rank < end)]
+        if len(part):
+            yield np.sort(part)
 
 
 def _nbest(batch: kernel.Bound, n: int, above: Floats | None) -> kernel.Ranked:
@@ -505,6 +748,11 @@ def _nbest(batch: kernel.Bound, n: int, above: Floats | None) -> kernel.Ranked:
         if int(ranked.found.max(initial=0)) < size:
             break
     return ranked
+
+
+def _rounding(score: Floats) -> Floats:
+    """Return how much rounding may change scores; 0 for infinite ones."""
+    return np.where(np.isfinite(score), _ROUNDING * np.maximum(1.0, np.abs(score)), 0.0)
 
 
 def _least_score(threshold: Floats, added: Floats) -> Floats:

@@ -3,13 +3,14 @@
 The chain rule multiplies conditional probabilities, p(tape 1) · p(tape 2 | tape 1) · ... A stage
 computes the log of one factor, the score of a path minus log Z, for given labels of the earlier
 tapes. Weights, grammars and evidence change which labels are chosen, but not log Z. So a stage has
-two machines: `free`, the tagger, for log Z, and `legal`, the weighted tagger under its grammar.
+two machines: `free`, the tagger, for log Z, and `legal`, the weighted tagger under its grammar. A
+`relaxed` stage lacks the rules over several tapes, which make `legal` slow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,10 +21,16 @@ from fstcrf.errors import TooLargeError
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
-from fstcrf.machines.plans import Chain, Program, scaled
-from fstcrf.machines.topology import chain_topology
+from fstcrf.machines.plans import Program, plan_of, scaled
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.component import Component, ObservedTape, as_read, bare_chain, pinned
+from fstcrf.taggers.component import (
+    Component,
+    ObservedTape,
+    as_read,
+    bare_chain,
+    merged,
+    pinned,
+)
 from fstcrf.taggers.potentials import Binding, bind, check_closed
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureIndex
@@ -117,17 +124,34 @@ class Stage(Component):
         return tuple(a for a in self.conjuncts if a not in self.local)
 
     @made_once
-    def observed(self) -> tuple[Chain, ...]:
-        """Chains of the observed tapes that `multiplied` conjuncts read."""
-        read = {tape for acceptor in self.multiplied for tape in acceptor.tapes}
-        chains = [bare_chain(t.tape, chain_topology(t.labels, 1)) for t in self.earlier]
-        chains += [column.chain for column in self.columns]
-        return tuple(chain for chain in chains if chain.name in read)
+    def hard(self) -> tuple[Acceptor, ...]:
+        """Multiplied conjuncts over several tapes that reject labellings, and score none."""
+        return tuple(a for a in self.multiplied if len(a.tapes) > 1 and not a.weighted)
+
+    @made_once
+    def relaxed(self) -> Stage:
+        """The stage without its `hard` conjuncts: its best scores are upper bounds."""
+        if not self.hard:
+            return self
+        return replace(self, conjuncts=tuple(a for a in self.conjuncts if a not in self.hard))
+
+    @made_once
+    def _read(self) -> tuple[tuple[ObservedTape, ...], tuple[Acceptor, ...]]:
+        """Observed tapes that `multiplied` conjuncts read, and these, over merged labels."""
+        tapes = [ObservedTape(t.tape, t.labels) for t in self.earlier]
+        earlier, conjuncts = merged(tapes, self.multiplied)
+        read = {tape for acceptor in conjuncts for tape in acceptor.tapes}
+        return (*earlier, *(column for column in self.columns if column.tape in read)), conjuncts
+
+    @property
+    def observed(self) -> tuple[ObservedTape, ...]:
+        """The observed tapes that `multiplied` conjuncts read."""
+        return self._read[0]
 
     @made_once
     def free(self) -> Program:
         """The tagger without weight and grammar; its log Z normalises the conditional."""
-        return Program([self.chain])
+        return self.relaxed.free if self.hard else Program([self.chain])
 
     @made_once
     def legal(self) -> Program:
@@ -135,7 +159,8 @@ class Stage(Component):
         if self.exponent == 1.0 and not self.multiplied:
             return self.free
         weighted = self.free.scaled(self.exponent, grammar=False).chains
-        return Program([*self.observed, *weighted], (), self.multiplied, "expanded")
+        chains = [*(tape.chain for tape in self.observed), *weighted]
+        return Program(chains, (), self._read[1], "auto" if self.hard else "expanded")
 
     # --- Potentials ---------------------------------------------------------------------------
 
@@ -148,7 +173,7 @@ class Stage(Component):
             corpus.offsets,
             node,
             tuple(arcs),
-            tuple(ids[chain.name] for chain in self.observed),
+            self.observed_labels(ids),
             mask=self.mask(ids) if self.local else None,
             relabelled=prepared.relabelled,
         )
@@ -158,6 +183,27 @@ class Stage(Component):
         columns = {column.tape: column.ids(corpus) for column in self.columns}
         tapes = {t.tape: corpus.columns[tape_column(t.tape)].ids for t in self.earlier}
         return columns | tapes
+
+    def observed_labels(self, ids: Mapping[str, Ints]) -> tuple[Ints, ...]:
+        """Return the merged labels of the `observed` tapes, given the results of `observed_ids`."""
+        columns = {column.tape for column in self.columns}  # their labels are merged already
+        return tuple(
+            ids[tape.tape]
+            if tape.place is None or tape.tape in columns
+            else tape.place[ids[tape.tape]]
+            for tape in self.observed
+        )
+
+    def obeys(self, ids: Mapping[str, Ints], offsets: Longs) -> Bools:
+        """Return whether labellings obey the `hard` conjuncts, bool [P].
+
+        `ids` are the labels of the observed tapes and of the stage's tape, int32 [N] each.
+        """
+        legal = np.ones(len(offsets) - 1, dtype=bool)
+        for acceptor in self.hard:
+            labels = tuple(ids[tape] for tape in acceptor.tapes)
+            legal &= _accepts(acceptor, labels, offsets)
+        return legal
 
     def mask(self, ids: Mapping[str, Ints]) -> Floats:
         """Return the scores of `local` conjuncts for each state, float64 [M, S].
@@ -196,7 +242,7 @@ class Stage(Component):
     @made_once
     def depends_on_earlier(self) -> bool:
         """Whether the labels of any earlier tape change potentials or legal labels."""
-        observed = {chain.name for chain in self.observed}
+        observed = {tape.tape for tape in self.observed}
         return any(self.reads_tape(t.tape) or t.tape in observed for t in self.earlier)
 
     def reads_tape(self, tape: str) -> bool:
@@ -230,12 +276,11 @@ class Stage(Component):
         if self.legal is self.free and all(scores is None for scores in added):
             return self.free_batch(potentials)
         pairs = zip(potentials.observed, self.observed, strict=True)
-        observed = [pinned(ids, chain.topology.n_states) for ids, chain in pairs]
+        observed = [pinned(ids, len(tape.kept)) for ids, tape in pairs]
         arcs = [scaled(arc, self.exponent) for arc in potentials.arcs]
         values = self.legal.per_token((*observed, self.scored(potentials.node, *added), *arcs))
-        return kernel.Bound(
-            self.legal.machine, potentials.offsets, values, checked=self.cannot_overflow
-        )
+        machine = self.legal.decoder.machine
+        return kernel.Bound(machine, potentials.offsets, values, checked=self.cannot_overflow)
 
     @made_once
     def cannot_overflow(self) -> bool:
@@ -244,7 +289,8 @@ class Stage(Component):
 
     def labels(self, path: Ints) -> Ints:
         """Return the labels of the stage's tape along joint states; −1 remains −1."""
-        machine, order, topology = self.legal.machine, self.legal.order, self.tagger.topology
+        order, topology = self.legal.order, self.tagger.topology
+        machine = self.legal.decoder.machine
         states = (
             path if len(order) == 1 else machine.axis_states(path)[order.index(self.tagger.tape)]
         )
@@ -299,6 +345,35 @@ def stages_of(
     return tuple(stages)
 
 
+def usual_cost(stages: Sequence[Stage], labellings: int) -> tuple[int, int]:
+    """Return the cost of the first search of a chain, in estimated nanoseconds a token.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+    labellings : int
+        Budget: labellings of the first tape that are scored.
+
+    Returns
+    -------
+    least, usual : int
+        If the first labels are proven to be the best, and if the search uses its budget.
+    """
+    each = [_best_and_log_z(stage.relaxed) for stage in stages]
+    return sum(each), sum(each) + labellings * sum(each[1:])
+
+
+def worst_cost_under_rules(stages: Sequence[Stage], labellings: int) -> int:
+    """Return the cost of the second search of a chain, under hard rules over several tapes."""
+    completed = [plan_of(stage.legal).most for stage in stages if stage.hard]
+    later = sum(_best_and_log_z(stage.relaxed) for stage in stages[1:])
+    return labellings * (later + max(completed)) if completed else 0
+
+
+def _best_and_log_z(stage: Stage) -> int:
+    return plan_of(stage.legal).most + plan_of(stage.free).most
+
+
 def largest_gains(acceptors: Sequence[Acceptor], longest: int) -> Floats:
     """Return upper bounds of the scores that acceptors add to labellings of 0, 1, ... tokens.
 
@@ -323,6 +398,19 @@ def _scores(acceptor: Acceptor) -> Floats:
     """Return the scores of all arcs, −inf for missing arcs, [Q, L1, ...]."""
     score = 0.0 if acceptor.score is None else acceptor.score
     return np.where(acceptor.target >= 0, score, -np.inf)
+
+
+def _accepts(acceptor: Acceptor, labels: tuple[Ints, ...], offsets: Longs) -> Bools:
+    """Return whether an acceptor accepts labellings, bool [P]; labels int32 [N] for each tape."""
+    symbol = np.ravel_multi_index(labels, acceptor.target.shape[1:])
+    target = acceptor.target.reshape(acceptor.n_states, -1)
+    first, end = offsets[:-1], offsets[1:]
+    state = np.zeros(len(first), np.int64)
+    for token in range(int((end - first).max(initial=0))):
+        rows = np.flatnonzero((first + token < end) & (state >= 0))
+        state[rows] = target[state[rows], symbol[first[rows] + token]]
+    accepted: Bools = (state >= 0) & (acceptor.final[state] > -np.inf)
+    return accepted
 
 
 def _is_local(acceptor: Acceptor) -> bool:

@@ -12,7 +12,6 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, LabelWarning, LearningWarning, OptionError
-from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.crf import CRF
 from fstcrf.text.corpus import Corpus
@@ -20,6 +19,7 @@ from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import FeatureFunction, FeatureIndex, FunctionIndex, TemplateSet
 from fstcrf.text.sentences import Data, Tape, check_text, label_set
 from fstcrf.training import ParameterSpace, Problem, Progress, parameter_space
+from fstcrf.training.arguments import Chain, Dev, Features, Gold, Reads, Run
 from fstcrf.training.data import (
     Target,
     TrainingData,
@@ -29,19 +29,19 @@ from fstcrf.training.data import (
     read_data,
     sentence_weights,
 )
-from fstcrf.training.descent import LineSearch
-from fstcrf.training.executors.executor import Executor
 from fstcrf.training.gold import with_partial
+from fstcrf.training.loop import check_checkpoint
 from fstcrf.training.magnitudes import largest_value, uneven
-from fstcrf.training.memory import ExpectedMemory, free_memory, label_bytes, release
+from fstcrf.training.memory import free_memory, label_bytes, release
 from fstcrf.training.optimiser import Optimiser
 from fstcrf.training.options import (
     DEFAULTS,
     Options,
     checked_options,
-    documented,
+    flat_options,
     optimiser_of,
     options_of,
+    structured,
 )
 from fstcrf.training.passing import (
     Passed,
@@ -53,7 +53,7 @@ from fstcrf.training.passing import (
     with_labels,
 )
 from fstcrf.training.record import TrainingRecord
-from fstcrf.training.run import RunOptions, run_fingerprint, run_training
+from fstcrf.training.run import announce_memory, run_fingerprint, run_training
 from fstcrf.training.settings import MethodSettings, ObjectiveSettings, TrainingRun
 from fstcrf.training.shards import digest, observed_sum, parts_of
 from fstcrf.training.structure import (
@@ -88,160 +88,79 @@ MethodName: TypeAlias = Literal[
 ]
 
 
-@documented
 def train_crf(
     data: Data | CorpusFiles,
-    target: Target | None = None,
-    template: TemplateSet | str | os.PathLike[str] | None = None,
+    target: Target | Gold | None = None,
+    features: TemplateSet | str | os.PathLike[str] | FeatureFunction | Features | None = None,
     *,
-    dev: Data | None = None,
-    dev_target: Sequence[Sequence[str]] | None = None,
-    reads: Sequence[CRF] = (),
-    grammar: Grammar | None = None,
+    structure: Chain | None = None,
+    order: Literal[0, 1, 2] | None = None,
+    scheme: str | None = None,
     tape: str | None = None,
-    weights: Sequence[float] | Floats | None = None,
-    class_weights: Mapping[str, float] | None = None,
-    warm_start: CRF | None = None,
-    threads: int = 1,
-    report: Callable[[Progress], None] | None = None,
-    expect: Callable[[ExpectedMemory], None] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int | None = 10,
-    resume: bool = False,
-    keep_on_interrupt: bool = False,
-    executor: Executor | None = None,
-    memory_limit: int | None = None,
-    order: Literal[0, 1, 2] = 1,
+    grammar: Grammar | None = None,
+    reads: Sequence[CRF] | Reads = (),
+    start: CRF | None = None,
+    dev: Data | Dev | None = None,
     objective: ObjectiveName | ObjectiveSettings = "likelihood",
     method: MethodName | MethodSettings = "lbfgs",
-    features: Literal["supported", "complete"] | FeatureFunction = "supported",
-    transitions: Literal["observed", "all"] | None = None,
-    ends: bool = False,
-    min_frequency: float | None = None,
-    scheme: str | None = None,
-    start_label: str | None = None,
-    boundary: Literal["pad", "skip"] = "pad",
-    min_count: int = 1,
-    hash_bits: int | None = None,
-    on_illegal: Literal["error", "repair", "skip"] = "error",
-    partial: bool | None = None,
-    jackknife: int | None = None,
-    passing: Literal["best", "nbest", "marginals"] = "best",
-    candidates: int | None = None,
-    patience: int | None = None,
-    seed: int = 0,
-    max_iterations: int | None = None,
     l2: float | None = None,
-    delta: float | None = None,
-    period: int | None = None,
-    epsilon: float | None = None,
-    max_line_search: int | None = None,
-    memory: int | None = None,
-    line_search: LineSearch | None = None,
-    l1: float | None = None,
-    stochastic_epochs: int | None = None,
-    preconditioned: int | None = None,
-    growth: float | None = None,
-    calibration_rate: float | None = None,
-    calibration_factor: float | None = None,
-    calibration_sentences: int | None = None,
-    calibration_candidates: int | None = None,
-    calibration_trials: int | None = None,
-    first_rate: float | None = None,
-    pa_variant: Variant | None = None,
-    aggressiveness: float | None = None,
-    error_sensitive: bool | None = None,
-    averaging: bool | None = None,
-    variance: float | None = None,
-    gamma: float | None = None,
-    batch: int | None = None,
-    halving: float | None = None,
-    steepness: float | None = None,
-    offset: float | None = None,
-    smoothing: Literal["sigmoid", "logistic"] | None = None,
-    psi: float | None = None,
-    competitors: Literal["mean", "sum"] | None = None,
-    f_gamma: float | None = None,
-    span_end: Literal["inside", "next"] | None = None,
+    max_iterations: int | None = None,
+    run: Run | None = None,
 ) -> CRF:
     """Train a CRF.
 
     Parameters
     ----------
     data : Corpus, CorpusFiles or sequence of sentences
-        Sentences with columns, or the files that hold them; or, without a template, lists of
+        Sentences with columns, or the files that hold them; or, without templates, lists of
         attributes or feature dicts for each token.
-    target : str or sequence of sequences of str
+    target : str, sequence of sequences of str, or Gold
         Column of the labels, or the labels of each sentence. ``_`` is an unknown label,
-        ``B-NP|B-PP`` one of several, which is counted in a warning unless ``partial=True`` says so;
-        with ``partial=False``, and by default in the columns of CoNLL-U, they are labels.
-    template : TemplateSet, text or path
-        Feature templates. Columns need these, or a feature function: ``features=f``, where f maps
-        a `Sentence` to a list with the attributes of each token, a list of strings or a dict. It
-        sees the columns without `target`, and the labels of `reads` as columns by their tapes.
-    dev : Corpus or sequence of sentences, optional
-        Held-out data: scored after each iteration; the best iteration is kept and `patience`
-        iterations without a better one end training. The score is F of spans where the labels
-        are spans, else accuracy.
-    dev_target : sequence of sequences of str, optional
-        Labels of `dev`, where `target` is no column.
-    reads : sequence of CRF
-        Earlier taggers whose labels ``%y[0,TAPE]`` reads: their own predictions on `data`. The
-        taggers that they read must be among them.
+        ``B-NP|B-PP`` one of several; a warning counts them unless ``Gold(partial=True)`` allows
+        them. With ``partial=False``, and by default in the columns of CoNLL-U, they are labels.
+    features : TemplateSet, text, path, callable or Features, optional
+        Feature templates, or a feature function: it maps a `Sentence` to a list with the attributes
+        of each token, a list of strings or a dict. It sees the columns without `target`, and the
+        labels of `reads` as columns by their tapes. Data with columns needs either.
+    structure : Chain, optional
+        The label histories and the weights of the model.
+    order : {0, 1, 2}, optional
+        How many earlier labels a label depends on; by default 1. ``Chain(order=…)`` is the same.
+    scheme : str, optional
+        The scheme of the labels, such as "iob2", whose illegal transitions are left out;
+        ``Chain(scheme=…)`` is the same.
+    tape : str, optional
+        Name of the tape that is written; the target's name, else ``"label"``.
     grammar : Grammar, optional
         A hard grammar that becomes part of the tagger's structure: training normalises over what
         it accepts, and nothing else ever has a probability; sentences without tokens have a
-        labelling where it accepts the empty one. To constrain a tagger after training,
-        say ``tagger & grammar``.
-    tape : str, optional
-        Name of the tape that is written; the target's name, else ``"label"``.
-    weights : sequence of float, optional
-        Weight of each sentence.
-    class_weights : mapping of str to float, optional
-        A sentence's weight is multiplied by the mean of its gold labels' weights (1 for others).
-    warm_start : CRF, optional
-        Start from its weights. Its labels and attributes stay known; new ones are added.
-    threads : int
-        The result does not depend on it.
-    report : callable, optional
-        Is told of every iteration.
-    expect : callable, optional
-        Is told before training starts what memory it is expected to take, within about 10 % from
-        100 MB on (without l1, where attributes share tokens, it may be less); what it raises ends
-        the call. Nothing is told where that is not counted: of other methods than
-        "lbfgs", and on systems without ``/proc``.
-    checkpoint : path, optional
-        File for the state of training, saved every `checkpoint_every` iterations and when Ctrl-C
-        ends training, after the iteration that it comes in (a second Ctrl-C ends it at once, and
-        the state is the one before). A file that exists is not overwritten without `resume`.
-    checkpoint_every : int, optional
-        None: only when Ctrl-C ends training.
-    resume : bool
-        Go on from `checkpoint`, to the same result bit for bit. Where the file is not there yet
-        training begins at the start, so that one call serves the first run and those after it.
-    keep_on_interrupt : bool
-        On Ctrl-C return the best model so far.
-    executor : Executor, optional
-        Where the text is worked on part by part: ``ProcessExecutor(2)``, ``DaskExecutor(client)``,
-        see `fstcrf.training.executors`. Of the likelihood by "lbfgs", without `reads` and
-        `warm_start`. The model has the same bits for any number of workers, and without one.
-    memory_limit : int, optional
-        Bytes for the work on a text that may be larger than memory: what does not fit is in files
-        that are mapped. Index and weights are not counted. The same bits, too.
+        labelling if it accepts the empty one. To constrain a tagger after training, write
+        ``tagger & grammar``.
+    reads : sequence of CRF, or Reads
+        Earlier taggers whose labels the features see: their own predictions on `data`.
+    start : CRF, optional
+        Training starts from its weights. Its labels and attributes are kept; new ones are added.
+    dev : Corpus, sequence of sentences, or Dev, optional
+        Held-out data: scored after each iteration; the best iteration is kept.
     objective : {"likelihood", "mce", "mce-f"} or ObjectiveSettings
         What is optimised: "mce" a smooth count of sentences with an error, "mce-f" a smooth F of
-        spans, both compare the gold labels with the best others (Suzuki et al. 2006). They are not
-        convex: `warm_start` from a model of the likelihood is the usual beginning.
+        spans; both compare the gold labels with the best others (Suzuki et al. 2006). They are not
+        convex: `start` is usually a model of the likelihood.
     method : str or MethodSettings
         The penalised likelihood by L-BFGS ("lbfgs"), conjugate gradients ("cg"; with the diagonal
         of the Hessian "preconditioned-cg", for the first iterations only "mixed-cg"), generalised
         iterative scaling ("gis"), QuickProp ("quickprop") or stochastic gradients ("asgd", whose
-        weights are averaged, is the fastest to a good model; "l2sgd" is CRFsuite's; "gpd" of the
+        weights are averaged, is the fastest to a good model; "l2sgd" is CRFsuite's; "gpd" for the
         objectives that count errors, which "lbfgs" and "quickprop" train, too); the averaged
         perceptron ("ap"), passive-aggressive ("pa") and "arow" as in CRFsuite; the averaged
-        perceptron for a few epochs ("perceptron"). ``training.lbfgs.LBFGSSettings(memory=5)``
-        says the method and its options in one.
-    {options}
+        perceptron for a few epochs ("perceptron"). A struct holds the method and its options:
+        ``training.LBFGS(memory=5)``.
+    l2 : float, optional
+        Strength of the penalty l2 · |weights|² (CRFsuite's c2), of methods that have one.
+    max_iterations : int, optional
+        Most iterations; the default depends on the method.
+    run : Run, optional
+        Threads, the random seed, progress, checkpoints, executors.
 
     Returns
     -------
@@ -256,36 +175,8 @@ def train_crf(
     NumericError
         Training diverged at once.
     """
-    arguments = locals()
-    if callable(template):
-        raise OptionError(f"template is {template!r}: pass a feature function as features=")
-    if callable(features):
-        if template is not None:
-            raise OptionError("template and features=f both compute attributes: give one of them")
-        arguments |= {"template": features, "features": "supported"}
-    _check_kinds(tape, warm_start, reads, report=report, expect=expect)
-    settings = checked_options(
-        {option: arguments[option] for option in DEFAULTS},
-        reads=bool(reads),
-        dev=dev is not None,
-        warm_start=warm_start is not None,
-    )
-    if target is None:
-        raise OptionError(
-            "no target: give the name of the label column, or one list of labels per sentence"
-        )
-    if not isinstance(data, CorpusFiles):
-        check_text(data)
-    if dev is not None:
-        check_text(dev, "the held-out text")
-    run = RunOptions(**{field.name: arguments[field.name] for field in fields(RunOptions)})
-    run.check()
-    settings = with_partial(settings, data, target)
-    name = tape or (target if isinstance(target, str) else "label")
-    _check_reads(reads, name)
-    values = arguments | {"tape": name, "settings": settings, "run": run}
-    call = TrainingCall(**{field.name: values[field.name] for field in fields(TrainingCall)})
-    in_parts = executor is not None or memory_limit is not None
+    call = TrainingCall.of(locals())
+    in_parts = call.run.executor is not None or call.run.memory_limit is not None
     tagger: CRF = parts.train_spread(call) if in_parts else _train_in_memory(call)
     return tagger
 
@@ -306,8 +197,41 @@ class TrainingCall:
     grammar: Grammar | None
     weights: Sequence[float] | Floats | None
     class_weights: Mapping[str, float] | None
-    warm_start: CRF | None
-    run: RunOptions
+    start: CRF | None
+    run: Run
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> TrainingCall:
+        """Check the arguments of `train_crf`."""
+        run = arguments["run"] or Run()
+        flat = {"reads": (), **flat_options({**arguments, "run": run})}
+        _check_kinds(flat)
+        options = checked_options(
+            {option: flat[option] for option in DEFAULTS if option in flat},
+            reads=bool(flat["reads"]),
+            dev="dev" in flat,
+            start="start" in flat,
+        )
+        target = flat.get("target")
+        if target is None:
+            raise OptionError(
+                "no target: give the name of the label column, or one list of labels per sentence"
+            )
+        if not isinstance(arguments["data"], CorpusFiles):
+            check_text(arguments["data"])
+        if "dev" in flat:
+            check_text(flat["dev"], "the held-out text")
+        if run.checkpoint is not None:
+            check_checkpoint(run.checkpoint, every=run.checkpoint_every, resume=run.resume)
+        tape = flat.get("tape") or (target if isinstance(target, str) else "label")
+        _check_reads(flat["reads"], tape)
+        values: dict[str, Any] = {
+            **{field.name: flat.get(field.name) for field in fields(cls)},
+            "settings": with_partial(options, flat["data"], target),
+            "tape": tape,
+            "run": run,
+        }
+        return cls(**values)
 
     def held_out_labels(self) -> list[list[str]] | None:
         """Return the gold labels of the held-out sentences, or None."""
@@ -364,9 +288,9 @@ def trained(
 
 
 def _train_in_memory(call: TrainingCall) -> CRF:
-    settings, warm_start, run = call.settings, call.warm_start, call.run
+    settings, run = call.settings, call.run
     data = _data(call)
-    labels = _labels(data, settings, warm_start)
+    labels = _labels(data, settings, call.start)
     unknown = data.unknown(labels).warning(call.target, settings, explicit=call.partial is not None)
     for note in filter(None, (data.note, unknown)):
         warnings.warn(note, LabelWarning, stacklevel=4)
@@ -383,11 +307,11 @@ def _train_in_memory(call: TrainingCall) -> CRF:
             LearningWarning,
             stacklevel=4,
         )
-    space, theta = _space(problem, data, settings, warm_start)
+    space, theta = _space(problem, data, settings, call.start)
     start = TrainingRun(problem, space, theta, settings.objective, settings.seed, run.threads)
     added = settings.method.memory_of(start)
     release()  # the memory of reading and counting
-    run.announce_memory(added, space.size)
+    announce_memory(run, added, space.size)
     wanted = tapes_read(data.index)
     tapes = tuple(Tape(t.tape, t.labels, t._fingerprint()) for t in call.reads if t.tape in wanted)
     model = CRF(problem.topology, data.index, space, theta, call.tape, data.columns, tapes)
@@ -422,31 +346,27 @@ def retrained(
     options = record.options
     if record.dev_score is not None or record.interrupted:
         options = {**options, "max_iterations": max(record.best_iteration, 1)}
-    target = str(record.target)
     present = set(labels_for(corpus, record))
-    arguments: Any = options_of(options)
-    arguments.pop("patience", None)  # there is no held-out data
-    template = None
+    flat: dict[str, Any] = options_of(options)
+    flat.pop("patience", None)  # there is no held-out data
     if isinstance(tagger.index, FunctionIndex):
-        arguments["features"] = tagger.index.function
+        flat["template"] = tagger.index.function
     else:
-        template = cast("FeatureIndex", tagger.index).templates  # `fold_taggers` has checked it
-    return train_crf(
-        corpus,
-        target,
-        template,
-        reads=reads,
-        tape=tagger.tape,
-        class_weights={k: w for k, w in record.class_weights.items() if k in present} or None,
-        threads=threads,
-        report=report,
-        **arguments,
-    )
+        flat["template"] = cast("FeatureIndex", tagger.index).templates  # checked before
+    flat |= {
+        "reads": reads,
+        "tape": tagger.tape,
+        "class_weights": {k: w for k, w in record.class_weights.items() if k in present} or None,
+        "threads": threads,
+        "report": report,
+        "target": str(record.target),
+    }
+    return train_crf(corpus, **structured(flat))
 
 
 def _data(call: TrainingCall) -> TrainingData:
     """Read the text of a call, and label it with earlier taggers."""
-    base = call.warm_start
+    base = call.start
 
     def label(corpus: Corpus, tapes: Sequence[str]) -> Passed:
         taggers = ordered(call.reads, tapes)
@@ -465,8 +385,8 @@ def _data(call: TrainingCall) -> TrainingData:
     )
 
 
-def _labels(data: TrainingData, settings: Options, warm_start: CRF | None) -> Sequence[str]:
-    known = () if warm_start is None else warm_start.labels
+def _labels(data: TrainingData, settings: Options, start: CRF | None) -> Sequence[str]:
+    known = () if start is None else start.labels
     labels = label_set(data.target_values, partial=settings.reads_sets, earlier=known)
     needed, free = label_bytes(len(labels), int(data.offsets[-1])), free_memory()
     if free is not None and needed > free:
@@ -522,13 +442,13 @@ def _located(error: DataError, data: TrainingData, problem: Problem | None = Non
 
 
 def _space(
-    problem: Problem, data: TrainingData, settings: Options, warm_start: CRF | None
+    problem: Problem, data: TrainingData, settings: Options, start: CRF | None
 ) -> tuple[ParameterSpace, Floats]:
     if isinstance(data.index, FeatureIndex):
         check_pairs(data.index, problem.topology, settings)
     space = parameter_space(
         problem,
-        features=settings.features,
+        features=settings.pairs,
         transitions=settings.transitions if data.transitions else "none",
         ends=settings.ends,
     )
@@ -536,21 +456,19 @@ def _space(
         problem.require_known("min_frequency cannot count them")
         counts = observed_sum(parts_of(problem), space)
         space = counted_often(space, counts, settings.min_frequency)
-    if warm_start is not None:
-        return warm_theta(warm_start.space, warm_start.theta, data.index, space)
+    if start is not None:
+        return warm_theta(start.space, start.theta, data.index, space)
     return space, np.zeros(space.size)
 
 
-def _check_kinds(tape: object, warm_start: object, reads: object, **functions: object) -> None:
+def _check_kinds(options: Mapping[str, object]) -> None:
+    tape, start, reads = (options.get(name) for name in ("tape", "start", "reads"))
     if not isinstance(tape, str | None):
         raise OptionError(f"tape is {tape!r}, expected a name, or None")
-    if not isinstance(warm_start, CRF | None):
-        raise OptionError(f"warm_start is {warm_start!r}, expected a tagger")
+    if not isinstance(start, CRF | None):
+        raise OptionError(f"start is {start!r}, expected a tagger")
     if not isinstance(reads, Sequence) or not all(isinstance(tagger, CRF) for tagger in reads):
         raise OptionError(f"reads is {reads!r}, expected a list of taggers")
-    for name, function in functions.items():
-        if function is not None and not callable(function):
-            raise OptionError(f"{name} is {function!r}, expected a function")
 
 
 def _check_reads(reads: Sequence[CRF], tape: str) -> None:

@@ -79,12 +79,10 @@ class Weights:
         """The same laid out for sentences that come one at a time.
 
         None where they need more: attributes of label pairs, longer histories, or where a sentence
-        may have no path.
+        with tokens may have no path.
         """
         graph = self.static_graph
-        parts = graph.score, graph.initial, graph.final, graph.empty
-        whole = graph.source is None and all(np.isfinite(part).all() for part in parts)
-        if self.has_arc_attributes or not self.topology.direct or not whole:
+        if self.has_arc_attributes or not self.topology.direct or not _has_loop(graph):
             return None
         if not _worth_places(self.space.n_node_rows, self.space.node_cells):
             return None
@@ -173,6 +171,17 @@ class Weights:
         rest = replace(space, n_node_rows=0, node_cells=none, n_arc_rows=0, arc_cells=none)
         _, transition, _, initial, final = space.parts(self.theta)
         return rest.tables(np.concatenate([transition, initial, final]))
+
+
+def _has_loop(graph: kernel.Graph) -> bool:
+    """Return whether a label may begin, repeat and end a sentence: then no token has no path."""
+    if graph.source is None:
+        loop = graph.score[:: graph.n_states + 1]
+    else:
+        loop = np.full(graph.n_states, -np.inf)
+        same = graph.source == graph.target
+        loop[graph.source[same]] = graph.score[same]
+    return bool(np.isfinite(loop + graph.initial + graph.final).any())
 
 
 def _worth_places(rows: int, cells: Longs) -> bool:

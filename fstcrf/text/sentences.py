@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from fstcrf.arguments import whole_number
-from fstcrf.arrays import Bools, Longs, distinct
+from fstcrf.arrays import Bools, Ints, Longs, distinct
 from fstcrf.errors import DataError, LabelError
 from fstcrf.kernel.native import mapped
 from fstcrf.kernel.strings import pack_strings
@@ -217,14 +217,18 @@ def _with_tapes(corpus: Corpus, tapes: Iterable[str], reads: Sequence[Tape]) -> 
     return corpus
 
 
-def read_one(
-    index: AttributeIndex,
-    sentence: SentenceLike,
-    columns: Sequence[str],
-    reads: Sequence[Tape] = (),
-) -> Prepared:
-    """Prepare one sentence."""
-    return read_sentences(index, [sentence], columns, reads)
+def with_labels(
+    sentence: SentenceLike, reads: Sequence[Tape], labels: Mapping[str, Ints]
+) -> SentenceLike:
+    """Return a sentence with the labels of tapes, int32 [T] each, as columns."""
+    given = {
+        t.name: [t.labels[i] for i in labels[t.name].tolist()] for t in reads if t.name in labels
+    }
+    if not given or not isinstance(sentence, Sentence):
+        return sentence
+    columns = {name: sentence[name] for name in sentence.columns}
+    columns |= {tape_column(name): strings for name, strings in given.items()}
+    return Sentence.of_lists(columns, len(sentence), document=sentence.document)
 
 
 def is_short(index: AttributeIndex, sentence: Sentence) -> bool:
@@ -297,10 +301,10 @@ def sized(items: Data | SentenceLike, name: str, sentence: int | None = None) ->
 
 def as_sentences(sentences: Sequence[SentenceLike], columns: Sequence[str]) -> list[Sentence]:
     """Convert sentences of any form; `columns` are the names for row tuples."""
-    return each_sentence(sentences, lambda sentence: _as_sentence(sentence, columns))
+    return each_sentence(sentences, lambda sentence: as_sentence(sentence, columns))
 
 
-def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
+def as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
     """Convert a sentence; rows may omit the last columns, since a new sentence has no labels."""
     if isinstance(sentence, Sentence):
         return sentence

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from fstcrf.ext.papers.local import LocalLikelihood as LocalLikelihood
     from fstcrf.ext.papers.local import normalised as normalised
     from fstcrf.ext.papers.voted import voted_paths as voted_paths
+    from fstcrf.training.arguments import Chain as Chain
+    from fstcrf.training.arguments import Dev as Dev
+    from fstcrf.training.arguments import Features as Features
+    from fstcrf.training.arguments import Gold as Gold
+    from fstcrf.training.arguments import Reads as Reads
+    from fstcrf.training.arguments import Run as Run
     from fstcrf.training.asgd import ASGD as ASGD
     from fstcrf.training.lbfgs import LBFGS as LBFGS
     from fstcrf.training.lbfgs import OWLQN as OWLQN
@@ -43,6 +49,7 @@ if TYPE_CHECKING:
 __all__, __getattr__ = importer(
     __name__,
     {
+        "arguments": "Chain Dev Features Gold Reads Run",
         "asgd": "ASGD",
         "lbfgs": "LBFGS OWLQN",
         "likelihood": "Likelihood",

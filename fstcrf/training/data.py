@@ -39,7 +39,8 @@ from fstcrf.training.gold import (
     legal_gold,
 )
 from fstcrf.training.options import Options
-from fstcrf.training.passing import Passed, TrainedTagger, passed_design
+from fstcrf.training.passing import Passed, passed_design
+from fstcrf.training.record import TrainedTagger
 
 Target = str | Sequence[Sequence[str]]
 """A column of labels, or the labels of each sentence."""
@@ -140,7 +141,7 @@ def read_data(
             "features=f"
         )
     if isinstance(base, LiteralIndex):
-        raise OptionError("warm_start reads attribute lists, the data has columns")
+        raise OptionError("start reads attribute lists, the data has columns")
     corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
     if not corpus.n_tokens:
         raise DataError("no sentence to train on", path=corpus.source)
@@ -177,7 +178,7 @@ Build: TypeAlias = Callable[[Corpus], tuple[FeatureIndex | FunctionIndex, Design
 
 def _template_build(templates: TemplateSet, settings: Options, base: object) -> Build:
     if isinstance(base, FunctionIndex):
-        raise OptionError("warm_start has a feature function, expected one with the same templates")
+        raise OptionError("start has a feature function, expected one with the same templates")
     return partial(
         FeatureIndex.build,
         templates=templates,
@@ -196,7 +197,7 @@ def _function_build(
     base: object,
 ) -> Build:
     if isinstance(base, FeatureIndex):
-        raise OptionError("warm_start reads a template, expected one with a feature function")
+        raise OptionError("start reads a template, expected one with a feature function")
     if settings.passing == "marginals":
         raise OptionError(
             "passing='marginals' averages over the label of one token, but a feature function may "
@@ -243,7 +244,7 @@ def _literal_data(
     if isinstance(target, str):
         raise OptionError("attribute lists have no columns: give the labels of each sentence")
     if base is not None and not isinstance(base, LiteralIndex):
-        raise OptionError("warm_start reads columns, the data has attribute lists")
+        raise OptionError("start reads columns, the data has attribute lists")
     target = string_lists(target, "label", error=DataError)
     if len(target) != len(data):
         raise DataError(f"labels of {len(target)} sentences for {len(data)}")

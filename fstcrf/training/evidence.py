@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fstcrf.arrays import Floats
+from fstcrf.errors import OptionError
 from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
 from fstcrf.training.executors.executor import folded
@@ -25,6 +26,9 @@ from fstcrf.training.shards import (
     start_step,
 )
 
+NO_START = "stochastic_epochs need sentences whose labels are all known, and there are none"
+"""The error for a text that epochs cannot begin with."""
+
 
 @dataclass(frozen=True, slots=True)
 class DataCounts:
@@ -35,8 +39,8 @@ class DataCounts:
     sentences, tokens : int
     entries : int
         Number of attributes over all tokens, without attributes of arcs.
-    known : bool
-        Whether all labels are known.
+    labelled : int
+        Number of sentences whose labels are all known.
     listed : bool
         Whether the fused kernel treats the arcs with weights as exceptions.
     largest : float
@@ -46,7 +50,7 @@ class DataCounts:
     sentences: int
     tokens: int
     entries: int
-    known: bool
+    labelled: int
     listed: bool
     largest: float = 1.0
 
@@ -114,7 +118,7 @@ class Whole:
             sentences=len(problem.weight),
             tokens=int(problem.offsets[-1]),
             entries=len(problem.node.index),
-            known=not problem.partial.any(),
+            labelled=int(np.count_nonzero(~problem.partial)),
             listed=fits(problem, self.space)
             and sparse_default_arcs(problem, self.space) is not None,
             largest=largest_value(problem),
@@ -135,10 +139,10 @@ class Whole:
     def start(self) -> Problem:
         """Return the sentences for initial stochastic epochs: every k-th one."""
         problem = self.problem
-        step = start_step(int(problem.offsets[-1]))
-        if step == 1:
-            return problem
-        return problem.chosen(np.asarray([*start_sentences(0, len(problem.weight), step)]))
+        numbers = start_sentences(problem, start_step(int(problem.offsets[-1])))
+        if not len(numbers):
+            raise OptionError(NO_START)
+        return problem if len(numbers) == len(problem.weight) else problem.chosen(numbers)
 
 
 def _hessian(ties: Ties, l2: float, u: Floats) -> Floats:

@@ -366,7 +366,7 @@ class LBFGSSettings(QuasiNewton):
             ge=0, description="epochs of asgd to begin with; 12 if they are expected to save time"
         ),
         Needs(lambda values: not values["l1"], "needs a run without l1: OWL-QN has no such epochs"),
-        Needs(lambda values: not values.get("warm_start"), FROM_ZERO),
+        Needs(lambda values: not values.get("start"), FROM_ZERO),
     ] = None
 
     @property
@@ -457,9 +457,9 @@ class LBFGSSettings(QuasiNewton):
         """Return the number of initial stochastic epochs."""
         if self.stochastic_epochs is not None:
             return self.stochastic_epochs
-        able = self.l2 > 0 and data.counts.known and stochastic(data.space)
+        able = self.l2 > 0 and stochastic(data.space)
         able = able and data.counts.largest < UNEVEN
-        if not able or data.counts.sentences < _STAGED_SENTENCES:
+        if not able or data.counts.labelled < _STAGED_SENTENCES:
             return 0
         return _STAGED_EPOCHS if start_pays(data, _STAGED_EPOCHS) else 0
 
@@ -470,7 +470,7 @@ class LBFGSSettings(QuasiNewton):
         """
         unit = value_units(ties.likelihood)
         plain = np.ones(len(u), dtype=np.float32) if unit is None else unit
-        if not self.l2 > 0 or not data.counts.known:
+        if not self.l2 > 0:
             return plain
         diagonal = ties.likelihood.curvature(u)
         if diagonal is None:
@@ -488,12 +488,12 @@ def start_pays(data: Evidence, epochs: int) -> bool:
 
     Operations of an evaluation and of an epoch are counted: rows of weights read and written, arcs
     over all tokens, and in an epoch once per sentence the arcs that have a weight. The saving was
-    measured: it grows with the logarithm of the number of sentences. For a long text, epochs take a
-    share of it.
+    measured: it grows with the logarithm of the number of sentences. Epochs take a share of a long
+    text, and of any text the sentences whose labels are all known.
     """
     counts, space, topology = data.counts, data.space, data.topology
     sentences, tokens = counts.sentences, counts.tokens
-    share = 1.0 / start_step(tokens)
+    share = counts.labelled / sentences / start_step(tokens)
     arcs = behind = 3 * arc_cells(topology, 1) * (tokens - sentences)
     if counts.listed:
         # in multiplications of a dense product, as measured, for grouped and for single sentences

@@ -66,7 +66,7 @@ class SweepCounts:
     width : int
         Padded number of slots.
     fused : bool
-        Whether the fused kernel supports the problem: all labels known, a dense graph.
+        Whether the fused kernel sums sentences whose labels are all known.
     row_entries, single_entries : int
         Occurrences of attributes with many weights; occurrences of others times their weights.
     shard_rows, shard_singles : int
@@ -77,6 +77,8 @@ class SweepCounts:
         Bytes of states and arcs of a sweep, for each thread.
     table : int
         Bytes of the rows of weights, if the kernel is not fused.
+    partial : SweepCounts, optional
+        Sizes of the sentences that the fused kernel does not sum, and of the weights that they use.
     """
 
     weights: int
@@ -91,6 +93,7 @@ class SweepCounts:
     valued: bool
     scratch: int = 0
     table: int = 0
+    partial: SweepCounts | None = None
 
     def objective(self, shards: int, threads: int = 1) -> int:
         """Return the bytes of an objective, including its evaluation.
@@ -98,14 +101,27 @@ class SweepCounts:
         Each shard in a sweep has separate weights and gradients. With threads there are three for
         each: two are active, and memory of one remains in its allocator's arena.
         """
-        value = 4 * self.valued
         # The gradient, the rounded weights, the counts on gold paths.
         vectors = (8 + 4 + 4) * self.weights
         if not self.fused:
-            # For each block the design, the design by attribute, and the numbers of its attributes.
-            blocks = 2 * (4 + value) * self.row_entries + 24 * self.shard_rows + 8 * self.tokens
-            laid_out = 20 * self.weights + 12 * self.attributes + self.table
-            return vectors + blocks + laid_out + threads * self.scratch
+            return vectors + self.general(threads)
+        swept = self._swept(shards, threads)
+        if self.partial is None:
+            return vectors + swept
+        # A gradient, weights, and their places.
+        own = (8 + 8 + 8) * self.partial.weights + self.partial.general(threads)
+        return vectors + swept + own
+
+    def general(self, threads: int) -> int:
+        """Return the bytes of the general method without vectors of all weights."""
+        value = 4 * self.valued
+        # For each block the design, the design by attribute, and the numbers of its attributes.
+        blocks = 2 * (4 + value) * self.row_entries + 24 * self.shard_rows + 8 * self.tokens
+        laid_out = 20 * self.weights + 12 * self.attributes + self.table
+        return blocks + laid_out + threads * self.scratch
+
+    def _swept(self, shards: int, threads: int) -> int:
+        value = 4 * self.valued
         entries = (4 + value) * self.row_entries + (6 + value) * self.single_entries
         numbers = 16 * self.tokens + 4 * (self.shard_rows + self.shard_singles)
         numbers += 12 * (self.row_entries + self.single_entries) // 64  # schedule of flushes
@@ -113,7 +129,7 @@ class SweepCounts:
         swept = min(shards, 3 * threads) if threads > 1 else 1
         numbers_of_shard = (self.shard_rows * self.width + self.shard_singles) // max(1, shards)
         scratch = 2 * 4 * swept * numbers_of_shard
-        return vectors + entries + numbers + layout + scratch + threads * self.scratch
+        return entries + numbers + layout + scratch + threads * self.scratch
 
     def online(self, tables: int) -> int:
         """Return the bytes of a learner with tables of all slots of each attribute, float64.

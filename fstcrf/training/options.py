@@ -8,19 +8,28 @@ no option is ignored silently.
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
-
-from msgspec import Meta
+from typing import Any, TypeAlias, TypeVar
 
 from fstcrf.arguments import closest
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.text.corpus.schemes import scheme_pair
 from fstcrf.training import Optimiser, ParameterSpace, Problem
+from fstcrf.training.arguments import (
+    AttributeOptions,
+    Chain,
+    Dev,
+    Features,
+    Gold,
+    GoldOptions,
+    PassingOptions,
+    PatienceOption,
+    Reads,
+    Run,
+    SeedOption,
+)
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import LikelihoodSettings
 from fstcrf.training.magnitudes import weight_unit
@@ -28,7 +37,6 @@ from fstcrf.training.methods import METHODS, OBJECTIVES
 from fstcrf.training.preconditioning import Multiplied
 from fstcrf.training.settings import (
     MethodSettings,
-    Needs,
     ObjectiveSettings,
     Penalised,
     SettingField,
@@ -42,137 +50,9 @@ from fstcrf.training.settings import (
 Value: TypeAlias = bool | int | float | str | None
 """Allowed values of an option."""
 
-_READS = Needs(
-    lambda values: values.get("reads", True) or values["passing"] == "best",
-    "is for the taggers of reads=, and there are none",
-)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Structure(Settings):
-    """The label histories and the weights of a model."""
-
-    order: Annotated[
-        Literal[0, 1, 2], Meta(description="how many earlier labels a label depends on")
-    ] = 1
-    features: Annotated[
-        Literal["supported", "complete"],
-        Meta(description="weights of the pairs of attribute and label that occur, or of all"),
-    ] = "supported"
-    transitions: Annotated[
-        Literal["observed", "all"],
-        Meta(description="weights of the pairs of labels that occur, or of all"),
-        Needs(lambda values: values["order"] != 0, "needs an order above 0"),
-    ] = "observed"
-    ends: Annotated[bool, Meta(description="weights for the first and the last label")] = False
-    min_frequency: Annotated[
-        float | None,
-        Meta(
-            description="drop weights whose feature (attribute and label, or pair of labels) "
-            "occurs less often; a feature counts with its value (CRFsuite's feature.minfreq)"
-        ),
-    ] = None
-    scheme: Annotated[
-        str | None,
-        Meta(
-            description="leave out transitions that are illegal in io, iob1, iob2 (bio), bioes "
-            "(iobes), bilou, bmes or bmewo, or that are not observed; iob1:iob2 also converts the "
-            "gold labels of the training text and of `dev` from the first scheme to the second"
-        ),
-    ] = None
-    start_label: Annotated[
-        str | None,
-        Meta(description="order 2: the label assumed before a sentence; O if that is a label"),
-        Needs(lambda values: values["order"] == 2, "needs order 2, not {order}"),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attributes(Settings):
-    """The attributes of tokens that a model has."""
-
-    boundary: Annotated[
-        Literal["pad", "skip"],
-        Meta(description="outside the sentence, make attributes like _B-1 (pad) or no attributes"),
-    ] = "pad"
-    min_count: Annotated[int, Meta(ge=1, description="drop attributes that fewer tokens have")] = 1
-    hash_bits: Annotated[int | None, Meta(description="hash the attributes into 2^K rows")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LabelOptions(Settings):
-    """The interpretation of gold labels."""
-
-    on_illegal: Annotated[
-        Literal["error", "repair", "skip"],
-        Meta(
-            description="gold labels that break their `scheme`: an error; the spans that "
-            "conlleval reads in them; or their sentences are left out"
-        ),
-    ] = "error"
-    partial: Annotated[
-        bool | None,
-        Meta(
-            description="read _ as an unknown label and a|b as one of several labels; by default "
-            "for column files, and not for columns of CoNLL-U, which use them as values"
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Passing(Settings):
-    """Labels of earlier taggers on the training text."""
-
-    jackknife: Annotated[
-        int | None,
-        Meta(
-            ge=2,
-            description="cut the text into K folds; the taggers of `reads`, trained again on the "
-            "others, label each",
-        ),
-        Needs(
-            lambda values: values.get("reads", True),
-            "is for the taggers of reads=, and there are none",
-        ),
-    ] = None
-    passing: Annotated[
-        Literal["best", "nbest", "marginals"],
-        Meta(
-            description="output of the taggers of `reads` that features see: their best labels; "
-            "several labellings, each by its probability; or the probability of each label, as "
-            "the value of the attributes that read it"
-        ),
-        _READS,
-    ] = "best"
-    candidates: Annotated[
-        int,
-        Meta(ge=1, description="how many labellings `passing` 'nbest' takes"),
-        Needs(
-            lambda values: values["passing"] == "nbest", "needs passing 'nbest', not {passing!r}"
-        ),
-    ] = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class CourseOptions(Settings):
-    """Options of a run with any method."""
-
-    patience: Annotated[
-        int,
-        Meta(ge=1, description="stop after N iterations without improvement on `dev`"),
-        Needs(
-            lambda values: values.get("dev", True),
-            "is for the held-out data of dev=, and there is none",
-        ),
-    ] = 10
-    seed: Annotated[
-        int,
-        Meta(ge=0, description="random seed for the order of sentences, if the method shuffles"),
-    ] = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(CourseOptions, Passing, LabelOptions, Attributes, Structure):
+class Options(SeedOption, PatienceOption, PassingOptions, GoldOptions, AttributeOptions, Chain):
     """All options of a run."""
 
     objective: ObjectiveSettings = dataclasses.field(default_factory=LikelihoodSettings)
@@ -279,23 +159,23 @@ def _either(names: Collection[str] | Mapping[str, Any]) -> str:
 
 
 def checked_options(
-    named: Mapping[str, object], *, reads: bool = True, dev: bool = True, warm_start: bool = False
+    named: Mapping[str, object], *, reads: bool = True, dev: bool = True, start: bool = False
 ) -> Options:
     """Check options by name, and return them as `Options`.
 
     `objective` and `method` are names or settings; an omitted option has its default.
-    `reads`, `dev` and `warm_start` are true if the run has earlier taggers, held-out data and an
+    `reads`, `dev` and `start` are true if the run has earlier taggers, held-out data and an
     initial model. OptionError: an option is unknown, is set twice, has a wrong value, or is not
     read by objective and method.
     """
-    values = _spread({name: value for name, value in named.items() if value is not None})
+    values = flat_options(named, _CHOSEN)
     unknown = sorted(set(values) - set(DEFAULTS))
     if unknown:
         raise OptionError(
             f"unknown training option {unknown[0]!r}; {not_there(unknown[0], DEFAULTS, DEFAULTS)}"
         )
     values = {name: _checked(name, value) for name, value in values.items()}
-    every = {**DEFAULTS, **values, "reads": reads, "dev": dev, "warm_start": warm_start}
+    every = {**DEFAULTS, **values, "reads": reads, "dev": dev, "start": start}
     method = _method(every["objective"], every["method"])
     objective = OBJECTIVES[every["objective"]]
     passed = named.get("method")
@@ -322,26 +202,100 @@ def checked_options(
 
 S = TypeVar("S", bound=Settings)
 
+STRUCTS: Mapping[str, type[Settings]] = {
+    "target": Gold,
+    "features": Features,
+    "structure": Chain,
+    "reads": Reads,
+    "dev": Dev,
+    "run": Run,
+}
+"""Argument of `fstcrf.CRF.train` → its struct, whose fields are options."""
+_BARE = {"features": "template"}  # the option that a bare value is, if it has another name
+_FLAT = {  # option → argument and field of a struct
+    struct.flat_names.get(field.name, field.name): (argument, field.name)
+    for argument, struct in STRUCTS.items()
+    for field in dataclasses.fields(struct)
+}
+FLAT_NAMES = frozenset((*_FLAT, *DEFAULTS, "tape", "grammar", "start"))
+"""Names of all options of `fstcrf.CRF.train` outside the structs."""
+_CHOSEN: Mapping[str, type[Settings]] = {"objective": ObjectiveSettings, "method": MethodSettings}
+_BASES = {**STRUCTS, **_CHOSEN}
 
-def _spread(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return options by name, where settings are replaced by their name and fields."""
-    values: dict[str, Any] = dict(options)
-    for name in CHOICES:
-        settings = options.get(name)
-        if not isinstance(settings, Settings):
+
+def flat_options(
+    arguments: Mapping[str, Any], structs: Mapping[str, type[Settings]] | None = None
+) -> dict[str, Any]:
+    """Return the options of a call by their flat names, without options that are None.
+
+    `arguments` are those of `fstcrf.CRF.train`; a bare value stands for the struct whose first
+    field it is. `structs` are the arguments that may be structs. OptionError: an argument is a
+    struct of another kind, or an option is given twice.
+    """
+    structs = _BASES if structs is None else structs
+    flat = {n: value for n, value in arguments.items() if n not in structs and value is not None}
+    options = set(flat)
+    for argument, base in structs.items():
+        value = arguments.get(argument)
+        if value is None:
             continue
-        struct_fields = fields_of(type(settings))
-        twice = next((field for field in struct_fields if field in options), None)
-        if twice is not None:
+        if not isinstance(value, Settings):
+            flat[_BARE.get(argument, argument)] = value
+            continue
+        if not isinstance(value, base):
             raise OptionError(
-                f"{twice} is given twice, as an option and in {name}={type(settings).__name__}(...)"
+                f"{argument} is {type(value).__name__}(...), expected {_expected(argument)}"
             )
-        values[name] = settings.name
-        for field in struct_fields.values():
-            value = getattr(settings, field.name)
-            if value != field.default:
-                values[field.name] = value
-    return values
+        if argument in CHOICES:
+            flat[argument] = value.name
+        for field in dataclasses.fields(value):
+            option = value.flat_names.get(field.name, field.name)
+            if field.name in value.fields_set and option in options:
+                struct = f"{argument}={type(value).__name__}(...)"
+                raise OptionError(f"{option} is given twice, as an option and in {struct}")
+            setting = getattr(value, field.name)
+            if field.name in value.fields_set and setting is not None:
+                flat[option] = setting
+    return flat
+
+
+def _expected(argument: str) -> str:
+    if argument in CHOICES:
+        return f"settings of the {argument}, or one of {', '.join(map(repr, CHOICES[argument]))}"
+    return f"{STRUCTS[argument].__name__}(...)"
+
+
+def structured(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments of `fstcrf.CRF.train` for options with flat names.
+
+    Options that are None are left out. OptionError: as for `checked_options`.
+    """
+    flat = {name: value for name, value in options.items() if value is not None}
+    reads = flat.get("reads", ())
+    settings = checked_options(
+        {name: value for name, value in flat.items() if name in DEFAULTS},
+        reads=not isinstance(reads, Sequence) or bool(reads),
+        dev=flat.get("dev") is not None,
+        start=flat.get("start") is not None,
+    )
+    arguments: dict[str, Any] = {}
+    structs: dict[str, dict[str, Any]] = {}
+    for option, value in flat.items():
+        if option in _FLAT:
+            argument, field = _FLAT[option]
+            structs.setdefault(argument, {})[field] = value
+        elif option not in _SPECIAL or option in _UNSTRUCTURED:
+            arguments[option] = value
+    arguments |= {argument: STRUCTS[argument](**values) for argument, values in structs.items()}
+    for choice, struct in (("objective", settings.objective), ("method", settings.method)):
+        values = {n: flat[n] for n in fields_of(type(struct)) if n in flat}
+        values = {n: value for n, value in values.items() if n not in _UNSTRUCTURED}
+        if values:
+            arguments[choice] = type(struct)(**values)
+    return arguments
+
+
+_UNSTRUCTURED = ("l2", "max_iterations")  # arguments that are options of a method, too
 
 
 def _checked(name: str, value: object) -> Any:
@@ -374,8 +328,12 @@ def stored_options(values: Mapping[str, object]) -> Options:
 
 
 def _read(values: Mapping[str, object]) -> dict[str, Any]:
+    values = {_STORED.get(name, name): value for name, value in values.items()}
     every = {**DEFAULTS, **values}
     return {n: v for n, v in values.items() if v is not None and is_read(n, every)}
+
+
+_STORED = {"features": "pairs"}  # names of options in records of earlier versions
 
 
 def options_of(values: Mapping[str, object]) -> dict[str, Value]:
@@ -384,7 +342,19 @@ def options_of(values: Mapping[str, object]) -> dict[str, Value]:
     return {n: v for n, v in _read(values).items() if v != (DEFAULTS if n in CHOICES else usual)[n]}
 
 
-_RENAMED = {"whole_labels": "partial"}
+_RENAMED = {"whole_labels": "partial", "warm_start": "start", "template": "features"}
+
+
+def advice_on(name: str, parameters: Collection[str]) -> str:
+    """Return advice about an unknown parameter of `fstcrf.CRF.train`: the struct that has it."""
+    if name in _FLAT and _BARE.get(_FLAT[name][0]) != name:
+        argument, field = _FLAT[name]
+        return f"pass {argument}={STRUCTS[argument].__name__}({field}=…)"
+    for objective, method in readers_of(name):
+        classes = {"method": METHODS[objective][method], "objective": OBJECTIVES[objective]}
+        argument = next(a for a, settings in classes.items() if name in fields_of(settings))
+        return f"pass {argument}={classes[argument].__name__}({name}=…)"
+    return not_there(name, parameters, ("those of its signature",))
 
 
 def not_there(name: str, known: Collection[str], shown: Collection[str]) -> str:
@@ -483,17 +453,3 @@ def summary(name: str) -> str:
     settings = {**OBJECTIVES, **METHODS["mce"], **METHODS["likelihood"]}
     text = (settings[name].__doc__ or "").splitlines()[0].rstrip(".")
     return text[:1].lower() + text[1:]
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def documented(function: F) -> F:
-    """Replace ``{options}`` in the docstring of a function by the options of training."""
-    wrap = textwrap.TextWrapper(84, initial_indent="    ", subsequent_indent="    ")
-    lines: list[str] = []
-    for name in (*_GENERAL, *_SPECIAL):
-        kind = kind_text(fields_named(name)[0])
-        lines += [f"{name} : {kind}", *wrap.wrap(in_words(name))]
-    function.__doc__ = (inspect.getdoc(function) or "").replace("{options}", "\n".join(lines))
-    return function

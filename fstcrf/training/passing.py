@@ -14,9 +14,9 @@ earlier taggers are trained again on the other K − 1 folds, and label the sent
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol, Self, TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,56 +24,15 @@ from fstcrf.arguments import first_twice
 from fstcrf.arrays import Floats, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.kernel import SparseRows
-from fstcrf.lattices import Lattice, marginals, nbest
+from fstcrf.lattices import marginals, nbest
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import AttributeIndex, Design, LiteralIndex
 from fstcrf.text.features.template import tape_column
-from fstcrf.text.sentences import Data
 from fstcrf.training.gold import gold_labels, legal_gold
 from fstcrf.training.loop import Progress
 from fstcrf.training.options import Options, stored_options
-from fstcrf.training.record import TrainingRecord
-
-Report: TypeAlias = Callable[[Progress], None]
-
-TapeProbabilities: TypeAlias = Mapping[str, tuple[tuple[str, ...], Floats]]
-"""For tapes, their labels, and the probability of each label at each token, float64 [N, L]."""
-
-
-class TrainedTagger(Protocol):
-    """A tagger of one tape, as training uses it: to label text, and to be trained again."""
-
-    @property
-    def tape(self) -> str:
-        """Name of the tape that it writes."""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Its labels."""
-
-    @property
-    def index(self) -> AttributeIndex:
-        """Its attributes."""
-
-    @property
-    def record(self) -> TrainingRecord | None:
-        """The record of its training."""
-
-    def tag_all(self, sentences: Data, *, threads: int = 1) -> list[list[str]]:
-        """Return the best labels of sentences."""
-
-    def tag_column(self, corpus: Corpus, *, threads: int = 1) -> Column:
-        """Return the best labels of a text."""
-
-    def _averaged_lattices(self, corpus: Corpus, tapes: TapeProbabilities) -> list[Lattice]:
-        """Return lattices whose potentials are averaged over the labels of earlier tapes."""
-
-    def _retrained(
-        self, corpus: Corpus, reads: Sequence[Self], *, threads: int, report: Report | None
-    ) -> Self:
-        """Train it again on another text, with the options of its record."""
-
+from fstcrf.training.record import Report, TrainedTagger, TrainingRecord
 
 E = TypeVar("E", bound=TrainedTagger)
 AnyIndexT = TypeVar("AnyIndexT", bound=AttributeIndex)

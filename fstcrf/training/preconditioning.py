@@ -313,7 +313,8 @@ class DiagonalHessian:
     Parameters
     ----------
     problem : Problem
-        All labels known. An attribute that a token has twice counts as two.
+        An attribute that a token has twice counts as two. Unknown labels change nothing: the
+        diagonal is then an upper bound.
     space : ParameterSpace
     l2 : float
         Coefficient of |theta|², above 0.
@@ -328,13 +329,12 @@ class DiagonalHessian:
     Raises
     ------
     OptionError
-        Unknown labels, whose Hessian has no sign; or no penalty, without which an entry may be 0.
+        No penalty, without which an entry may be 0.
     """
 
     def __init__(
         self, problem: Problem, space: ParameterSpace, *, l2: float, scale: Floats | None = None
     ) -> None:
-        problem.require_known("no preconditioner for those")
         if not l2 > 0.0:
             raise OptionError(f"l2 is {l2}, expected a number above 0: the preconditioner needs it")
         self.l2, self.evaluations = l2, 0

@@ -16,6 +16,7 @@ from typing import (
     Any,
     ClassVar,
     Literal,
+    Self,
     TypeAlias,
     TypeVar,
     get_args,
@@ -44,7 +45,7 @@ class Needs:
     text: str
 
 
-FROM_ZERO = "is for the stochastic epochs of a run that starts from zero, not from warm_start"
+FROM_ZERO = "is for the stochastic epochs of a run that starts from zero, not from start="
 """Description for `Needs` of these options."""
 
 
@@ -147,9 +148,22 @@ def spoken(value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """A struct of settings; creating one checks its fields."""
+    """A struct of settings; creating one checks its fields.
+
+    `fields_set` has the names of the fields that the caller set.
+    """
 
     name: ClassVar[str]
+    flat_names: ClassVar[Mapping[str, str]] = {}  # the option's name outside the struct, if another
+    fields_set: ClassVar[frozenset[str]] = frozenset()  # each struct shadows it
+
+    def __new__(cls, *positional: object, **named: object) -> Self:
+        """Remember which fields are set."""
+        struct = super().__new__(cls)
+        first = [field.name for field in fields(cls) if field.init and not field.kw_only]
+        names = frozenset((*first[: len(positional)], *named))
+        object.__setattr__(struct, "fields_set", names)
+        return struct
 
     def __post_init__(self) -> None:
         for field in fields_of(type(self)).values():

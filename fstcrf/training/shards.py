@@ -32,7 +32,7 @@ from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.memory import SweepCounts
 from fstcrf.training.problem import ParameterSpace, Problem
-from fstcrf.training.support import cell_pointers, observed_counts
+from fstcrf.training.support import cell_pointers, observed_counts, restricted
 
 # --- Parts of a text, and of vectors --------------------------------------------------------------
 
@@ -76,9 +76,13 @@ def start_step(tokens: int) -> int:
     return max(1, -(-tokens // START_TOKENS))
 
 
-def start_sentences(first: int, end: int, step: int) -> Iterator[int]:
-    """Return the sentences among first .. end that these epochs take."""
-    return iter(range(-(-first // step) * step, end, step))
+def start_sentences(problem: Problem, step: int, first: int = 0) -> Longs:
+    """Return the numbers of the sentences that these epochs take: only if all labels are known.
+
+    `first` is the number of the problem's first sentence in the text.
+    """
+    numbers = np.arange(-first % step, len(problem.weight), step)
+    return numbers[~problem.partial[numbers]]
 
 
 def digest(problem: Problem) -> bytes:
@@ -126,12 +130,12 @@ _BLOCK_ROWS = 8  # such rows: potentials and posteriors, for all labels and for 
 
 
 def fits(problem: Problem, space: ParameterSpace) -> bool:
-    """Return whether the fused kernel supports a problem: its graph is the same at every token."""
-    return fits_known(space) and not problem.partial.any()
+    """Return whether the fused kernel sums some sentences: those whose labels are all known."""
+    return sweepable(space) and not problem.partial.all()
 
 
-def fits_known(space: ParameterSpace) -> bool:
-    """Return the same if all labels are known."""
+def sweepable(space: ParameterSpace) -> bool:
+    """Return whether the fused kernel supports the weights: graphs are the same at every token."""
     return (
         not space.n_arc_rows
         and space.size < np.iinfo(np.int32).max
@@ -226,6 +230,10 @@ def sweep_counts(problem: Problem, space: ParameterSpace) -> SweepCounts:
     if not fused:
         shards = max(shards, int(problem.offsets[-1]) // block_tokens(space))
         many[:] = True
+    partial = None
+    if fused and problem.partial.any():
+        others = problem.chosen(np.flatnonzero(problem.partial))
+        partial = sweep_counts(*restricted(others, space)[:2])
     in_shards = shards * (1.0 - (1.0 - 1.0 / shards) ** times)
     return SweepCounts(
         weights=space.size,
@@ -240,6 +248,7 @@ def sweep_counts(problem: Problem, space: ParameterSpace) -> SweepCounts:
         valued=problem.node.value is not None,
         scratch=_scratch(problem, space) if fused else 8 * _BLOCK_ROWS * BLOCK_CELLS,
         table=0 if fused else 8 * space.width * int((weights >= space.width // 16).sum()),
+        partial=partial,
     )
 
 
@@ -275,13 +284,13 @@ def compiled_shards(
     graph: Graph,
     keep: Callable[[Iterable[ShardAttributes]], Iterable[ShardAttributes]] = iter,
     gold: Ints | None = None,
+    swept: Bools | None = None,
 ) -> Iterator[Shard]:
     """Yield the shards of a problem.
 
     Parameters
     ----------
     problem : Problem
-        A problem for which `fits` is true.
     layout : Layout
         Layout of its parameter space, from `attribute_layout`.
     graph : Graph
@@ -290,28 +299,44 @@ def compiled_shards(
         Function that moves attributes of shards to another memory, and returns them from there.
     gold : int32 [N], optional
         Gold states, if sweeps must score them.
+    swept : bool [B], optional
+        The sentences of the shards; if absent, those whose labels are all known.
     """
     direct = problem.topology.direct
     state_slots = None if direct else np.ascontiguousarray(problem.topology.node_slots)
     n_slots = len(problem.topology.node_slot_names)
-    runs = list(pairwise(shard_bounds(problem.offsets)))
+    runs = list(_runs(Ragged(problem.offsets), ~problem.partial if swept is None else swept))
+    lengths = Ragged(problem.offsets).lengths
 
     def attributes() -> Iterator[ShardAttributes]:
-        for first, last in runs:
-            part = problem.node.slice(int(problem.offsets[first]), int(problem.offsets[last]))
+        for _, tokens in runs:
+            if isinstance(tokens, slice):
+                part = problem.node.slice(tokens.start, tokens.stop)
+            else:
+                part = problem.node.taken(tokens)
             yield _attributes(part.indptr, part.index, part.value, layout, n_slots)
 
-    for (first, last), own in zip(runs, keep(attributes()), strict=True):
+    for (sentences, tokens), own in zip(runs, keep(attributes()), strict=True):
         yield Shard(
             graph,
             layout,
             width=padded(n_slots),
             state_slots=state_slots,
-            offsets=problem.offsets[first : last + 1] - int(problem.offsets[first]),
-            weight=np.ascontiguousarray(problem.weight[first:last]),
+            offsets=Ragged.from_lengths(lengths[sentences]).offsets,
+            weight=np.ascontiguousarray(problem.weight[sentences]),
             attributes=own,
-            gold=None if gold is None else gold[slice(*problem.offsets[[first, last]].tolist())],
+            gold=None if gold is None else gold[tokens],
         )
+
+
+def _runs(rows: Ragged, swept: Bools) -> Iterator[tuple[slice | Longs, slice | Longs]]:
+    """Yield the sentences and the tokens of each shard."""
+    for first, last in pairwise(shard_bounds(rows.offsets)):
+        numbers = first + np.flatnonzero(swept[first:last])
+        if len(numbers) == last - first:  # views are cheaper than copies
+            yield slice(first, last), slice(*rows.offsets[[first, last]].tolist())
+        elif len(numbers):
+            yield numbers, rows.entries(numbers)
 
 
 def whole_attributes(design: SparseRows, layout: Layout, n_slots: int) -> ShardAttributes:

@@ -49,7 +49,7 @@ def check_pairs(index: FeatureIndex, topology: Topology, settings: Options) -> N
     """Raise OptionError if the list of weights of label pairs would not fit into memory."""
     rows, slots, free = index.n_arc_rows, topology.n_arc_slots, free_memory()
     # The complete list holds 8 bytes for each pair. The supported pairs are marked by bits.
-    complete = settings.features == "complete"
+    complete = settings.pairs == "complete"
     needed = 8 * rows * (slots if complete else -(-slots // 64))
     if free is None or needed <= free:
         return
@@ -137,7 +137,7 @@ def warm_theta(
     if before.node_slots.shape[1] != after.node_slots.shape[1] or (
         (before.n_arc_slots == 0) != (after.n_arc_slots == 0)
     ):
-        raise OptionError("warm_start is of another order")
+        raise OptionError("start is of another order")
     node_slot = _matching(before.node_slot_names, after.node_slot_names)
     arc_slot = _matching(before.arc_slot_names, after.arc_slot_names)
     state = _matching(before.state_names, after.state_names)

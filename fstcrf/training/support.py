@@ -411,6 +411,28 @@ def entries(rows: SparseRows, tokens: Longs) -> tuple[Longs, Longs]:
     return of.entries(tokens), of.select(tokens).lengths
 
 
+def restricted(problem: Problem, space: ParameterSpace) -> tuple[Problem, ParameterSpace, Longs]:
+    """Return a problem without the attributes that no token has, its space, and its weights.
+
+    The weights are int64: each one's place in the vector of the given space, which has no weights
+    for attributes of arcs.
+    """
+    node = problem.node
+    used = distinct(node.index)
+    weights = Ragged(cell_pointers(space.node_cells, space.n_node_rows, space.width))
+    place = weights.entries(used)
+    row = weights.select(used).repeat(np.arange(len(used)))
+    cells = row * space.width + space.node_cells[place] % space.width
+    index = np.searchsorted(used, node.index).astype(np.int32)
+    rows = SparseRows(node.indptr, index, node.value, len(used))
+    others = np.arange(len(space.node_cells), space.size)
+    return (
+        replace(problem, node=rows),
+        replace(space, n_node_rows=len(used), node_cells=cells),
+        np.concatenate([place, others]),
+    )
+
+
 # --- Feature counts of the gold paths -------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from tests.benchmarks.running import Bench, in_turns, median_of
 
 CASES, FEW = 80, 12
 SHOWN = 10
+FAMILIES = ("cliffs", "doors")
 
 
 def searches(bench: Bench) -> list[Line]:
@@ -160,10 +161,13 @@ def long(bench: Bench) -> list[Line]:
 
 
 def worst_first(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines with the cliffs first, and among them the one furthest from its limit."""
-    cliffs = [line for line in lines if line.key.startswith("cliffs")]
-    others = [line for line in lines if not line.key.startswith("cliffs")]
-    return [*sorted(cliffs, key=_excess, reverse=True), *others]
+    """Return the cliffs, then the doors, each with the line furthest from its limit first."""
+    families = [[line for line in lines if line.key.startswith(name)] for name in FAMILIES]
+    others = [line for line in lines if not line.key.startswith(FAMILIES)]
+    return [
+        *(line for some in families for line in sorted(some, key=_excess, reverse=True)),
+        *others,
+    ]
 
 
 def _excess(line: Line) -> float:

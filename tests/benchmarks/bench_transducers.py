@@ -1,4 +1,4 @@
-"""Lattices composed with transducers, each sentence anew, beside pynini; label language models."""
+"""Lattices composed with transducers, transducers with each other, beside pynini; label models."""
 
 from __future__ import annotations
 
@@ -12,12 +12,20 @@ from tests.benchmarks.running import Bench
 
 def transducers(bench: Bench) -> list[Line]:
     """Best paths, with their probabilities, and log Z; of trigrams beside the search."""
+    return _lines(bench, "transducers", "transduced", ["--most", "24"] * bench.quick)
+
+
+def algebra(bench: Bench) -> list[Line]:
+    """Transducers composed with each other."""
+    return _lines(bench, "algebra", "algebra", ["--most", "60000"] * bench.quick)
+
+
+def _lines(bench: Bench, name: str, module: str, options: list[str]) -> list[Line]:
     if not has_pynini():
-        return [Line("transducers", "lattices composed with transducers", skipped=MISSING)]
-    command = [sys.executable, "-m", "tests.benchmarks.transduced", "--json"]
-    command += ["--most", "24"] * bench.quick
+        return [Line(name, f"{name}: compositions", skipped=MISSING)]
+    command = [sys.executable, "-m", f"tests.benchmarks.{module}", "--json", *options]
     rows = [json.loads(row) for row in bench.run(command).output.splitlines()]
     return [
-        Line(key, f"transducers, {work}", ours, peer, unit="ms", peer_name=name)
-        for key, work, ours, peer, name in rows
+        Line(key, f"{name}, {work}", ours, peer, unit="ms", peer_name=peer_name)
+        for key, work, ours, peer, peer_name in rows
     ]

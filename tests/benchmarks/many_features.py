@@ -19,6 +19,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from fstcrf.training import Gold, Run
+from fstcrf.training.lbfgs import LBFGSSettings
 from tests.benchmarks import machine
 from tests.benchmarks.report import table
 from tests.benchmarks.running import BenchmarkError, child
@@ -71,13 +73,10 @@ def train(corpus: str, l1: float, iterations: int) -> dict[str, Any]:
     started = time.perf_counter()
     tagger = fstcrf.CRF.train(
         fstcrf.read_columns(corpus, ("word", "pos"), separator="\t"),
-        "pos",
+        Gold("pos", partial=False),
         template(),
-        l1=l1,
-        l2=0.0,
-        partial=False,
-        max_iterations=iterations,
-        expect=told.append,
+        method=LBFGSSettings(l1=l1, l2=0.0, max_iterations=iterations),
+        run=Run(expect=told.append),
     )
     seconds = time.perf_counter() - started
     tagger.save(f"{corpus}.fstcrf")

@@ -16,6 +16,7 @@ from unittest import mock
 
 import fstcrf
 from fstcrf.taggers import CRF
+from fstcrf.training import Features, Run
 from tests.benchmarks.tasks import L2, TEMPLATES, Task
 from tests.benchmarks.work import answer, seconds_of
 
@@ -289,10 +290,9 @@ def _bits(corpus: Corpus, task: Task, n: int, iterations: int) -> tuple[CRF, dic
     tagger = fstcrf.CRF.train(
         corpus,
         task.target,
-        TEMPLATES[task.attributes],
-        boundary="skip",
+        Features(TEMPLATES[task.attributes], boundary="skip"),
         max_iterations=iterations,
-        threads=n,
+        run=Run(threads=n),
     )
     marginals = b"".join(m.tobytes() for m in tagger.marginals_all(corpus, threads=n))
     return tagger, {

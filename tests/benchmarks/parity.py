@@ -12,6 +12,7 @@ from pathlib import Path
 
 import fstcrf
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.training import Features, Run
 from tests.benchmarks.tasks import L2, TUTORIAL, Task
 
 FEATURES = 452_755
@@ -39,7 +40,9 @@ def ours(folder: Path, *, threads: int = 1) -> Result:
     train, test = (
         fstcrf.read_columns(folder / f"{part}.txt", COLUMNS) for part in ("train", "test")
     )
-    model = fstcrf.CRF.train(train, "chunk", TUTORIAL, boundary="skip", l2=L2, threads=threads)
+    model = fstcrf.CRF.train(
+        train, "chunk", Features(TUTORIAL, boundary="skip"), l2=L2, run=Run(threads=threads)
+    )
     predicted = model.tag_all(test)
     record = model.record
     if record is None:

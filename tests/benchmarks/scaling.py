@@ -32,7 +32,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fstcrf import CRF
 from fstcrf.ext.cluster.dask import DaskExecutor
 from fstcrf.ext.parts.futures import ProcessExecutor
 from fstcrf.text.corpus.collection import CorpusFiles
@@ -41,6 +40,7 @@ from fstcrf.training.executors.executor import Executor
 from tests.benchmarks import accuracy, machine
 from tests.benchmarks.report import Line, table
 from tests.benchmarks.running import Bench, BenchmarkError
+from tests.support.training import flat_train
 
 PAGE = machine.ROOT / "docs" / "guides" / "scaling.md"
 COLUMNS = ("word", "pos", "chunk")
@@ -104,7 +104,7 @@ def measured(path: str, kind: str, iterations: int, *, kill: bool) -> dict[str, 
         if kind in ("limit", "pressed"):
             options["memory_limit"] = LIMIT
         treebank = path.endswith(".conllu")
-        model = CRF.train(
+        model = flat_train(
             CorpusFiles([path], None if treebank else COLUMNS),
             "upos" if treebank else "chunk",
             FORMS if treebank else TEMPLATE,

@@ -7,6 +7,7 @@ from functools import partial
 
 from fstcrf import CRF, Corpus
 from fstcrf.text.corpus import Column
+from fstcrf.training import Reads, Run
 from tests.benchmarks import accuracy
 from tests.benchmarks.work import seconds_of
 
@@ -33,7 +34,7 @@ B
 
 def pos_tagger(corpus: Corpus, *, max_iterations: int | None = None, threads: int = 2) -> CRF:
     """Train on the gold POS column."""
-    return CRF.train(corpus, "pos", POS, max_iterations=max_iterations, threads=threads)
+    return CRF.train(corpus, "pos", POS, max_iterations=max_iterations, run=Run(threads=threads))
 
 
 def chunker(
@@ -49,10 +50,9 @@ def chunker(
         corpus,
         "chunk",
         CHUNKS,
-        reads=[pos],
-        jackknife=jackknife,
+        reads=Reads([pos], jackknife=jackknife),
         max_iterations=max_iterations,
-        threads=threads,
+        run=Run(threads=threads),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus
+from fstcrf.training import Features
 from tests.benchmarks.parity import COLUMNS, FEATURES, MIN_F1, failures, ours, theirs
 from tests.benchmarks.tasks import L2, TUTORIAL
 
@@ -38,7 +39,7 @@ def test_the_same_as_crfsuite(data: Path) -> None:
 
 
 def test_the_number_of_features(train: Corpus) -> None:
-    model = CRF.train(train, "chunk", TUTORIAL, boundary="skip", l2=L2, max_iterations=1)
+    model = CRF.train(train, "chunk", Features(TUTORIAL, boundary="skip"), l2=L2, max_iterations=1)
     assert model.record is not None
     assert model.record.parameters == FEATURES
     assert model.record.attributes == 335_674

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fstcrf.ext.lexicon import Entry, Lexicon
-from fstcrf.ext.words import Annotation, LatticeCRF
+from fstcrf.ext.words import Annotation, LatticeCRF, Words
 from tests.support.wordlists import random_lexicon
 
 fugashi = pytest.importorskip("fugashi")
@@ -92,7 +92,7 @@ def test_mecab_compiles_and_runs_what_was_trained(tmp_path: Path, costs: Any) ->
         pairs = [(word.surface, word.feature.split(",")[0]) for word in words]
         data.append(Annotation.of_words(pairs, text))
     template = "UNIGRAM A:%F[0],%F?[2]\nUNIGRAM B:%w/%t\nBIGRAM C:%L[0]/%R[0],%R[1]\n"
-    model = LatticeCRF.train(lexicon, data, template, costs=costs, l2=0.1)
+    model = LatticeCRF.train(data, template, structure=Words(lexicon, costs=costs), l2=0.1)
     source, target = tmp_path / "source", tmp_path / "target"
     model.export(source)
     target.mkdir()

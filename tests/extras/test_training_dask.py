@@ -21,6 +21,7 @@ from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.training import shards
 from tests.support.command import failure, run
 from tests.support.dask_cluster import Cluster
+from tests.support.training import flat_train
 
 distributed = pytest.importorskip("distributed")
 
@@ -49,7 +50,7 @@ def files(tmp_path: Path) -> CorpusFiles:
 
 
 def train(data: Any, **options: Any) -> CRF:
-    return CRF.train(data, "label", TEMPLATE, **{"max_iterations": 12, **options})
+    return flat_train(data, "label", TEMPLATE, max_iterations=12, **options)
 
 
 def same(one: CRF, other: CRF) -> bool:

@@ -22,7 +22,9 @@ from fstcrf.errors import FstcrfError
 from fstcrf.ext.feedback import FeedbackLearner
 from fstcrf.ext.feedback import folder as kept
 from fstcrf.text.corpus import Corpus
+from fstcrf.training import Features
 from tests.fuzz.target import Target, folder, in_file, nothing
+from tests.support.training import flat_train
 
 __all__ = ["OWN"]
 
@@ -44,7 +46,7 @@ def saved(model: Any) -> bytes:
 
 
 def trained(target: str = "y", template: str = TEMPLATE, **options: Any) -> CRF:
-    return CRF.train(COLUMNS, target, template, **{"max_iterations": 3, **options})
+    return flat_train(COLUMNS, target, template, max_iterations=3, **options)
 
 
 def models() -> list[bytes]:
@@ -54,7 +56,7 @@ def models() -> list[bytes]:
         trained(boundary="skip", features="complete", transitions="all"),
         trained(hash_bits=6),
         CRF.train(LITERAL, TARGET, max_iterations=3),
-        CRF.train(LITERAL, TARGET, hash_bits=4, max_iterations=3),
+        CRF.train(LITERAL, TARGET, features=Features(hash_bits=4), max_iterations=3),
     ]
     return [saved(model) for model in made]
 

@@ -28,10 +28,11 @@ from fstcrf.ext.lexicon import Characters, Entry, Kind
 from fstcrf.ext.pipelines.trained import Decode
 from fstcrf.ext.rules import learn_rules
 from fstcrf.ext.tune import tune
-from fstcrf.ext.words import Annotation, LatticeCRF
+from fstcrf.ext.words import Annotation, LatticeCRF, Words
 from fstcrf.machines import openfst
 from fstcrf.training.loop import saved_iteration
 from tests.golden.texts import ASKED, EITHER, PARTIAL, TAGGED, TRAIN, attributes
+from tests.support.training import flat_train
 
 __all__ = ["CASES", "Case", "copied", "fresh", "pack", "stored"]
 
@@ -123,12 +124,13 @@ READING = NAME + "U:%y[0,pos]\nU:%y[0,pos]/%x[-1,word]\n"
 def trained(
     target: str = "name", template: str = TEMPLATE, data: Any = TRAIN, **options: Any
 ) -> CRF:
-    return CRF.train(data, target, template, **{"max_iterations": 8, "l2": 0.1, **options})
+    usual = {"max_iterations": 8, "l2": 0.1}
+    return flat_train(data, target, template, **{**usual, **options})
 
 
 def literal(**options: Any) -> CRF:
     data = [attributes(s) for s in TRAIN]
-    return CRF.train(data, [s["name"] for s in TRAIN], **{"max_iterations": 8, **options})
+    return flat_train(data, [s["name"] for s in TRAIN], **{"max_iterations": 8, **options})
 
 
 def tagger(**options: Any) -> Callable[[Path], object]:
@@ -149,7 +151,7 @@ MODELS: dict[str, Case] = {
     "crf-order-0": Case(tagger(order=0), loaded()),
     "crf-order-2": Case(tagger(order=2, scheme="iob2", ends=True), loaded()),
     "crf-complete": Case(
-        tagger(features="complete", transitions="all", boundary="skip", template=NAME), loaded()
+        tagger(pairs="complete", transitions="all", boundary="skip", template=NAME), loaded()
     ),
     "crf-values": Case(tagger(template="U:%v[0,length]\n" + NAME), loaded()),
     "crf-l1": Case(tagger(l1=0.3), loaded()),
@@ -348,7 +350,9 @@ def words(path: Path) -> None:
         Annotation.of_words([("a", "V"), ("b", "P"), ("a", "V")]),
     ]
     template = "UNIGRAM A:%F[0],%F?[2]\nUNIGRAM B:%w\nBIGRAM C:%L[0]/%R[0]\n"
-    LatticeCRF.train(lexicon(), data, template, costs="fixed", l2=0.1, max_iterations=5).save(path)
+    LatticeCRF.train(
+        data, template, structure=Words(lexicon(), costs="fixed"), l2=0.1, max_iterations=5
+    ).save(path)
 
 
 UNITS: dict[str, Case] = {

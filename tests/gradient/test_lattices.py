@@ -13,6 +13,7 @@ import fstcrf
 from fstcrf import Lattice, Lattices, Transducer
 from fstcrf.arrays import Floats
 from fstcrf.errors import AmbiguousError, NoPathError, OptionError
+from fstcrf.lattices.folds import FoldEngine
 from tests.support.fsts import from_ids
 
 Scores = dict[str, Floats]
@@ -192,10 +193,35 @@ def transduced(make: Make, scores: Scores, rng: Any) -> tuple[Scores, Make]:
     return scores, made
 
 
+def folded(make: Make, scores: Scores, rng: Any) -> tuple[Scores, Make]:
+    """One machine, with several runs without input between two states."""
+    labels = make(scores).on[-1].labels
+    source, target = np.repeat([0, 1, 2], 6), rng.integers(3, size=18)
+    one = Transducer.from_arrays(
+        np.append(source, [0, 0, 1, 0]),
+        np.append(rng.integers(len(labels), size=18), [-1] * 4),
+        np.append(rng.integers(-1, 2, size=18), [-1, 0, 1, 0]),
+        np.append(target, [1, 1, 2, 2]),
+        draw(rng, 22, never=0.1),
+        draw(rng, 3),
+        input_symbols=tuple(labels),
+        output_symbols=("x", "y"),
+        tape="out",
+    )
+    return scores | {"out": parts(one)}, lambda s: make(s) @ scored(one, s["out"])
+
+
+def folded_and_ruled(make: Make, scores: Scores, rng: Any) -> tuple[Scores, Make]:
+    scores, made = folded(make, scores, rng)
+    return ruled(made, scores, rng)
+
+
 CHANGES: dict[str, Callable[..., tuple[Scores, Make]]] = {
     "alone": lambda make, scores, _: (scores, make),
     "under a grammar": ruled,
     "transduced": transduced,
+    "folded": folded,
+    "folded and under a grammar": folded_and_ruled,
 }
 
 
@@ -245,6 +271,23 @@ def test_a_gradient_is_the_differences_of_log_z(kind: Any, change: str) -> None:
 def test_gradients_of_two_tokens(change: str) -> None:
     for kind in (chain, segments, machine):
         assert check(kind, change, 2, 2)
+
+
+@pytest.mark.parametrize("change", [folded, folded_and_ruled], ids=["folded", "ruled"])
+def test_gradients_of_folds_write_no_arcs(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The expected elements of the fold give the same derivatives as the written arcs."""
+    rng = np.random.default_rng(8)
+    for tokens in (0, 1, 2, 5, 9):
+        scores, make = change(*reversed(chain(rng, tokens)), rng)
+        lattice = make(scores)
+        arcs, sizes = lattice.row.engine.expanded, [len(scores["out"])]
+        with monkeypatch.context() as patch:
+            patch.setattr(FoldEngine, "expanded", property(lambda _: pytest.fail("written out")))
+            found = make(scores).gradient()
+        node, pair = arcs.label_counts(0)
+        np.testing.assert_allclose(found["emission"], node, atol=1e-12)
+        np.testing.assert_allclose(found["transition"], pair, atol=1e-12)
+        np.testing.assert_allclose(found["out"], *arcs.move_counts(sizes), atol=1e-12)
 
 
 def test_tokens_outside_of_spans_count() -> None:
@@ -318,6 +361,6 @@ def test_names_tell_tapes_apart() -> None:
 def test_where_arcs_are_not_known_the_remedy_is_named() -> None:
     silent = Transducer.from_text("0 1 <eps> x\n1 1 a x\n1")
     paths_ = Lattice.from_paths([["a", "a"]], [0.0]) @ silent
-    beside = paths_ @ Lattice.from_arrays(LABELS, np.zeros((2, 3)), tape="p")
+    beside = paths_ @ Lattice.from_arrays(LABELS, np.zeros((2, 3)), np.eye(3), tape="p")
     with pytest.raises(OptionError, match="compose the transducer last"):
         beside.gradient()

@@ -12,7 +12,10 @@ import fstcrf
 from fstcrf import CRF
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
+from fstcrf.training import Chain
+from fstcrf.training.asgd import ASGDSettings
 from fstcrf.training.online import shuffled
+from tests.support.training import flat_train
 
 VALUES = (1e-4, 1e-2, 1.0, 1e2, 1e4, 1e6, 1e8, 1e10, 1e14)
 
@@ -44,7 +47,7 @@ def test_objectives_are_never_negative(options: dict[str, Any], value: float) ->
     values: list[float] = []
     data, target = told_apart(value)
     with suppress(NumericError):  # stochastic epochs may find no step size
-        CRF.train(
+        flat_train(
             data,
             target,
             max_iterations=60,
@@ -113,12 +116,8 @@ def test_averaged_steps_lose_nothing(size: int, share: float, sentences: int) ->
         "y",
         "U:%x[0,w]",
         order=0,
-        method="asgd",
-        features="complete",
-        l2=1e-6,
-        max_iterations=4,
-        calibration_rate=0.01,
-        calibration_trials=1,
+        method=ASGDSettings(l2=1e-6, max_iterations=4, calibration_rate=0.01, calibration_trials=1),
+        structure=Chain(pairs="complete"),
     )
     counts = np.stack([np.bincount(own, minlength=size) for own in tokens]).astype(np.float64)
     expected = stepped(counts, 0.01, 1e-6, 4)

@@ -19,7 +19,7 @@ from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.training import Likelihood, ParameterSpace, Problem, parameter_space
-from fstcrf.training.likelihood import Fused
+from fstcrf.training.expectation import Fused
 from fstcrf.training.shards import sparse_default_arcs
 
 UNIT = 1 / 256

@@ -20,6 +20,8 @@ from fstcrf.errors import DataError, LearningWarning
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import chain_topology
 from fstcrf.training import Likelihood, Problem, parameter_space
+from fstcrf.training.lbfgs import LBFGSSettings
+from tests.support.training import flat_train
 
 SCALES = (1e-6, 1e-3, 1.0, 1e4, 1e6)
 LABELS, FEATURES = "ABC", 4
@@ -94,10 +96,10 @@ def reached(crf: CRF) -> float:
 
 def trained(scale: float, **options: Any) -> tuple[CRF, list[str]]:
     """Return a model, and the warnings of its training."""
-    chosen = {"features": "complete", "max_iterations": 300, **options}
+    chosen = {"pairs": "complete", "max_iterations": 300, **options}
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        crf = CRF.train(as_features(scale), TARGET, **chosen)
+        crf = flat_train(as_features(scale), TARGET, **chosen)
     return crf, [str(one.message) for one in found if one.category is LearningWarning]
 
 
@@ -184,9 +186,9 @@ def of_kind(kind: str, scale: float) -> float:
     if kind == "unknown labels":
         target = [["_" if k == 3 else y for k, y in enumerate(own)] for own in target]
     if kind == "warm start":
-        options["warm_start"] = trained(scale, l2=0.0, max_iterations=2)[0]
-    chosen = {"features": "complete", "max_iterations": 300, "l2": 0.0, **options}
-    return reached(CRF.train(data, target, **chosen))
+        options["start"] = trained(scale, l2=0.0, max_iterations=2)[0]
+    chosen = {"pairs": "complete", "max_iterations": 300, "l2": 0.0, **options}
+    return reached(flat_train(data, target, **chosen))
 
 
 @pytest.mark.thorough
@@ -248,7 +250,9 @@ TEMPLATE = "\n".join(f"U{k}:%v[0,f{k}]" for k in range(FEATURES))
 @pytest.mark.parametrize("l1", [0.0, 1.0])
 def test_units_of_a_column_in_models_of_segments(scale: float, l1: float) -> None:
     found = [
-        SegmentCRF.train(as_columns(size), "y", TEMPLATE, l2=0.0, l1=l1, delta=1e-7)
+        SegmentCRF.train(
+            as_columns(size), "y", TEMPLATE, l2=0.0, method=LBFGSSettings(l1=l1, delta=1e-7)
+        )
         for size in (scale, 1.0)
     ]
     ones = [one.record.objective for one in found]
@@ -261,16 +265,16 @@ def test_units_of_a_column_in_models_of_segments(scale: float, l1: float) -> Non
 @pytest.mark.parametrize("factor", [1e-30, 1e6, 1e39, 1e300])
 def test_weights_of_sentences_in_parts_count_as_in_the_whole(factor: float) -> None:
     own = factor * np.random.default_rng(0).uniform(0.5, 2.0, len(TARGET))
-    options: dict[str, Any] = {"l2": factor, "features": "complete", "weights": own}
-    whole = CRF.train(as_columns(1.0), "y", TEMPLATE, **options)
-    parts = CRF.train(as_columns(1.0), "y", TEMPLATE, memory_limit=1 << 30, **options)
+    options: dict[str, Any] = {"l2": factor, "pairs": "complete", "weights": own}
+    whole = flat_train(as_columns(1.0), "y", TEMPLATE, **options)
+    parts = flat_train(as_columns(1.0), "y", TEMPLATE, memory_limit=1 << 30, **options)
     np.testing.assert_array_equal(parts.theta, whole.theta)
     assert reached(parts) == reached(whole)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_units_of_a_column_in_parts(scale: float) -> None:
-    options: dict[str, Any] = {"l2": 0.5, "features": "complete"}
-    whole = CRF.train(as_columns(scale), "y", TEMPLATE, **options)
-    parts = CRF.train(as_columns(scale), "y", TEMPLATE, memory_limit=1 << 30, **options)
+    options: dict[str, Any] = {"l2": 0.5, "pairs": "complete"}
+    whole = flat_train(as_columns(scale), "y", TEMPLATE, **options)
+    parts = flat_train(as_columns(scale), "y", TEMPLATE, memory_limit=1 << 30, **options)
     np.testing.assert_array_equal(parts.theta, whole.theta)

@@ -33,7 +33,7 @@ def sizes(house: House, tmp_path_factory: pytest.TempPathFactory) -> dict[str, i
     sentences = [{"word": ["a", "dog"], "pos": ["D", "N"]}]
     data = fstcrf.Corpus.from_sentences(sentences)
     path = tmp_path_factory.mktemp("house") / "pos.fstcrf"
-    fstcrf.CRF.train(data, target="pos", template="U:%x[0,word]\nB").save(path)
+    fstcrf.CRF.train(data, target="pos", features="U:%x[0,word]\nB").save(path)
     size = {"kB of a wheel": wheel_kilobytes(house)}
     return {**house.counted(), **observed(path), **size}
 

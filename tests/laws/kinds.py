@@ -20,6 +20,7 @@ from fstcrf import CRF, Grammar, Lattice, Lattices
 from fstcrf.arrays import Floats, Longs
 from fstcrf.ext.lexicon import Characters, Entry, Kind, Lexicon
 from tests.support.fsts import from_ids
+from tests.support.training import flat_train
 
 __all__ = ["KINDS", "RULES", "Case", "Facts", "Row", "Rule", "Tape", "Way", "log_sum", "units"]
 
@@ -231,8 +232,16 @@ _DATA = [
 
 @cache
 def _tagger(tape: str, template: str, order: Any = 1, reads: tuple[CRF, ...] = ()) -> CRF:
-    options: dict[str, Any] = {"features": "complete", "transitions": "all", "max_iterations": 10}
-    return CRF.train(_DATA, tape, template, order=order, tape=tape, reads=reads, **options)
+    options: dict[str, Any] = {"pairs": "complete", "transitions": "all", "max_iterations": 10}
+    return flat_train(
+        _DATA,
+        tape,
+        template,
+        order=order,
+        tape=tape,
+        reads=reads,
+        **options,
+    )
 
 
 @cache

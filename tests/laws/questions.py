@@ -18,6 +18,7 @@ import pytest
 
 from fstcrf import CRF, Grammar
 from fstcrf.arrays import Floats
+from fstcrf.training import Chain
 
 __all__ = ["QUESTIONS", "Question", "Refusal", "Told", "truth"]
 
@@ -150,7 +151,9 @@ class Question:
 @cache
 def tagger(tape: str, level: float) -> CRF:
     """Return a tagger of a tape; its weights are exact in float32."""
-    made = CRF.train(_TRAIN, tape, TEMPLATE, features="complete", transitions="all", l2=0.3)
+    made = CRF.train(
+        _TRAIN, tape, TEMPLATE, structure=Chain(pairs="complete", transitions="all"), l2=0.3
+    )
     return replace(made, theta=level * np.round(made.theta * 1024) / 1024)
 
 

@@ -20,6 +20,8 @@ from fstcrf.constraints import at_most
 from fstcrf.ext.foreign.conversion import written
 from fstcrf.ext.foreign.crfsuite import load_crfsuite
 from fstcrf.text.features import FeatureIndex, FunctionIndex, LiteralIndex
+from fstcrf.training import Chain
+from tests.support.training import flat_train
 
 WORDS = ["the", "a", "cat", "dog", "sat", "runs", "in", "on"]
 TAGS = dict(zip(WORDS, ["D", "D", "N", "N", "V", "V", "P", "P"], strict=True))
@@ -84,8 +86,8 @@ def pair(function: Function, number: int) -> tuple[CRF, CRF]:
     options = {"max_iterations": 8, "tape": "pos", **OPTIONS[number]}
     literal: list[Any] = [function(Sentence(s)) for s in of_words(TRAIN)]
     return (
-        CRF.train(CORPUS, "pos", features=function, **options),
-        CRF.train(literal, [s["pos"] for s in TRAIN], **options),
+        flat_train(CORPUS, "pos", template=function, **options),
+        flat_train(literal, [s["pos"] for s in TRAIN], **options),
     )
 
 
@@ -171,8 +173,8 @@ def readers() -> dict[str, CRF]:
     text = "U0:%x[0,word]\nU1:%x[-1,word]\nB\n"
     options: dict[str, Any] = {"max_iterations": 8}
     return {
-        "words": CRF.train(CORPUS, "chunk", text, **options),
-        "labels": CRF.train(CORPUS, "chunk", text + "U2:%y[0,pos]\n", reads=[pos], **options),
+        "words": flat_train(CORPUS, "chunk", text, **options),
+        "labels": flat_train(CORPUS, "chunk", text + "U2:%y[0,pos]\n", reads=[pos], **options),
     }
 
 
@@ -232,7 +234,7 @@ def test_a_model_of_crfsuite_reads_columns(tmp_path: Path) -> None:
     plain = CRF.train(
         [shapes(Sentence(s)) for s in of_words(TRAIN)],
         [s["pos"] for s in TRAIN],
-        transitions="all",
+        structure=Chain(transitions="all"),
         max_iterations=8,
     )
     path = tmp_path / "pos.crfsuite"

@@ -38,6 +38,7 @@ from fstcrf.ext.report import analyse
 from fstcrf.ext.sklearn import CRFTagger
 from fstcrf.ext.tune import tune
 from fstcrf.text.corpus import convert, spans
+from fstcrf.training import Dev
 
 WORDS = [["a", "b"], ["b", "a"]]
 ROWS = [["O", "B"], ["B", "O"]]
@@ -157,7 +158,7 @@ LABELS: dict[str, Door] = {
         lambda rows: CRF.train([{"word": ["a", "b"], "y": r} for r in rows], "y", TEMPLATE).labels
     ),
     "CRF.train, dev_target": many(
-        lambda rows: CRF.train(ITEMS, ROWS, dev=ITEMS, dev_target=rows, max_iterations=2).labels
+        lambda rows: CRF.train(ITEMS, ROWS, dev=Dev(ITEMS, target=rows), max_iterations=2).labels
     ),
     "tune, target": many(
         lambda rows: (

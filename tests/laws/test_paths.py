@@ -22,6 +22,7 @@ from fstcrf.ext.rules import learn_rules
 from fstcrf.taggers import JointCRF
 from fstcrf.text.corpus import read_items
 from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.training import Run
 
 Doors = Mapping[str, Callable[[Any], Any]]
 
@@ -75,7 +76,7 @@ WRITERS: Doors = {
     "write_columns": lambda path: fstcrf.write_columns(DATA, path),
     "fill_conllu, to": lambda path: fill_conllu(io.BytesIO(ROW), path, {}),
     "checkpoint": lambda path: CRF.train(
-        DATA, "y", TEMPLATE, max_iterations=1, checkpoint=path, checkpoint_every=1
+        DATA, "y", TEMPLATE, max_iterations=1, run=Run(checkpoint=path, checkpoint_every=1)
     ),
     "lattice.draw": LATTICE.draw,
     "grammar.draw": GRAMMAR.bound(TAGGER.labels).draw,

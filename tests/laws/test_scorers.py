@@ -24,8 +24,9 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
+from fstcrf.ext.segments.structure import Segments
 from fstcrf.ext.tokens import Pieces
-from fstcrf.ext.words import Annotation, LatticeCRF, WordTagger
+from fstcrf.ext.words import Annotation, LatticeCRF, Words, WordTagger
 from fstcrf.taggers.product import Product
 from fstcrf.text.corpus import Span
 from tests.support.wordlists import random_lexicon
@@ -59,8 +60,12 @@ ASKED: list[dict[str, list[str]]] = [
 ]
 TEMPLATE = "U0:%x[-1..1,word]\nU1"
 
-SEGMENTS = SegmentCRF.train(DATA, "tag", TEMPLATE, segments=["word"], l2=0.3, max_iterations=8)
-SINGLES = SegmentCRF.train(DATA, "tag", TEMPLATE, writes="bioes", l2=0.3, max_iterations=8)
+SEGMENTS = SegmentCRF.train(
+    DATA, "tag", TEMPLATE, structure=Segments(strings=["word"]), l2=0.3, max_iterations=8
+)
+SINGLES = SegmentCRF.train(
+    DATA, "tag", TEMPLATE, structure=Segments(writes="bioes"), l2=0.3, max_iterations=8
+)
 POS = CRF.train(DATA, "pos", f"{TEMPLATE}\nB", l2=0.3, max_iterations=8)
 READING = CRF.train(DATA, "kind", "U0:%y[0,pos]\nB", reads=[POS], max_iterations=3)
 ONE_PLACE = Grammar.from_text('export ONE = ("[O]" | "[PER]")* "[LOC]" ("[O]" | "[PER]")*;')
@@ -372,7 +377,9 @@ NO_P = Grammar.from_text('export G = ("[N]" | "[V]" | "[X]")*;')
 def _lattice_crf() -> Any:
     data = [Annotation.of_words(["ab", "c"]), Annotation.of_words(["c", "ab"])]
     template = "UNIGRAM A:%F[0]\nBIGRAM B:%L[0]/%R[0]\n"
-    return LatticeCRF.train(LEXICON, data, template, costs="fixed", on_missing="add", l2=0.3)
+    return LatticeCRF.train(
+        data, template, structure=Words(LEXICON, costs="fixed", on_missing="add"), l2=0.3
+    )
 
 
 LEXICON = random_lexicon(np.random.default_rng(5), words=12)
@@ -543,7 +550,9 @@ def test_refusals(ask: Callable[[], Any], error: type[Exception], text: str) -> 
 
 
 def test_a_scheme_that_looks_back() -> None:
-    looking = SegmentCRF.train(DATA, "tag", TEMPLATE, writes="iob1", max_iterations=2)
+    looking = SegmentCRF.train(
+        DATA, "tag", TEMPLATE, structure=Segments(writes="iob1"), max_iterations=2
+    )
     assert looking.tag_all(ASKED)[1] == []
     with pytest.raises(OptionError, match="depend on the previous token"):
         looking.decode(ASKED, forced=[["O", None, None], None, None])

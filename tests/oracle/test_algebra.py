@@ -22,6 +22,7 @@ from fstcrf.errors import (
     OptionError,
     TooLargeError,
 )
+from fstcrf.kernel import composed as kernel
 from fstcrf.machines import algebra, ways
 from fstcrf.machines.machine import Semiring
 
@@ -441,9 +442,29 @@ def test_what_is_made_gives_each_pair_of_strings_its_weight(law: Law, semiring: 
 
 
 def no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
-    product = algebra._Product
-    state = product._state
-    monkeypatch.setattr(product, "_state", lambda self, p, q, **_: state(self, p, q, alone=False))
+    """A machine that moves in silence has a label of its own then, and the other one a loop."""
+    composed = kernel.composed
+
+    def waiting(machine: Any, silent: int, loop: int) -> Any:
+        states, size = np.arange(len(machine.ends), dtype=np.int32), machine.labels
+        label = np.where(machine.label == -1, size + silent, machine.label)
+        columns = (
+            (machine.source, label, machine.target),
+            (states, states * 0 + size + loop, states),
+        )
+        source, label, target = (np.concatenate(c) for c in zip(*columns, strict=True))
+        order = np.argsort(source, kind="stable")
+        arcs = (x[order].astype(np.int32) for x in (source, label, target))
+        return kernel.Operand(size + 2, *arcs, machine.ends), np.where(
+            order < len(machine.source), order, -1
+        )
+
+    def wrong(first: Any, second: Any, most: int) -> Any:
+        (one, ways), (other, moves) = waiting(first, 0, 1), waiting(second, 1, 0)
+        arcs = composed(one, other, most)
+        return arcs._replace(of=ways[arcs.of], by=moves[arcs.by])
+
+    monkeypatch.setattr(kernel, "composed", wrong)
 
 
 def no_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from fstcrf import CRF, Composition, compose, demo, read_columns
 from fstcrf.taggers import incumbents
 from fstcrf.taggers.incumbents import Incumbents
 from tests.support.joint_cases import LONG, TEST, close, taggers
+from tests.support.training import flat_train
 
 Ranking = list[tuple[float, tuple[Any, ...]]]
 _POPPED = 600  # prefixes of a sentence, after which the search from lattices gives up
@@ -94,9 +95,9 @@ def test_it_is_the_search_from_lattices(case: str) -> None:
 def test_it_is_the_search_from_lattices_on_the_demo() -> None:
     train, test = (read_columns(demo.corpus_path(n), demo.COLUMNS) for n in ("train", "test"))
     options: Any = {"max_iterations": 30}
-    pos = CRF.train(train[:300], "pos", demo.template_path("pos"), **options)
+    pos = flat_train(train[:300], "pos", demo.template_path("pos"), **options)
     joint = demo.template_path("joint")
-    field = CRF.train(train[300:600], "field", joint, reads=[pos], **options)
+    field = flat_train(train[300:600], "field", joint, reads=[pos], **options)
     assert check([pos, field], [{"word": list(s["word"])} for s in test[:12]], 3) > 24
 
 

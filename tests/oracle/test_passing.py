@@ -13,8 +13,10 @@ import pytest
 from fstcrf import CRF, Corpus
 from fstcrf.lattices import marginals, nbest
 from fstcrf.text.features import FeatureIndex, parse_template, tape_column
+from fstcrf.training import Gold, Reads
 from fstcrf.training.options import Options
 from fstcrf.training.passing import pass_on, passed_design
+from tests.support.training import flat_train
 
 WORDS = ["u", "v", "w", "x"]
 READS = "U1:%y[0,a]/%x[-1..0,word]\nU2:%x[0,word]\nU3:%y[0,a]\nB\nB1:%y[0,a]\n"
@@ -124,19 +126,20 @@ def test_the_best_labellings_are_weighted_by_their_probability(first: CRF) -> No
 
 
 def test_copies_count_as_much_as_their_sentence(first: CRF, second: CRF) -> None:
-    whole = CRF.train(DATA, "b", READS, l2=0.05, reads=[first], passing="nbest", candidates=1)
+    whole = CRF.train(
+        DATA, "b", READS, l2=0.05, reads=Reads([first], passing="nbest", candidates=1)
+    )
     assert np.allclose(whole.theta, second.theta, atol=1e-3)
     weights = np.random.default_rng(0).random(len(DATA)) + 0.5
     several = CRF.train(
-        DATA, "b", READS, reads=[first], passing="nbest", candidates=3, weights=weights
+        DATA, Gold("b", weights=weights), READS, reads=Reads([first], passing="nbest", candidates=3)
     )
     passed = pass_on(DATA, [first], Options(passing="nbest", candidates=3))
     copies = passed.corpus.with_interned("z", passed.corpus.columns[tape_column("a")])
     by_hand = CRF.train(
         copies,
-        "b",
+        Gold("b", weights=weights[passed.origin] * passed.share),
         READS.replace("%y[0,a]", "%x[0,z]"),
-        weights=weights[passed.origin] * passed.share,
     )
     assert several.record is not None
     assert by_hand.record is not None
@@ -147,7 +150,7 @@ def test_copies_count_as_much_as_their_sentence(first: CRF, second: CRF) -> None
 @pytest.mark.parametrize("passing", ["nbest", "marginals"])
 def test_folds_keep_the_order_of_sentences(first: CRF, passing: str) -> None:
     options: dict[str, Any] = {"passing": passing, "jackknife": 3}
-    found = CRF.train(DATA, "b", READS, reads=[first], **options)
+    found = flat_train(DATA, "b", READS, reads=[first], **options)
     passed = pass_on(DATA, [first], Options(**options))
     assert (np.diff(passed.origin) >= 0).all()
     words = [DATA[s]["word"] for s in passed.origin.tolist()]

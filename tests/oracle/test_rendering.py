@@ -25,6 +25,7 @@ from tests.support.command_peers import (
     run,
     written,
 )
+from tests.support.training import flat_train
 
 WAPITI, LEARN, TEST = program("wapiti", "Wapiti v1"), program("crf_learn"), program("crf_test")
 COLUMNS = ("a", "b", "c")
@@ -56,7 +57,7 @@ OPTIONS: list[dict[str, Any]] = [{}, {"boundary": "skip"}, {"ends": True}]
 @cache
 def trained(template: str, **options: Any) -> fstcrf.CRF:
     corpus = fstcrf.Corpus.from_sentences(random_sentences(0, 80), COLUMNS)
-    return fstcrf.CRF.train(corpus, "c", template, max_iterations=15, l2=0.1, **options)
+    return flat_train(corpus, "c", template, max_iterations=15, l2=0.1, **options)
 
 
 def same(tagger: fstcrf.CRF, other: fstcrf.CRF, *, exact: bool) -> None:

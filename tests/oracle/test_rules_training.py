@@ -19,8 +19,10 @@ from fstcrf.ext.rules.sentences import rule_sentences
 from fstcrf.ext.rules.training import JointLikelihood
 from fstcrf.taggers import CRF
 from fstcrf.taggers.joint import JointCRF
+from fstcrf.training import Chain
 from fstcrf.training.likelihood import Likelihood
 from tests.support.rule_cases import LABELS, OPEN, RULES, TEMPLATES, corpus, labellings
+from tests.support.training import flat_train
 
 HARD = 'export FEW = at_most[2, "NP"];\n'
 THREE = 'export X = each["[B-NP]" any* "[B-NP]" any* "[B-NP]", <?>];\n'  # HARD forbids it
@@ -29,7 +31,9 @@ ONE = 'export X = each["[I-NP]" "[B-NP]", <?>];\n'
 
 def trained(name: str) -> CRF:
     template, order = TEMPLATES[name]
-    return CRF.train(corpus(40, 1), "tag", template, order=order, l2=0.3, ends=True)
+    return CRF.train(
+        corpus(40, 1), "tag", template, order=order, l2=0.3, structure=Chain(ends=True)
+    )
 
 
 TAGGERS = {name: trained(name) for name in TEMPLATES}
@@ -160,7 +164,7 @@ def test_hard_rules_hold_in_training_as_a_grammar_of_crf_train_does(name: str) -
     how: dict[str, Any] = {"delta": 0.0, "max_iterations": 400}
     with pytest.warns(LearningWarning, match="has a match of X"):
         both = train_with_rules(free, data, THREE + HARD, start="zero", **how)
-    wanted = CRF.train(data, "tag", template, order=order, l2=0.3, grammar=few, **how)
+    wanted = flat_train(data, "tag", template, order=order, l2=0.3, grammar=few, **how)
     assert both.weights == {"X": 0.0}
     ruled = both.tagger & both.grammar
     for sentence in data[:10]:
@@ -243,7 +247,7 @@ def test_slopes_of_other_taggers(kind: str) -> None:
         "reads a tape": (f"{chain}\nU1:%y[0,pos]", {"reads": [first]}),
     }
     template, options = given[kind]
-    tagger = CRF.train(data, "tag", template, l2=0.5, **options)
+    tagger = flat_train(data, "tag", template, l2=0.5, **options)
     found = objective(tagger, data, ONE + HARD, l2=0.1, rule_l2=0.2)
     rng = np.random.default_rng(4)
     theta, direction = rng.normal(size=(2, found.size))

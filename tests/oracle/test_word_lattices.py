@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fstcrf.ext.lexicon import Lexicon
-from fstcrf.ext.words import Annotation, KnownWord, LatticeCRF, WordTemplates
+from fstcrf.ext.words import Annotation, KnownWord, LatticeCRF, Words, WordTemplates
 from fstcrf.ext.words.crf import Costs, _Corpus
 from fstcrf.ext.words.likelihood import WordLikelihood
 from fstcrf.ext.words.templates import Rewrites
@@ -205,7 +205,11 @@ def test_lattices_of_a_trained_model_have_all_ways(seed: int, costs: Costs) -> N
     lexicon = random_lexicon(generator)
     data = [_annotated(generator, lexicon, text) for text in TEXTS]
     model = LatticeCRF.train(
-        lexicon, data, TEMPLATE, rewrite=REWRITE, costs=costs, l2=0.1, max_iterations=15
+        data,
+        TEMPLATE,
+        structure=Words(lexicon, rewrite=REWRITE, costs=costs),
+        l2=0.1,
+        max_iterations=15,
     )
     w = model.weights
     own = dict(zip(w.unigrams, w.words.tolist(), strict=True))

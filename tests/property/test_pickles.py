@@ -29,7 +29,7 @@ from fstcrf.ext.lexicon import Entry, Lexicon
 from fstcrf.ext.pipelines.declaration import on_tape
 from fstcrf.ext.rules import train_with_rules
 from fstcrf.ext.tokens import Pieces, TransitionBiases
-from fstcrf.ext.words import Annotation
+from fstcrf.ext.words import Annotation, Words
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.emissions.structure import joint_structure
 from fstcrf.machines.grammar import Acceptor, Constraint, Grammar, equivalent
@@ -275,7 +275,9 @@ def word_model() -> fstcrf.LatticeCRF:
         Annotation.of_words([("a", "V"), ("b", "P")]),
     ]
     template = "UNIGRAM A:%F[0],%F?[2]\nBIGRAM C:%L[0]/%R[0]\n"
-    return fstcrf.LatticeCRF.train(lexicon(), data, template, costs="fixed", l2=0.1)
+    return fstcrf.LatticeCRF.train(
+        data, template, structure=Words(lexicon(), costs="fixed"), l2=0.1
+    )
 
 
 @cache

@@ -21,6 +21,7 @@ from fstcrf.constraints import at_least, at_most, label, neighbours, pairs
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from tests.support.oracles import log_sum
+from tests.support.training import flat_train
 
 Labels = tuple[str, ...]
 Labelling = tuple[Labels, ...]
@@ -67,7 +68,7 @@ ARCS = CHUNK + "B1:%y[0,pos]\nB2:%y[0,pos]/%x[0,word]\n"
 
 def trained(target: str, template: str, *reads: CRF, **options: Any) -> CRF:
     options.setdefault("l2", 0.05)
-    return CRF.train(TRAIN, target, template, reads=reads, **options)
+    return flat_train(TRAIN, target, template, reads=reads, **options)
 
 
 @cache

@@ -19,6 +19,7 @@ from fstcrf.constraints import at_most
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ext.report import Analysis, History, analyse, report_page, write_figures
 from fstcrf.text.corpus import spans
+from fstcrf.training import Run
 from fstcrf.training.loop import Progress
 from tests.support import command
 from tests.support.joint_cases import TRAIN, taggers
@@ -237,7 +238,7 @@ def test_history_of_a_training(tmp_path: Path) -> None:
         told.append(progress)
         history(progress)
 
-    CRF.train(text(1), "ner", TEMPLATE, dev=TEST, max_iterations=7, report=heard)
+    CRF.train(text(1), "ner", TEMPLATE, dev=TEST, max_iterations=7, run=Run(report=heard))
     history.write()
     kept = json.loads((tmp_path / "out" / "training.json").read_text())
     assert [one["objective"] for one in kept] == [progress.value for progress in told]

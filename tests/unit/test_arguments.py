@@ -13,6 +13,7 @@ from fstcrf import CRF, Grammar, Lattice, compose, constraints
 from fstcrf.arguments import closest, first_twice, label_tuple, real_array, real_number
 from fstcrf.errors import FstcrfError, LabelError, OptionError, ShapeError
 from fstcrf.lattices import product
+from fstcrf.training import Gold
 
 LABELS = ("O", "B-A", "I-A")
 ZEROS = np.zeros((2, 3))
@@ -43,8 +44,8 @@ SCORES: dict[str, Callable[[Any], object]] = {
     "tempered": lambda z: compose(TAGGER, weights=[z]),
     "reweighted": lambda z: compose(TAGGER).with_weights(z),
     "bias": lambda z: TAGGER.tag(DATA[0], bias={"O": z}),
-    "sentences": lambda z: CRF.train(DATA, "y", TEMPLATE, weights=[z]),
-    "classes": lambda z: CRF.train(DATA, "y", TEMPLATE, class_weights={"O": z}),
+    "sentences": lambda z: CRF.train(DATA, Gold("y", weights=[z]), TEMPLATE),
+    "classes": lambda z: CRF.train(DATA, Gold("y", class_weights={"O": z}), TEMPLATE),
     "features": lambda z: CRF.train([[{"a": z}]], [["x"]]),
     "score": lambda z: Grammar.from_arrays(LABELS, STEP, score=[[0, 0, z]]),
     "end": lambda z: Grammar.from_arrays(LABELS, STEP, final=[z]),

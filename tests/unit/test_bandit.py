@@ -249,7 +249,7 @@ def test_learning_that_stands_still_is_told() -> None:
     """A tagger that is sure of what is wrong never draws anything else."""
     start, data = logged_problem()
     wrong = data.with_column("np", [["V"] * 5 for _ in range(len(data))])
-    sure = CRF.train(wrong, "np", "U:%x[0,word]", warm_start=start, l2=1e-6)
+    sure = CRF.train(wrong, "np", "U:%x[0,word]", start=start, l2=1e-6)
     gold = data.with_column("np", [["N"] * 5 for _ in range(len(data))])
     with pytest.warns(LearningWarning, match="stands still: samples have a mean probability of"):
         _, outcome = simulate(sure, gold, "np", aim=Aim(), rule=Rule(rate=1e-3), epochs=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import json
 import os
 import signal
@@ -13,13 +12,14 @@ import numpy as np
 import pytest
 
 import fstcrf
+from fstcrf.cli.models import CHECKPOINT_EVERY
 from fstcrf.cli.options import spoken
 from fstcrf.cli.reporting import Reporter
 from fstcrf.cli.train import train as command
 from fstcrf.demo import corpus_path, template_path
 from fstcrf.taggers import CRF
-from fstcrf.taggers.training import MethodName, train_crf
-from fstcrf.training import Checkpoint, Progress
+from fstcrf.taggers.training import MethodName
+from fstcrf.training import Chain, Checkpoint, Progress, Run
 from fstcrf.training.loop import saved_iteration
 from fstcrf.training.options import DEFAULTS
 from tests.support.command import done, failure, run, start
@@ -51,7 +51,9 @@ def trained(*options: object, output: str = "m.fstcrf", data: str = "train.txt")
 def test_trains_what_the_library_trains(folder: Path, method: MethodName) -> None:
     found = trained("--method", method, "--max-iterations", 3, "--order", 1, "--ends")
     data = fstcrf.read_columns("train.txt", ("word", "pos", "field"))
-    wanted = CRF.train(data, "pos", folder / "pos.tpl", method=method, max_iterations=3, ends=True)
+    wanted = CRF.train(
+        data, "pos", folder / "pos.tpl", method=method, max_iterations=3, structure=Chain(ends=True)
+    )
     assert found.labels == wanted.labels
     assert np.array_equal(found.theta, wanted.theta)
     assert found.record == wanted.record
@@ -64,9 +66,8 @@ def test_the_defaults_are_those_of_the_library() -> None:
         ours = made.params
     for name, usual in DEFAULTS.items():
         assert ours[name] == usual, name
-    parameters = inspect.signature(train_crf).parameters
-    assert ours["threads"] == parameters["threads"].default
-    assert "10" in str(parameters["checkpoint_every"].default)
+    assert ours["threads"] == Run().threads
+    assert Run().checkpoint_every == CHECKPOINT_EVERY
 
 
 def test_progress_is_plain_lines_and_a_summary(folder: Path) -> None:
@@ -140,7 +141,7 @@ def test_several_files_dev_and_options_reach_the_model(folder: Path) -> None:
     done(
         *("train", "train.txt", "dev.txt", "-o", "m", *ROWS, "--template", "pos.tpl"),
         *("--max-iterations", 2, "--l2", 2, "--min-count", 2, "--boundary", "skip"),
-        *("--features", "complete", "--transitions", "all", "--class-weight", "NOUN=2"),
+        *("--pairs", "complete", "--transitions", "all", "--class-weight", "NOUN=2"),
         *("--threads", 2, "--seed", 7, "--tape", "tag"),
     )
     model = CRF.load("m")
@@ -148,7 +149,7 @@ def test_several_files_dev_and_options_reach_the_model(folder: Path) -> None:
     assert model.record is not None
     options = model.record.options
     given = {"l2": 2, "min_count": 2, "boundary": "skip"}
-    given |= {"features": "complete", "transitions": "all", "seed": 7}
+    given |= {"pairs": "complete", "transitions": "all", "seed": 7}
     assert {name: options[name] for name in given} == given
     sizes = [len(fstcrf.read_columns(f, ("w", "p", "f"))) for f in ("train.txt", "dev.txt")]
     assert model.record.sentences == sum(sizes)
@@ -191,7 +192,7 @@ def test_a_grammar_becomes_part_of_the_tagger(folder: Path) -> None:
 def test_warm_start_and_partial_labels(folder: Path) -> None:
     old = trained("--max-iterations", 5, output="old")
     (folder / "more.txt").write_text("a DET O\nzyx NEW O\n\nthe DET|NOUN O\nhall _ O\n\n")
-    new = trained("--warm-start", "old", "--max-iterations", 2, data="more.txt")
+    new = trained("--start", "old", "--max-iterations", 2, data="more.txt")
     assert new.labels == (*old.labels, "NEW")
     whole = trained("--no-partial", "--max-iterations", 2, data="more.txt", output="w")
     assert {"_", "DET|NOUN"} <= set(whole.labels)

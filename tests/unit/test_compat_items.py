@@ -138,3 +138,16 @@ def test_numbers_that_equal_flags_count_as_they_do() -> None:
             rows = lookup.rows([{"a": one, "b": none}])
             assert [row for row in rows.rows.tolist() if row < 2] == [0]
             assert rows.values is None
+
+
+def test_numbers_that_equal_flags_are_remembered_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lookup = Lookup(["bias", "title", "w:the"])
+    item = {"bias": 1.0, "title": 0, "w": "the"}
+    first = lookup.rows([item])
+    monkeypatch.setattr(lookup, "_pair", None)  # a second token needs no look at its values
+    again = lookup.rows([item, {"bias": True, "title": False, "w": "the"}])
+    assert first.rows.tolist() == [0, 3, 2]
+    assert again.rows.tolist() == [0, 3, 2] * 2
+    assert again.values is None

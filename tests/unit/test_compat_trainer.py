@@ -153,7 +153,7 @@ def test_defaults_are_options_of_training(name: str) -> None:
 def test_every_parameter_reaches_an_option() -> None:
     changed = {
         "feature.minfreq": (2, "min_frequency", 2.0),
-        "feature.possible_states": (True, "features", "complete"),
+        "feature.possible_states": (True, "pairs", "complete"),
         "feature.possible_transitions": ("1", "transitions", "all"),
         "c1": ("0.5", "l1", 0.5),
         "c2": (2, "l2", 2.0),

@@ -20,6 +20,7 @@ from fstcrf.ext.foreign import read_tagger
 from fstcrf.ext.foreign.conversion import written
 from fstcrf.ext.foreign.crfsuite import export, load_crfsuite, write_model
 from tests.support.crfsuite_models import small
+from tests.support.training import flat_train
 
 SENTENCES = [[["w=the"], ["w=cat"]], [["w=a"], ["w=dog"], ["w=ran"]]] * 3
 LABELS = [["B-X", "I-X"], ["B-X", "I-X", "O"]] * 3
@@ -29,11 +30,11 @@ COLUMNS = Corpus.from_sentences(
 
 
 def literal(**options: Any) -> CRF:
-    return CRF.train(SENTENCES, LABELS, max_iterations=5, **options)
+    return flat_train(SENTENCES, LABELS, max_iterations=5, **options)
 
 
 def templates(text: str, **options: Any) -> CRF:
-    return CRF.train(COLUMNS, "tag", text, max_iterations=5, **options)
+    return flat_train(COLUMNS, "tag", text, max_iterations=5, **options)
 
 
 def slashed() -> CRF:

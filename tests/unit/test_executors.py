@@ -25,8 +25,9 @@ from fstcrf.text.corpus import collection, read_columns, write_columns
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.corpus import Corpus
 from fstcrf.text.features import counting
-from fstcrf.training import shards
+from fstcrf.training import Run, shards
 from fstcrf.training.executors.executor import LocalExecutor
+from tests.support.training import flat_train
 
 COLUMNS = ("word", "number", "label")
 TEMPLATE = """
@@ -84,7 +85,7 @@ def processes() -> Iterator[ProcessExecutor]:
 
 
 def train(data: Any, template: str = TEMPLATE, **options: Any) -> CRF:
-    return CRF.train(data, "label", template, **{"max_iterations": 6, **options})
+    return flat_train(data, "label", template, **{"max_iterations": 6, **options})
 
 
 def same(one: CRF, other: CRF) -> bool:
@@ -111,6 +112,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "long keys": {"template": TEMPLATE + LONG},
     "class weights": {"class_weights": {"A": 2.5, "B": 0.3}},
     "grammar": {"grammar": at_most(40, "A")},
+    "grammar, with a start": {"grammar": at_most(40, "A"), "stochastic_epochs": 3},
 }
 SOME = ["plain", "l1", "arcs", "long keys", "values"]
 
@@ -184,9 +186,9 @@ def test_partial_labels_weights_and_sequences(files: CorpusFiles) -> None:
     labels[300] = ["A|B"] * len(labels[300])
     weights = np.random.default_rng(0).random(len(text))
     options: dict[str, Any] = {"weights": weights, "max_iterations": 8, "partial": True}
-    one = CRF.train(text, labels, TEMPLATE, **options)
+    one = flat_train(text, labels, TEMPLATE, **options)
     for more in ({"executor": LocalExecutor()}, {"memory_limit": 1 << 30}):
-        assert same(CRF.train(text, labels, TEMPLATE, **options, **more), one)
+        assert same(flat_train(text, labels, TEMPLATE, **options, **more), one)
 
 
 @pytest.mark.thorough
@@ -240,7 +242,7 @@ def test_conllu_in_pieces(tmp_path: Path) -> None:
     files = CorpusFiles([tmp_path / "a.conllu", tmp_path / "b.conllu.gz"])
     template = "U1:%x[0,form]\nU2:%x[-1,form]\nB\n"
     one = CRF.train(files, "upos", template, max_iterations=5)
-    other = CRF.train(files, "upos", template, max_iterations=5, executor=LocalExecutor())
+    other = CRF.train(files, "upos", template, max_iterations=5, run=Run(executor=LocalExecutor()))
     assert same(other, one)
 
 
@@ -366,10 +368,10 @@ def test_what_needs_all_of_the_text_is_refused(
         train(files, executor=here, method="asgd")
     with pytest.raises(OptionError, match="objective 'mce' needs all of the text in memory"):
         train(files, executor=here, objective="mce")
-    with pytest.raises(OptionError, match="warm_start needs all of the text in memory"):
-        train(files, executor=here, warm_start=train(files, max_iterations=1))
+    with pytest.raises(OptionError, match="start needs all of the text in memory"):
+        train(files, executor=here, start=train(files, max_iterations=1))
     with pytest.raises(OptionError, match="attribute lists are trained on in memory"):
-        CRF.train([[["a"]]], [["x"]], "U:%x[0,word]", executor=here)
+        CRF.train([[["a"]]], [["x"]], "U:%x[0,word]", run=Run(executor=here))
     with pytest.raises(OptionError, match="a memory limit of 1 MiB"):
         train(files, memory_limit=1 << 20)
     with pytest.raises(OptionError, match=r"a memory limit of 1\.5 KiB is too low: one part"):

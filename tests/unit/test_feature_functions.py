@@ -17,6 +17,8 @@ from fstcrf.constraints import at_most
 from fstcrf.errors import DataError, FstcrfError, OptionError
 from fstcrf.taggers.pipelines import Pipeline, Task, load_pipeline, read_pipeline
 from fstcrf.text.features.function import function_name
+from fstcrf.training import Run
+from tests.support.training import flat_train
 
 DATA = [
     {"word": ["the", "dog", "ran"], "pos": ["D", "N", "V"], "chunk": ["B", "I", "O"]},
@@ -41,11 +43,18 @@ def tags(sentence: Sentence) -> list[dict[str, str]]:
 
 
 def pos_tagger(**options: Any) -> CRF:
-    return CRF.train(CORPUS, "pos", features=words, max_iterations=9, **options)
+    return flat_train(CORPUS, "pos", template=words, max_iterations=9, **options)
 
 
 def chunker(pos: CRF, **options: Any) -> CRF:
-    return CRF.train(CORPUS, "chunk", features=tags, reads=[pos], max_iterations=9, **options)
+    return flat_train(
+        CORPUS,
+        "chunk",
+        template=tags,
+        reads=[pos],
+        max_iterations=9,
+        **options,
+    )
 
 
 # --- Cascades -------------------------------------------------------------------------------------
@@ -57,11 +66,21 @@ def test_a_function_sees_predicted_labels_as_a_template_does(options: dict[str, 
         return [[f"U:{label}"] for label in sentence["pos"]]
 
     pos = pos_tagger()
-    computed = CRF.train(
-        CORPUS, "chunk", features=as_template, reads=[pos], max_iterations=9, **options
+    computed = flat_train(
+        CORPUS,
+        "chunk",
+        template=as_template,
+        reads=[pos],
+        max_iterations=9,
+        **options,
     )
-    template = CRF.train(
-        CORPUS, "chunk", "U:%y[0,pos]\nB\n", reads=[pos], max_iterations=9, **options
+    template = flat_train(
+        CORPUS,
+        "chunk",
+        "U:%y[0,pos]\nB\n",
+        reads=[pos],
+        max_iterations=9,
+        **options,
     )
     assert [tape.name for tape in computed.reads] == ["pos"]
     assert computed.space.size == template.space.size
@@ -305,14 +324,6 @@ def _saved(tmp_path: Path, tagger: Any) -> Path:
 
 
 REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "template": (
-        lambda _: CRF.train(CORPUS, "pos", TEMPLATE, features=words),
-        "template and features=f both compute attributes",
-    ),
-    "a function as template": (
-        lambda _: CRF.train(CORPUS, "pos", words),  # type: ignore[arg-type]
-        "pass a feature function as features=",
-    ),
     "neither": (lambda _: CRF.train(CORPUS, "pos"), "or a feature function: features=f"),
     "attribute lists": (
         lambda _: CRF.train([[["a"]]], [["N"]], features=words),
@@ -320,16 +331,16 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "marginals": (lambda _: chunker(pos_tagger(), passing="marginals"), "passing='best'"),
     "in parts": (
-        lambda _: CRF.train(CORPUS, "pos", features=words, memory_limit=10**9),
+        lambda _: CRF.train(CORPUS, "pos", features=words, run=Run(memory_limit=10**9)),
         "by a template, not by a function",
     ),
     "warm start of a template": (
-        lambda _: pos_tagger(warm_start=CRF.train(CORPUS, "pos", TEMPLATE, max_iterations=2)),
-        "warm_start reads a template",
+        lambda _: pos_tagger(start=CRF.train(CORPUS, "pos", TEMPLATE, max_iterations=2)),
+        "start reads a template",
     ),
     "warm start of a function": (
-        lambda _: CRF.train(CORPUS, "pos", TEMPLATE, warm_start=pos_tagger()),
-        "warm_start has a feature function",
+        lambda _: CRF.train(CORPUS, "pos", TEMPLATE, start=pos_tagger()),
+        "start has a feature function",
     ),
     "load: no function": (
         lambda path: fstcrf.load(_saved(path, pos_tagger()), features=cast("Any", "words")),
@@ -360,10 +371,6 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda _: Task("pos", CORPUS, features="words"),  # type: ignore[arg-type]
         "features is 'words', expected a function",
     ),
-    "task: said twice": (
-        lambda _: Task("pos", CORPUS, features=words, options={"features": "complete"}),
-        "the option 'features' does not go with a feature function",
-    ),
 }
 
 
@@ -380,7 +387,7 @@ def test_a_toml_file_cannot_hold_a_function(tmp_path: Path) -> None:
     (tmp_path / "t.tpl").write_text(TEMPLATE)
     task = '[task.pos]\ndata = "text"\ncolumns = ["word", "pos"]\ntemplate = "t.tpl"\n'
     (tmp_path / "p.toml").write_text(task + 'features = "module.words"\n')
-    with pytest.raises(OptionError, match=r"features is 'module.words'.*in Python"):
+    with pytest.raises(OptionError, match=r"\[task.pos\] has features: a TOML file cannot hold"):
         read_pipeline(tmp_path / "p.toml")
     pos_tagger().save(tmp_path / "m")
     (tmp_path / "p.toml").write_text('[task.pos]\nmodel = "m"\n')

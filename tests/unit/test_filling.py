@@ -19,6 +19,7 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.ext.filling import fill_conllu
 from fstcrf.text.corpus import Column, read_conllu
 from fstcrf.text.corpus.conllu import CONLLU
+from fstcrf.training import Gold
 from tests.support.command import done, failure, run
 from tests.support.treebanks import SMALL, parsed, same_but
 
@@ -238,7 +239,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     corpus = read_conllu(folder / "in.conllu", feature_columns=["Number"])
     upos = CRF.train(corpus, "upos", UPOS, max_iterations=5)
     rel = CRF.train(corpus, "deprel", REL, reads=[upos], max_iterations=5)
-    number = CRF.train(corpus, "Number", UPOS, max_iterations=5, partial=False)
+    number = CRF.train(corpus, Gold("Number", partial=False), UPOS, max_iterations=5)
     marked = corpus.with_interned("gold", corpus.columns["upos"])
     ner = CRF.train(marked, "gold", UPOS, tape="ner", max_iterations=5)
     for name, model in {"upos": upos, "rel": rel, "number": number, "ner": ner}.items():

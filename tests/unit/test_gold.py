@@ -17,8 +17,10 @@ from fstcrf import CRF, Corpus, Pipeline, Task
 from fstcrf.constraints import at_most
 from fstcrf.errors import DataError, LabelWarning, OptionError, SchemeError
 from fstcrf.text.corpus import concatenated, convert, legal_transitions, read_columns, spans
+from fstcrf.training import Gold, Reads
 from fstcrf.training.gold import legal_gold
 from fstcrf.training.options import checked_options
+from tests.support.training import flat_train
 
 WAY_OUT = "'repair' takes the spans that conlleval reads, 'skip' leaves the sentences out"
 IOB1 = [["I-A", "I-A", "O"], ["O", "I-B", "B-B"], ["O"]]
@@ -38,7 +40,7 @@ def gold(labels: list[list[str]], **options: Any) -> tuple[list[list[str]], list
 
 
 def train(labels: list[list[str]], **options: Any) -> CRF:
-    return CRF.train(corpus(labels), "y", TEMPLATE, max_iterations=3, **options)
+    return flat_train(corpus(labels), "y", TEMPLATE, max_iterations=3, **options)
 
 
 def test_the_error_names_the_first_their_number_and_the_way_out() -> None:
@@ -193,7 +195,7 @@ def test_what_a_grammar_forbids_is_named_with_its_place_in_the_data(first: str) 
     ]
     grammar = fstcrf.Grammar.from_text('export E = any* - (any* "[Y]" "[Y]" any*);')
     with pytest.raises(DataError, match=r"^sentence 2, token 2: label 'Y' .*grammar") as caught:
-        CRF.train(data, "tag", "U:%x[0,word]\nB", grammar=grammar, partial=True)
+        CRF.train(data, Gold("tag", partial=True), "U:%x[0,word]\nB", grammar=grammar)
     assert (caught.value.sentence, caught.value.token) == (2, 2)
 
 
@@ -213,7 +215,7 @@ def test_jackknife_trains_again_as_it_was_trained() -> None:
     data = corpus(IOB1 * 3).with_column("z", [["O"] * len(one) for one in IOB1 * 3])
     first = CRF.train(data, "y", TEMPLATE, scheme="iob1:iob2", max_iterations=2)
     second = CRF.train(
-        data, "z", "U:%y[0,y]/%x[0,word]\nB", reads=[first], jackknife=3, max_iterations=2
+        data, "z", "U:%y[0,y]/%x[0,word]\nB", reads=Reads([first], jackknife=3), max_iterations=2
     )
     assert [tape.labels for tape in second.reads] == [first.labels]
 

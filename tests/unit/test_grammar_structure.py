@@ -13,6 +13,8 @@ from fstcrf import constraints
 from fstcrf.errors import DataError, GrammarError, OptionError
 from fstcrf.machines.grammar import Grammar, constrained_topology
 from fstcrf.machines.topology import chain_topology
+from fstcrf.training import Reads
+from tests.support.training import flat_train
 
 LABELS = ("O", "B-X", "I-X")
 SENTENCES = [
@@ -23,8 +25,12 @@ SENTENCES = [
 
 
 def trained(grammar: Grammar | None, **options: Any) -> fstcrf.CRF:
-    return fstcrf.CRF.train(
-        SENTENCES, target="tag", template="U:%x[0,word]\nB", grammar=grammar, **options
+    return flat_train(
+        SENTENCES,
+        target="tag",
+        template="U:%x[0,word]\nB",
+        grammar=grammar,
+        **options,
     )
 
 
@@ -79,5 +85,5 @@ def test_refusals() -> None:
     tagger = trained(constraints.bio(), tape="first")
     with pytest.raises(OptionError, match="trained under"):
         fstcrf.CRF.train(
-            SENTENCES, target="tag", template="U:%y[0,first]", reads=[tagger], jackknife=2
+            SENTENCES, target="tag", features="U:%y[0,first]", reads=Reads([tagger], jackknife=2)
         )

@@ -27,6 +27,7 @@ from fstcrf.ext.tune.study import Point, Pruner, Space, StepReport, Study
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 from tests.support.interrupts import interrupt
+from tests.support.training import flat_train
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
 
@@ -263,8 +264,13 @@ def test_the_best_of_a_dev_set(data: Corpus, dev: Corpus) -> None:
     assert model.record is not None
     assert model.record.dev_score == found.best.score
     options = dict(found.best.options)
-    wanted = CRF.train(
-        data, "field", templates[str(found.best.template)], dev=dev, seed=1, **options
+    wanted = flat_train(
+        data,
+        "field",
+        templates[str(found.best.template)],
+        dev=dev,
+        seed=1,
+        **options,
     )
     assert np.array_equal(model.theta, wanted.theta)
 
@@ -278,12 +284,12 @@ def test_the_mean_of_folds(data: Corpus) -> None:
         for k in range(3):
             held = data.select(sorted(permutation[k::3].tolist()))
             rest = data.select(sorted(set(range(len(data))) - set(permutation[k::3].tolist())))
-            model = CRF.train(rest, "field", LARGE, seed=5, **trial.options)
+            model = flat_train(rest, "field", LARGE, seed=5, **trial.options)
             scores.append(evaluate_spans(held.column_lists("field"), model.tag_all(held)).f)
         assert trial.score == pytest.approx(np.mean(scores), abs=1e-12)
         assert trial.steps == 3
     model = found.train()
-    whole = CRF.train(data, "field", LARGE, seed=5, **found.best.options)
+    whole = flat_train(data, "field", LARGE, seed=5, **found.best.options)
     assert np.array_equal(model.theta, whole.theta)
 
 
@@ -332,11 +338,11 @@ def test_any_option_of_training_can_be_searched(data: Corpus, dev: Corpus) -> No
         "l2": 0.5,
         "l1": 0,
         "min_count": [1, 2],
-        "features": ["supported", "complete"],
+        "pairs": ["supported", "complete"],
     }
     found = quick(data, dev=dev, max_iterations=3, **options)
     assert len(found.trials) == 4
-    assert found.varied == ("min_count", "features")
+    assert found.varied == ("min_count", "pairs")
 
 
 def test_other_objectives_have_no_l1(data: Corpus, dev: Corpus) -> None:
@@ -349,22 +355,22 @@ def test_other_objectives_have_no_l1(data: Corpus, dev: Corpus) -> None:
 @pytest.mark.thorough
 def test_trials_start_from_a_model(data: Corpus, dev: Corpus, tmp_path: Path) -> None:
     start = CRF.train(data, "field", SMALL, l2=0.1, order=2, max_iterations=30)
-    given: dict[str, Any] = {"warm_start": start, "l2": [0.1, 0.2], "l1": 0, "max_iterations": 2}
+    given: dict[str, Any] = {"start": start, "l2": [0.1, 0.2], "l1": 0, "max_iterations": 2}
     journal: dict[str, Any] = {"journal": tmp_path / "journal", "resume": True}
     found = tune(data, "field", SMALL, dev=dev, **given, **journal)
     assert found.varied == ("l2",)  # the order is that of the model
-    from_zero = tune(data, "field", SMALL, dev=dev, **{**given, "warm_start": None, "order": 2})
+    from_zero = tune(data, "field", SMALL, dev=dev, **{**given, "start": None, "order": 2})
     assert found.best.score is not None
     assert from_zero.best.score is not None
     assert found.best.score > from_zero.best.score
     options: dict[str, Any] = dict(found.best.options)
-    best = CRF.train(data, "field", SMALL, dev=dev, warm_start=start, **options)
+    best = flat_train(data, "field", SMALL, dev=dev, start=start, **options)
     np.testing.assert_array_equal(found.train().theta, best.theta)
-    with pytest.raises(OptionError, match="order is 0, 1, and warm_start is a model of order 2"):
+    with pytest.raises(OptionError, match="order is 0, 1, and start is a model of order 2"):
         tune(data, "field", SMALL, dev=dev, order=[0, 1], **given)
     other = CRF.train(data, "field", SMALL, l2=0.2, order=2, max_iterations=3)
     with pytest.raises(OptionError, match="another search: where trials start was"):
-        tune(data, "field", SMALL, dev=dev, **{**given, "warm_start": other}, **journal)
+        tune(data, "field", SMALL, dev=dev, **{**given, "start": other}, **journal)
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])

@@ -28,6 +28,7 @@ import warnings
 import numpy as np
 import fstcrf
 from fstcrf import CRF, Corpus, Grammar, Lattice, Transducer
+from fstcrf.training import Run
 from fstcrf.errors import TooLargeError
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
@@ -55,7 +56,7 @@ CRF.train(text, "tag", "U:%x[0,word]\\nU:%x[-1,word]\\nB")
     "training by threads": """
 text = corpus(2000, 300)
 begin()
-CRF.train(text, "tag", "U:%x[0,word]\\nU:%x[-1,word]\\nB", threads=2)
+CRF.train(text, "tag", "U:%x[0,word]\\nU:%x[-1,word]\\nB", run=Run(threads=2))
 """,
     "tagging": """
 model, text = trained(300), corpus(30000, 300)

@@ -14,10 +14,10 @@ import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.text.features import tape_column
-from fstcrf.training import Progress
+from fstcrf.training import Dev, Features, Gold, Progress, Reads, Run
 from fstcrf.training.options import Options, options_of, stored_options
-from fstcrf.training.passing import FoldProgress, Report, folds, pass_on, with_labels
-from fstcrf.training.record import TrainingRecord
+from fstcrf.training.passing import FoldProgress, folds, pass_on, with_labels
+from fstcrf.training.record import Report, TrainingRecord
 from tests.support.command import done, run
 
 POS = "U:%x[0,word]\nB\n"
@@ -92,11 +92,11 @@ def test_each_fold_is_labelled_by_a_tagger_of_the_others(pos: CRF) -> None:
 
 @pytest.mark.thorough
 def test_training_reads_them_and_stores_the_given_tagger(pos: CRF, tmp_path: Path) -> None:
-    model = CRF.train(DATA, "y", CHUNK, reads=[pos], jackknife=3, seed=5)
-    plain = CRF.train(DATA, "y", CHUNK, reads=[pos], seed=5)
+    model = CRF.train(DATA, "y", CHUNK, reads=Reads([pos], jackknife=3), run=Run(seed=5))
+    plain = CRF.train(DATA, "y", CHUNK, reads=[pos], run=Run(seed=5))
     seen = labels_of(jackknifed(DATA, [pos], 3, seed=5), "pos")
     data = DATA.with_column("labels", seen)
-    by_hand = CRF.train(data, "y", CHUNK.replace("%y[0,pos]", "%x[0,labels]"), seed=5)
+    by_hand = CRF.train(data, "y", CHUNK.replace("%y[0,pos]", "%x[0,labels]"), run=Run(seed=5))
     assert weights(model) == pytest.approx(weights(by_hand), abs=1e-6)
     assert model.reads == plain.reads
     assert model.columns == ("word", "pos", "y")
@@ -111,35 +111,31 @@ def test_training_reads_them_and_stores_the_given_tagger(pos: CRF, tmp_path: Pat
 def test_the_settings_are_those_of_the_tagger() -> None:
     tagger = CRF.train(
         DATA,
-        "pos",
-        "U:%x[-1..1,word]",
+        Gold("pos", class_weights={"P1": 3.0}),
+        Features("U:%x[-1..1,word]", min_count=2, boundary="skip"),
         tape="tags",
         order=2,
-        min_count=2,
-        boundary="skip",
-        class_weights={"P1": 3.0},
         method="perceptron",
-        seed=3,
+        run=Run(seed=3),
     )
     found = labels_of(jackknifed(DATA, [tagger], 2), "tags")
     fold = folds(len(DATA), 2, 0)
     again = CRF.train(
         DATA.select(np.flatnonzero(fold != 0)),
-        "pos",
-        "U:%x[-1..1,word]",
+        Gold("pos", class_weights={"P1": 3.0}),
+        Features("U:%x[-1..1,word]", min_count=2, boundary="skip"),
         order=2,
-        min_count=2,
-        boundary="skip",
-        class_weights={"P1": 3.0},
         method="perceptron",
-        seed=3,
+        run=Run(seed=3),
     )
     held = np.flatnonzero(fold == 0).tolist()
     assert [found[i] for i in held] == again.tag_all(DATA.select(held))
 
 
 def test_what_held_out_data_decided_is_the_number_of_iterations() -> None:
-    tagger = CRF.train(DATA, "pos", POS, dev=sentences(seed=1), patience=2, method="perceptron")
+    tagger = CRF.train(
+        DATA, "pos", POS, dev=Dev(sentences(seed=1), patience=2), method="perceptron"
+    )
     assert tagger.record is not None
     best = tagger.record.best_iteration
     assert 0 < best < tagger.record.iterations
@@ -150,7 +146,7 @@ def test_what_held_out_data_decided_is_the_number_of_iterations() -> None:
 
 def test_labels_and_class_weights_that_a_fold_does_not_have() -> None:
     data = DATA[:4].with_column("pos", [["P0"] * 4, ["P1"] * 4, ["P2"] * 4, ["P3"] * 4])
-    tagger = CRF.train(data, "pos", POS, class_weights={"P3": 2.0})
+    tagger = CRF.train(data, Gold("pos", class_weights={"P3": 2.0}), POS)
     found = labels_of(jackknifed(data, [tagger], 4), "pos")
     for i, labels in enumerate(found):
         assert f"P{i}" not in labels
@@ -170,16 +166,27 @@ def test_a_cascade_is_trained_again_in_each_fold(pos: CRF) -> None:
         mine = found.select(np.flatnonzero(fold == number))
         assert labels_of(mine, "pos") == labels_of(wanted, "pos")
         assert labels_of(mine, "chunk") == labels_of(wanted, "chunk")
-    model = CRF.train(DATA, "y", "U:%y[0,chunk]\n", reads=[chunk, pos], jackknife=3, tape="z")
+    model = CRF.train(
+        DATA, "y", "U:%y[0,chunk]\n", reads=Reads([chunk, pos], jackknife=3), tape="z"
+    )
     assert [tape.name for tape in model.reads] == ["chunk"]
 
 
 def test_reports_say_which_fold(pos: CRF) -> None:
     told: list[Progress] = []
-    CRF.train(DATA, "y", CHUNK, reads=[pos], jackknife=2, max_iterations=1, report=told.append)
+    CRF.train(
+        DATA,
+        "y",
+        CHUNK,
+        reads=Reads([pos], jackknife=2),
+        max_iterations=1,
+        run=Run(report=told.append),
+    )
     stages = [p.stage if isinstance(p, FoldProgress) else None for p in told]
     assert list(dict.fromkeys(stages)) == ["pos, fold 1 of 2", "pos, fold 2 of 2", None]
-    chunk = CRF.train(DATA, "y", CHUNK, reads=[pos], tape="chunk", jackknife=2, max_iterations=1)
+    chunk = CRF.train(
+        DATA, "y", CHUNK, tape="chunk", reads=Reads([pos], jackknife=2), max_iterations=1
+    )
     told.clear()
     jackknifed(DATA, [pos, chunk], 2, report=told.append)
     stages = [p.stage if isinstance(p, FoldProgress) else None for p in told]
@@ -200,27 +207,27 @@ def test_threads_change_nothing(pos: CRF) -> None:
 def test_empty_sentences_are_in_no_fold(pos: CRF) -> None:
     empty: Any = {"word": [], "pos": [], "y": []}
     data = [DATA[0], empty, DATA[1], empty]
-    model = CRF.train(data, "y", CHUNK, reads=[pos], jackknife=2)
-    same = CRF.train([DATA[0], DATA[1]], "y", CHUNK, reads=[pos], jackknife=2)
+    model = CRF.train(data, "y", CHUNK, reads=Reads([pos], jackknife=2))
+    same = CRF.train([DATA[0], DATA[1]], "y", CHUNK, reads=Reads([pos], jackknife=2))
     assert np.array_equal(model.theta, same.theta)
     with pytest.raises(OptionError, match="jackknife is 3, expected at most the 2 sentences"):
-        CRF.train(data, "y", CHUNK, reads=[pos], jackknife=3)
+        CRF.train(data, "y", CHUNK, reads=Reads([pos], jackknife=3))
 
 
 def test_options_that_are_wrong(pos: CRF) -> None:
     with pytest.raises(OptionError, match="jackknife is 1, expected at least 2"):
-        CRF.train(DATA, "y", CHUNK, reads=[pos], jackknife=1)
+        CRF.train(DATA, "y", CHUNK, reads=Reads([pos], jackknife=1))
     with pytest.raises(OptionError, match="jackknife is 13, expected at most the 12 sentences"):
-        CRF.train(DATA, "y", CHUNK, reads=[pos], jackknife=13)
+        CRF.train(DATA, "y", CHUNK, reads=Reads([pos], jackknife=13))
     with pytest.raises(OptionError, match="jackknife is for the taggers of reads="):
-        CRF.train(DATA, "y", "U:%x[0,word]", jackknife=3)
+        CRF.train(DATA, "y", "U:%x[0,word]", reads=Reads(jackknife=3))
     with pytest.raises(OptionError, match="jackknife is 'three', expected a whole number"):
-        CRF.train(DATA, "y", CHUNK, reads=[pos], jackknife="three")  # type: ignore[arg-type]
+        CRF.train(DATA, "y", CHUNK, reads=Reads([pos], jackknife="three"))  # type: ignore[arg-type]
 
 
 def test_taggers_that_cannot_be_trained_again(pos: CRF) -> None:
     def attempt(tagger: CRF, data: Corpus = DATA) -> None:
-        CRF.train(data, "y", CHUNK, reads=[tagger], jackknife=2)
+        CRF.train(data, "y", CHUNK, reads=Reads([tagger], jackknife=2))
 
     with pytest.raises(OptionError, match="tape 'pos' again: it has no record"):
         attempt(replace(pos, record=None))
@@ -263,7 +270,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0
     data = fstcrf.read_columns("train.txt", ("word", "pos", "y"))
     tagger = CRF.load("pos.fstcrf")
-    wanted = CRF.train(data, "y", CHUNK, reads=[tagger], jackknife=3, max_iterations=5)
+    wanted = CRF.train(data, "y", CHUNK, reads=Reads([tagger], jackknife=3), max_iterations=5)
     assert np.array_equal(CRF.load("y.fstcrf").theta, wanted.theta)
     lines = [line for line in result.stderr.splitlines() if "iteration " in line]
     assert lines[0].startswith("pos, fold 1 of 3: iteration    1")

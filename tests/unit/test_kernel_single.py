@@ -73,7 +73,5 @@ def test_bad_input() -> None:
     ends = np.zeros(9)
     with pytest.raises(ShapeError, match="at most 8"):
         SentenceGraph(table, kernel.Graph(ends, ends, np.zeros(81)))
-    arcs = np.array([0], dtype=np.int32)
-    sparse = kernel.Graph(np.zeros(3), np.zeros(3), np.zeros(1), arcs, arcs)
-    with pytest.raises(ShapeError, match="dense"):
-        SentenceGraph(table, sparse)
+    with pytest.raises(ShapeError, match="shared arcs"):
+        SentenceGraph(table, kernel.Graph(np.zeros(3), np.zeros(3), np.zeros((2, 9))))

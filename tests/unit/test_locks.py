@@ -15,6 +15,7 @@ import pytest
 from fstcrf import CRF
 from fstcrf.errors import OptionError
 from fstcrf.files import held
+from fstcrf.training import Run
 from tests.support.command import failure, run, start
 
 TEXT = "the D\ndog N\n\na D\ncat N\n\n"
@@ -95,9 +96,9 @@ def test_a_checkpoint_is_of_one_run() -> None:
     data, gold = [{"word": ["a", "b"]}], [["A", "B"]]
     process = holder("state")
     with pytest.raises(OptionError, match="state: another training writes there"):
-        CRF.train(data, gold, "U0:%x[0,word]\n", checkpoint="state")
+        CRF.train(data, gold, "U0:%x[0,word]\n", run=Run(checkpoint="state"))
     killed(process)
-    CRF.train(data, gold, "U0:%x[0,word]\n", checkpoint="state", max_iterations=2)
+    CRF.train(data, gold, "U0:%x[0,word]\n", run=Run(checkpoint="state"), max_iterations=2)
     assert not list(Path().glob(".*.lock"))
 
 

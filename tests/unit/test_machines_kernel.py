@@ -9,7 +9,7 @@ import pytest
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.kernel import decoding
+from fstcrf.kernel import blocks, decoding
 from fstcrf.kernel.machines import Bound, Factor, Residual
 from tests.unit.test_kernel_arrays import FACTOR, LAST, OFFSETS, RESIDUAL, TOKENS, ints, machine
 
@@ -127,6 +127,25 @@ def test_domains_have_names(call: Callable[..., object]) -> None:
 def test_axes_whose_arcs_are_wanted(axis: int) -> None:
     with pytest.raises(OptionError, match=f"{axis}"):
         decoding.axis_posterior(Bound(machine(), OFFSETS, per_token()), arcs=(axis,))
+
+
+@pytest.mark.parametrize("most", [0, blocks.LONG_BYTES])
+def test_sums_of_arcs_over_tokens(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are the same in blocks, and without a path."""
+    monkeypatch.setattr(blocks, "LONG_BYTES", most)
+    rng, offsets = np.random.default_rng(1), np.asarray([0, 1, 151, 153])
+    values = rng.normal(size=(153, 1, 1)), rng.normal(size=(153, 2, 9))
+    values[0][151] = -np.inf
+    bound = Bound(machine(), offsets, values)
+    each = decoding.axis_posterior(bound, arcs=(0, 1))
+    total = decoding.axis_posterior(bound, arcs=(0, 1), summed=True)
+    assert np.isneginf(each.log_z).tolist() == [False, False, True]
+    for arcs, sums in zip((*each.arc, *each.node), (*total.arc, *total.node), strict=True):
+        assert arcs is not None
+        assert sums is not None
+        wanted = arcs if sums.ndim == 2 else arcs.sum(axis=0)
+        np.testing.assert_allclose(sums, wanted, rtol=1e-12, atol=1e-12)
+    assert decoding.axis_posterior(bound, arcs=(1,), summed=True).arc[0] is None
 
 
 def test_uniform_numbers_that_lie_apart() -> None:

@@ -18,6 +18,7 @@ from fstcrf.errors import (
     ShapeError,
     TemplateError,
 )
+from tests.support.training import flat_train
 
 BIO = ("B-X", "I-X", "O")
 SENTENCES: list[Any] = [
@@ -31,7 +32,7 @@ WORDS = ["the", "new", "dog", "ran", "home"]
 
 
 def train(**options: Any) -> CRF:
-    return CRF.train(SENTENCES, "y", TEMPLATE, **{"l2": 0.1, **options})
+    return flat_train(SENTENCES, "y", TEMPLATE, **{"l2": 0.1, **options})
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 
 from fstcrf import CRF, Corpus
 from fstcrf.errors import OptionError
+from tests.support.training import flat_train
 
 DATA = [
     {"word": ["the", "dog", "ran"], "n": ["1", "2.5", "-1"], "y": ["B-X", "I-X", "O"]},
@@ -18,7 +19,7 @@ TEMPLATE = "U1:%x[0,word]\nU2:%x[-1,word]\nU3:%v[0,n]\nB1:%x[0,word]\nB\n"
 
 
 def train(**options: Any) -> CRF:
-    return CRF.train(DATA, "y", TEMPLATE, **{"l2": 0.05, **options})
+    return flat_train(DATA, "y", TEMPLATE, l2=0.05, **options)
 
 
 @pytest.mark.parametrize("options", [{}, {"order": 0}, {"hash_bits": 5}, {"ends": True}])

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from fstcrf import CRF, Corpus
 from fstcrf.errors import ModelFileError
 from fstcrf.storage import read_arrays, write_arrays
+from fstcrf.training import Chain, Features
+from tests.support.training import flat_train
 
 KIND, VERSION = "fstcrf-crf", 1
 
@@ -41,7 +43,7 @@ TARGET = [["B-X", "I-X", "O"], ["B-X", "O"]]
 
 
 def columns(**options: Any) -> CRF:
-    return CRF.train(COLUMNS, "y", TEMPLATE, **{"max_iterations": 5, **options})
+    return flat_train(COLUMNS, "y", TEMPLATE, max_iterations=5, **options)
 
 
 MODELS: dict[str, Callable[[], CRF]] = {
@@ -51,12 +53,21 @@ MODELS: dict[str, Callable[[], CRF]] = {
     "skip": lambda: columns(boundary="skip", features="complete", transitions="all"),
     "hashed": lambda: columns(hash_bits=6),
     "perceptron": lambda: CRF.train(
-        COLUMNS, "y", "U:%x[0,word]\nB", method="perceptron", ends=True, tape="chunk"
+        COLUMNS,
+        "y",
+        "U:%x[0,word]\nB",
+        method="perceptron",
+        structure=Chain(ends=True),
+        tape="chunk",
     ),
     "one label": lambda: CRF.train([{"w": ["a"], "y": ["X"]}], "y", "U:%x[0,w]\nB"),
-    "no weights": lambda: CRF.train([{"w": ["a"], "y": ["X"]}], "y", "U:%x[5,w]", boundary="skip"),
+    "no weights": lambda: CRF.train(
+        [{"w": ["a"], "y": ["X"]}], "y", Features("U:%x[5,w]", boundary="skip")
+    ),
     "literal": lambda: CRF.train(LITERAL, TARGET, max_iterations=5),
-    "literal, hashed": lambda: CRF.train(LITERAL, TARGET, hash_bits=4, max_iterations=5),
+    "literal, hashed": lambda: CRF.train(
+        LITERAL, TARGET, features=Features(hash_bits=4), max_iterations=5
+    ),
 }
 
 

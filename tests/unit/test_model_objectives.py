@@ -13,6 +13,7 @@ from fstcrf.demo import COLUMNS, corpus_path, template_path
 from fstcrf.errors import DataError, OptionError
 from fstcrf.text.corpus import Corpus
 from fstcrf.training.record import TrainingRecord
+from tests.support.training import flat_train
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def likely(data: Corpus) -> fstcrf.CRF:
 
 
 def train(data: Corpus, **options: Any) -> fstcrf.CRF:
-    return fstcrf.CRF.train(data, "field", template_path("field"), scheme="iob2", **options)
+    return flat_train(data, "field", template_path("field"), scheme="iob2", **options)
 
 
 def saved_record(path: Path) -> TrainingRecord | None:
@@ -64,7 +65,7 @@ def test_the_data_is_learnt(data: Corpus, objective: str, method: str) -> None:
 
 def test_a_warm_start_goes_on_from_the_likelihood(data: Corpus, likely: fstcrf.CRF) -> None:
     model = train(
-        data, objective="mce-f", method="quickprop", warm_start=likely, max_iterations=10, l2=0.1
+        data, objective="mce-f", method="quickprop", start=likely, max_iterations=10, l2=0.1
     )
     assert score(likely, data) < score(model, data)
     assert model.theta.shape == likely.theta.shape
@@ -98,7 +99,7 @@ def test_a_saved_model_keeps_its_options(likely: fstcrf.CRF, data: Corpus, tmp_p
         "steepness": 0.5,
         "max_iterations": 2,
     }
-    model = train(data, warm_start=likely, **options)
+    model = train(data, start=likely, **options)
     model.save(tmp_path / "m.fstcrf")
     record = saved_record(tmp_path / "m.fstcrf")
     assert record is not None
@@ -152,7 +153,7 @@ def test_the_command(tmp_path: Path) -> None:
     program.done(*common, "--max-iterations", "5", "-o", str(first))
     options = ["--objective", "mce-f", "--method", "quickprop", "--f-gamma", "2"]
     program.run(
-        *common, *options, "--warm-start", str(first), "--max-iterations", "2", "-o", str(second)
+        *common, *options, "--start", str(first), "--max-iterations", "2", "-o", str(second)
     )
     record = saved_record(second)
     assert record is not None

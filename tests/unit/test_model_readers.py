@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 from pathlib import Path
@@ -19,19 +20,25 @@ from fstcrf.ext.papers.gpd import ErrorLBFGSSettings
 from fstcrf.ext.tune import tune
 from fstcrf.taggers.pipelines import Task, read_pipeline
 from fstcrf.taggers.training import train_crf
+from fstcrf.training import Chain, Run
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.methods import METHODS, OBJECTIVES
 from fstcrf.training.options import (
     DEFAULTS,
+    FLAT_NAMES,
+    STRUCTS,
     Options,
     checked_options,
     fields_named,
+    flat_options,
     is_read,
     options_of,
     stored_options,
+    structured,
 )
 from fstcrf.training.settings import fields_of
 from tests.support.command import failure
+from tests.support.training import flat_train
 
 SENTENCES = [
     {"word": ["the", "dog", "ran"], "y": ["B-X", "I-X", "O"]},
@@ -78,7 +85,7 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("given", "message"), IGNORED)
 def test_an_option_that_would_be_ignored_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message) as caught:
-        CRF.train(SENTENCES, "y", TEMPLATE, **given)
+        flat_train(SENTENCES, "y", TEMPLATE, **given)
     assert "\n" not in str(caught.value)
     with pytest.raises(OptionError, match=message):
         Task("y", SENTENCES, TEMPLATE, options=given)
@@ -178,14 +185,14 @@ def test_what_a_run_does_not_read_changes_nothing_and_is_refused(
     """An option that a method has no field for has no part in the run."""
     fixed: dict[str, Any] = {"objective": objective, "method": method, "max_iterations": 6}
     data = noisy()
-    usual = CRF.train(data, "y", TEMPLATE, **fixed).theta
+    usual = flat_train(data, "y", TEMPLATE, **fixed).theta
     kept: list[Options] = []
     for name, value in CHANGED.items():
         values = {**DEFAULTS, **fixed, name: value}
         if is_read(name, values):
             continue
         with pytest.raises(OptionError, match=f"^{name} needs "):
-            CRF.train(data, "y", TEMPLATE, **fixed, **{name: value})
+            flat_train(data, "y", TEMPLATE, **{**fixed, name: value})
         # As earlier versions kept it: a record may have what its run did not read.
         forced = stored_options({**fixed, name: value})
         if forced in kept:
@@ -203,23 +210,21 @@ def test_what_a_warm_start_leaves_unread() -> None:
         {"objective": "mce", "batch": 2},
         {"objective": "mce", "first_rate": 0.3},
     ):
-        with pytest.raises(OptionError, match="that starts from zero, not from warm_start"):
-            CRF.train(SENTENCES, "y", TEMPLATE, warm_start=start, **given)
+        with pytest.raises(OptionError, match="that starts from zero, not from start="):
+            flat_train(SENTENCES, "y", TEMPLATE, start=start, **given)
     CRF.train(
         SENTENCES,
         "y",
         TEMPLATE,
-        warm_start=start,
+        start=start,
         objective="mce",
-        stochastic_epochs=1,
-        batch=2,
-        max_iterations=2,
+        method=ErrorLBFGSSettings(stochastic_epochs=1, batch=2, max_iterations=2),
     )
 
 
 def test_a_checkpoint_that_is_nowhere_has_no_interval() -> None:
     with pytest.raises(OptionError, match="checkpoint_every needs a checkpoint to write to"):
-        CRF.train(SENTENCES, "y", TEMPLATE, checkpoint_every=5)
+        CRF.train(SENTENCES, "y", TEMPLATE, run=Run(checkpoint_every=5))
 
 
 def test_options_of_a_run_make_it_again() -> None:
@@ -241,33 +246,83 @@ def test_labels_that_are_not_passed_on() -> None:
 # --- Structs, signatures --------------------------------------------------------------------------
 
 
-def test_the_signature_has_what_the_structs_have() -> None:
-    """Names, types and defaults; None stands for a default that the method decides."""
+def test_the_signature_is_short_and_its_options_are_those_of_the_structs() -> None:
     hints = get_type_hints(train_crf, localns={"Grammar": Any})
     parameters = inspect.signature(train_crf).parameters
-    options = list(parameters)[list(parameters).index("order") :]
-    assert sorted(options) == sorted(DEFAULTS)
+    assert len(parameters) == 16
     assert get_args(get_args(hints["objective"])[0]) == tuple(OBJECTIVES)
     known = [method for methods in METHODS.values() for method in methods]
     assert get_args(get_args(hints["method"])[0]) == tuple(dict.fromkeys(known))
-    for name in set(options) - {"objective", "method"}:
-        field, default = fields_named(name)[0], parameters[name].default
-        if name == "features":  # or a feature function, which no file of options can hold
-            assert get_args(hints[name])[0] == field.kind
-        elif default is None:
-            assert hints[name] == field.kind | None, name
-        else:
-            assert (hints[name], default) == (field.kind, field.default), name
-            assert not field.needs or name == "passing", name
-        assert {one.kind for one in fields_named(name)} == {field.kind}, name
-
-
-def test_every_option_is_documented_where_it_is_asked_for() -> None:
+    for name in ("order", "scheme", "l2", "max_iterations"):
+        kinds = {one.kind | None for one in fields_named(name)}
+        assert kinds == {hints[name]}, name
     text = train_crf.__doc__ or ""
-    assert "{options}" not in text
-    for name in DEFAULTS:
-        assert f"\n{name} : " in text
-    assert "memory : int\n    lbfgs: steps that are remembered. (default 10)" in text
+    for name in parameters:
+        assert f"\n    {name} : " in text
+
+
+FIRST: dict[str, Any] = {
+    "target": "y", "features": TEMPLATE, "structure": None, "reads": [], "dev": SENTENCES,
+    "run": None,
+}  # fmt: skip
+"""Argument → a bare value, which is the struct with this first field."""
+
+
+@pytest.mark.parametrize("argument", STRUCTS)
+def test_structs_are_options_with_flat_names(argument: str) -> None:
+    struct, bare = STRUCTS[argument], FIRST[argument]
+    positional = [field.name for field in dataclasses.fields(struct) if not field.kw_only]
+    assert len(positional) == (bare is not None)
+    if bare is not None:
+        assert flat_options({argument: struct(bare)}) == flat_options({argument: bare})
+    text = struct.__doc__ or ""
+    for field in dataclasses.fields(struct):
+        assert field.name in fields_of(struct) or f"\n    {field.name} : " in text
+        option = struct.flat_names.get(field.name, field.name)
+        assert option in FLAT_NAMES
+    for other in STRUCTS.values():
+        if other is not struct:
+            with pytest.raises(
+                OptionError, match=rf"{argument} is {other.__name__}\(\.\.\.\), exp"
+            ):
+                flat_options({argument: other()})
+
+
+def test_what_is_given_twice_is_refused() -> None:
+    for arguments, option in (
+        ({"order": 1, "structure": Chain(order=1)}, "order"),
+        ({"scheme": "io", "structure": Chain(scheme="io")}, "scheme"),
+        ({"l2": 0.5, "method": LBFGSSettings(l2=0.5)}, "l2"),
+        ({"max_iterations": 5, "method": LBFGSSettings(max_iterations=5)}, "max_iterations"),
+    ):
+        call: Any = CRF.train
+        with pytest.raises(OptionError, match=f"^{option} is given twice, as an option and in"):
+            call(SENTENCES, "y", TEMPLATE, **arguments)
+    found = CRF.train(SENTENCES, "y", TEMPLATE, order=0, l2=0.1, structure=Chain(ends=True))
+    assert found.record is not None
+    assert (found.record.options["order"], found.record.options["ends"]) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "flat",
+    [
+        {"target": "y", "threads": 2, "pairs": "complete", "l2": 0.1, "memory": 3},
+        {"dev": SENTENCES, "patience": 3, "objective": "mce", "method": "gpd", "psi": 2.0},
+        {"template": TEMPLATE, "boundary": "skip", "class_weights": {"O": 2.0}, "tape": "t"},
+    ],
+)
+def test_flat_names_and_structs_are_the_same_call(flat: dict[str, Any]) -> None:
+    again = flat_options(structured(flat))
+    assert {**again, "method": None, "objective": None} == {
+        **flat,
+        "method": None,
+        "objective": None,
+    }
+    with pytest.raises(OptionError, match="memory needs method 'lbfgs', not 'ap'"):
+        structured({"method": "ap", "memory": 3})
+
+
+def test_every_option_has_a_flag() -> None:
     flags = {option for parameter in train.params for option in parameter.opts}
     for name in set(DEFAULTS) - {"partial"}:
         assert f"--{name.replace('_', '-')}" in flags
@@ -285,7 +340,7 @@ def test_every_field_has_a_meaning_and_a_default_in_range(objective: str, method
 
 def test_settings_are_given_as_structs_too() -> None:
     fixed: dict[str, Any] = {"max_iterations": 6}
-    by_name = CRF.train(noisy(), "y", TEMPLATE, memory=2, l2=1.0, **fixed)
+    by_name = flat_train(noisy(), "y", TEMPLATE, memory=2, l2=1.0, **fixed)
     method = LBFGSSettings(memory=2, l2=1.0, max_iterations=6)
     by_struct = CRF.train(noisy(), "y", TEMPLATE, method=method)
     assert np.array_equal(by_name.theta, by_struct.theta)
@@ -296,7 +351,7 @@ def test_settings_are_given_as_structs_too() -> None:
     assert settings.named()["psi"] == 2.0
 
 
-STRUCTS: list[tuple[dict[str, Any], str]] = [
+REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {"method": LBFGSSettings(memory=5), "memory": 5},
         r"memory is given twice, as an option and in method=LBFGSSettings\(...\)",
@@ -314,10 +369,10 @@ STRUCTS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "message"), STRUCTS)
+@pytest.mark.parametrize(("given", "message"), REFUSED)
 def test_what_cannot_be_meant_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        CRF.train(SENTENCES, "y", TEMPLATE, **given)
+        flat_train(SENTENCES, "y", TEMPLATE, **given)
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ OTHER_RUNS: dict[str, dict[str, Any]] = {
     "weights": {"weights": [1.0, 1.0, 2.0]},
     "ends": {"ends": True},
     "dev": {"dev": SENTENCES[:1]},
-    "warm start": {"warm_start": CRF},
+    "warm start": {"start": CRF},
 }
 
 
@@ -192,8 +192,8 @@ OTHER_RUNS: dict[str, dict[str, Any]] = {
 def test_a_checkpoint_of_another_run_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "state"
     train(checkpoint=path, max_iterations=2)
-    if "warm_start" in change:
-        change = {"warm_start": train(l2=3.0, max_iterations=1)}
+    if "start" in change:
+        change = {"start": train(l2=3.0, max_iterations=1)}
     if "n]" in str(change):
         change = {
             **change,

@@ -17,6 +17,8 @@ from fstcrf.errors import (
     SchemeError,
     TemplateError,
 )
+from fstcrf.training import Gold
+from tests.support.training import flat_train
 
 SENTENCES = [
     {"word": ["the", "big", "dog", "ran"], "y": ["B-X", "I-X", "I-X", "O"]},
@@ -28,7 +30,7 @@ METHODS = ("cg", "preconditioned-cg", "gis", "l2sgd", "asgd", "ap", "pa", "arow"
 
 
 def train(data: Any = SENTENCES, target: Any = "y", template: Any = TEMPLATE, **more: Any) -> CRF:
-    return CRF.train(data, target, template, **more)
+    return flat_train(data, target, template, **more)
 
 
 # --- What may be given ------------------------------------------------------------------------
@@ -82,9 +84,10 @@ def test_sentences_without_tokens_are_passed_over(empty: Any) -> None:
 
 def test_literal_sentences_without_tokens_are_passed_over() -> None:
     data: list[Any] = [[["a"], {"b": 2.0}], [["b"]]]
-    expected = CRF.train(data, [["X", "Y"], ["X"]], weights=[1.0, 3.0])
+    expected = CRF.train(data, Gold([["X", "Y"], ["X"]], weights=[1.0, 3.0]))
     found = CRF.train(
-        [[], data[0], [], data[1]], [[], ["X", "Y"], [], ["X"]], weights=[5.0, 1.0, 5.0, 3.0]
+        [[], data[0], [], data[1]],
+        Gold([[], ["X", "Y"], [], ["X"]], weights=[5.0, 1.0, 5.0, 3.0]),
     )
     assert np.array_equal(found.theta, expected.theta)
 
@@ -131,7 +134,7 @@ def test_min_frequency() -> None:
     assert kept < {(w.attribute, w.slot) for w in whole.top_features(999)}
     assert few.index.n_node_rows == whole.index.n_node_rows
     assert train(min_frequency=0.0).space.size == whole.space.size
-    assert train(features="complete", min_frequency=1.0).space.size == whole.space.size
+    assert train(pairs="complete", min_frequency=1.0).space.size == whole.space.size
     assert train(weights=[2.0] * 3, min_frequency=2.0).space.size == whole.space.size
     unknown = [{"word": ["a", "b"], "y": ["O", "_"]}]
     with pytest.raises(OptionError, match="min_frequency cannot count"):
@@ -214,7 +217,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"grammar": "bio"}, OptionError, "grammar is 'bio', expected a Grammar"),
     ({"order": True}, OptionError, "order"),
     ({"method": "adam"}, OptionError, "method"),
-    ({"features": "some"}, OptionError, "features"),
+    ({"pairs": "some"}, OptionError, "pairs"),
     ({"transitions": "none"}, OptionError, "transitions"),
     ({"boundary": "wrap"}, OptionError, "boundary"),
     ({"min_count": 0}, OptionError, "min_count is 0"),
@@ -232,7 +235,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"method": "cg", "preconditioned": 5}, OptionError, "preconditioned needs method 'mixed-cg'"),
     ({"method": "mixed-cg", "preconditioned": 0}, OptionError, "preconditioned is 0"),
     ({"method": "preconditioned-cg", "l2": 0.0}, OptionError, "the preconditioner needs it"),
-    ({"method": "gis", "l2": 0.0, "features": "complete"}, OptionError, "never occurs"),
+    ({"method": "gis", "l2": 0.0, "pairs": "complete"}, OptionError, "never occurs"),
     ({"method": "l2sgd", "calibration_factor": 1.0}, OptionError, "calibration_factor is 1.0"),
     ({"method": "l2sgd", "calibration_rate": 0.0}, OptionError, "calibration_rate is 0.0"),
     ({"method": "l2sgd", "calibration_trials": 0}, OptionError, "calibration_trials is 0"),
@@ -296,10 +299,20 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 def test_an_option_that_is_none() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'ordre'; did you mean"):
-        train(ordre=1)
-    with pytest.raises(TypeError, match="'whole_labels'; did you mean 'partial'"):
-        train(whole_labels=True)
+    call: Any = CRF.train
+    for name, advice in {
+        "ordre": "did you mean 'order'",
+        "warm_start": "did you mean 'start'",
+        "template": "did you mean 'features'",
+        "threads": r"pass run=Run\(threads=…\)",
+        "jackknife": r"pass reads=Reads\(jackknife=…\)",
+        "class_weights": r"pass target=Gold\(class_weights=…\)",
+        "dev_target": r"pass dev=Dev\(target=…\)",
+        "memory": r"pass method=LBFGSSettings\(memory=…\)",
+        "psi": r"pass objective=MCESettings\(psi=…\)",
+    }.items():
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'; {advice}"):
+            call(SENTENCES, "y", TEMPLATE, **{name: 1})
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import fstcrf
 from fstcrf.cli.main import main
 from fstcrf.lattices import Lattice, nbest
 from fstcrf.machines.openfst import from_att
+from fstcrf.training import Chain
 from tests.support.memory import peak
 
 MANY = 10**9
@@ -21,7 +22,9 @@ SENTENCE = {"word": ["a"] * 4}
 
 def _tagger(tape: str) -> fstcrf.CRF:
     data = [{"word": ["a", "b", "c"], tape: ["A", "B", "A"]}, {"word": ["b"], tape: ["B"]}]
-    return fstcrf.CRF.train(data, tape, "U:%x[0,word]\nB\n", transitions="all", max_iterations=5)
+    return fstcrf.CRF.train(
+        data, tape, "U:%x[0,word]\nB\n", structure=Chain(transitions="all"), max_iterations=5
+    )
 
 
 ONE, OTHER = _tagger("y"), _tagger("z")

@@ -20,8 +20,9 @@ import fstcrf
 from fstcrf import CRF, Corpus, SegmentCRF
 from fstcrf.ext.lexicon import Characters, Entry, Lexicon
 from fstcrf.ext.rules import learn_rules
-from fstcrf.ext.words import Annotation, LatticeCRF
+from fstcrf.ext.words import Annotation, LatticeCRF, Words
 from fstcrf.training.preconditioning import units_of
+from tests.support.training import flat_train
 from tests.support.wordlists import KINDS, RANGES, UNKNOWN
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +65,9 @@ def words() -> LatticeCRF:
         Annotation.of_words([("ab", "N"), ("a", "V")]),
     ]
     template = "UNIGRAM A:%F[0]\nUNIGRAM B:%w\nBIGRAM C:%L[0]/%R[0]\n"
-    return LatticeCRF.train(lexicon, data, template, costs="scaled", l2=0.1, max_iterations=6)
+    return LatticeCRF.train(
+        data, template, structure=Words(lexicon, costs="scaled"), l2=0.1, max_iterations=6
+    )
 
 
 def trained_by(train: Callable[..., CRF], method: str) -> Any:
@@ -77,7 +80,7 @@ def promised() -> dict[str, Callable[[], Any]]:
     whole = Corpus.from_sentences(data)
 
     def train(text: Any = data, **options: Any) -> CRF:
-        return CRF.train(text, "y", TEMPLATE, **{"max_iterations": 14, **options})
+        return flat_train(text, "y", TEMPLATE, max_iterations=14, **options)
 
     model = train()
     ruled = model & fstcrf.constraints.at_most(2, "B-X")

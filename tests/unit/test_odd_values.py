@@ -12,6 +12,8 @@ import pytest
 import fstcrf
 from fstcrf.constraints import at_most, label
 from fstcrf.errors import DataError, FstcrfError, OptionError, TemplateError, shortened
+from fstcrf.training import Run
+from tests.support.training import flat_train
 
 TEMPLATE = "U:%x[0,word]\nU1:%x[0,lower(word)]\nB\n"
 GIVEN = [{"word": ["a", "b", "c"], "y": ["B-A", "I-A", "O"]}]
@@ -51,7 +53,7 @@ STRINGS: dict[str, Callable[[Any], Any]] = {
 
 
 def _train(sentence: dict[str, Any], **options: Any) -> fstcrf.CRF:
-    return fstcrf.CRF.train([sentence], "y", TEMPLATE, max_iterations=1, **options)
+    return flat_train([sentence], "y", TEMPLATE, max_iterations=1, **options)
 
 
 COMPOSED = fstcrf.compose(TAGGER)
@@ -74,7 +76,7 @@ TEXTS: dict[str, Callable[[Any], Any]] = {
     "training, labels": lambda text: fstcrf.CRF.train([[["a"], ["b"]]], text),
     "training, held-out": lambda text: fstcrf.CRF.train(GIVEN, "y", TEMPLATE, dev=text),
     "training in parts": lambda text: fstcrf.CRF.train(
-        text, "y", TEMPLATE, memory_limit=1 << 30, max_iterations=1
+        text, "y", TEMPLATE, run=Run(memory_limit=1 << 30), max_iterations=1
     ),
     "training of segments": lambda text: fstcrf.SegmentCRF.train(text, "y", "U:%x[0,word]"),
     "a corpus": fstcrf.Corpus.from_sentences,
@@ -104,8 +106,8 @@ def test_what_is_no_text(door: str) -> None:
 
 
 KINDS: dict[str, list[Any]] = {
-    "reads": [None, 3, "y", [3], np.zeros(2)],
-    "warm_start": [3, "y"],
+    "reads": [3, "y", [3], np.zeros(2)],
+    "start": [3, "y"],
     "tape": [3, ["y"], np.zeros(2)],
     "report": [3, "y"],
     "expect": [3, "y"],

@@ -25,6 +25,7 @@ from fstcrf.errors import (
 )
 from fstcrf.ext.pipelines.trained import Decode, Folder, Manifest
 from fstcrf.taggers.pipelines import Pipeline, Task, TrainedPipeline, load_pipeline, read_pipeline
+from fstcrf.training import Gold, Reads
 from tests.support.interrupts import interrupt_at
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
@@ -338,7 +339,7 @@ def test_taggers_that_cannot_be_read() -> None:
     tagger = Pipeline([FIRST]).train()["a"]
     message = "the tagger of tape 'a' again, on column 'a', which has the label 'ZZ'; the tagger"
     with pytest.raises(LabelError, match=message):
-        CRF.train(ODD, "b", B, reads=[tagger], jackknife=2)
+        CRF.train(ODD, "b", B, reads=Reads([tagger], jackknife=2))
 
 
 def test_a_grammar_is_looked_at_before_anything_is_trained(told: list[str]) -> None:
@@ -368,9 +369,9 @@ def test_labels_that_the_predecessor_does_not_have(trained: TrainedPipeline) -> 
 
 def test_an_option_without_anything_to_read_is_refused() -> None:
     with pytest.raises(OptionError, match="passing is for the taggers of reads="):
-        CRF.train(sentences(1), "a", A, passing="marginals")
+        CRF.train(sentences(1), "a", A, reads=Reads(passing="marginals"))
     with pytest.raises(OptionError, match="candidates needs passing 'nbest'"):
-        CRF.train(sentences(1), "a", A, candidates=3)
+        CRF.train(sentences(1), "a", A, reads=Reads(candidates=3))
     for options in ({"jackknife": 2}, {"passing": "nbest"}):
         name = next(iter(options))
         with pytest.raises(OptionError, match=f"task 'a': {name} is for the taggers of reads="):
@@ -396,7 +397,7 @@ def test_grammars_and_class_weights_of_a_task(tmp_path: Path, told: list[str]) -
         Pipeline([task]).train(tmp_path, told=told.append)
     known = [line.split()[1] for line in told if "iterations" not in line]
     assert known == ["training", "finished", "training", "training"]
-    by_hand = CRF.train(hard.corpus, "a", A, grammar=rare, class_weights={"A2": 5.0})
+    by_hand = CRF.train(hard.corpus, Gold("a", class_weights={"A2": 5.0}), A, grammar=rare)
     assert np.array_equal(Pipeline([weighted]).train()["a"].theta, by_hand.theta)
 
 

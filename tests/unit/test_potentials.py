@@ -10,6 +10,7 @@ import pytest
 from fstcrf import CRF, Corpus, kernel
 from fstcrf.errors import DataError, OptionError
 from fstcrf.taggers.potentials import Potentials, Term, TermShape
+from fstcrf.training import Chain
 
 DATA: list[dict[str, list[str]]] = [
     {
@@ -151,7 +152,9 @@ def test_relabelled_tokens_are_those_of_relabelled_sentences(
         }
         for size in (1, 2, 3, 5, 8)
     ]
-    model = CRF.train(data, "y", template + "B\n", reads=taggers, l2=0.01, features="complete")
+    model = CRF.train(
+        data, "y", template + "B\n", reads=taggers, l2=0.01, structure=Chain(pairs="complete")
+    )
     prepared = model._bind({}).prepare(data)
     assert prepared.relabelled is not None
     plain = prepared.potentials(0, len(data)).node[0].values

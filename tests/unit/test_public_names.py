@@ -81,4 +81,4 @@ def test_public_names_of_classes(owner: type) -> None:
 
 
 def test_public_names_of_the_package() -> None:
-    assert len(fstcrf.__all__) == 41
+    assert len(fstcrf.__all__) == 42

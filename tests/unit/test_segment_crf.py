@@ -11,16 +11,25 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
+from fstcrf.ext.course import structured
 from fstcrf.ext.segments import likelihood
 from fstcrf.ext.segments.gold import GoldSegments
 from fstcrf.ext.segments.likelihood import SegmentLikelihood, SegmentProblem, SegmentSpace
 from fstcrf.ext.segments.phrases import segment_features
+from fstcrf.ext.segments.structure import Segments
 from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import FeatureIndex, parse_template
+from fstcrf.training import Chain, Dev, Features, Run
+from fstcrf.training.lbfgs import LBFGSSettings
 
 TEMPLATE = "U0:%x[-1..1,word]\nU1"
 LEXICON = {"city": ["new york", "paris"], "food": ["hot dog"]}
+
+
+def flat(data: Any, target: str = "tag", features: str = TEMPLATE, **options: Any) -> SegmentCRF:
+    """Train by options with flat names."""
+    return SegmentCRF.train(data, target, **structured({"features": features, **options}, Segments))
 
 
 def sentences(n: int, seed: int = 0) -> list[dict[str, list[str]]]:
@@ -55,7 +64,11 @@ def data() -> Corpus:
 @pytest.fixture(scope="module")
 def tagger(data: Corpus) -> SegmentCRF:
     return SegmentCRF.train(
-        data, "tag", TEMPLATE, segments=["word"], lexicon=LEXICON, longest=3, l2=0.1
+        data,
+        "tag",
+        TEMPLATE,
+        structure=Segments(strings=["word"], lexicon=LEXICON, longest=3),
+        l2=0.1,
     )
 
 
@@ -94,7 +107,7 @@ def test_files(tagger: SegmentCRF, tmp_path: Path) -> None:
 
 def test_threads_and_checkpoints_give_the_same_bits(data: Corpus, tmp_path: Path) -> None:
     def run(**more: Any) -> SegmentCRF:
-        return SegmentCRF.train(data, "tag", TEMPLATE, segments=["word"], **more)
+        return flat(data, strings=["word"], **more)
 
     whole = run(max_iterations=12)
     assert run(max_iterations=12, threads=2).theta.tobytes() == whole.theta.tobytes()
@@ -107,14 +120,16 @@ def test_threads_and_checkpoints_give_the_same_bits(data: Corpus, tmp_path: Path
 
 
 def test_an_l1_penalty_makes_zeros(data: Corpus) -> None:
-    sparse = SegmentCRF.train(data, "tag", TEMPLATE, l1=0.5, l2=0.0, max_iterations=60)
+    sparse = SegmentCRF.train(
+        data, "tag", TEMPLATE, l2=0.0, max_iterations=60, method=LBFGSSettings(l1=0.5)
+    )
     assert (sparse.theta == 0.0).mean() > 0.5
     assert sparse.f_of(data, "tag") > 0.9
 
 
 def test_held_out_sentences(data: Corpus) -> None:
     dev = Corpus.from_sentences(sentences(20, seed=5))
-    tagger = SegmentCRF.train(data, "tag", TEMPLATE, dev=dev, patience=3)
+    tagger = SegmentCRF.train(data, "tag", TEMPLATE, dev=Dev(dev, patience=3))
     assert tagger.record.dev_score == pytest.approx(tagger.f_of(dev, "tag"))
 
 
@@ -200,9 +215,7 @@ def test_curvature_is_that_of_independent_tokens(data: Corpus) -> None:
 @pytest.mark.thorough
 def test_stages(data: Corpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def run(**more: Any) -> SegmentCRF:
-        return SegmentCRF.train(
-            data, "tag", TEMPLATE, segments=["word"], lexicon=LEXICON, longest=3, l2=0.1, **more
-        )
+        return flat(data, strings=["word"], lexicon=LEXICON, longest=3, **{"l2": 0.1, **more})
 
     whole = run(delta=1e-9)
     monkeypatch.setattr(likelihood, "_FEW", 10)
@@ -223,9 +236,7 @@ def test_stages(data: Corpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_gold_segments_that_the_lattice_does_not_have(data: Corpus) -> None:
     def run(**more: Any) -> SegmentCRF:
-        return SegmentCRF.train(
-            data, "tag", TEMPLATE, longest=2, tails=False, max_iterations=3, **more
-        )
+        return flat(data, longest=2, tails=False, max_iterations=3, **more)
 
     with pytest.raises(DataError, match=r"segments are longer .* the first a \w+ of \d tokens"):
         run()
@@ -236,17 +247,17 @@ def test_gold_segments_that_the_lattice_does_not_have(data: Corpus) -> None:
     assert skipped.record.sentences < 80
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SegmentCRF.train(data, "tag", TEMPLATE, longest=2, max_iterations=3)
+        SegmentCRF.train(data, "tag", TEMPLATE, structure=Segments(longest=2), max_iterations=3)
 
 
 @pytest.mark.parametrize(
     ("changed", "error", "says"),
     [
         ({"target": "chunk"}, DataError, "no column 'chunk'"),
-        ({"template": "U0:%x[0,tag]"}, OptionError, "also read as a feature"),
-        ({"template": "U0:%x[0,word]\nB0:%x[0,word]"}, OptionError, "label pairs"),
-        ({"segments": ["pos"]}, OptionError, "no column 'pos'"),
-        ({"segments": ["tag"]}, OptionError, "also read as a feature"),
+        ({"features": "U0:%x[0,tag]"}, OptionError, "also read as a feature"),
+        ({"features": "U0:%x[0,word]\nB0:%x[0,word]"}, OptionError, "label pairs"),
+        ({"strings": ["pos"]}, OptionError, "no column 'pos'"),
+        ({"strings": ["tag"]}, OptionError, "also read as a feature"),
         ({"lexicon": {"x": [" "]}}, OptionError, "empty phrase"),
         ({"longest": 0}, OptionError, "longest is 0"),
         ({"l2": -1.0}, OptionError, "l2 is -1"),
@@ -260,6 +271,24 @@ def test_gold_segments_that_the_lattice_does_not_have(data: Corpus) -> None:
 def test_what_it_refuses(
     data: Corpus, changed: dict[str, Any], error: type[Exception], says: str
 ) -> None:
-    given: dict[str, Any] = {"data": data, "target": "tag", "template": TEMPLATE}
     with pytest.raises(error, match=says):
-        SegmentCRF.train(**{**given, **changed})
+        flat(**{"data": data, **changed})
+
+
+def test_options_that_segments_do_not_read_are_refused(data: Corpus) -> None:
+    call: Any = SegmentCRF.train
+    for options, says in (
+        ({"run": Run(seed=3)}, "seed is no option of this training; it has l2, l1"),
+        ({"run": Run(memory_limit=1 << 30)}, "memory_limit is no option"),
+        ({"method": LBFGSSettings(memory=3)}, "memory is no option"),
+        ({"method": "ap"}, "method is 'ap', expected 'lbfgs' or LBFGSSettings"),
+        ({"method": LBFGSSettings(l2=0.5), "l2": 0.5}, "l2 is given twice"),
+        ({"structure": Chain()}, r"structure is Chain\(.*, expected Segments"),
+        ({"dev": Dev(data, target=[["O"]])}, "dev_target is no option"),
+    ):
+        with pytest.raises(OptionError, match=says):
+            call(data, "tag", TEMPLATE, **options)
+    with pytest.raises(OptionError, match="boundary is no option of segments"):
+        call(data, "tag", Features(TEMPLATE, boundary="skip"))
+    half = SegmentCRF.train(data, "tag", TEMPLATE, method=LBFGSSettings(l2=0.5), max_iterations=1)
+    assert half.record.l2 == 0.5

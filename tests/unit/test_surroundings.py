@@ -22,6 +22,7 @@ from fstcrf.text.features import (
     window,
 )
 from fstcrf.text.features.surroundings import with_surroundings
+from fstcrf.training import Chain, Run
 from fstcrf.training.executors import ProcessExecutor
 
 TEMPLATE = """\
@@ -102,7 +103,9 @@ def test_parts_of_a_document_see_the_same(bits: int | None) -> None:
 
 def test_a_sentence_of_a_document_is_explained_as_it_is_tagged() -> None:
     data = corpus(5, sentences=30)
-    tagger = fstcrf.CRF.train(data, "label", TEMPLATE, features="complete", max_iterations=5)
+    tagger = fstcrf.CRF.train(
+        data, "label", TEMPLATE, structure=Chain(pairs="complete"), max_iterations=5
+    )
     whole = with_surroundings(data, parse_template(TEMPLATE))
     wanted = tagger.marginals_all(data)
     apart = 0
@@ -190,7 +193,10 @@ def test_an_empty_list_stands_in_the_document_around_it() -> None:
 def test_parts_of_a_text_are_no_documents() -> None:
     with pytest.raises(OptionError, match="templates with %d read other sentences"):
         fstcrf.CRF.train(
-            corpus(0), "label", parse_template(TEMPLATE), executor=ProcessExecutor(1), threads=1
+            corpus(0),
+            "label",
+            parse_template(TEMPLATE),
+            run=Run(executor=ProcessExecutor(1), threads=1),
         )
 
 

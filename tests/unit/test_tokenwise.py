@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fstcrf.errors import OptionError
 from fstcrf.ext.tokenwise import NEIGHBOURS, TokenPotentials
 from fstcrf.taggers import CRF
+from fstcrf.training import Features
 
 WORDS = ("12", "Elm", "St.", "N", "Oak", "7", "unseen")
 FIRST, LAST = ("start",), ("end", "over")
@@ -104,7 +105,9 @@ def test_memory_is_bounded(crf: CRF) -> None:
 
 
 def test_what_it_cannot_read_is_refused(crf: CRF) -> None:
-    hashed = CRF.train([[["a"]], [["b"]]], [["X"], ["Y"]], hash_bits=4, max_iterations=2)
+    hashed = CRF.train(
+        [[["a"]], [["b"]]], [["X"], ["Y"]], features=Features(hash_bits=4), max_iterations=2
+    )
     columns = CRF.train([{"w": ["a"], "y": ["X"]}], "y", "U:%x[0,w]\nB", max_iterations=2)
     for other in (hashed, columns):
         with pytest.raises(OptionError, match="expected named ones"):

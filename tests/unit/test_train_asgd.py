@@ -16,8 +16,10 @@ from fstcrf.kernel import StochasticLearner
 from fstcrf.taggers import CRF
 from fstcrf.training import ASGD, L2SGD, fit
 from fstcrf.training.asgd import ASGDSettings, stochastic_learner
+from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.sgd import L2SGDSettings
 from tests.support.problems import Case, random_case
+from tests.support.training import flat_train
 from tests.unit import test_train_online
 from tests.unit.test_train_online import plain_steps
 
@@ -189,9 +191,14 @@ def test_lbfgs_names_what_can_be_done_about_its_epochs() -> None:
     """It has no option for their step sizes."""
     wanted = r"no step size from .* converges: lower l2, or .*: stochastic_epochs=0$"
     with pytest.raises(NumericError, match=wanted) as raised:
-        CRF.train(SENTENCES, "y", TEMPLATE, l2=1e200, stochastic_epochs=2)
+        CRF.train(SENTENCES, "y", TEMPLATE, method=LBFGSSettings(l2=1e200, stochastic_epochs=2))
     assert "calibration" not in str(raised.value)
-    CRF.train(SENTENCES, "y", TEMPLATE, l2=1e9, stochastic_epochs=0, max_iterations=2)
+    CRF.train(
+        SENTENCES,
+        "y",
+        TEMPLATE,
+        method=LBFGSSettings(l2=1e9, stochastic_epochs=0, max_iterations=2),
+    )
 
 
 SENTENCES = [
@@ -203,7 +210,7 @@ TEMPLATE = "U1:%x[0,word]\nU2:%x[0,suffix(word,1)]\nB\n"
 
 
 def train(data: Any = SENTENCES, **more: Any) -> CRF:
-    return CRF.train(data, "y", TEMPLATE, method="asgd", **more)
+    return flat_train(data, "y", TEMPLATE, method="asgd", **more)
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.5, 50.0])
@@ -218,6 +225,6 @@ def test_small_corpora(n: int, l2: float) -> None:
 
 def test_a_warm_start_keeps_what_does_not_occur() -> None:
     first = train(l2=0.0)
-    again = train(SENTENCES[2:], l2=0.0, warm_start=first)
+    again = train(SENTENCES[2:], l2=0.0, start=first)
     assert again.theta.any()
     assert again.tag_all(SENTENCES) == first.tag_all(SENTENCES)

@@ -325,10 +325,7 @@ def test_the_curvature_of_what_float32_cannot_hold() -> None:
     assert np.delete(fused, np.r_[arcs]) == pytest.approx(np.delete(wanted, np.r_[arcs]), rel=1e-4)
 
 
-def test_no_preconditioner_for_unknown_labels_or_without_a_penalty() -> None:
-    partial = random_case(1, partial=True)
-    with pytest.raises(OptionError, match="labels that are not known"):
-        curvature(partial, 0.5)
+def test_no_preconditioner_without_a_penalty() -> None:
     with pytest.raises(OptionError, match=r"l2 is 0\.0"):
         curvature(random_case(1), 0.0)
 

@@ -12,8 +12,10 @@ import pytest
 
 from fstcrf import CRF
 from fstcrf.errors import MemoryWarning, OptionError
+from fstcrf.ext.papers.errors import MCESettings
 from fstcrf.taggers import training
-from fstcrf.training import memory, structure
+from fstcrf.training import Chain, Run, memory, structure
+from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.memory import ExpectedMemory, SweepCounts, free_memory, quasi_newton
 from fstcrf.training.support import SlotSets
 
@@ -36,8 +38,7 @@ def test_it_is_told_before_training() -> None:
         DATA,
         GOLD,
         "U:%x[0,word]\nB",
-        expect=expect,
-        report=lambda progress: iterations.append(progress.iteration),
+        run=Run(expect=expect, report=lambda progress: iterations.append(progress.iteration)),
     )
     (found,) = told
     assert iterations
@@ -53,8 +54,10 @@ def test_what_it_raises_ends_the_call() -> None:
         raise MemoryError(str(found))
 
     with pytest.raises(MemoryError, match="4 weights"):
-        CRF.train(DATA, GOLD, "U:%x[0,word]\nB", expect=refuse)
-    CRF.train(DATA, GOLD, "U:%x[0,word]\nB", expect=refuse, objective="mce", psi=1.0)  # not counted
+        CRF.train(DATA, GOLD, "U:%x[0,word]\nB", run=Run(expect=refuse))
+    CRF.train(
+        DATA, GOLD, "U:%x[0,word]\nB", run=Run(expect=refuse), objective=MCESettings(psi=1.0)
+    )  # not counted
 
 
 @linux
@@ -81,7 +84,9 @@ def test_attributes_of_too_many_label_pairs_are_refused(
     with pytest.raises(
         OptionError, match=r"such as 'B:%x\[0,word\]' of line 2, have 399 .* pairs of 50"
     ):
-        CRF.train(data, [gold[0] * 8], "U:%x[0,word]\nB:%x[0,word]", features=features)
+        CRF.train(
+            data, [gold[0] * 8], "U:%x[0,word]\nB:%x[0,word]", structure=Chain(pairs=features)
+        )
 
 
 def counts(**given: int) -> SweepCounts:
@@ -117,9 +122,8 @@ def test_pairs_are_those_that_iterations_make() -> None:
     for most in (2, 30):
         CRF.train(
             *(DATA, GOLD, "U:%x[0,word]\nB"),
-            stochastic_epochs=0,
-            expect=told.append,
-            max_iterations=most,
+            method=LBFGSSettings(stochastic_epochs=0, max_iterations=most),
+            run=Run(expect=told.append),
         )
     assert told[0].added < told[1].added
 

@@ -18,10 +18,12 @@ from fstcrf.ext.tune import tune
 from fstcrf.taggers.pipelines import Task
 from fstcrf.text.corpus import read_conllu
 from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.training import Gold, Run
 from fstcrf.training.executors import LocalExecutor
 from fstcrf.training.gold import with_partial
 from fstcrf.training.options import checked_options
 from tests.support.command import run
+from tests.support.training import flat_train
 
 TEMPLATE = "U:%x[0,form]\nB\n"
 ROWS = [
@@ -60,12 +62,12 @@ def labels_by_door(path: str, target: str, **options: Any) -> dict[str, tuple[st
     files = CorpusFiles([path], feature_columns=("Number",))
     few: Any = {"max_iterations": 2, **options}
     found = {
-        "corpus": CRF.train(corpus, target, TEMPLATE, **few),
-        "files": CRF.train(files, target, TEMPLATE, **few),
-        "parts": CRF.train(files, target, TEMPLATE, executor=LocalExecutor(), **few),
+        "corpus": flat_train(corpus, target, TEMPLATE, **few),
+        "files": flat_train(files, target, TEMPLATE, **few),
+        "parts": flat_train(files, target, TEMPLATE, executor=LocalExecutor(), **few),
     }
     if target != "Number":
-        found["sentences"] = CRF.train(list(corpus), target, TEMPLATE, **few)
+        found["sentences"] = flat_train(list(corpus), target, TEMPLATE, **few)
     labels = {door: model.labels for door, model in found.items()}
     task = Task(target, corpus, TEMPLATE, target=target, options=options)
     labels["task"] = tuple(task.label_names)
@@ -122,7 +124,7 @@ def test_values_left_out_of_conllu_are_told(text: str) -> None:
         assert "_" in CRF.train(corpus, "upos", TEMPLATE, max_iterations=2).labels
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert "_" not in CRF.train(corpus, "upos", TEMPLATE, partial=True).labels
+        assert "_" not in CRF.train(corpus, Gold("upos", partial=True), TEMPLATE).labels
 
 
 # --- Held-out data --------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ def test_unknown_labels_do_not_count_in_held_out_scores(
 ) -> None:
     dev = Corpus.from_sentences([{"form": list("abc"), "tag": held}])
     options: dict[str, Any] = {"partial": True, "l2": 1e-3, "executor": executor}
-    tagger = CRF.train(Corpus.from_sentences(train), "tag", TEMPLATE, dev=dev, **options)
+    tagger = flat_train(Corpus.from_sentences(train), "tag", TEMPLATE, dev=dev, **options)
     assert tagger.record is not None
     assert tagger.record.dev_score == pytest.approx(score)
 
@@ -167,9 +169,9 @@ def test_unknown_labels_do_not_count_in_folds() -> None:
 def test_held_out_data_without_a_known_label_are_refused() -> None:
     dev = Corpus.from_sentences([{"form": ["a", "b"], "tag": ["_", "_"]}])
     with pytest.raises(DataError, match="the held-out data holds no label"):
-        CRF.train(Corpus.from_sentences(WORDS), "tag", TEMPLATE, dev=dev, partial=True)
+        CRF.train(Corpus.from_sentences(WORDS), Gold("tag", partial=True), TEMPLATE, dev=dev)
     with pytest.warns(LabelWarning, match=r"count as errors: _ \(2\)"):
-        CRF.train(Corpus.from_sentences(WORDS), "tag", TEMPLATE, dev=dev, partial=False)
+        CRF.train(Corpus.from_sentences(WORDS), Gold("tag", partial=False), TEMPLATE, dev=dev)
 
 
 # --- What is told, and refused --------------------------------------------------------------------
@@ -184,9 +186,15 @@ def test_unknown_and_ambiguous_labels_are_counted(executor: Any) -> None:
         match=r"the target 'tag': 4 labels, of which unknown \(_\): 1, one of several \(a\|b\): 1; "
         "option partial",
     ):
-        CRF.train(DATA, "tag", TEMPLATE, executor=executor, max_iterations=2)
+        CRF.train(DATA, "tag", TEMPLATE, run=Run(executor=executor), max_iterations=2)
     for partial in (True, False):  # no warning
-        CRF.train(DATA, "tag", TEMPLATE, partial=partial, executor=executor, max_iterations=2)
+        CRF.train(
+            DATA,
+            Gold("tag", partial=partial),
+            TEMPLATE,
+            run=Run(executor=executor),
+            max_iterations=2,
+        )
 
 
 def test_the_search_for_options_counts_them_once() -> None:
@@ -217,14 +225,16 @@ def test_the_shell_knows_the_earlier_name() -> None:
 def test_a_target_that_is_all_unknown_is_an_error(text: str, executor: Any) -> None:
     nothing = Corpus.from_sentences([{"form": ["a", "b"], "tag": ["_", "_"]}])
     with pytest.raises(DataError, match="holds no label: each"):
-        CRF.train(nothing, "tag", TEMPLATE, executor=executor)
+        CRF.train(nothing, "tag", TEMPLATE, run=Run(executor=executor))
     with pytest.raises(DataError, match="the target 'xpos' holds no label: each of 6 tokens"):
-        CRF.train(read_conllu(text), "xpos", TEMPLATE, executor=executor)
-    old = CRF.train(DATA, "tag", TEMPLATE, partial=True, max_iterations=2)
+        CRF.train(read_conllu(text), "xpos", TEMPLATE, run=Run(executor=executor))
+    old = CRF.train(DATA, Gold("tag", partial=True), TEMPLATE, max_iterations=2)
     if executor is None:
         with pytest.raises(DataError, match="the target 'tag' holds no label"):
-            CRF.train(nothing, "tag", TEMPLATE, warm_start=old)
-    assert CRF.train(nothing, "tag", TEMPLATE, executor=executor, partial=False).labels == ("_",)
+            CRF.train(nothing, "tag", TEMPLATE, start=old)
+    assert CRF.train(
+        nothing, Gold("tag", partial=False), TEMPLATE, run=Run(executor=executor)
+    ).labels == ("_",)
 
 
 # --- What they take -------------------------------------------------------------------------------
@@ -245,7 +255,8 @@ for _ in range(700):
 sentences += [{"form": ["x"], "tag": [f"L{t}"]} for t in range(labels)]
 corpus = fstcrf.Corpus.from_sentences(sentences)
 template = "U0:%x[0,form]\\nU1:%x[-1,form]\\nU2:%x[1,form]\\nB\\n"
-model = fstcrf.CRF.train(corpus, "tag", template, max_iterations=3, partial=True)
+gold = fstcrf.training.Gold("tag", partial=True)
+model = fstcrf.CRF.train(corpus, gold, template, max_iterations=3)
 assert len(model.labels) == labels
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, model.space.size)
 """
@@ -272,13 +283,13 @@ def test_unknown_labels_ask_for_no_weights() -> None:
     told = [{"form": ["a", "b"], "tag": ["N", "V"]}]
     hidden = [*told, {"form": ["z", "b"], "tag": ["_", "V"]}]
     options: Any = {"partial": True, "max_iterations": 2}
-    found = CRF.train(hidden, "tag", TEMPLATE, **options)
+    found = flat_train(hidden, "tag", TEMPLATE, **options)
     weighted = {weight.attribute for weight in found.top_features(99)}
     assert "U:z" not in weighted
     assert len(found.space.transitions) == 2
     assert len(found.space.node_cells) == len(
-        CRF.train(told, "tag", TEMPLATE, **options).space.node_cells
+        flat_train(told, "tag", TEMPLATE, **options).space.node_cells
     )
-    every = CRF.train(hidden, "tag", TEMPLATE, features="complete", **options)
+    every = flat_train(hidden, "tag", TEMPLATE, pairs="complete", **options)
     assert np.isfinite(every.theta).all()
     assert fstcrf.CRF.tag(every, {"form": ["a", "b"]}) == ["N", "V"]

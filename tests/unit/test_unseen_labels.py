@@ -17,10 +17,11 @@ from fstcrf.ext.feedback import simulate
 from fstcrf.ext.feedback.descent import Aim, Rule
 from fstcrf.ext.lexicon import Characters, Entry, Lexicon
 from fstcrf.ext.tune import tune
-from fstcrf.ext.words import Annotation
+from fstcrf.ext.words import Annotation, Words
 from fstcrf.taggers.pipelines import score_pipeline
 from fstcrf.training.executors import LocalExecutor
 from tests.support.command import run
+from tests.support.training import flat_train
 from tests.support.wordlists import KINDS, RANGES
 
 TEMPLATE = "U:%x[0,word]\nB"
@@ -34,7 +35,7 @@ OTHER += [{"word": ["acme", "ltd"], "tag": ["B-ORG", "I-ORG"], "pos": ["X", "X"]
 
 
 def tagger(target: str = "tag", **more: Any) -> CRF:
-    return CRF.train(TRAIN, target, TEMPLATE, max_iterations=2, **more)
+    return flat_train(TRAIN, target, TEMPLATE, max_iterations=2, **more)
 
 
 def tuned(dev: Corpus) -> None:
@@ -77,7 +78,9 @@ def words(dev: Corpus) -> None:
         [Annotation.of_words(list(zip(row["word"], row["tag"], strict=True))) for row in data]
         for data in (TRAIN, dev)
     )
-    fstcrf.LatticeCRF.train(lexicon, texts, "UNIGRAM A:%F[0]", dev=held, max_iterations=2)
+    fstcrf.LatticeCRF.train(
+        texts, "UNIGRAM A:%F[0]", structure=Words(lexicon), dev=held, max_iterations=2
+    )
 
 
 DOORS: dict[str, Callable[[Corpus], object]] = {

@@ -11,12 +11,14 @@ import pytest
 import fstcrf
 import tests.support.command as program
 from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
+from fstcrf.ext.course import structured
 from fstcrf.ext.lexicon import Entry, Lexicon, LexiconTagger
 from fstcrf.ext.words import (
     Annotation,
     KnownWord,
     LatticeCRF,
     Rewrites,
+    Words,
     WordTemplates,
     crf,
     read_marked,
@@ -24,6 +26,8 @@ from fstcrf.ext.words import (
 )
 from fstcrf.ext.words.entries import new_entries
 from fstcrf.ext.words.templates import WordSeen
+from fstcrf.training import Run
+from fstcrf.training.lbfgs import LBFGSSettings
 from tests.support.wordlists import KINDS, RANGES, UNKNOWN
 
 TEMPLATE = """\
@@ -56,7 +60,7 @@ DATA = [
 
 @pytest.fixture(scope="module")
 def model(lexicon: Lexicon) -> LatticeCRF:
-    return LatticeCRF.train(lexicon, DATA, TEMPLATE, costs="fixed", l2=0.1)
+    return LatticeCRF.train(DATA, TEMPLATE, structure=Words(lexicon, costs="fixed"), l2=0.1)
 
 
 # --- Templates and rules --------------------------------------------------------------------------
@@ -210,35 +214,44 @@ def test_training_learns_its_texts(model: LatticeCRF) -> None:
 
 def test_threads_give_the_same_bits(lexicon: Lexicon) -> None:
     found = [
-        LatticeCRF.train(lexicon, DATA * 20, TEMPLATE, l2=0.1, threads=n).weights for n in (1, 2)
+        LatticeCRF.train(
+            DATA * 20, TEMPLATE, structure=Words(lexicon), l2=0.1, run=Run(threads=n)
+        ).weights
+        for n in (1, 2)
     ]
     assert (found[0].words == found[1].words).all()
     assert (found[0].pairs == found[1].pairs).all()
 
 
 def test_a_run_goes_on_from_its_checkpoint(lexicon: Lexicon, tmp_path: Path) -> None:
-    given: dict[str, Any] = {"template": TEMPLATE, "l1": 0.1, "l2": 0.1}
-    whole = LatticeCRF.train(lexicon, DATA, max_iterations=12, **given)
+    method = LBFGSSettings(l1=0.1)
+    given: dict[str, Any] = {"structure": Words(lexicon), "l2": 0.1, "method": method}
+    whole = LatticeCRF.train(DATA, TEMPLATE, max_iterations=12, **given)
     path = tmp_path / "state"
-    LatticeCRF.train(lexicon, DATA, max_iterations=5, checkpoint=path, **given)
-    again = LatticeCRF.train(
-        lexicon, DATA, max_iterations=12, checkpoint=path, resume=True, **given
-    )
-    assert (whole.weights.words == again.weights.words).all()
+    LatticeCRF.train(DATA, TEMPLATE, max_iterations=5, run=Run(checkpoint=path), **given)
+    again = Run(checkpoint=path, resume=True)
+    resumed = LatticeCRF.train(DATA, TEMPLATE, max_iterations=12, run=again, **given)
+    assert (whole.weights.words == resumed.weights.words).all()
     with pytest.raises(ModelFileError, match="other data"):
-        LatticeCRF.train(lexicon, DATA[:2], checkpoint=path, resume=True, **given)
+        LatticeCRF.train(DATA[:2], TEMPLATE, run=again, **given)
 
 
 def test_l1_leaves_weights_out(lexicon: Lexicon) -> None:
     sizes = [
-        LatticeCRF.train(lexicon, DATA, TEMPLATE, l1=l1, l2=0.01).weights.size for l1 in (0, 0.5)
+        LatticeCRF.train(
+            DATA, TEMPLATE, structure=Words(lexicon), l2=0.01, method=LBFGSSettings(l1=l1)
+        ).weights.size
+        for l1 in (0, 0.5)
     ]
     assert 0 < sizes[1] < sizes[0]
 
 
 def test_features_of_agreeing_words_alone(lexicon: Lexicon) -> None:
-    few = LatticeCRF.train(lexicon, DATA, TEMPLATE, min_count=1)
-    assert few.record.weights < LatticeCRF.train(lexicon, DATA, TEMPLATE).record.weights
+    few = LatticeCRF.train(DATA, TEMPLATE, structure=Words(lexicon, min_count=1))
+    assert (
+        few.record.weights
+        < LatticeCRF.train(DATA, TEMPLATE, structure=Words(lexicon)).record.weights
+    )
     assert {text for _, text in few.weights.unigrams} <= {
         *("A:V,f", "B:a", "B:ab", "B:b", "B:bc", "B:c", "A:N,f"),
     }
@@ -247,33 +260,44 @@ def test_features_of_agreeing_words_alone(lexicon: Lexicon) -> None:
 def test_held_out_texts_choose(lexicon: Lexicon) -> None:
     seen: list[float | None] = []
     found = LatticeCRF.train(
-        lexicon, DATA, TEMPLATE, l2=0.1, dev=DATA, report=lambda p: seen.append(p.dev)
+        DATA,
+        TEMPLATE,
+        structure=Words(lexicon),
+        l2=0.1,
+        dev=DATA,
+        run=Run(report=lambda p: seen.append(p.dev)),
     )
     assert found.record.dev_score == max(s for s in seen if s is not None)
     with pytest.raises(DataError, match="not all of its words"):
-        LatticeCRF.train(lexicon, DATA, TEMPLATE, dev=[Annotation("abc")])
+        LatticeCRF.train(DATA, TEMPLATE, structure=Words(lexicon), dev=[Annotation("abc")])
 
 
 def test_words_that_the_lattice_lacks(lexicon: Lexicon) -> None:
     lacking = Annotation.of_words([("aab", "N"), ("c", "P")])
     data = [*DATA, lacking]
     with pytest.raises(DataError, match=r"1 texts .* 2 words .* text 4: 'aab' as N at character 0"):
-        LatticeCRF.train(lexicon, data, TEMPLATE)
+        LatticeCRF.train(data, TEMPLATE, structure=Words(lexicon))
     with pytest.warns(LabelWarning, match="are left out"):
-        found = LatticeCRF.train(lexicon, data, TEMPLATE, on_missing="skip")
+        found = LatticeCRF.train(data, TEMPLATE, structure=Words(lexicon, on_missing="skip"))
     assert found.record.texts == 3
     for how in ("nearest", "add"):
         with pytest.warns(LabelWarning, match="1 texts"):
-            found = LatticeCRF.train(lexicon, data, TEMPLATE, on_missing=how, l2=0.01)
+            found = LatticeCRF.train(
+                data, TEMPLATE, structure=Words(lexicon, on_missing=how), l2=0.01
+            )
         assert found.record.texts == 4
     with pytest.warns(LabelWarning, match="nearest to them"):
-        found = LatticeCRF.train(lexicon, [lacking], TEMPLATE, on_missing="nearest", l2=0.01)
+        found = LatticeCRF.train(
+            [lacking], TEMPLATE, structure=Words(lexicon, on_missing="nearest"), l2=0.01
+        )
     assert found.tag("aabc")[-1].surface == "c"
     with pytest.warns(LabelWarning, match="are added"):
-        found = LatticeCRF.train(lexicon, [lacking], TEMPLATE, on_missing="add", l2=0.01)
+        found = LatticeCRF.train(
+            [lacking], TEMPLATE, structure=Words(lexicon, on_missing="add"), l2=0.01
+        )
     assert found.record.texts == 1
     with pytest.raises(DataError, match="no text"):
-        LatticeCRF.train(lexicon, [], TEMPLATE)
+        LatticeCRF.train([], TEMPLATE, structure=Words(lexicon))
 
 
 def test_new_words_become_entries(lexicon: Lexicon) -> None:
@@ -281,7 +305,7 @@ def test_new_words_become_entries(lexicon: Lexicon) -> None:
     made = new_entries(lexicon, data, [0])
     assert made == [Entry("aab", 0, 0, 100, "N,*,*"), Entry("c", 2, 2, 100, "P,*,*")]
     assert new_entries(lexicon, data, [0], least=3) == []
-    found = LatticeCRF.train(lexicon, data, TEMPLATE, new_words=1, l2=0.01)
+    found = LatticeCRF.train(data, TEMPLATE, structure=Words(lexicon, new_words=1), l2=0.01)
     assert [w.surface for w in found.lexicon.prefixes("aabc")] == ["a", "aab"]
     assert len(found.lexicon.dictionaries) == 2
     assert found.counts(data).f > 0.85
@@ -301,7 +325,7 @@ def test_options_are_checked(lexicon: Lexicon) -> None:
     ]
     for options in wrong:
         with pytest.raises(OptionError, match=next(iter(options))):
-            LatticeCRF.train(lexicon, DATA, TEMPLATE, **options)
+            LatticeCRF.train(DATA, TEMPLATE, **structured({"lexicon": lexicon, **options}, Words))
 
 
 # --- Files and dictionaries -----------------------------------------------------------------------
@@ -330,7 +354,7 @@ def test_a_model_is_what_its_file_says(model: LatticeCRF, tmp_path: Path) -> Non
 def test_a_dictionary_for_mecab_scores_the_same(
     lexicon: Lexicon, tmp_path: Path, costs: Any
 ) -> None:
-    model = LatticeCRF.train(lexicon, DATA, TEMPLATE, costs=costs, l2=0.1)
+    model = LatticeCRF.train(DATA, TEMPLATE, structure=Words(lexicon, costs=costs), l2=0.1)
     for compiled in (False, True):
         folder = tmp_path / f"{compiled}"
         model.export(folder, compiled=compiled, factor=1000)
@@ -345,11 +369,11 @@ def test_a_dictionary_for_mecab_scores_the_same(
 
 
 def test_a_dictionary_that_cannot_be_made_is_refused(lexicon: Lexicon) -> None:
-    counting = LatticeCRF.train(lexicon, DATA, TEMPLATE + "UNIGRAM D:%n\n")
+    counting = LatticeCRF.train(DATA, TEMPLATE + "UNIGRAM D:%n\n", structure=Words(lexicon))
     with pytest.raises(OptionError, match="%n"):
         counting.compiled()
     with pytest.raises(OptionError, match="factor"):
-        LatticeCRF.train(lexicon, DATA, TEMPLATE).compiled(factor=0)
+        LatticeCRF.train(DATA, TEMPLATE, structure=Words(lexicon)).compiled(factor=0)
 
 
 def test_boundaries_hold(model: LatticeCRF) -> None:
@@ -386,7 +410,9 @@ def test_words_that_score_the_same_are_told_apart_by_the_lexicon_alone() -> None
     data = [Annotation.of_words([("a", "N"), ("b", "N")])]
     template = "UNIGRAM A:%F[0]\nBIGRAM B:%L[0]/%R[1]\n"
     for first in ("b", "a"):
-        model = LatticeCRF.train(lexicon, data, template, l1=100.0)
+        model = LatticeCRF.train(
+            data, template, structure=Words(lexicon), method=LBFGSSettings(l1=100.0)
+        )
         assert model.weights.size == 0
         model.tag(first)
         assert [word.feature for word in model.tag("a")] == ["N,x"]
@@ -406,7 +432,9 @@ def test_many_texts_are_as_one_by_one(
     kinds: list[tuple[Literal["none", "fixed", "scaled"], list[dict[int, bool]] | None]]
     kinds = [("none", None), ("scaled", None), ("fixed", marks)]
     for costs, boundaries in kinds:
-        model = LatticeCRF.train(lexicon, DATA, TEMPLATE, costs=costs, max_iterations=3)
+        model = LatticeCRF.train(
+            DATA, TEMPLATE, structure=Words(lexicon, costs=costs), max_iterations=3
+        )
         answer = model.tag_all(texts, boundaries=boundaries, threads=threads)
         for b, text in enumerate(texts):
             known = None if boundaries is None else boundaries[b]

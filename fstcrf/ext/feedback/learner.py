@@ -34,7 +34,7 @@ from fstcrf.ext.feedback.simulation import completed
 from fstcrf.kernel import SparseRows
 from fstcrf.lazy import Turns
 from fstcrf.taggers import CRF
-from fstcrf.text.sentences import SentenceLike, read_one
+from fstcrf.text.sentences import SentenceLike, read_sentences
 from fstcrf.training.online import collect_parameters, online_parameters
 
 _RECENT = 256
@@ -312,7 +312,7 @@ class FeedbackLearner:
 
     def _proposed(self, sentence: SentenceLike, number: int) -> tuple[_Recent, Proposed]:
         model, aim, rule = self._model, self.settings.aim, self.settings.rule
-        data = read_one(model.index, sentence, model.columns, model.reads)
+        data = read_sentences(model.index, [sentence], model.columns, model.reads)
         if not data.lengths[0]:
             raise DataError("the sentence is empty, expected at least one token")
         design = data.design(0, 1).node

@@ -107,6 +107,7 @@ class CGSettings(LineSearching):
         objective = Likelihood(problem, space, l2=self.l2, threads=run.threads, members=members)
         unit, diagonal = objective.value_units, None
         if self.has_preconditioner:
+            problem.require_known("no preconditioner for those")
             scale = None if ties is None else ties.scale
             hessian = DiagonalHessian(problem, space, l2=self.l2, scale=scale)
             diagonal = hessian if unit is None else _DiagonalInUnits(hessian, unit)

@@ -228,7 +228,7 @@ _STEPS = Needs(
 )
 _BEGINNING = Needs(
     lambda values: (
-        not values.get("warm_start")
+        not values.get("start")
         or values.get("stochastic_epochs") is not None  # if requested, they are made there, too
         or values["method"] == "gpd"
     ),

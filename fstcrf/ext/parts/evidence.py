@@ -34,17 +34,17 @@ from fstcrf.kernel.native import Workers
 from fstcrf.lazy import made_once
 from fstcrf.machines.topology import DefaultArcs, Topology
 from fstcrf.ragged import Ragged
-from fstcrf.training.evidence import DataCounts, TiedEvidence
+from fstcrf.training.evidence import NO_START, DataCounts, TiedEvidence
 from fstcrf.training.executors.executor import Placement
-from fstcrf.training.likelihood import (
+from fstcrf.training.expectation import (
     Expectation,
-    Fused,
-    SummedLikelihood,
     SweepPlan,
     added_known,
     both_added,
     part_expectation,
+    single_arcs,
 )
+from fstcrf.training.likelihood import SummedLikelihood
 from fstcrf.training.magnitudes import largest_value, sums_of_squares, valued
 from fstcrf.training.preconditioning import (
     DiagonalHessian,
@@ -59,9 +59,9 @@ from fstcrf.training.shards import (
     attribute_layout,
     default_arcs_of,
     digest,
-    fits_known,
     start_sentences,
     start_step,
+    sweepable,
 )
 from fstcrf.training.support import Extent, Support, observed_counts, support
 
@@ -100,14 +100,14 @@ class PartFacts(NamedTuple):
     """The properties of a part.
 
     entries : int; of attributes.
-    known : bool; all labels are.
+    labelled : int; number of sentences whose labels are all known.
     digest : bytes; a hash of all.
     valued : bool; attributes have values, other than 1.
     largest : float; size of the largest of those, at least 1.
     """
 
     entries: int
-    known: bool
+    labelled: int
     digest: bytes
     valued: bool
     largest: float
@@ -119,9 +119,9 @@ class PartFacts(NamedTuple):
 def facts(part: SentencePart) -> PartFacts:
     """Return the properties that parts need not compute again."""
     problem = part.problem
-    known = not problem.partial.any()
+    labelled = int(np.count_nonzero(~problem.partial))
     largest = largest_value(problem)
-    return PartFacts(len(problem.node.index), known, digest(problem), valued(problem), largest)
+    return PartFacts(len(problem.node.index), labelled, digest(problem), valued(problem), largest)
 
 
 def part_support(part: SentencePart, features: Extent) -> Support:
@@ -151,9 +151,8 @@ def part_magnitudes(part: SentencePart, space: ParameterSpace) -> Floats:
 
 def part_start(part: SentencePart, step: int) -> Problem | None:
     """Return the sentences that stochastic epochs begin with, their arrays copied."""
-    first = part.first
-    chosen = [*start_sentences(first, first + len(part.problem.weight), step)]
-    return part.problem.chosen(np.asarray(chosen) - first) if chosen else None
+    numbers = start_sentences(part.problem, step, part.first)
+    return part.problem.chosen(numbers) if len(numbers) else None
 
 
 def part_tied(part: SentencePart, keep: Bools, group: Ints) -> SentencePart:
@@ -167,7 +166,7 @@ def part_tied(part: SentencePart, keep: Bools, group: Ints) -> SentencePart:
 
 
 class Engine(NamedTuple):
-    """A part that is ready to be summed; the problem is kept if a reference may be needed."""
+    """A part that is ready to be summed; it has the problem if the reference may need it."""
 
     expectation: Expectation
     problem: Problem | None
@@ -212,15 +211,24 @@ def part_engine(
     part: SentencePart, space: ParameterSpace, plan: SweepPlan | None, threads: int
 ) -> Engine:
     """Return the engine of a part."""
-    workers = _workers(threads)
+    problem, workers = part.problem, _workers(threads)
+    kept = None if plan is not None and single_arcs(space.topology) else problem
     if part.spool is None:
-        expectation = part_expectation(part.problem, space, plan, workers=workers, first=part.first)
-        return Engine(expectation, part.problem if plan is None else None, None)
+        expectation = part_expectation(problem, space, plan, workers=workers, first=part.first)
+        return Engine(expectation, kept, None)
     if plan is None:
-        return Engine(_MadeAnew(part, space, threads), part.problem, part.spool)
+        return Engine(_MadeAnew(part, space, threads), kept, part.spool)
     spool = part.spool.fresh()
-    fused = Fused(part.problem, space, plan, workers=workers, keep=spool.attributes)
-    return Engine(fused, None, spool)
+    expectation = part_expectation(
+        problem,
+        space,
+        plan,
+        workers=workers,
+        first=part.first,
+        keep=spool.attributes,
+        stored=spool.kept,
+    )
+    return Engine(expectation, kept, spool)
 
 
 def part_expected(part: Engine, theta: Singles | Floats) -> tuple[float, Floats]:
@@ -306,13 +314,14 @@ class SpreadEvidence:
     @made_once
     def counts(self) -> DataCounts:
         """The sizes of the evidence."""
-        known = all(part.known for part in self._facts)
+        labelled = sum(part.labelled for part in self._facts)
+        listed = labelled > 0 and sweepable(self.space)
         return DataCounts(
             sentences=len(self._offsets) - 1,
             tokens=int(self._offsets[-1]),
             entries=sum(part.entries for part in self._facts),
-            known=known,
-            listed=known and fits_known(self.space) and self._default_arcs(self.space) is not None,
+            labelled=labelled,
+            listed=listed and self._default_arcs(self.space) is not None,
             largest=max(part.largest for part in self._facts),
         )
 
@@ -343,6 +352,8 @@ class SpreadEvidence:
         """Return the sentences for the initial stochastic epochs: every n-th sentence."""
         step = start_step(int(self._offsets[-1]))
         parts = [one for one in self._parts.map(part_start, step) if one is not None]
+        if not parts:
+            raise OptionError(NO_START)
         return parts[0] if len(parts) == 1 else _concatenated(parts)
 
     def close(self) -> None:
@@ -356,17 +367,18 @@ class SpreadEvidence:
         has_values = any(part.valued for part in self._facts)
         if has_values:
             sums = _own(self._parts.fold(added, part_magnitudes, space))
-        if self.counts.known and fits_known(space):
+        if sweepable(space):
             plan = SweepPlan(attribute_layout(space), self._default_arcs(space), has_values)
+        fused = plan is not None and self.counts.labelled > 0
         self._parts = self._parts.then(part_engine, space, plan, self._part_threads)
         return SummedLikelihood(
             _Elsewhere(self._parts),
             observed,
             l2=l2,
-            fused=plan is not None,
+            fused=fused,
             threads=self._threads,
             members=members,
-            scored=space.bounds[1] if plan is not None and has_values else 0,
+            scored=space.bounds[1] if fused and has_values else 0,
             value_sums=sums,
         )
 

@@ -443,7 +443,7 @@ def gathered(
         parts, space, offsets, known, threads=threads, part_threads=part_threads
     )
     if settings.min_frequency is not None:
-        if not evidence.counts.known:
+        if evidence.counts.labelled < evidence.counts.sentences:
             raise OptionError("labels that are not known: min_frequency cannot count them")
         space = counted_often(space, evidence.observed(space), settings.min_frequency)
         evidence = SpreadEvidence(
@@ -644,7 +644,7 @@ def _space(
         topology,
         index.n_node_rows,
         index.n_arc_rows if index.arc.families else None,
-        parts.fold(supports_joined, part_support, settings.features),
+        parts.fold(supports_joined, part_support, settings.pairs),
         transitions=settings.transitions if index.templates.has_transitions else "none",
         ends=settings.ends,
     )

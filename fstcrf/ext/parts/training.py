@@ -21,6 +21,7 @@ from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import is_literal
 from fstcrf.text.features.template import as_templates
 from fstcrf.text.sentences import sized
+from fstcrf.training.arguments import Run
 from fstcrf.training.data import check_held_out, check_template
 from fstcrf.training.executors.executor import Executor, LocalExecutor
 from fstcrf.training.lbfgs import LBFGSSettings
@@ -29,7 +30,7 @@ from fstcrf.training.loop import saved_variant
 from fstcrf.training.magnitudes import weight_unit
 from fstcrf.training.optimiser import Optimiser
 from fstcrf.training.preconditioning import Multiplied
-from fstcrf.training.run import RunOptions
+from fstcrf.training.run import announce_memory
 from fstcrf.training.settings import divided
 from fstcrf.training.shards import PART_TOKENS, start_step
 
@@ -101,7 +102,7 @@ def _checked(call: TrainingCall) -> LBFGSSettings:
             f"method {method.name!r} needs all of the text in memory, as its steps follow each "
             f"other: with {where} train by 'lbfgs'"
         )
-    for name, given in (("reads", bool(call.reads)), ("warm_start", call.warm_start is not None)):
+    for name, given in (("reads", bool(call.reads)), ("start", call.start is not None)):
         if given:
             raise OptionError(f"{name} needs all of the text in memory, without {where}")
     if call.template is None:
@@ -160,7 +161,7 @@ def _data(call: TrainingCall) -> tuple[CorpusFiles | Corpus, str]:
 
 
 @contextmanager
-def _variant(executor: Executor, run: RunOptions) -> Iterator[None]:
+def _variant(executor: Executor, run: Run) -> Iterator[None]:
     """Let all workers compute by one variant of the kernel, on resuming by the same as before."""
     usual, known = kernel.variant(), executor.variants()
     if not known:
@@ -191,7 +192,7 @@ def _fitted(
     theta = np.zeros(space.size)
     columns = tuple(name for name in found.columns if not name.startswith("%"))
     if run.memory_limit is not None:
-        run.announce_memory(method.spread_bytes(space) + run.memory_limit, space.size)
+        announce_memory(run, method.spread_bytes(space) + run.memory_limit, space.size)
     model = CRF(space.topology, found.index, space, theta, call.tape, columns)
     options: dict[str, int] = {"seed": call.settings.seed, "threads": run.threads}
 

@@ -186,6 +186,8 @@ def _declared(name: str, table: _Table) -> _Declared | CRF:
     if "model" in table:
         table.check_keys(("model",))
         return _tagger(name, table)
+    if "features" in table:
+        raise table.error(f"has features: {_NO_FUNCTION}")
     table.check_keys((*_OWN, *DEFAULTS), (*_OWN, "and options of training"))
     for key in ("data", "template"):
         if key not in table:
@@ -220,10 +222,6 @@ _NO_FUNCTION = (
 
 def _task(name: str, table: _Table, own: _Declared) -> Task:
     options = {key: value for key, value in table.given.items() if key not in _OWN}
-    pairs = options.get("features", "supported")
-    if pairs not in ("supported", "complete"):
-        expected = "expected 'supported' or 'complete'"
-        raise table.error(f"features is {pairs!r}, {expected}: {_NO_FUNCTION}")
     if own.rename and any(_is_conllu(own, text) for text in _listed(own.data)):
         options = {"partial": False, **options}  # its columns are not known by their names
     grammar = _grammar(table, own.grammar)

@@ -18,6 +18,7 @@ from fstcrf.taggers.composition import joint
 from fstcrf.taggers.tagger import Normalize
 from fstcrf.training import Progress
 from fstcrf.training.loop import saved_iteration
+from fstcrf.training.options import structured
 from fstcrf.training.passing import FoldProgress
 
 
@@ -147,25 +148,21 @@ def _trained(
         iteration = saved_iteration(checkpoint["checkpoint"])
         how = "" if iteration is None else f", on from iteration {iteration:,}"
         how += place.replaced(task.name)
-    options = dict(task.options)
-    if task.features is not None:
-        options["features"] = task.features
+    flat = {
+        "target": task.labels,
+        "template": task.templates if task.features is None else task.features,
+        "reads": reads,
+        "dev": task.dev,
+        "grammar": task.grammar,
+        "class_weights": task.class_weights or None,
+        "threads": threads,
+        "report": None if report is None else _staged(task.name, report),
+        **checkpoint,
+        **task.options,
+    }
     tell(f"{task.name}: training on {len(task.corpus):,} sentences{how}")
     with named(f"task {task.name!r}"):
-        tagger = CRF.train(
-            task.corpus,
-            task.labels,
-            None if task.features is not None else task.templates,
-            tape=task.name,
-            reads=reads,
-            dev=task.dev,
-            grammar=task.grammar,
-            class_weights=task.class_weights or None,
-            threads=threads,
-            report=None if report is None else _staged(task.name, report),
-            **checkpoint,
-            **options,
-        )
+        tagger = CRF.train(task.corpus, tape=task.name, **structured(flat))
     if tagger.record is not None:
         record = tagger.record
         held = "" if record.dev_score is None else f", held-out score {100 * record.dev_score:.2f}"

@@ -138,8 +138,6 @@ class Task:
         check_function(self.features)
         if self.template is not None:
             raise OptionError("template and features both compute attributes: give one of them")
-        if self.options.get("features", "supported") != "supported":
-            raise OptionError("the option 'features' does not go with a feature function")
 
     def _check_reads(self) -> None:
         unread = sorted(set(self.reads) - set(self.templates.tapes))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
@@ -40,11 +40,11 @@ from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search, one_warning
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF, Tagger, load
-from fstcrf.taggers.batches import as_corpus
+from fstcrf.taggers.batches import as_corpus, cascade_one
 from fstcrf.taggers.evidence import Bias, Columns, Forced, Request
 from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
-from fstcrf.text.corpus import Column, Corpus, Sentence
-from fstcrf.text.features import FeatureFunction, FeatureFunctions, tape_column
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.features import FeatureFunction, FeatureFunctions
 from fstcrf.text.sentences import Data, SentenceLike
 
 if TYPE_CHECKING:
@@ -330,13 +330,15 @@ class TrainedPipeline(Tagger):
         """Return the best labels of one sentence: a list for each task, or the only list."""
         plain = forced is None and bias is None and search is None and budget is None
         tagger = self._decoding(decode)
-        if plain and tagger.way == "cascade" and _reads_as_is(self.composition) and len(sentence):
-            read = _with_columns(self.composition, sentence)
-            if len(read):  # it has a token
-                return _tagged_alone(self.composition, read)
-        known = None if forced is None else [forced]
-        given: TagOptions = {"forced": known, "bias": bias, "search": search, "budget": budget}
-        return self.tag_all([sentence], decode=decode, **given)[0]
+        if not plain:
+            known = None if forced is None else [forced]
+            given: TagOptions = {"forced": known, "bias": bias, "search": search, "budget": budget}
+            return self.tag_all([sentence], decode=decode, **given)[0]
+        if tagger.way == "cascade" and len(sentence):
+            labels = cascade_one(self.composition, sentence)
+            if labels is not None:
+                return labels if len(labels) > 1 else labels[0]
+        return self.tag_all([sentence], decode=decode)[0]
 
     def tag_all(
         self, sentences: Data, *, decode: Decode | None = None, **options: Unpack[TagOptions]
@@ -523,31 +525,6 @@ class TrainedPipeline(Tagger):
             It cannot be written.
         """
         Folder(FilePath(path_name(folder))).finish(self.composition, self.decoder)
-
-
-def _reads_as_is(composition: JointCRF) -> bool:
-    """Return whether each tagger reads columns, and labels of others that nothing changes."""
-    changed = composition.conjuncts or composition.maps or composition.relabellings
-    return not (changed or composition._literal)
-
-
-def _with_columns(composition: JointCRF, sentence: SentenceLike) -> Sentence:
-    """Return a sentence of any form as columns."""
-    if not isinstance(sentence, Sentence | Mapping):
-        (sentence,) = as_corpus(composition, [sentence])
-    return sentence if isinstance(sentence, Sentence) else Sentence(sentence)
-
-
-def _tagged_alone(composition: JointCRF, read: Sentence) -> Any:
-    """Return the best labels of a sentence: each tagger reads the labels of the taggers before."""
-    taggers = {tagger.tape: tagger for tagger in composition.taggers}
-    columns = {name: read[name] for name in read.columns}
-    labels: dict[str, list[str]] = {}
-    for tape in composition._order:
-        known = Sentence.of_lists(dict(columns), len(read), document=read.document)
-        labels[tape] = columns[tape_column(tape)] = taggers[tape].tag(known)
-    found = tuple(labels[tape] for tape in composition.tapes)
-    return found if len(found) > 1 else found[0]
 
 
 def load_pipeline(

@@ -46,8 +46,9 @@ from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.text.sentences import Data, read_sentences
 from fstcrf.training import Progress
+from fstcrf.training.expectation import General
 from fstcrf.training.lbfgs import LBFGSSettings
-from fstcrf.training.likelihood import General, SummedLikelihood
+from fstcrf.training.likelihood import SummedLikelihood
 from fstcrf.training.loop import Outcome
 from fstcrf.training.magnitudes import magnitudes
 from fstcrf.training.problem import ParameterSpace, Problem

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from fstcrf import display
-from fstcrf.arguments import one_of
 from fstcrf.arrays import Array, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
@@ -19,7 +18,7 @@ from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.ext.course import Course, known
 from fstcrf.ext.segments import files
 from fstcrf.ext.segments.files import SavedSegmentCRF, SegmentRecord
-from fstcrf.ext.segments.gold import OnMissing, gold_segments, length_limits, present_segments
+from fstcrf.ext.segments.gold import gold_segments, length_limits, present_segments
 from fstcrf.ext.segments.kernel import PhraseFinder, best_segments
 from fstcrf.ext.segments.likelihood import (
     SegmentProblem,
@@ -27,7 +26,8 @@ from fstcrf.ext.segments.likelihood import (
     segment_optimiser,
     supported_cells,
 )
-from fstcrf.ext.segments.phrases import Lexicon, SegmentFeatures, segment_features
+from fstcrf.ext.segments.phrases import SegmentFeatures, segment_features
+from fstcrf.ext.segments.structure import Segments, token_features
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices import Lattice
@@ -43,16 +43,15 @@ from fstcrf.taggers.tagger import Composable
 from fstcrf.text.corpus import Corpus, Span, named_scheme
 from fstcrf.text.corpus.schemes import split_label
 from fstcrf.text.features import FeatureIndex, TemplateSet
-from fstcrf.text.features.template import as_templates
 from fstcrf.text.sentences import Data, SentenceLike, as_sentences, runs_of
-from fstcrf.training.loop import Outcome, Progress
+from fstcrf.training.arguments import Dev, Features, Run
+from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.loop import Outcome
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
-
-_CAP = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,29 +104,14 @@ class SegmentCRF(Composable[list[str]]):
         cls,
         data: Data,
         target: str,
-        template: TemplateSet | str | os.PathLike[str],
+        features: TemplateSet | str | os.PathLike[str] | Features,
         *,
-        segments: Sequence[str] = (),
-        lexicon: Lexicon | None = None,
-        lexicon_column: str | None = None,
-        longest: int = _CAP,
-        tails: bool = True,
-        scheme: str = "conlleval",
-        writes: str = "iob2",
-        on_missing: OnMissing = "error",
-        min_count: int = 1,
-        dev: Data | None = None,
-        l2: float = Course.l2,
-        l1: float = Course.l1,
-        max_iterations: int = Course.max_iterations,
-        period: int = Course.period,
-        delta: float = Course.delta,
-        patience: int = Course.patience,
-        threads: int = Course.threads,
-        report: Callable[[Progress], None] | None = Course.report,
-        checkpoint: str | os.PathLike[str] | None = Course.checkpoint,
-        checkpoint_every: int | None = Course.checkpoint_every,
-        resume: bool = Course.resume,
+        structure: Segments | None = None,
+        dev: Data | Dev | None = None,
+        method: Literal["lbfgs"] | LBFGSSettings = "lbfgs",
+        l2: float | None = None,
+        max_iterations: int | None = None,
+        run: Run | None = None,
     ) -> SegmentCRF:
         """Train a tagger of segments.
 
@@ -136,66 +120,38 @@ class SegmentCRF(Composable[list[str]]):
         data : Corpus or sequence of sentences
             Sentences with the columns that templates and `target` name.
         target : str
-            The column of labels, read as spans by `scheme`.
-        template : TemplateSet, str or path
+            The column of labels, read as spans by the scheme of `structure`.
+        features : TemplateSet, str, path or Features
             Attributes of tokens, as for a `CRF`: each has weights for the first token of a segment,
             for all tokens in it, and for its last token; the surroundings of a segment are thus
             seen from its ends. Attributes of label pairs are not read; each pair of neighbouring
-            labels has a weight.
-        segments : sequence of str
-            Columns whose strings over a whole segment are features.
-        lexicon : mapping of str to iterable of str, optional
-            Names of entries, and their phrases: words with blanks between them. That a segment is
-            one is a feature.
-        lexicon_column : str, optional
-            The column that phrases are of; the first one when absent.
-        longest : int
-            Maximum number of tokens of a segment; the limit of a label is its longest segment in
-            the data, at most this number; longer segments have a tail.
-        tails : bool
-            Longer segments are possible: a weight for being longer and one for each further token,
-            without features of the whole segment.
-        scheme : str
-            How labels are read as spans.
-        writes : str
-            The scheme of the labels that `tag` returns.
-        on_missing : {"error", "nearest", "skip"}
-            Gold segments that the lattice lacks because they are too long. "error" counts and names
-            them; "nearest" cuts them into pieces; "skip" leaves out their sentences. The last two
-            report the number of such segments.
-        min_count : int
-            Leave out attributes that fewer tokens have.
-        dev : Corpus or sequence of sentences, optional
+            labels has a weight. ``Features(template, min_count=2)`` drops rare attributes.
+        structure : Segments, optional
+            The segments of a sentence, and their features.
+        dev : Corpus, sequence of sentences, or Dev, optional
             Held-out sentences: the weights with the best F are kept.
-        l2, l1, max_iterations, period, delta, patience, threads, report
-            How weights are learnt: see `fstcrf.ext.course.Course`.
-        checkpoint, checkpoint_every, resume
-            File for the state of the run, as for `CRF.train`.
+        method : "lbfgs" or LBFGSSettings
+            L-BFGS, or OWL-QN with l1; options ``l1``, ``period`` and ``delta``.
+        l2, max_iterations
+            By default 1.0 and 200; see `fstcrf.ext.course.Course`.
+        run : Run, optional
+            Threads, progress and checkpoints.
 
         Raises
         ------
         DataError
             No sentence; gold segments that are not in the lattice; no such column.
         OptionError
-            Options outside their range.
+            Options outside their range, or that this training does not read.
         """
-        course = Course.of(locals())
-        one_of("on_missing", on_missing, OnMissing)
-        _check_schemes(longest, scheme, writes)
-        templates = as_templates(template)
-        given = _Corpus.read(
-            data,
-            target,
-            templates,
-            segments=segments,
-            lexicon=lexicon,
-            lexicon_column=lexicon_column,
-            longest=longest,
-            tails=tails,
-            scheme=scheme,
-            on_missing=on_missing,
-            min_count=min_count,
-        )
+        structure = structure or Segments()
+        if not isinstance(structure, Segments):
+            raise OptionError(f"structure is {structure!r}, expected Segments(...)")
+        course = Course.of(method, l2=l2, max_iterations=max_iterations, run=run, dev=dev)
+        templates, min_count = token_features(features)
+        dev = dev.data if isinstance(dev, Dev) else dev
+        scheme, writes = structure.scheme, structure.writes
+        given = _Corpus.read(data, target, templates, structure, min_count=min_count)
 
         def model(theta: Floats, outcome: Outcome | None = None) -> SegmentCRF:
             record = given.record(target, scheme, course, outcome)
@@ -445,14 +401,6 @@ def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str)
 # --- What is trained on ---------------------------------------------------------------------------
 
 
-def _check_schemes(longest: int, scheme: str, writes: str) -> None:
-    if not 1 <= longest <= 1000:
-        raise OptionError(f"longest is {longest}, expected 1 to 1000")
-    named_scheme(scheme)
-    if not named_scheme(writes).strict:
-        raise OptionError(f"scheme {writes!r} only reads labels; name one to write")
-
-
 def _full(data: Data) -> Corpus:
     corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
     sizes = Ragged(corpus.offsets).lengths
@@ -493,24 +441,17 @@ class _Corpus:
         data: Data,
         target: str,
         templates: TemplateSet,
+        structure: Segments,
         *,
-        segments: Sequence[str],
-        lexicon: Lexicon | None,
-        lexicon_column: str | None,
-        longest: int,
-        tails: bool,
-        scheme: str,
-        on_missing: OnMissing,
         min_count: int,
     ) -> _Corpus:
-        corpus = _full(data)
-        gold, labels = gold_segments(corpus, target, scheme)
-        limits, tailed = length_limits(gold, len(labels), longest, tails=tails)
-        corpus, gold = present_segments(corpus, gold, labels, limits, tailed, on_missing)
-        index, rows = _attributes(corpus, templates, min_count, target, segments)
-        features = segment_features(
-            corpus, gold, len(labels), limits, segments, lexicon, lexicon_column
-        )
+        corpus, strings = _full(data), structure.strings
+        gold, labels = gold_segments(corpus, target, structure.scheme)
+        limits, tailed = length_limits(gold, len(labels), structure.longest, tails=structure.tails)
+        corpus, gold = present_segments(corpus, gold, labels, limits, tailed, structure.on_missing)
+        index, rows = _attributes(corpus, templates, min_count, target, strings)
+        lexicon, column = structure.lexicon, structure.lexicon_column
+        features = segment_features(corpus, gold, len(labels), limits, strings, lexicon, column)
         cells = supported_cells(rows, gold, len(labels))
         space = SegmentSpace(len(labels), rows.n_columns, cells, limits, tailed, len(features.cell))
         extras = features.extras(corpus, limits, space.depth, space.width)

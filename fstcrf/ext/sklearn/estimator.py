@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from inspect import signature
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -35,7 +34,7 @@ from fstcrf.taggers import CRF, JointCRF
 from fstcrf.text.corpus import Corpus, Span
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import TemplateSet
-from fstcrf.training.options import DEFAULTS, not_there
+from fstcrf.training.options import DEFAULTS, FLAT_NAMES, not_there, structured
 
 joblib = optional("joblib", ADVICE)
 multiclass = optional("sklearn.utils.multiclass", ADVICE)
@@ -111,7 +110,7 @@ class CRFTagger(_Classifier, _Estimator):
         Penalties: l1 |w| and l2 |w|²; the method's defaults when absent.
     max_iterations : int, optional
         The method's default when absent.
-    features : {"supported", "complete"}
+    pairs : {"supported", "complete"}
         Which pairs of attribute and label have a weight: those seen in training, or all.
     min_count : int
         Attributes that occur fewer times are left out.
@@ -176,7 +175,7 @@ class CRFTagger(_Classifier, _Estimator):
         l1: float | None = None,
         l2: float | None = None,
         max_iterations: int | None = None,
-        features: Literal["supported", "complete"] = "supported",
+        pairs: Literal["supported", "complete"] = "supported",
         min_count: int = 1,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         options: Mapping[str, Any] | None = None,
@@ -189,7 +188,7 @@ class CRFTagger(_Classifier, _Estimator):
         self.grammar, self.grammar_in, self.on_no_path = grammar, grammar_in, on_no_path
         self.scheme, self.order, self.method = scheme, order, method
         self.l1, self.l2, self.max_iterations = l1, l2, max_iterations
-        self.features, self.min_count, self.class_weight = features, min_count, class_weight
+        self.pairs, self.min_count, self.class_weight = pairs, min_count, class_weight
         self.options, self.metric = options, metric
         self.n_jobs, self.random_state, self.tape = n_jobs, random_state, tape
 
@@ -235,18 +234,18 @@ class CRFTagger(_Classifier, _Estimator):
         names, values = named_labels(labels)
         grammar = self._grammar()
         inside = self.grammar_in == "training"
-        crf = CRF.train(
-            read.sentences,
-            target=names,
-            template=self.template,
-            weights=weights,
-            class_weights=self._class_weights(names, values),
-            threads=_threads(self.n_jobs),
-            grammar=grammar if inside else None,
-            seed=self._seed(),
-            tape=self.tape,
+        flat = {
+            "target": names,
+            "template": self.template,
+            "weights": weights,
+            "class_weights": self._class_weights(names, values),
+            "threads": _threads(self.n_jobs),
+            "grammar": grammar if inside else None,
+            "seed": self._seed(),
+            "tape": self.tape,
             **self._training(),
-        )
+        }
+        crf = CRF.train(read.sentences, **structured(flat))
         self.crf_ = crf
         self.tagger_ = crf
         if grammar is not None and not inside:
@@ -279,7 +278,7 @@ class CRFTagger(_Classifier, _Estimator):
             "l1": self.l1,
             "l2": self.l2,
             "max_iterations": self.max_iterations,
-            "features": self.features,
+            "pairs": self.pairs,
             "min_count": self.min_count,
         }
         more = dict(self.options or {})
@@ -289,10 +288,9 @@ class CRFTagger(_Classifier, _Estimator):
                 f"options contains {twice[0]!r}, which is already a parameter of the "
                 "estimator: set it there"
             )
-        known = signature(CRF.train).parameters
-        odd = next((name for name in more if name not in known), None)
+        odd = next((name for name in more if name not in FLAT_NAMES), None)
         if odd is not None:
-            instead = not_there(odd, known, DEFAULTS)
+            instead = not_there(odd, FLAT_NAMES, DEFAULTS)
             raise OptionError(f"options has {odd!r}, which is no option of CRF.train; {instead}")
         return {**{name: value for name, value in own.items() if value is not None}, **more}
 

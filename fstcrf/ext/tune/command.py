@@ -137,7 +137,7 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     _check_scoring(given)
     output, journal, dev = given.pop("output"), given["journal"], given.pop("dev")
     inputs = [*paths, dev, *given["templates"], *given["reads"], *given["grammar"]]
-    inputs.append(given["warm_start"])
+    inputs.append(given["start"])
     _check_files(inputs, output, journal, resume=given["resume"])
     with ExitStack() as locks:
         for path in filter(None, (output, journal)):
@@ -202,14 +202,14 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
     if choices["order"] is not None:
         choices["order"] = _orders(choices["order"])
     _check_methods(choices["method"] or ())
-    weights, start = dict(given.pop("class_weight")), given.pop("warm_start")
+    weights, start = dict(given.pop("class_weight")), given.pop("start")
     templates = _distinct(given.pop("templates"))
     known: dict[str, Any] = {
         "template": {path: Path(path) for path in templates},
         "reads": [tagger(path) for path in given.pop("reads")],
         "grammar": grammar_of(given.pop("grammar")),
         "class_weights": weights or None,
-        "warm_start": None if start is None else tagger(start),
+        "start": None if start is None else tagger(start),
     }
     options: dict[str, Any] = {
         name: list(found) for name, found in choices.items() if found is not None
@@ -223,7 +223,7 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
             seed=seed,
             reads=bool(known["reads"]),
             dev=given["folds"] is None,
-            warm_start=known["warm_start"],
+            start=known["start"],
         )
     return {**given, **known, **options, "partial": partial, "seed": seed}
 

@@ -18,6 +18,7 @@ from fstcrf.text.features import LiteralIndex
 from fstcrf.text.sentences import UNKNOWN, label_set
 from fstcrf.training import Progress
 from fstcrf.training.gold import comparable
+from fstcrf.training.options import structured
 from fstcrf.training.passing import FoldProgress, folds, ordered, with_labels
 from fstcrf.training.record import TrainingRecord
 
@@ -56,18 +57,17 @@ class Training:
 
     def model(self, template: Any, options: Mapping[str, Any], **more: Any) -> CRF:
         """Train."""
-        weights = dict(self.class_weights)
-        return CRF.train(
-            self.data,
-            self.target,
-            template,
-            reads=self.reads,
-            class_weights=weights or None,
-            threads=self.threads,
+        flat = {
+            "template": template,
+            "reads": self.reads,
+            "class_weights": dict(self.class_weights) or None,
+            "threads": self.threads,
+            "target": self.target,
             **self.fixed,
             **options,
             **more,
-        )
+        }
+        return CRF.train(self.data, **structured(flat))
 
 
 class HoldOut:

@@ -150,10 +150,7 @@ def tune(
     keep_on_interrupt: bool = False,
     reads: Sequence[CRF] = (),
     grammar: Grammar | None = None,
-    tape: str | None = None,
-    class_weights: Mapping[str, float] | None = None,
-    warm_start: CRF | None = None,
-    threads: int = 1,
+    start: CRF | None = None,
     **options: Any,
 ) -> Tuning:
     """Search for the options of training, and the template, that do best on held-out data.
@@ -189,16 +186,17 @@ def tune(
         Called for each finished trial, first for trials in the journal.
     keep_on_interrupt : bool
         On Ctrl-C, return the results so far, if there are any.
-    reads, grammar, tape, class_weights, threads
+    reads, grammar
         As for `CRF.train`.
-    warm_start : CRF, optional
+    start : CRF, optional
         Each trial starts from its weights; with `folds` it must not have seen `data`, or the
         scores are too good.
     **options
-        Options of `CRF.train`: one value, or a list of values to choose from; a `Range` among them
+        Options of training by their flat names: ``tape``, ``class_weights`` and ``threads``, which
+        all trials share; of the others one value, or a list of values to choose from. A `Range`
         represents the numbers between two. By default the method is "lbfgs", l2 is between 0.001
         and 10, l1 is 0 or between 0.01 and 1, and order is 1 or, up to 31 labels, 2; with
-        `warm_start`, order is the order of its model.
+        `start`, order is the order of its model.
 
     Returns
     -------
@@ -220,6 +218,8 @@ def tune(
     target = target if isinstance(target, str) else _lists(target)
     sentences, dev = _corpus(data, target), None if dev is None else _corpus(dev, target)
     given = options.pop("partial", None)
+    tape, threads = options.pop("tape", None), options.pop("threads", 1)
+    weights = dict(options.pop("class_weights", None) or {})
     usual = with_partial(checked_options({"partial": given}), sentences, target)
     column = _gold(sentences, target)
     labels = column_labels(column, partial=usual.reads_sets)
@@ -232,7 +232,7 @@ def tune(
         seed=seed,
         reads=bool(reads),
         dev=dev is not None,
-        warm_start=warm_start,
+        start=start,
     )
     fixed: dict[str, Any] = {
         "grammar": grammar,
@@ -240,9 +240,8 @@ def tune(
         "seed": seed,
         "partial": usual.partial,
     }
-    if warm_start is not None:
-        fixed["warm_start"] = warm_start
-    weights = dict(class_weights or {})
+    if start is not None:
+        fixed["start"] = start
     training = Training(sentences, target, tuple(reads), weights, threads, fixed)
     check_templates(templates, sentences, target, [one.tape for one in reads])
     held = _held_out(training, dev, dev_target, folds, seed)
@@ -325,7 +324,7 @@ def _identity(
     dev_target: Sequence[Sequence[str]] | None,
 ) -> dict[str, str]:
     """Return everything that a search depends on besides its settings."""
-    grammar, start = training.fixed["grammar"], training.fixed.get("warm_start")
+    grammar, start = training.fixed["grammar"], training.fixed.get("start")
     weights = training.class_weights or None
     given = [*(r.theta.tobytes().hex() for r in training.reads), str(grammar), str(weights)]
     found = {
@@ -397,24 +396,24 @@ def searched(
     seed: int = 0,
     reads: bool = False,
     dev: bool = True,
-    warm_start: CRF | None = None,
+    start: CRF | None = None,
 ) -> Space:
     """Return the space of options; `options` as for `tune`.
 
-    `reads`, `dev`: are earlier taggers read, is there held-out data. `warm_start` has the order.
+    `reads`, `dev`: are earlier taggers read, is there held-out data. `start` has the order.
     """
     order: tuple[Choice, ...] = (1, 2) if labels**2 <= _MOST_STATES else (1,)
-    if warm_start is not None:
-        order = (warm_start._markov_order,)
+    if start is not None:
+        order = (start._markov_order,)
     given = {name: _choices(value) for name, value in options.items()}
     methods = given.pop("method", ("lbfgs",))
     choices: dict[str, tuple[Choice, ...]] = {"method": methods}
     if names := tuple(templates):
         choices["template"] = names
     choices["order"] = given.pop("order", order)
-    if warm_start is not None and any(one != order[0] for one in choices["order"]):
+    if start is not None and any(one != order[0] for one in choices["order"]):
         known = ", ".join(map(str, choices["order"]))
-        raise OptionError(f"order is {known}, and warm_start is a model of order {order[0]}")
+        raise OptionError(f"order is {known}, and start is a model of order {order[0]}")
     for name, usual in _RANGES.items():
         if name in given:
             choices[name] = given.pop(name)
@@ -423,8 +422,7 @@ def searched(
     space = Space(choices | given)
     for point in space.sides():
         point.pop("template", None)
-        warm = warm_start is not None
-        checked_options({**point, "seed": seed}, reads=reads, dev=dev, warm_start=warm)
+        checked_options({**point, "seed": seed}, reads=reads, dev=dev, start=start is not None)
     return space
 
 

@@ -2,6 +2,7 @@
 
 ==================  ==========================================================================
 LatticeCRF          a lexicon with learnt weights: best words, lattices, files
+Words               structure of a LatticeCRF: the lexicon, and how annotations are read
 WordTagger          a lexicon or a LatticeCRF as a tagger of characters, for compositions
 Annotation          annotation of the words of a text, to learn from
 WordTemplates       features of words and of neighbours, ``feature.def``
@@ -12,6 +13,7 @@ Rewrites            rules that rewrite a word's fields for features, ``rewrite.d
 
 from fstcrf.ext.words.annotation import Annotation, KnownWord
 from fstcrf.ext.words.crf import LatticeCRF, WordCounts
+from fstcrf.ext.words.structure import Words
 from fstcrf.ext.words.tagger import WordTagger
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.ext.words.texts import read_marked, read_words
@@ -24,6 +26,7 @@ __all__ = [
     "WordCounts",
     "WordTagger",
     "WordTemplates",
+    "Words",
     "read_marked",
     "read_words",
 ]

@@ -22,7 +22,9 @@ from fstcrf.cli.options import (
 )
 from fstcrf.cli.reporting import Reporter, say, warnings_to
 from fstcrf.errors import OptionError
+from fstcrf.ext.course import structured
 from fstcrf.ext.lexicon import Lexicon, Word
+from fstcrf.ext.words.structure import Words
 from fstcrf.files import open_binary, open_target, source_name
 from fstcrf.lazy import LazyModule
 from fstcrf.text.lines import read_lines
@@ -330,16 +332,15 @@ def train(
     held_out = None if dev is None else wordlattice.read_words(dev, label=label, column=column)
 
     def trained(told: Reporter) -> wordlattice.LatticeCRF:
-        return wordlattice.LatticeCRF.train(
-            lexicon,
-            data,
-            Path(template),
-            rewrite=None if rewrite is None else Path(rewrite),
-            label=label,
-            dev=held_out,
-            report=told.iteration,
+        flat = {
+            "lexicon": lexicon,
+            "rewrite": None if rewrite is None else Path(rewrite),
+            "label": label,
+            "dev": held_out,
+            "report": told.iteration,
             **options,
-        )
+        }
+        return wordlattice.LatticeCRF.train(data, Path(template), **structured(flat, Words))
 
     def save(model: wordlattice.LatticeCRF) -> None:
         model.save(output, lexicon=within)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 import numpy as np
 
-from fstcrf.arguments import one_of, whole_number
+from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate.labellings import warn_of_unseen
@@ -32,13 +32,16 @@ from fstcrf.ext.words.entries import new_entries
 from fstcrf.ext.words.files import LatticeRecord, SavedLatticeCRF
 from fstcrf.ext.words.likelihood import LatticeProblem, WordLikelihood, WordSpace
 from fstcrf.ext.words.scores import BestWords, WordScores, WordWeights
+from fstcrf.ext.words.structure import Costs, Words
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices import AnyLattice
 from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.ragged import Ragged
-from fstcrf.text.sentences import Run, runs_of
-from fstcrf.training.loop import Progress
+from fstcrf.text.sentences import Run as SentenceRun
+from fstcrf.text.sentences import runs_of
+from fstcrf.training.arguments import Dev, Run
+from fstcrf.training.lbfgs import LBFGSSettings
 
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
@@ -47,8 +50,6 @@ if TYPE_CHECKING:
 taggers: Any = LazyModule("fstcrf.ext.words.tagger")  # this module imports ours
 
 _RUN = 4000  # characters whose words are in one machine
-
-Costs = Literal["none", "fixed", "scaled"]
 
 
 class WordCounts(msgspec.Struct, frozen=True):
@@ -117,28 +118,15 @@ class LatticeCRF:
     @classmethod
     def train(
         cls,
-        lexicon: Lexicon,
         data: Sequence[Annotation],
-        template: WordTemplates | str | os.PathLike[str],
+        features: WordTemplates | str | os.PathLike[str],
         *,
-        rewrite: Rewrites | str | os.PathLike[str] | None = None,
-        label: Sequence[int] = (0,),
-        costs: Costs = "none",
-        new_words: int = 0,
-        on_missing: OnMissing = "error",
-        min_count: int = 0,
-        dev: Sequence[Annotation] | None = None,
-        l2: float = Course.l2,
-        l1: float = Course.l1,
-        max_iterations: int = Course.max_iterations,
-        period: int = Course.period,
-        delta: float = Course.delta,
-        patience: int = Course.patience,
-        threads: int = Course.threads,
-        report: Callable[[Progress], None] | None = Course.report,
-        checkpoint: str | os.PathLike[str] | None = Course.checkpoint,
-        checkpoint_every: int | None = Course.checkpoint_every,
-        resume: bool = Course.resume,
+        structure: Words,
+        dev: Sequence[Annotation] | Dev | None = None,
+        method: Literal["lbfgs"] | LBFGSSettings = "lbfgs",
+        l2: float | None = None,
+        max_iterations: int | None = None,
+        run: Run | None = None,
     ) -> LatticeCRF:
         """Learn weights from annotated texts.
 
@@ -148,38 +136,19 @@ class LatticeCRF:
 
         Parameters
         ----------
-        lexicon : Lexicon
-            The candidate words of texts.
         data : sequence of Annotation
-        template : WordTemplates, str or path
+        features : WordTemplates, str or path
             Features of words and of neighbours: a ``feature.def``, or its lines.
-        rewrite : Rewrites, str or path, optional
-            A ``rewrite.def``, or its lines.
-        label : sequence of int
-            Fields of a feature, from 0, that make a word's label: joined by "-", those left out
-            that are "*" or empty.
-        costs : {"none", "fixed", "scaled"}
-            The role of the lexicon's costs: "none" ignores them; "fixed" adds learnt weights to
-            them; "scaled" also learns a factor for them.
-        new_words : int
-            Words of annotations that lattices lack become entries of the model's lexicon if they
-            occur this many times with their label. They receive the contexts and cost of the most
-            frequent word with that label. 0 adds no entries.
-        on_missing : {"error", "nearest", "skip", "add"}
-            Annotations that no path through a lattice contains. "error" counts and names them;
-            "nearest" learns the paths with most of their words; "skip" leaves out their texts;
-            "add" adds their words to the lattice, as unknown words of the kind with the most
-            similar label. The last three report the number of such annotations.
-        min_count : int
-            Remove features of fewer words (or pairs of words) on agreeing paths; 0 also keeps
-            features that occur only on other paths.
-        dev : sequence of Annotation, optional
+        structure : Words
+            The lexicon, and how annotated words are read: ``Words(lexicon)``.
+        dev : sequence of Annotation, or Dev, optional
             Held-out texts, all of whose words are known: the weights with the best F are kept.
-        l2, l1, max_iterations, period, delta, patience, threads, report
-            How weights are learnt: see `fstcrf.ext.course.Course`. Of the scale of costs it is
-            the difference from 1 that penalties count.
-        checkpoint, checkpoint_every, resume
-            File for the state of the run, as for `CRF.train`.
+        method : "lbfgs" or LBFGSSettings
+            L-BFGS, or OWL-QN with l1; options ``l1``, ``period`` and ``delta``.
+        l2, max_iterations
+            By default 1.0 and 200; see `fstcrf.ext.course.Course`.
+        run : Run, optional
+            Threads, progress and checkpoints.
 
         Warns
         -----
@@ -193,40 +162,46 @@ class LatticeCRF:
             Nothing to learn from; annotations that lattices lack; a template that cannot be read; a
             feature that no rule rewrites.
         OptionError
-            Options outside their range.
+            Options outside their range, or that this training does not read.
         """
-        course = Course.of(locals())
-        one_of("on_missing", on_missing, OnMissing)
-        one_of("costs", costs, Costs)
-        _check_numbers(label, min_count, new_words)
+        if not isinstance(structure, Words):
+            raise OptionError(f"structure is {structure!r}, expected Words(lexicon)")
+        course = Course.of(method, l2=l2, max_iterations=max_iterations, run=run, dev=dev)
+        dev = dev.data if isinstance(dev, Dev) else dev
+        lexicon, label, costs = structure.lexicon, structure.label, structure.costs
+        new_words, min_count = structure.new_words, structure.min_count
         _check_complete(dev)
         if new_words:
             lexicon = lexicon.with_entries(new_entries(lexicon, data, label, least=new_words))
         gold = [w.label for one in dev or () for w in one.words if w.label is not None]
         held = CandidateLabels(lexicon, label).among(gold)
         warn_of_unseen([gold], held, "labels of the held-out data", stacklevel=2)
-        templates, rewrites = WordTemplates.given(template), Rewrites.given(rewrite)
+        templates, rewrites = WordTemplates.given(features), Rewrites.given(structure.rewrite)
         corpus = _Corpus.read(
-            lexicon, data, templates, rewrites, label, costs=costs, on_missing=on_missing
+            lexicon, data, templates, rewrites, label, costs=costs, on_missing=structure.on_missing
         )
         chosen, counts = corpus.chosen(min_count, scaled=costs == "scaled"), costs != "none"
-        l2, l1, size = course.l2, course.l1, chosen.space.size
+        penalties, size = (course.l2, course.l1), chosen.space.size
 
         def held_out(theta: Floats) -> float:
             tried = corpus.trial(chosen, theta, counts=counts)
-            record = LatticeRecord(0, 0, 0, 0.0, None, "", l2, l1)
+            record = LatticeRecord(0, 0, 0, 0.0, None, "", *penalties)
             parts = templates, rewrites, tried, tuple(label), record, corpus.classes
             return cls(lexicon, *parts).counts(dev or ()).f
 
-        about = str(templates), rewrites.source, tuple(label), costs, l2, l1, min_count
-        objective = WordLikelihood(corpus.problem, chosen.space, l2=l2, threads=course.threads)
+        about = str(templates), rewrites.source, tuple(label), costs, *penalties, min_count
+        objective = WordLikelihood(
+            corpus.problem, chosen.space, l2=course.l2, threads=course.threads
+        )
         outcome = course.run(
             course.minimiser(objective, np.zeros(size)),
             fingerprint=lambda: _fingerprint(corpus, chosen.space, about),
             evaluate=None if dev is None else held_out,
         )
         texts = len(corpus.texts)
-        record = LatticeRecord(texts=texts, weights=size, l2=l2, l1=l1, **known(outcome))
+        record = LatticeRecord(
+            texts=texts, weights=size, l2=course.l2, l1=course.l1, **known(outcome)
+        )
         weights = corpus.weights(chosen, outcome.theta, counts=counts)
         return cls(lexicon, templates, rewrites, weights, tuple(label), record)
 
@@ -268,7 +243,7 @@ class LatticeCRF:
             raise OptionError(f"boundaries of {len(boundaries)} texts, expected {len(texts)}")
         whole_number(threads, "threads", least=1)
 
-        def answer(run: Run) -> BestWords:
+        def answer(run: SentenceRun) -> BestWords:
             some = slice(run.first, run.end)
             return self._scores.best(texts[some], None if boundaries is None else boundaries[some])
 
@@ -542,15 +517,6 @@ def _kept(rows: Ints | Longs, size: int, count: Longs | None, least: int) -> tup
     number = np.full(size + 1, len(kept), dtype=np.int32)
     number[kept] = np.arange(len(kept))
     return kept, number[rows]
-
-
-def _check_numbers(label: Sequence[int], min_count: int, new_words: int) -> None:
-    if not label or min(label) < 0:
-        raise OptionError(f"label is {list(label)}, expected numbers of fields, from 0")
-    if min_count < 0:
-        raise OptionError(f"min_count is {min_count}, expected 0 or more")
-    if new_words < 0:
-        raise OptionError(f"new_words is {new_words}, expected 0 or more")
 
 
 def _check_complete(dev: Sequence[Annotation] | None) -> None:

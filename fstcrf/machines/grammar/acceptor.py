@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arguments import string_list
-from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct, distinct_rows
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import connected
 from fstcrf.ragged import Ragged
@@ -173,12 +173,21 @@ def _label_ids(sequence: Sequence[str], known: tuple[str, ...], tape: str) -> li
 # --- Products and unions --------------------------------------------------------------------------
 
 
+_SMALL = 1000
+"""Cells of an acceptor's table from which on it is remembered that it is trim, or minimal."""
+
+_trim: WeakSet[Acceptor] = WeakSet()
+_minimal: WeakSet[Acceptor] = WeakSet()
+
+
 def trim(acceptor: Acceptor) -> Acceptor:
     """Leave out states that no accepted labelling visits; number the others breadth first.
 
     The start is kept even if nothing is accepted; then it is the only state. An acceptor that is
     trim already is returned unchanged.
     """
+    if acceptor in _trim:
+        return acceptor
     flat = _flat(acceptor.target)
     useful = _useful(flat, acceptor.final)
     target = np.where((flat >= 0) & useful[flat], flat, -1).astype(np.int32)
@@ -193,6 +202,8 @@ def trim(acceptor: Acceptor) -> Acceptor:
         score = score.reshape(shape) if score.any() else None
     target = target.reshape(shape)
     if _same(target, acceptor.target) and _same(score, acceptor.score):
+        if target.size > _SMALL:
+            _trim.add(acceptor)
         return acceptor
     return replace(acceptor, target=target, score=score, final=acceptor.final[order].copy())
 
@@ -409,12 +420,6 @@ _DIGITS = 10
 """Scores that agree in this many decimals count as equal, because sums are rounded."""
 
 
-_SMALL = 1000
-
-_minimal: WeakSet[Acceptor] = WeakSet()
-"""Large acceptors that are known to be minimal."""
-
-
 def minimise(acceptor: Acceptor) -> Acceptor:
     """Return the smallest acceptor with the same scores.
 
@@ -431,7 +436,7 @@ def minimise(acceptor: Acceptor) -> Acceptor:
     if acceptor in _minimal:
         return acceptor
     minimal = _minimised(acceptor)
-    if minimal.n_states > _SMALL:
+    if minimal.target.size > _SMALL:
         _minimal.add(minimal)
     return minimal
 
@@ -477,7 +482,8 @@ def _classes(acceptor: Acceptor) -> Longs:
         classes = numbered(np.column_stack([target >= 0, acceptor.final + 0.0]))
     if target.size > _SMALL:
         # Labels that lead to the same states from everywhere need only one column.
-        target = np.unique(target, axis=1)
+        columns = np.ascontiguousarray(target.T)
+        target = target[:, distinct(_first_equal(columns))]
     return coarsest(target, classes)
 
 
@@ -513,9 +519,6 @@ def _continuations(acceptor: Acceptor) -> Floats:
 # split, its largest part keeps the number, so that a state changes its class at most log₂ Q times:
 # a machine of a hundred thousand states takes only seconds.
 
-_FEW = 64
-"""For fewer rows, a Python loop is faster."""
-
 
 def predecessors(target: Ints) -> Callable[[NDArray[np.integer]], Longs]:
     """Return a function from states to their predecessors, each once, in order.
@@ -543,11 +546,14 @@ def coarsest(target: Ints, classes: Longs) -> Longs:
 
 def numbered(rows: NDArray[np.generic]) -> Longs:
     """Return a number for each row, from 0 without gaps; equal rows have equal numbers."""
-    if len(rows) < _FEW:
-        seen: dict[bytes, int] = {}
-        return np.asarray([seen.setdefault(row.tobytes(), len(seen)) for row in rows])
-    numbers: Longs = distinct_rows(rows)[1]
+    numbers: Longs = np.unique(_first_equal(rows), return_inverse=True)[1]
     return numbers
+
+
+def _first_equal(rows: NDArray[np.generic]) -> Longs:
+    """Return the index of the first row that equals each row."""
+    seen: dict[bytes, int] = {}
+    return np.asarray([seen.setdefault(row.tobytes(), k) for k, row in enumerate(rows)])
 
 
 class _Parts:

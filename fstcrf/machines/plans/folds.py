@@ -52,38 +52,70 @@ class _Runs(NamedTuple):
     move: Longs  # [R] its last move
 
 
-def _longer(moves: IndexedTransducer, runs: _Runs, own: Longs, move: Longs, key: Longs) -> _Runs:
+class _Moves(NamedTuple):
+    """All ways in which runs become runs that are one move longer: C terms of sums."""
+
+    before: Longs  # [C] the shorter run
+    move: Longs  # [C]
+    after: Longs  # [C] the longer run
+    share: Floats  # [C] probability of this term, if the longer run is taken
+
+    def taken(self, after: Floats, before: Floats, uses: Floats) -> None:
+        """Add the expected numbers of longer runs to those of the shorter runs and of moves."""
+        weights = after[self.after] * self.share
+        before += np.bincount(self.before, weights, len(before))
+        uses += np.bincount(self.move, weights, len(uses))
+
+
+def _longer(
+    moves: IndexedTransducer, runs: _Runs, own: Longs, move: Longs, key: Longs
+) -> tuple[_Runs, _Moves]:
     """Extend some runs by one move, and return them under new keys."""
     gain = moves.gain[move]
     best, total = runs.best[own] + gain, runs.total[own] + gain
     order = np.lexsort((-best, key))
-    starts = np.flatnonzero(np.diff(key[order], prepend=-1))
-    one = order[starts]
-    total = np.logaddexp.reduceat(total[order], starts) if len(starts) < len(key) else total[one]
-    return _Runs(key[one], best[one], total, own[one], move[one])
+    first = np.diff(key[order], prepend=-1) != 0
+    starts = np.flatnonzero(first)
+    one, after = order[starts], np.cumsum(first) - 1
+    if len(starts) == len(key):
+        return (
+            _Runs(key[one], best[one], total[one], own[one], move[one]),
+            _Moves(own[one], move[one], after, np.ones(len(one))),
+        )
+    terms = total[order]
+    total = np.logaddexp.reduceat(terms, starts)
+    share = np.exp(terms - total[after])
+    return (
+        _Runs(key[one], best[one], total, own[one], move[one]),
+        _Moves(own[order], move[order], after, share),
+    )
 
 
-def _silent(moves: IndexedTransducer, most: int) -> _Runs | None:
+def _silent(moves: IndexedTransducer, most: int) -> tuple[_Runs, tuple[_Moves, ...]] | None:
     """Return the runs without input from the targets of labels, by first and last state.
 
-    Runs are sorted by length. There is no result if there are more than `most` runs.
+    Runs are sorted by length; the moves are those of each length. There is no result if there are
+    more than `most` runs.
     """
     bounds, width = moves.index.astype(np.int64), moves.labels + 1
     root = distinct(np.append(moves.target[moves.reads >= 0].astype(np.int64), moves.start))
     none, nothing, count = np.full(len(root), -1), np.zeros(len(root)), 0
     levels = [_Runs(root * moves.states + root, nothing, nothing, none, none)]
+    taken: list[_Moves] = []
     while True:
         root, at = np.divmod(levels[-1].key, moves.states)
         ways = Ragged.from_lengths(bounds[at * width + 1] - bounds[at * width])
         if not ways.total:
-            return _Runs(*map(np.concatenate, zip(*levels, strict=True)))
+            return _Runs(*map(np.concatenate, zip(*levels, strict=True))), tuple(taken)
         if count + ways.total > most:
             return None
         own, move = ways.rows(), ways.ranges(bounds[at * width])
         key = root[own] * moves.states + moves.target[move].astype(np.int64)
-        runs = _longer(moves, levels[-1], own, move, key)
+        runs, step = _longer(moves, levels[-1], own, move, key)
         levels.append(runs._replace(before=runs.before + count))
+        step = step._replace(before=step.before + count)
         count += len(root)
+        taken.append(step._replace(after=step.after + count))
 
 
 class ChainArcs(NamedTuple):
@@ -188,6 +220,9 @@ class Fold:
     writes: Ragged  # of elements, by the best run
     written: Ints
     late: Longs  # 1 if a label is written after the element reads its label, 0 if before
+    run: Longs  # [E + B + P + 1] of the transducer; −1: an end that there is not
+    taken: tuple[_Moves, ...]  # of runs that end, that read, and of silent runs, longest first
+    silent: int  # number of silent runs
 
     @made_once
     def code(self) -> Longs:
@@ -203,6 +238,28 @@ class Fold:
     def single(self) -> bool:
         """Whether each element has one run."""
         return bool((self.best == self.total).all())
+
+    def uses(self, elements: Floats, moves: int) -> Floats:
+        """Return the expected number of uses of each move and end, from those of the elements.
+
+        Parameters
+        ----------
+        elements : [E + B + P + 1]
+        moves : int
+            Number of moves and ends of the transducer.
+        """
+        ending, reading, *silent = self.taken
+        uses, runs = np.zeros(moves), np.zeros(self.silent)
+        ends, reads = np.zeros(len(ending.after)), np.zeros(len(reading.after))
+        inner, there = len(self.source) + len(self.begins), np.flatnonzero(self.run >= 0)
+        first, last = np.split(there, [there.searchsorted(inner)])
+        reads += np.bincount(self.run[first], elements[first], len(reads))
+        ends += np.bincount(self.run[last], elements[last], len(ends))
+        ending.taken(ends, runs, uses)
+        reading.taken(reads, runs, uses)
+        for step in silent:
+            step.taken(runs, runs, uses)
+        return uses
 
     def scored(self, scores: Scores, gain: Floats) -> Scores:
         """Return the scores of beginning in pairs, of arcs, and of ending in pairs."""
@@ -241,9 +298,10 @@ def folded(shape: ChainArcs, moves: IndexedTransducer, limit: int | None = None)
     width, states = moves.labels + 1, moves.states
     written = len(shape.source) * states + len(moves.target)  # at a token, at most
     most = min(MOST_ARCS, max(LEAST_ARCS, _WORTH * written)) if limit is None else limit
-    runs = _silent(moves, most) if states * width <= _MOST_CELLS else None
-    if runs is None:
+    silent = _silent(moves, most) if states * width <= _MOST_CELLS else None
+    if silent is None:
         return None
+    runs, taken = silent
     bounds, (root, at) = moves.index.astype(np.int64), np.divmod(runs.key, states)
     first = bounds[at * width + 1]
     reads = Ragged.from_lengths(bounds[(at + 1) * width] - first)
@@ -251,13 +309,16 @@ def folded(shape: ChainArcs, moves: IndexedTransducer, limit: int | None = None)
         return None
     own, move = reads.rows(), reads.ranges(first)
     place = root[own] * moves.labels + moves.reads[move]
-    ways = _longer(moves, runs, own, move, place * states + moves.target[move])
+    ways, reading = _longer(moves, runs, own, move, place * states + moves.target[move])
     own = np.flatnonzero(moves.ends[at])
-    ends = _longer(moves, runs, own, len(moves.target) + at[own], root[own])
+    ends, ending = _longer(moves, runs, own, len(moves.target) + at[own], root[own])
     end = np.full(states, -1)
     end[ends.key] = np.arange(len(ends.key))
     met = _met(shape, moves, ways, end, most)
-    return None if met is None else _fold_of(met, moves, runs, ways, ends, end[moves.start])
+    if met is None:
+        return None
+    taken = ending, reading, *reversed(taken)
+    return _fold_of(met, moves, runs, ways, ends, end[moves.start], taken)
 
 
 class ReachablePairs(NamedTuple):
@@ -326,7 +387,13 @@ def _met(
 
 
 def _fold_of(
-    met: ReachablePairs, moves: IndexedTransducer, runs: _Runs, ways: _Runs, ends: _Runs, empty: int
+    met: ReachablePairs,
+    moves: IndexedTransducer,
+    runs: _Runs,
+    ways: _Runs,
+    ends: _Runs,
+    empty: int,
+    taken: tuple[_Moves, ...],
 ) -> Fold:
     """Return the fold of the pairs; `empty`: the way to end at once."""
     reading, ending = np.append(met.way, met.begun), np.append(met.end, empty)
@@ -354,6 +421,9 @@ def _fold_of(
         writes=Ragged.from_rows(rows[order], len(reading) + len(ending)),
         written=symbol[order],
         late=np.maximum(when[order], 0),
+        run=np.append(reading, ending),
+        taken=taken,
+        silent=len(runs.key),
     )
 
 

@@ -135,6 +135,16 @@ class Program:
         return float(sum(acceptor.final[0] for acceptor in self.conjuncts))
 
     @made_once
+    def order_zero(self) -> bool:
+        """Whether no succession of labels is forbidden, or has a score."""
+        return not self.conjuncts and all(
+            chain.arc is not None
+            and len(chain.topology.source) == chain.topology.n_states**2
+            and not chain.arc.any()
+            for chain in self.chains
+        )
+
+    @made_once
     def folding(self) -> Folding:
         """The result of folding the grammar's conjuncts."""
         return fold(self.chains, self.conjuncts)

@@ -67,8 +67,11 @@ class _PlainFamilies:
                 or packing.prefixes
             )
         ]
-        read = [source for i in self.numbers for source in families[i].sources]
-        self.sources: list[Source] = list(dict.fromkeys(read))
+        read = dict.fromkeys(source for i in self.numbers for source in families[i].sources)
+        by_column: dict[str, list[Source]] = {}
+        for source in read:
+            by_column.setdefault(str(root(source)), []).append(source)
+        self.sources: list[Source] = [s for several in by_column.values() for s in several]
         place = {source: k for k, source in enumerate(self.sources)}
         made = [
             KeyFamily.of(
@@ -80,9 +83,7 @@ class _PlainFamilies:
             for i in self.numbers
         ]
         self.finder = RowFinder(made, reach=reach)
-        # Cache from strings to codes, because words repeat across single sentences.
-        self._columns = [str(root(source)) for source in self.sources]
-        self._seen: list[dict[str, int]] = [{} for _ in self.sources]
+        self._columns = [_ColumnCodes(*column) for column in by_column.items()]
 
     def codes(
         self,
@@ -95,21 +96,53 @@ class _PlainFamilies:
         `others` are codes of columns that the sentence does not have, by name.
         """
         codes = np.empty((len(self.sources), len(sentence)), dtype=np.int32)
-        for k, (column, out) in enumerate(zip(self._columns, codes, strict=True)):
-            if column in others:
-                out[:] = others[column]
-                continue
-            strings, seen = sentence[column], self._seen[k]
-            if len(seen) > _SEEN:  # other threads may still read the old one
-                seen = self._seen[k] = {}
-            new = [string for string in strings if string not in seen]
-            if new:
-                source = self.sources[k]
-                make = remembered(source)
-                made = [make(string)[0] for string in new]
-                seen.update(zip(new, numbers(source, made).tolist(), strict=True))
-            out[:] = [seen[string] for string in strings]
+        first = 0
+        for column in self._columns:
+            end = first + len(column.sources)
+            if column.name in others:
+                codes[first:end] = others[column.name]
+            else:
+                codes[first:end] = column.codes(sentence[column.name], numbers).T
+            first = end
         return codes
+
+
+class _ColumnCodes:
+    """The sources of a column, and a cache of codes, because words repeat across sentences."""
+
+    def __init__(self, name: str, sources: Sequence[Source]) -> None:
+        self.name, self.sources = name, sources
+        self._codes: dict[str, bytes] = {}  # for each string of the column, int32 [sources]
+        self._made: list[dict[str, int]] = [{} for _ in sources]
+
+    def codes(
+        self, strings: Sequence[str], numbers: Callable[[Source, Sequence[str]], Ints]
+    ) -> Ints:
+        """Return the code of each string in each source, int32 [N, sources]."""
+        codes = self._codes
+        try:
+            joined = b"".join(map(codes.__getitem__, strings))
+        except KeyError:
+            if len(codes) > _SEEN:  # other threads may still read the old one
+                codes = self._codes = {}
+                self._made = [{} for _ in self.sources]
+            new = list(dict.fromkeys(string for string in strings if string not in codes))
+            codes.update(zip(new, map(bytes, self._of_new(new, numbers)), strict=True))
+            joined = b"".join(map(codes.__getitem__, strings))
+        return np.frombuffer(joined, dtype=np.int32).reshape(len(strings), len(self.sources))
+
+    def _of_new(
+        self, strings: Sequence[str], numbers: Callable[[Source, Sequence[str]], Ints]
+    ) -> Ints:
+        rows = np.empty((len(strings), len(self.sources)), dtype=np.int32)
+        for source, known, column in zip(self.sources, self._made, rows.T, strict=True):
+            make = remembered(source)
+            made = [make(string)[0] for string in strings]
+            new = [string for string in made if string not in known]
+            if new:
+                known.update(zip(new, numbers(source, new).tolist(), strict=True))
+            column[:] = [known[string] for string in made]
+        return rows
 
 
 def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: int) -> list[KeyTerm]:

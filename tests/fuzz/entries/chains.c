@@ -4,6 +4,7 @@
  * spans, searches under acceptors, patterns that are counted, arcs with pair scores. */
 
 #include "input.h"
+#include "lazy.h"
 
 /* --- Blocks
  * -------------------------------------------------------------------------------------------- */
@@ -113,7 +114,7 @@ void spans(void) {
     draw_spans(&m, &g);
     const int64_t longest = longest_sentence(B, offsets), room_of = below(24);
     fc_segment_search f = {.mode = (fc_segment_mode)below(3), .lanes = 1 + below(9)};
-    f.floor = (double)take(1) / 256.0;
+    f.floor = (double)grab(1) / 256.0;
     f.room = f.mode == FC_COUNTED ? 0 : room_of;
     f.span = NEW(int32_t, 3 * f.room);
     f.probability = ZEROS(double, f.mode == FC_COUNTED ? B * g.types : f.room);
@@ -183,13 +184,18 @@ static void give_room(fc_arena *a, int64_t words, int64_t rooms) {
 /* Scores of all paths of a short sentence, the best ones first, [n]; -inf where there are no more. */
 static void all_scores(const fc_machine *m, const fc_conjunction *g, int64_t T, int64_t n,
                        double *best, double *work) {
-    const int64_t joint = m->outer * m->S, offsets[2] = {0, T}, count[1] = {1};
+    const int64_t joint = m->outer * m->S;
     int32_t path[4] = {0};
     uint64_t *states = NEW(uint64_t, 2 * g->words);
     for (int64_t k = 0; k < n; k++) best[k] = -INFINITY;
+    tensor w;
+    lay_out_tensor(&w, m, 1, work);
+    load_static(&w, MAX_PLUS);
+    const explorer s = {.m = &w, .g = g, .N = T, .T = T};
     for (int more = 1; more;) {
-        double score = 0.0;
-        fc_path_scores(m, g, 1, offsets, 1, path, count, states, &score, work);
+        double score;
+        machine_scores(&s, path, 1, &score);
+        score += grammar_score(&s, path, states);
         for (int64_t k = n - 1; k >= 0 && score > best[k]; k--) {
             if (k + 1 < n) best[k + 1] = best[k];
             best[k] = score;

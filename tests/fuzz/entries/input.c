@@ -12,7 +12,7 @@ static size_t left;
 /* --- Choices, sizes and numbers
  * ---------------------------------------------------------------- */
 
-uint64_t take(size_t bytes) {
+uint64_t grab(size_t bytes) {
     uint64_t found = 0;
     const size_t n = bytes < left ? bytes : left;
     if (n > 0) memcpy(&found, data, n);
@@ -22,17 +22,17 @@ uint64_t take(size_t bytes) {
 }
 
 /* A number below a limit of at most 256. */
-int64_t below(int64_t limit) { return limit > 1 ? (int64_t)take(1) % limit : 0; }
+int64_t below(int64_t limit) { return limit > 1 ? (int64_t)grab(1) % limit : 0; }
 
 double magnitude;
 
 static double drawn_value(void) {
     static const double odd[] = {0.0,   -INFINITY, 1e300, -1e300,   5e-324,    1e-300,
                                  700.0, -750.0,    NAN,   INFINITY, -INFINITY, 1.0};
-    const uint64_t kind = take(1);
+    const uint64_t kind = grab(1);
     if (kind < 224) return ((double)kind - 112.0) / 8.0;
     if (kind < 252) return odd[(kind - 224) % (sizeof odd / sizeof *odd)];
-    const uint64_t bits = take(8);
+    const uint64_t bits = grab(8);
     double found;
     memcpy(&found, &bits, sizeof found);
     return found;
@@ -80,7 +80,7 @@ double *values(int64_t n) {
 /* Now and then an index that is none. */
 int32_t index_below(int64_t limit) {
     static const int32_t odd[] = {-1, INT32_MAX, INT32_MIN, 255, 65536};
-    const uint64_t kind = take(1);
+    const uint64_t kind = grab(1);
     if (kind < 250) return (int32_t)(kind % (uint64_t)(limit > 0 ? limit : 1));
     return odd[kind - 250 < 5 ? kind - 250 : 0];
 }
@@ -94,13 +94,13 @@ int64_t *starts(int64_t parts, int64_t total) {
         row[i] = more < total ? more : total;
     }
     row[parts] = total;
-    if (parts > 0 && take(1) == 255) row[below(parts)] = (int64_t)take(8);
+    if (parts > 0 && grab(1) == 255) row[below(parts)] = (int64_t)grab(8);
     return row;
 }
 
 int64_t *counted_starts(int64_t parts, int64_t total) {
     int64_t *row = starts(parts, total);
-    if (take(1) == 255) row[parts] = take(1) % 2 ? total + 1 : (int64_t)take(8);
+    if (grab(1) == 255) row[parts] = grab(1) % 2 ? total + 1 : (int64_t)grab(8);
     return row;
 }
 
@@ -131,7 +131,7 @@ int32_t *indices(int64_t n, int64_t limit) {
 
 uint8_t *bits(int64_t n) {
     uint8_t *x = NEW(uint8_t, n);
-    for (int64_t i = 0; i < n; i++) x[i] = (uint8_t)take(1) & 1;
+    for (int64_t i = 0; i < n; i++) x[i] = (uint8_t)grab(1) & 1;
     return x;
 }
 
@@ -151,7 +151,7 @@ int64_t longest_sentence(int64_t B, const int64_t *offsets) {
 
 double *uniform(int64_t n) {
     double *x = NEW(double, n);
-    for (int64_t i = 0; i < n; i++) x[i] = (double)take(1) / 256.0;
+    for (int64_t i = 0; i < n; i++) x[i] = (double)grab(1) / 256.0;
     return x;
 }
 
@@ -205,7 +205,7 @@ static fc_residual *draw_residual(int64_t S) {
     for (int64_t e = 0; e < E; e++) source[e] = 0, target[e] = index_below(Q);
     for (int64_t q = 0; q < Q; q++)
         for (int64_t e = row[q]; e >= 0 && e < E && e < row[q + 1]; e++) source[e] = (int32_t)q;
-    for (int64_t i = 0; i < E * S; i++) x[i] = take(1) % 3 ? -INFINITY : value();
+    for (int64_t i = 0; i < E * S; i++) x[i] = grab(1) % 3 ? -INFINITY : value();
     for (int64_t q = 0; q < Q; q++) initial[q] = q ? -INFINITY : 0.0;
     *r = (fc_residual){.Q = Q, .E = E, .rows = 1, .width = S};
     r->row = row, r->source = source, r->target = target;

@@ -19,7 +19,7 @@ void input_end(void); /* what was drawn is gone */
 /* --- Choices, sizes and numbers --------------------------------------------------------------- */
 
 /* The bytes that come next, as a number; what is left of them, and room that is used. */
-uint64_t take(size_t bytes);
+uint64_t grab(size_t bytes);
 const uint8_t *input_rest(size_t *size);
 size_t room_used(void);
 

@@ -123,7 +123,7 @@ static void draw_steps(fc_stochastic *t, const fc_machine *m, int64_t N, const f
     if (t->n > 0 && below(16) == 15) list[below(3)][below(t->n)] = index_below(m->S);
     const int all = (int)below(2); /* slots with a weight */
     uint8_t *mask = NEW(uint8_t, s->R * s->P / 8);
-    for (int64_t i = 0; i < s->R * s->P / 8; i++) mask[i] = (uint8_t)take(1);
+    for (int64_t i = 0; i < s->R * s->P / 8; i++) mask[i] = (uint8_t)grab(1);
     t->mask = all ? NULL : mask;
     t->arc_slot = slot, t->initial = ends[0], t->final = ends[1];
     t->trained = list[0], t->source = list[1], t->target = list[2];
@@ -149,7 +149,7 @@ void steps(void) {
     fc_averaged w = {.table = NEW(float, 2 * (rows * s.P + singles)), .scale = 1.0};
     w.dense = ZEROS(double, 2 * t.D);
     double *theta = finite_values(l.parameters), loss = 0.0, *rate = NEW(double, n_order);
-    for (int64_t k = 0; k < n_order; k++) rate[k] = below(8) ? (double)take(1) / 64.0 : value();
+    for (int64_t k = 0; k < n_order; k++) rate[k] = below(8) ? (double)grab(1) / 64.0 : value();
     fc_asgd_spread(&s, &l, theta, w.table);
     fc_asgd(&m, &s, &t, n_order, order_of(n_order, s.B), rate, (double)below(8) / 16.0,
             (int)below(2), &w, &loss, &rescued, NEW(double, fc_asgd_work(&m, &s, &t)), &where);
@@ -331,7 +331,7 @@ void vectors(void) {
     uint16_t *half = NEW(uint16_t, m *stride);
     fc_dots(m, k, n, stride, rows_of, stride, x, out);
     fc_combine(m, n, stride, rows_of, finite_values(m), sum);
-    for (int64_t i = 0; i < m * stride; i++) half[i] = (uint16_t)take(2);
+    for (int64_t i = 0; i < m * stride; i++) half[i] = (uint16_t)grab(2);
     fc_dots_half(m, k, n, stride, half, stride, x, out);
     fc_combine_half(m, n, stride, half, finite_values(m), sum);
     double *y = finite_values(n), largest = 0.0;

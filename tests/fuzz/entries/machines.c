@@ -14,16 +14,16 @@ void acyclic(void) {
     int64_t *row = starts(S, A);
     int32_t *target = NEW(int32_t, A);
     for (int64_t a = 0; a < A; a++) target[a] = index_below(S);
-    if (take(1) % 4) /* in order, as most machines are */
+    if (grab(1) % 4) /* in order, as most machines are */
         for (int64_t s = 0; s + 1 < S; s++)
             for (int64_t a = row[s]; a >= 0 && a < A && a < row[s + 1]; a++)
                 target[a] = (int32_t)(s + 1 + (target[a] & 7) % (S - s - 1));
     uint8_t *ends = NEW(uint8_t, S), *keep = NEW(uint8_t, S);
-    for (int64_t s = 0; s < S; s++) ends[s] = (uint8_t)take(1) & 1;
+    for (int64_t s = 0; s < S; s++) ends[s] = (uint8_t)grab(1) & 1;
     fc_topological(S, row, target, NEW(int32_t, S), &cycle, NEW(int32_t, 2 * S), &where);
     fc_connected(S, row, target, index_below(S), ends, keep, NEW(int64_t, S + 1),
                  NEW(int32_t, S + A), &where);
-    if (take(1) == 255) row[S] = A + 1 + below(3); /* A is told from here on */
+    if (grab(1) == 255) row[S] = A + 1 + below(3); /* A is told from here on */
     m.row = row, m.target = target, m.score = values(A), m.final = values(S);
     const int64_t B = 1 + below(3);
     int64_t *begins = NEW(int64_t, B);
@@ -94,7 +94,7 @@ static void ask_machine(const fc_machine *m, int64_t B, const int64_t *offsets) 
 }
 
 void machines(void) {
-    const int64_t B = (take(1), 1 + below(4)); /* a byte that says nothing: older inputs have it */
+    const int64_t B = (grab(1), 1 + below(4)); /* a byte that says nothing: older inputs have it */
     const int64_t *offsets = sentences(B, 6);
     fc_machine m;
     if (draw_machine(&m, offsets[B])) ask_machine(&m, B, offsets);
@@ -111,8 +111,8 @@ void emissions(void) {
             where = 0;
     for (int64_t s = 0; s < S; s++) label[s] = index_below(L);
     for (int64_t b = 0; b < B; b++) {
-        start[b] = take(1) == 255 ? (int64_t)take(8) : b * T * L;
-        length[b] = take(1) == 255 ? (int64_t)take(8) : below(T + 1);
+        start[b] = grab(1) == 255 ? (int64_t)grab(8) : b * T * L;
+        length[b] = grab(1) == 255 ? (int64_t)grab(8) : below(T + 1);
         place[b] = 0;
     }
     fc_rows rows = {

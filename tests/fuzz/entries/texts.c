@@ -43,7 +43,7 @@ void rows(void) {
     for (int64_t k = 0; k < entries; k++) index[k] = index_below(R);
     for (int64_t k = 0; x != NULL && k < entries; k++) x[k] = (float)(below(64) - 32) / 4.0F;
     for (int64_t k = 0; k < M; k++)
-        cells[k] = (k ? cells[k - 1] : -1) + 1 + below(12) + (take(1) == 255 ? -20 : 0);
+        cells[k] = (k ? cells[k - 1] : -1) + 1 + below(12) + (grab(1) == 255 ? -20 : 0);
     if (fc_check_rows(N, R, entries, indptr, index, &where) != FC_OK) return;
     double *full = values(R * W), *sums = NEW(double, N *W);
     fc_gather(N, R, W, indptr, index, x, full, sums);
@@ -137,7 +137,7 @@ void words(void) {
     offsets[0] = 0;
     for (int64_t k = 0; k < n; k++) {
         const int64_t length = 1 + below(3);
-        for (int64_t i = 0; i < length; i++) keys[offsets[k] + i] = (uint8_t)take(1);
+        for (int64_t i = 0; i < length; i++) keys[offsets[k] + i] = (uint8_t)grab(1);
         if (k > 0 && below(8)) keys[offsets[k]] = (uint8_t)(keys[offsets[k - 1]] + 1 + below(4));
         offsets[k + 1] = offsets[k] + length;
         number[k] = (int32_t)(k << 8 | 1);
@@ -154,27 +154,27 @@ void words(void) {
         NEW(fc_unit, size); /* as a file has it, now and then one that somebody changed */
     memcpy(own, unit, (size_t)size * sizeof *own);
     for (int64_t k = below(4); k > 1 && size > 0; k--) {
-        const int64_t place = (int64_t)(take(2) % (uint64_t)size);
+        const int64_t place = (int64_t)(grab(2) % (uint64_t)size);
         if (k & 1)
-            own[place].base = (int32_t)take(4);
+            own[place].base = (int32_t)grab(4);
         else
-            own[place].check = (uint32_t)take(4);
+            own[place].check = (uint32_t)grab(4);
     }
     fc_entry_cost *entry = NEW(fc_entry_cost, entries), *unknown = NEW(fc_entry_cost, 2);
     const int64_t contexts = 1 + below(3);
     for (int64_t k = 0; k < entries; k++)
         entry[k] = (fc_entry_cost){.left = (uint16_t)index_below(contexts),
                                    .right = (uint16_t)index_below(contexts),
-                                   .cost = (int16_t)take(2)};
+                                   .cost = (int16_t)grab(2)};
     for (int64_t k = 0; k < 2; k++)
         unknown[k] =
-            (fc_entry_cost){.left = (uint16_t)index_below(contexts), .cost = (int16_t)take(2)};
+            (fc_entry_cost){.left = (uint16_t)index_below(contexts), .cost = (int16_t)grab(2)};
     int16_t *matrix = NEW(int16_t, contexts *contexts);
-    for (int64_t k = 0; k < contexts * contexts; k++) matrix[k] = (int16_t)(take(1) - 128);
+    for (int64_t k = 0; k < contexts * contexts; k++) matrix[k] = (int16_t)(grab(1) - 128);
     uint32_t *character = NEW(uint32_t, 128);
-    const uint32_t kinds = (uint32_t)take(4);
+    const uint32_t kinds = (uint32_t)grab(4);
     for (int64_t k = 0; k < 128; k++)
-        character[k] = kinds ^ (uint32_t)(k == below(128) ? take(4) : 0);
+        character[k] = kinds ^ (uint32_t)(k == below(128) ? grab(4) : 0);
     int64_t *ends = NEW(int64_t, 3);
     ends[0] = 0, ends[1] = 1, ends[2] = 2;
     const fc_dictionary dictionary = {
@@ -220,7 +220,7 @@ static uint8_t *letters(int64_t n) {
     static const uint8_t odd[] = {0xc2, 0xa0, 0xe2, 0x80, 0x83, '\n', '\t', 0xff};
     uint8_t *x = NEW(uint8_t, n);
     for (int64_t i = 0; i < n; i++) {
-        const uint64_t kind = take(1);
+        const uint64_t kind = grab(1);
         x[i] = kind < 128 ? (uint8_t)('a' + kind % 3) : kind < 192 ? ' ' : odd[kind % 8];
     }
     return x;
@@ -243,7 +243,7 @@ void forms(void) {
     f.spaced = bits(f.M), f.opens = bits(f.S);
     f.forms = letters(f.n_forms), f.text = letters(f.n_text);
     f.scratch = NEW(uint8_t, f.n_scratch), f.chars = NEW(int32_t, 2 * f.N);
-    f.position = below(16) == 15 ? (int64_t)take(8) : below(100);
+    f.position = below(16) == 15 ? (int64_t)grab(8) : below(100);
     fc_locate_forms(&f, &where);
 }
 
@@ -254,7 +254,7 @@ void forms(void) {
 static void draw_keys(int64_t n, uint64_t **key, int32_t **row) {
     *key = NEW(uint64_t, n), *row = indices(n, n);
     for (int64_t k = 0; k < n; k++)
-        (*key)[k] = below(16) == 15 ? take(8) : (k > 0 ? (*key)[k - 1] : 0) + (uint64_t)below(8);
+        (*key)[k] = below(16) == 15 ? grab(8) : (k > 0 ? (*key)[k - 1] : 0) + (uint64_t)below(8);
 }
 
 /* A hash table of the keys, with a free slot. */

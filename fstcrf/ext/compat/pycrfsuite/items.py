@@ -357,6 +357,8 @@ class Lookup:
             self._dict(value, prefix.below.get(key) or self._nested(prefix, key), found)
         elif kind is str or kind is bool:
             found.rows.append(self._learned(prefix, key, value))
+        elif (kind is float or kind is int) and value in _ORDINARY:  # as True and False
+            found.rows.append(self._learned(prefix, key, bool(value)))
         else:
             self._value(prefix.text + _as_text(key), value, found)
 

@@ -80,7 +80,7 @@ class Algorithm:
 _SHARED = (
     Parameter("feature.minfreq", float, 0.0, "min_frequency",
         "Features (attribute and label, or label and label) that occur less often are left out."),
-    Parameter("feature.possible_states", flag, False, "features",  # noqa: FBT003
+    Parameter("feature.possible_states", flag, False, "pairs",  # noqa: FBT003
         "Weights for all pairs of attribute and label, not only for those that occur.",
         {False: "supported", True: "complete"}.get),
     Parameter("feature.possible_transitions", flag, False, "transitions",  # noqa: FBT003

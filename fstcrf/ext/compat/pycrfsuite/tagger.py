@@ -374,12 +374,9 @@ class _Sequence:
     """A sequence, and its computed results."""
 
     def __init__(self, decoder: _Decoder, rows: AttributeRows) -> None:
-        self._decoder, self._rows = decoder, rows
+        self._decoder = decoder
         self.length = rows.n_tokens
-
-    @made_once
-    def node(self) -> Floats:
-        return self._decoder.potentials(self._rows)
+        self.node = decoder.potentials(rows)
 
     @made_once
     def posterior(self) -> tuple[float, Floats]:

@@ -461,7 +461,7 @@ def _problem(part: _Part, labels: list[str]) -> Problem:
 
 
 def _space(problem: Problem, settings: Options) -> ParameterSpace:
-    space = parameter_space(problem, features=settings.features, transitions=settings.transitions)
+    space = parameter_space(problem, features=settings.pairs, transitions=settings.transitions)
     value = problem.node.value
     if settings.min_frequency or (value is not None and (value < 0).any()):
         return frequent(problem, space, settings.min_frequency or 0.0)

@@ -1,0 +1,58 @@
+"""Doors: what a question costs through one door, over the same question through another one.
+
+Each line is the worst of its texts. Seconds are those of the processor.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tests.benchmarks.report import Line, number
+from tests.benchmarks.running import Bench
+
+WORK = {
+    "tagger": "one sentence a call over a sentence of a batch: a tagger",
+    "cascade-2": "one sentence a call over a sentence of a batch: a cascade of two taggers",
+    "cascade-3": "one sentence a call over a sentence of a batch: a cascade of three",
+    "chain-2": "one sentence a call over a sentence of a batch: the chain rule of two",
+    "chain-3": "one sentence a call over a sentence of a batch: the chain rule of three",
+    "product-2": "one sentence a call over a sentence of a batch: the product of two",
+    "by-hand": "one sentence a call: a pipeline over its two taggers, one after the other",
+    "dictionaries": "one sentence a call with dictionaries, over python-crfsuite",
+    "dictionary-marginals": "all marginals of one sentence with dictionaries, over python-crfsuite",
+    "tapes": "the 5 best labellings of a tape over the 5 best paths, product of two",
+}
+
+
+def doors(bench: Bench) -> list[Line]:
+    """One sentence a call, dictionaries, labellings of one tape."""
+    folder = bench.path("chained")
+    ask = partial(
+        bench.job,
+        "doors",
+        data=str(bench.data),
+        models=folder,
+        rounds=1 if bench.quick else 3 * bench.rounds,
+        quick=bench.quick,
+    )
+    cases = [case for work in ("alone", "dictionaries", "tapes") for case in ask(work)["cases"]]
+    return [_line(door, [case for case in cases if case["door"] == door]) for door in WORK]
+
+
+def _line(door: str, cases: list[dict[str, Any]]) -> Line:
+    worst = max(cases, key=lambda case: float(case["ratio"]))
+    return Line(
+        f"doors-{door}",
+        WORK[door],
+        worst["ratio"],
+        unit="×",
+        note="; ".join(map(_note, sorted(cases, key=lambda case: -case["ratio"]))),
+        samples={"cases": cases},
+    )
+
+
+def _note(case: dict[str, Any]) -> str:
+    p50, p99 = (f"{number(1e6 * case[name])} µs" for name in ("p50_s", "p99_s"))
+    first = number(1e3 * case["first_s"], "ms")
+    return f"{case['text']}: {case['ratio']:.2f}× (p50 {p50}, p99 {p99}, first answer {first})"

@@ -1,0 +1,153 @@
+"""The chain rule under hard rules over several tapes, beside all labellings written out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf import CRF
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.taggers import JointCRF
+from fstcrf.taggers.incumbents import Incumbents
+from fstcrf.taggers.search import Search
+from fstcrf.taggers.stages import Stage
+from tests.support.joint_cases import Truth, close, taggers
+
+pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
+
+WORDS = (["a"], ["c", "b"], ["a", "d", "b"], ["e", "a", "c"], ["b", "b", "d"])
+SENTENCES = [{"word": words} for words in WORDS]
+RULED = {  # taggers, and the tapes of the rule
+    "pair": ("pair", ("pos", "chunk")),
+    "tapes in the other order": ("pair", ("chunk", "pos")),
+    "reader first": ("reader first", ("pos", "chunk")),
+    "apart": ("apart", ("pos", "chunk")),
+    "conditioned arcs": ("conditioned arcs", ("pos", "chunk")),
+    "order 2": ("order 2", ("pos", "chunk")),
+    "first two of three": ("three in a row", ("pos", "chunk")),
+    "last two of three": ("three in a row", ("chunk", "ent")),
+    "outer two of three": ("two readers", ("pos", "ent")),
+    "all three": ("two readers", ("pos", "chunk", "ent")),
+}
+
+
+def random_rule(rng: np.random.Generator, parts: list[CRF], tapes: tuple[str, ...]) -> Acceptor:
+    """Return a random acceptor of two states, without scores, that rejects a fifth of the steps."""
+    sets = {tagger.tape: tagger.labels for tagger in parts}
+    shape = (2, *(len(sets[tape]) for tape in tapes))
+    target = rng.integers(2, size=shape).astype(np.int32)
+    target[rng.random(shape) < 0.2] = -1
+    final = np.where(rng.random(2) < 0.2, -np.inf, 0.0)
+    final[rng.integers(2)] = 0.0
+    return Acceptor(tapes, tuple(sets[tape] for tape in tapes), target, None, final, "random")
+
+
+def random_tagger(rng: np.random.Generator, tagger: CRF, *, ties: bool) -> CRF:
+    size = len(tagger.theta)
+    theta = rng.integers(-1, 2, size=size).astype(float) if ties else rng.normal(size=size)
+    return replace(tagger, theta=theta)
+
+
+def worlds(case: str, *, ties: bool, seeds: int) -> Iterator[tuple[JointCRF, list[Truth]]]:
+    """Yield random taggers under a random rule, and the truth about each sentence."""
+    name, tapes = RULED[case]
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        parts = [random_tagger(rng, tagger, ties=ties) for tagger in taggers(name)]
+        rules = (random_rule(rng, parts, tapes),)
+        weights = (1.0,) * len(parts) if seed % 2 else (0.7, 1.3, 1.0)[: len(parts)]
+        chain = JointCRF(tuple(parts), weights, rules, normalize="chain")
+        size = 2 if len(parts) > 2 else 3
+        data = [s for s in SENTENCES if len(s["word"]) <= size]
+        yield chain, [Truth(parts, s, weights, rules, "chain") for s in data]
+
+
+def check(chain: JointCRF, truths: list[Truth], n: int, budget: int) -> tuple[int, int]:
+    """Compare the n best labellings with the truth; return how many are exact, of how many."""
+    data = [truth.sentence for truth in truths]
+    answer: Any = chain.decode(data, n=n, budget=budget, on_no_path="skip")
+    exact = total = 0
+    for b, truth in enumerate(truths):
+        paths = answer.paths(b)
+        assert bool(paths) == bool(truth.scores)
+        assert len({path.labels for path in paths}) == len(paths)
+        best = [score for score, _ in truth.ranking]
+        for rank, path in enumerate(paths):
+            assert close(truth.scores[path.labels], path.score)
+            assert path.bound >= best[rank] - 1e-9
+            assert path.exact == (path.bound == path.score)
+            assert not path.exact or close(path.score, best[rank])
+            exact, total = exact + path.exact, total + 1
+        assert [p.score for p in paths] == sorted((p.score for p in paths), reverse=True)
+        if budget > 1000:
+            assert len(paths) == min(n, len(best))
+            assert all(path.exact for path in paths)
+    return exact, total
+
+
+@pytest.mark.parametrize("case", RULED)
+@pytest.mark.parametrize("ties", [False, True])
+def test_beside_all_labellings(case: str, *, ties: bool) -> None:
+    exact = total = 0
+    for chain, truths in worlds(case, ties=ties, seeds=3):
+        for n, budget in ((1, 1), (1, 3), (1, 4096), (3, 3), (3, 4096)):
+            counts = check(chain, truths, n, budget)
+            exact, total = exact + counts[0], total + counts[1]
+    assert 0 < exact < total
+
+
+@pytest.mark.parametrize("case", RULED)
+@pytest.mark.parametrize("ties", [False, True])
+def test_answers_are_those_of_the_search_under_the_rule(
+    monkeypatch: pytest.MonkeyPatch, case: str, *, ties: bool
+) -> None:
+    """Equal scores included; `tag` answers as `tag_all`; so do some of the tapes."""
+    for number, (chain, truths) in enumerate(worlds(case, ties=ties, seeds=4)):
+        data = [truth.sentence for truth in truths if truth.scores]
+        some = chain.tapes[number % 2 :][:1]
+        options: list[Any] = [{"n": 1}, {"n": 3}, {"n": 2, "tapes": some}]
+        fast = [chain.decode(data, budget=4096, **each) for each in options]
+        alone = [chain.tag(sentence, budget=4096) for sentence in data]
+        assert alone == list(chain.tag_all(data, budget=4096))
+        with monkeypatch.context() as patch:
+            patch.setattr(Stage, "hard", ())
+            slow_chain = replace(chain)
+            slow = [slow_chain.decode(data, budget=4096, **each) for each in options]
+        for mine, other in zip(fast, slow, strict=True):
+            for b in range(len(data)):
+                ours, theirs = mine.paths(b), other.paths(b)
+                assert [p.exact for p in ours] == [p.exact for p in theirs]
+                assert all(close(p.score, q.score) for p, q in zip(ours, theirs, strict=True))
+                if mine is fast[0]:
+                    assert ours[0].labels == theirs[0].labels
+
+
+def _all_obey(search: Search, incumbents: Incumbents) -> Any:
+    return incumbents.score > -np.inf
+
+
+def _high(search: Search, candidates: Incumbents, sentences: Any, answer: Any) -> None:
+    _put(search, candidates, sentences, answer)
+    candidates.score += 0.5
+
+
+_put = Search._put_candidates
+
+
+@pytest.mark.parametrize(("method", "wrong"), [("_obeying", _all_obey), ("_put_candidates", _high)])
+def test_the_truth_notices(monkeypatch: pytest.MonkeyPatch, method: str, wrong: Any) -> None:
+    """Illegal labellings that pass, and candidates with wrong scores."""
+    monkeypatch.setattr(Search, method, wrong)
+
+    def check_all() -> None:
+        for chain, truths in worlds("pair", ties=False, seeds=6):
+            for n, budget in itertools.product((1, 3), (1, 3, 4096)):
+                check(chain, truths, n, budget)
+
+    with pytest.raises((AssertionError, KeyError)):
+        check_all()
