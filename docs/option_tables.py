@@ -7,6 +7,7 @@ What they say is what the structs of settings declare (`fstcrf.training.methods`
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 from fstcrf.training.methods import OBJECTIVES
@@ -14,6 +15,7 @@ from fstcrf.training.options import (
     CHOICES,
     DEFAULTS,
     METHODS,
+    STRUCTS,
     defaults_text,
     fields_named,
     methods_text,
@@ -28,7 +30,9 @@ BEGIN, END = "<!-- tables: python docs/option_tables.py -->", "<!-- end of table
 def tables() -> str:
     """Return the tables, in Markdown."""
     parts = [
-        "## Objectives\n",
+        "## Structs of a call\n",
+        *_table(("argument", "struct", "options"), _structs()),
+        "\n## Objectives\n",
         *_table(("objective", "what it is", "options of its own"), _objectives()),
         "\n## Methods\n",
         *_table(("method", "objective", "what it is", "most iterations"), _methods()),
@@ -41,6 +45,12 @@ def tables() -> str:
 def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
     for row in (head, tuple("---" for _ in head), *rows):
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+def _structs() -> Iterator[tuple[str, ...]]:
+    for argument, struct in STRUCTS.items():
+        options = (struct.flat_names.get(field.name, field.name) for field in fields(struct))
+        yield f"`{argument}`", f"`{struct.__name__}`", ", ".join(f"`{one}`" for one in options)
 
 
 def _objectives() -> Iterator[tuple[str, ...]]:

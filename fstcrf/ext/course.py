@@ -148,10 +148,10 @@ class Course:
         )
 
 
-def structured(options: Mapping[str, Any], structure: type[Settings]) -> dict[str, Any]:
+def structured(options: Mapping[str, Any], structure: type[Settings] = Settings) -> dict[str, Any]:
     """Return the arguments of a training for options with flat names, without those that are None.
 
-    `structure` is the struct of the argument with this name.
+    `structure` is the struct of the argument with this name, if the training has one.
     """
     structs: dict[str, tuple[type[Settings], tuple[str, ...]]] = {
         "structure": (structure, tuple(one.name for one in fields(structure))),

@@ -21,6 +21,7 @@ from fstcrf.recipes.report import Headline, Result, Row, chances, gain, prose, t
 from fstcrf.taggers import CRF
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus import Corpus
+from fstcrf.training import Run
 from fstcrf.training.options import structured
 
 _SMALL = template("rules/small")
@@ -99,7 +100,7 @@ class Chunker:
 
 
 def _of_rules(settings: Settings) -> dict[str, Any]:
-    return {"l2": settings["rule_l2"], "on_missing": "skip", "threads": THREADS}
+    return {"l2": settings["rule_l2"], "on_missing": "skip", "run": Run(threads=THREADS)}
 
 
 def _facts(grammar: str, weights: dict[str, float], began: float) -> LearnedFacts:

@@ -14,6 +14,7 @@ from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
 from fstcrf.taggers import CRF
 from fstcrf.taggers.joint import JointCRF
+from fstcrf.training import Run
 from tests.support.rule_cases import RULES, TEMPLATES, corpus, labellings
 
 
@@ -73,7 +74,8 @@ def test_the_file_that_is_learned_is_the_model(tagger: CRF) -> None:
 
 def test_threads_give_the_same_bits(tagger: CRF) -> None:
     data = corpus(60, 5)
-    one, two = (learn_rules(tagger, data, RULES, on_missing="skip", threads=n) for n in (1, 2))
+    runs = [Run(threads=n) for n in (1, 2)]
+    one, two = (learn_rules(tagger, data, RULES, on_missing="skip", run=run) for run in runs)
     assert one == two
 
 

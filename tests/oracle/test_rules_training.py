@@ -13,6 +13,7 @@ import pytest
 import fstcrf
 from fstcrf.arrays import Floats
 from fstcrf.errors import LearningWarning, ModelFileError
+from fstcrf.ext.course import structured
 from fstcrf.ext.rules import TrainedWithRules, kernel, learn_rules, train_with_rules
 from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
@@ -20,6 +21,7 @@ from fstcrf.ext.rules.training import JointLikelihood
 from fstcrf.taggers import CRF
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.training import Chain
+from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import Likelihood
 from tests.support.rule_cases import LABELS, OPEN, RULES, TEMPLATES, corpus, labellings
 from tests.support.training import flat_train
@@ -163,7 +165,7 @@ def test_hard_rules_hold_in_training_as_a_grammar_of_crf_train_does(name: str) -
     free = CRF.train(data, "tag", template, order=order, l2=0.3)
     how: dict[str, Any] = {"delta": 0.0, "max_iterations": 400}
     with pytest.warns(LearningWarning, match="has a match of X"):
-        both = train_with_rules(free, data, THREE + HARD, start="zero", **how)
+        both = train_with_rules(free, data, THREE + HARD, start="zero", **structured(how))
     wanted = flat_train(data, "tag", template, order=order, l2=0.3, grammar=few, **how)
     assert both.weights == {"X": 0.0}
     ruled = both.tagger & both.grammar
@@ -182,7 +184,8 @@ def log_p(tagger: CRF | fstcrf.Composition, sentence: fstcrf.text.corpus.Sentenc
 @pytest.mark.thorough
 def test_a_maximum_from_wherever_it_starts(tagger: CRF) -> None:
     data = corpus(60, 5)
-    how: dict[str, Any] = {"l2": 0.2, "tagger_l2": 0.4, "delta": 0.0, "on_missing": "skip"}
+    how: dict[str, Any] = {"l2": 0.2, "tagger_l2": 0.4, "on_missing": "skip"}
+    how["method"] = LBFGSSettings(delta=0.0)
     one = train_with_rules(tagger, data, RULES, **how)
     two = train_with_rules(tagger, data, RULES, start="zero", **how)
     assert one.tagger.theta == pytest.approx(two.tagger.theta, abs=1e-3)
@@ -215,7 +218,7 @@ def test_threads_and_a_run_in_two_parts_give_the_same_bits(tagger: CRF, tmp_path
     how: dict[str, Any] = {"on_missing": "skip", "delta": 0.0}
 
     def run(**more: Any) -> TrainedWithRules:
-        return train_with_rules(tagger, data, RULES, **how, **more)
+        return train_with_rules(tagger, data, RULES, **structured({**how, **more}))
 
     whole = run(max_iterations=12)
     assert run(max_iterations=12, threads=2).tagger.theta.tobytes() == whole.tagger.theta.tobytes()

@@ -21,10 +21,12 @@ from fstcrf.errors import (
     OptionError,
     TooLargeError,
 )
+from fstcrf.ext.course import structured
 from fstcrf.ext.rules import learn_rules, train_with_rules
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
-from fstcrf.training import Progress
+from fstcrf.training import Progress, Run
+from fstcrf.training.lbfgs import LBFGSSettings
 from tests.support.command import done, failure, run
 
 LABELS = ["O", "B-NP", "I-NP"]
@@ -152,8 +154,8 @@ def test_data_and_options_that_are_refused(
 
 def test_l1_leaves_rules_out(tagger: CRF, data: fstcrf.Corpus) -> None:
     with pytest.raises(OptionError, match="l1"):
-        learn_rules(tagger, data, RULE, l1=float("nan"))
-    learned = learn_rules(tagger, data, RULE, l1=100.0)
+        learn_rules(tagger, data, RULE, method=LBFGSSettings(l1=float("nan")))
+    learned = learn_rules(tagger, data, RULE, method=LBFGSSettings(l1=100.0))
     assert learned.weights == {"X": 0.0}
     assert "<0>" in learned.text
 
@@ -210,7 +212,7 @@ def test_what_training_alone_refuses(tagger: CRF, data: fstcrf.Corpus, tmp_path:
     for given, message in cases:
         arguments: dict[str, Any] = {"tagger": tagger, "data": data, "rules": RULE, **given}
         with pytest.raises(OptionError, match=message):
-            train_with_rules(**arguments)
+            train_with_rules(**structured(arguments))
     with pytest.raises(TooLargeError, match=r"the rules \(states: X2 .* at most 10,000"):
         train_with_rules(tagger, data, WIDE)  # the largest first
 
@@ -263,12 +265,12 @@ def test_ctrl_c_leaves_a_state_to_go_on_from(
             os.kill(os.getpid(), signal.SIGINT)
 
     path = tmp_path / "state"
-    how: dict[str, Any] = {"delta": 0.0, "start": "zero"}
+    how: dict[str, Any] = {"method": LBFGSSettings(delta=0.0), "start": "zero"}
+    first = Run(checkpoint=path, checkpoint_every=None, report=press)
     with pytest.raises(KeyboardInterrupt):
-        train_with_rules(
-            tagger, data, RULE, checkpoint=path, checkpoint_every=None, report=press, **how
-        )
-    resumed = train_with_rules(tagger, data, RULE, checkpoint=path, resume=True, **how)
+        train_with_rules(tagger, data, RULE, run=first, **how)
+    then = Run(checkpoint=path, resume=True)
+    resumed = train_with_rules(tagger, data, RULE, run=then, **how)
     whole = train_with_rules(tagger, data, RULE, **how)
     assert np.array_equal(resumed.tagger.theta, whole.tagger.theta)
     assert resumed.text == whole.text

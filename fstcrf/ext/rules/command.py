@@ -30,6 +30,7 @@ from fstcrf.cli.options import (
 )
 from fstcrf.cli.reporting import STOPPING, Reporter, reporter, stopping, warnings_to
 from fstcrf.cli.sources import check_columns, model_input
+from fstcrf.ext.course import structured
 from fstcrf.ext.rules import LearnedRules, TrainedWithRules, learn_rules, train_with_rules
 from fstcrf.files import held
 from fstcrf.training.interruption import undisturbed
@@ -160,7 +161,7 @@ def rules(
         _tell_of_earlier(output, told)
         learned: LearnedRules
         if joint is None:
-            learned = learn_rules(**how, report=told.iteration)
+            learned = learn_rules(**structured({**how, "report": told.iteration}))
             learned.save(output)
         else:
             learned = _trained(joint, output, told, how)
@@ -205,7 +206,9 @@ def _trained(joint: str, output: str, told: Reporter, how: dict[str, Any]) -> Tr
     tell_where_it_begins(joint, checkpoint, resume=resume, say=told.note)
     try:
         with stopping(told.line(STOPPING)):
-            found = train_with_rules(**how, checkpoint=checkpoint, report=told.iteration)
+            found = train_with_rules(
+                **structured({**how, "checkpoint": checkpoint, "report": told.iteration})
+            )
     except KeyboardInterrupt:
         raise interrupted(checkpoint) from None
     with undisturbed():

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,8 @@ from fstcrf.machines.plans import Chain
 from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.text.sentences import Data
-from fstcrf.training import Progress
+from fstcrf.training.arguments import Run
+from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.shards import shard_bounds
 
 
@@ -120,12 +121,11 @@ def learn_rules(
     rules: str | os.PathLike[str],
     *,
     target: str | None = None,
-    l2: float = 0.1,
-    l1: float = 0.0,
-    max_iterations: int = 100,
     on_missing: OnMissing = "error",
-    threads: int = 1,
-    report: Callable[[Progress], None] | None = None,
+    method: Literal["lbfgs"] | LBFGSSettings = "lbfgs",
+    l2: float | None = None,
+    max_iterations: int | None = None,
+    run: Run | None = None,
 ) -> LearnedRules:
     """Learn the open costs of a grammar file on top of a tagger, which stays as it is.
 
@@ -143,18 +143,18 @@ def learn_rules(
         exports hold as they are.
     target : str, optional
         The column of gold labels; by default, the target of the tagger's training.
-    l2, l1 : float
-        Strengths of the penalties l2 · |weights|² and l1 · sum |weights|; with `l1`, rules that do
-        not help get a weight of zero.
-    max_iterations : int
-        Iterations of L-BFGS, or OWL-QN, at most.
     on_missing : {"error", "skip"}
         Sentences whose gold labels the hard rules forbid, or the tagger does not have: an error
         that names and counts them, or they are left out.
-    threads : int
-        The result has the same bits for any number.
-    report : callable, optional
-        Called after every iteration.
+    method : "lbfgs" or LBFGSSettings
+        L-BFGS, or OWL-QN with l1, which gives rules that do not help a weight of zero; options
+        ``l1``, ``period`` and ``delta``.
+    l2 : float, optional
+        Strength of the penalty l2 · |weights|²; by default 0.1.
+    max_iterations : int, optional
+        Most iterations; by default 100.
+    run : Run, optional
+        Threads, which do not change the result, and progress.
 
     Raises
     ------
@@ -187,20 +187,14 @@ def learn_rules(
     True
     """
     one_of("on_missing", on_missing, OnMissing)
-    course = Course(
-        l2=l2,
-        l1=l1,
-        max_iterations=max_iterations,
-        period=3,
-        delta=1e-7,
-        threads=threads,
-        report=report,
-    )
+    usual = {"l2": 0.1, "max_iterations": 100, "period": 3, "delta": 1e-7}
+    course = Course.of(method, l2=l2, max_iterations=max_iterations, run=run, usual=usual)
     file = RuleFile.of(rules)
     whole = one_tagger(tagger)
     automaton = counting_automaton(file, whole)
     sentences = rule_sentences(whole, automaton, data, target, on_missing)
-    objective = RuleLikelihood(potentials(whole, sentences), automaton, l2=l2, threads=threads)
+    scores = potentials(whole, sentences)
+    objective = RuleLikelihood(scores, automaton, l2=course.l2, threads=course.threads)
     start = np.zeros(objective.size)
     before = objective.told(start)
     warn_of_idle(file, sentences, before)

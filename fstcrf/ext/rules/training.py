@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -45,7 +44,7 @@ from fstcrf.kernel.native import Workers
 from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.text.sentences import Data, read_sentences
-from fstcrf.training import Progress
+from fstcrf.training.arguments import Run
 from fstcrf.training.expectation import General
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import SummedLikelihood
@@ -79,18 +78,13 @@ def train_with_rules(
     rules: str | os.PathLike[str],
     *,
     target: str | None = None,
-    l2: float = 0.1,
+    on_missing: OnMissing = "error",
     tagger_l2: float | None = None,
     start: Start = "tagger",
-    max_iterations: int = 500,
-    period: int = 10,
-    delta: float = 1e-5,
-    on_missing: OnMissing = "error",
-    threads: int = 1,
-    report: Callable[[Progress], None] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int | None = 10,
-    resume: bool = False,
+    method: Literal["lbfgs"] | LBFGSSettings = "lbfgs",
+    l2: float | None = None,
+    max_iterations: int | None = None,
+    run: Run | None = None,
 ) -> TrainedWithRules:
     """Train a tagger's own weights and the open costs of a grammar file together.
 
@@ -106,20 +100,22 @@ def train_with_rules(
     rules : path or str
         A ``.grm`` file, or its text, with open costs. Its other exports apply unchanged, also in
         training: hard ones remove all probability of forbidden labels.
-    target, on_missing, threads, report
+    target, on_missing
         As for `learn_rules`.
-    l2 : float
-        Strength of the penalty l2 · |weights|² of the rules, as for `learn_rules`.
     tagger_l2 : float, optional
-        The same for the tagger's weights; by default, the value of its training, or 0.5.
+        Strength of the penalty of the tagger's weights; by default, the value of its training, or
+        0.5.
     start : {"tagger", "zero"}
         Weights of the tagger that training begins with. There is one best set of weights: a start
         saves iterations.
-    max_iterations, period, delta
-        L-BFGS ends when the objective has fallen by less than `delta` of its value over `period`
-        iterations.
-    checkpoint, checkpoint_every, resume
-        File for the state of the run, as for `CRF.train`.
+    method : "lbfgs" or LBFGSSettings
+        L-BFGS; options ``period`` and ``delta``.
+    l2 : float, optional
+        Strength of the penalty l2 · |weights|² of the rules; by default 0.1.
+    max_iterations : int, optional
+        Most iterations; by default 500.
+    run : Run, optional
+        Threads, progress and checkpoints.
 
     Raises
     ------
@@ -144,34 +140,28 @@ def train_with_rules(
     """
     one_of("on_missing", on_missing, OnMissing)
     one_of("start", start, Start)
-    course = Course(
-        l2=l2,
-        max_iterations=max_iterations,
-        period=period,
-        delta=delta,
-        threads=threads,
-        report=report,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        resume=resume,
-    )
+    usual = {"l2": 0.1, "max_iterations": 500, "period": 10, "delta": 1e-5}
+    course = Course.of(method, l2=l2, max_iterations=max_iterations, run=run, usual=usual)
+    if course.l1:
+        raise OptionError(f"l1 is {course.l1}: a tagger and its rules are trained without it")
     file = RuleFile.of(rules)
     whole = _plain(tagger)
     model = whole.taggers[0]
     strength = _tagger_l2(model, tagger_l2)
     automaton = counting_automaton(file, whole)
     sentences = rule_sentences(whole, automaton, data, target, on_missing)
-    objective = JointLikelihood.of(model, sentences, automaton, strength, l2, threads)
+    objective = JointLikelihood.of(model, sentences, automaton, strength, course.l2, course.threads)
     theta = model.theta if start == "tagger" else np.zeros(model.space.size)
     first = np.concatenate([theta, np.zeros(len(automaton.patterns))])
-    run = _fingerprint(objective, automaton, first)
+    mark = _fingerprint(objective, automaton, first)
     before = objective.told(first)
     warn_of_idle(file, sentences, before)
-    outcome = course.run(course.minimiser(objective, first), fingerprint=lambda: run, evaluate=None)
+    minimiser = course.minimiser(objective, first)
+    outcome = course.run(minimiser, fingerprint=lambda: mark, evaluate=None)
     theta, weights = objective.split(outcome.theta)
     weights = as_written(weights)
     after = objective.told(np.concatenate([theta, weights]))
-    record = _record(model, file, sentences, outcome, strength, run, target)
+    record = _record(model, file, sentences, outcome, strength, mark, target)
     return TrainedWithRules(
         **learned(file, sentences, weights, before, after),
         reason=outcome.reason,
