@@ -18,6 +18,7 @@ import tokenize
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from tests.house.sizes import ROOT, TABLE, House
@@ -88,7 +89,8 @@ def room_rate(room: str) -> Rate:
 
 def turns(sentence: str) -> int:
     """Count the vague turns of a sentence."""
-    return sum(len(turn.findall(sentence.lower())) for turn in TURNS.values())
+    lower = sentence.lower()
+    return sum(len(turn.findall(lower)) for turn in TURNS.values())
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -155,6 +157,16 @@ def texts(name: str, source: str) -> Iterator[tuple[str, str]]:
             yield "comments", re.sub(r"^\s*\*|SPDX.*", "", comment, flags=re.MULTILINE)
 
 
+@cache
+def counted(name: str, source: str) -> list[tuple[str, str, int, int]]:
+    """Return each sentence of a file: its kind, its text, its words and its vague turns."""
+    return [
+        (kind, sentence, len(sentence.split()), turns(sentence))
+        for kind, text in texts(name, source)
+        for sentence in sentences(text)
+    ]
+
+
 def measured(
     files: Iterable[tuple[str, str]],
 ) -> tuple[dict[str, Rate], list[tuple[int, str, str]]]:
@@ -163,13 +175,11 @@ def measured(
     counts: dict[str, int] = defaultdict(int)
     vague = []
     for name, source in files:
-        for kind, text in texts(name, source):
-            for sentence in sentences(text):
-                number = turns(sentence)
-                words[kind] += len(sentence.split())
-                counts[kind] += number
-                if number:
-                    vague.append((number, f"{name} ({kind})", sentence))
+        for kind, sentence, length, number in counted(name, source):
+            words[kind] += length
+            counts[kind] += number
+            if number:
+                vague.append((number, f"{name} ({kind})", sentence))
     return {kind: Rate(words[kind], counts[kind]) for kind in KINDS}, sorted(vague, reverse=True)
 
 

@@ -64,7 +64,7 @@ PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
         "`budget=` of searches": (
             "tests/oracle/test_lazy.py::test_the_worst_case_ends_within_its_budget",
             "tests/unit/test_grammar_files.py::test_machines_on_the_way_are_bounded",
-            "tests/laws/test_work.py::test_what_is_too_large_is_refused_before_memory_is_taken",
+            "tests/laws/test_work.py::test_what_is_too_large_is_refused_soon_before_memory_is_taken",
         ),
         "A checksum in a file finds damage": (
             "tests/unit/test_storage.py::test_every_byte_counts",
@@ -138,8 +138,7 @@ PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
             "tests/unit/test_interrupts.py::test_ctrl_c_ends_a_long_call",
         ),
         "Transducers and relations that are too large": (
-            "tests/laws/test_work.py::test_what_is_too_large_is_refused_soon",
-            "tests/laws/test_work.py::test_what_is_too_large_is_refused_before_memory_is_taken",
+            "tests/laws/test_work.py::test_what_is_too_large_is_refused_soon_before_memory_is_taken",
         ),
         "A message about an unknown name": (
             "tests/unit/test_arguments.py::test_names_are_compared_within_bounds",
