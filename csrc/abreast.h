@@ -75,8 +75,7 @@ static inline void by_length(int64_t B, const int64_t *offsets, int64_t longest,
     for (int64_t b = 0; b < B; b++) order[start[longest - (offsets[b + 1] - offsets[b])]++] = b;
 }
 
-/* The group that begins at place `at` of the order. Returns 0 for a sentence without a group: it is too
- * long, or has too few neighbours. */
+/* The group that begins at place `at` of the order; 0: a sentence too long, or with few neighbours. */
 static inline int make_group(const side_by_side *w, int64_t B, const int64_t *offsets, int64_t at,
                              group *g) {
     g->n = B - at < FC_LANES ? B - at : FC_LANES;

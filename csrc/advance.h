@@ -23,15 +23,13 @@
 
 typedef enum { FORWARD = 0, BACKWARD = 1 } direction;
 
-static __attribute__((noinline)) void product_max(const block *b) { product(MAX_PLUS, b); }
-static __attribute__((noinline)) void product_sum(const block *b) { product(SUM_TIMES, b); }
+FC_APART void product_max(const block *b) { product(MAX_PLUS, b); }
+FC_APART void product_sum(const block *b) { product(SUM_TIMES, b); }
 
-static __attribute__((noinline)) void row_max(int64_t n, int64_t lanes, const double *s,
-                                              const double *V, double *C) {
+FC_APART void row_max(int64_t n, int64_t lanes, const double *s, const double *V, double *C) {
     row_product(MAX_PLUS, n, lanes, s, 1, V, lanes, C);
 }
-static __attribute__((noinline)) void row_sum(int64_t n, int64_t lanes, const double *s,
-                                              const double *V, double *C) {
+FC_APART void row_sum(int64_t n, int64_t lanes, const double *s, const double *V, double *C) {
     row_product(SUM_TIMES, n, lanes, s, 1, V, lanes, C);
 }
 
@@ -39,11 +37,9 @@ typedef enum { WHOLE, SHIFTED } part; /* LOG_PLUS: SHIFTED adds exp(. - best) to
 
 /* One axis whose arcs are listed: [S][W] cells from x to y, W a multiple of FC_LANES; 1 if there is no
  * rest. `weight`: the table of its arcs, if there is no rest. */
-static inline void listed_step(semiring K, part p, const loaded_axis *a, direction d, int64_t W,
-                               const double *weight, const double *x, double *y,
-                               const double *best) {
+FC_APART void listed_step(semiring K, part p, const loaded_axis *a, direction d, int64_t W,
+                          const double *weight, const double *x, double *y, const double *best) {
     spokes s = spokes_into(a, d == FORWARD);
-    const others_list list = {a->listed_row, a->listed_lane, a->listed_value};
     if (!a->full) s.weight = weight;
     if (d == FORWARD && !a->indexed)
         scattered_row(K, a, weight, x, y); /* of a short sentence */
@@ -56,16 +52,15 @@ static inline void listed_step(semiring K, part p, const loaded_axis *a, directi
     else if (K == SUM_TIMES)
         rest_sums(&s, W, x, y);
     else
-        rest_maxima(&s, W, x, y, &list);
+        rest_maxima(&s, W, x, y, &(others_list){a->listed_row, a->listed_lane, a->listed_value});
 }
 
-/* Fewer rows are faster one by one. */
-#define FEW_ROWS 3
+#define FEW_ROWS 3 /* fewer rows are faster one by one */
 
 /* The same for the rows of a last axis, whose states are contiguous. */
-static inline void listed_rows(semiring K, part p, const loaded_axis *a, direction d, int64_t P,
-                               int64_t rows, const double *weight, const double *x, double *y,
-                               const double *best) {
+FC_APART void listed_rows(semiring K, part p, const loaded_axis *a, direction d, int64_t P,
+                          int64_t rows, const double *weight, const double *x, double *y,
+                          const double *best) {
     double *in = a->lanes[0], *out = a->lanes[1], *less = a->lanes[2];
     for (int64_t r = 0, n; r < rows; r += n) {
         n = rows - r < FC_LANES ? rows - r : FC_LANES;
@@ -177,7 +172,7 @@ static inline void axis_step(tensor *m, semiring K, int64_t c, direction d, cons
 static inline void pruned_axes(tensor *m, const double *x);
 
 /* Steps all axes; the result is in m->x, which `x` may be. */
-static inline void all_axes(tensor *m, semiring K, direction d, const double *x) {
+FC_INLINE void all_axes(tensor *m, semiring K, direction d, const double *x) {
     /* If few rows are pruned, the test costs more than it saves. */
     const int pays = m->pruned && (m->asked < 8 * m->axis[0].S || 2 * m->out > m->asked);
     if (pays && K == MAX_PLUS && d == BACKWARD && x != m->x) {
@@ -318,17 +313,27 @@ static inline void move_residual(tensor *m, semiring K) {
 }
 
 /* y[q] = x[q] (x) plane, for every residual state; y may be x. */
-static inline void times_plane(const tensor *m, semiring K, const double *x, const double *plane,
-                               double *y) {
-    for (int64_t q = 0; q < m->Q; q++, x += m->plane, y += m->plane)
-        for (int64_t j = 0; j < m->plane; j++) y[j] = times(K, x[j], plane[j]);
+FC_APART void times_plane(const tensor *m, semiring K, const double *x, const double *plane,
+                          double *y) {
+    for (int64_t q = 0; q < m->Q; q++, x += m->plane, y += m->plane) {
+        if (K == SUM_TIMES) {
+            for (int64_t j = 0; j < m->plane; j++) y[j] = x[j] * plane[j];
+        } else {
+            for (int64_t j = 0; j < m->plane; j++) y[j] = x[j] + plane[j];
+        }
+    }
 }
 
 /* y[q] = plane (x) ends[q]: where paths begin, or end. */
 static inline void spread_ends(const tensor *m, semiring K, const double *plane, const double *ends,
                                double *y) {
-    for (int64_t q = 0; q < m->Q; q++, y += m->plane)
-        for (int64_t j = 0; j < m->plane; j++) y[j] = times(K, plane[j], ends[q]);
+    for (int64_t q = 0; q < m->Q; q++, y += m->plane) {
+        if (K == SUM_TIMES) {
+            for (int64_t j = 0; j < m->plane; j++) y[j] = plane[j] * ends[q];
+        } else {
+            for (int64_t j = 0; j < m->plane; j++) y[j] = plane[j] + ends[q];
+        }
+    }
 }
 
 #endif

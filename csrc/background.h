@@ -222,8 +222,8 @@ static void widen(abreast *w, const fc_classes *class, int64_t S, const float *r
 }
 
 /* One cell without a subtraction. A lane is copied when its first cell is needed. */
-static __attribute__((noinline)) double plain_sum(const abreast *w, const exceptions *e, int64_t S,
-                                                  int64_t j, int64_t lane, int64_t *copied) {
+FC_APART double plain_sum(const abreast *w, const exceptions *e, int64_t S, int64_t j, int64_t lane,
+                          int64_t *copied) {
     double *x = w->alone, listed = 0.0, others = 0.0;
     if (*copied != lane)
         for (int64_t i = 0; i < S; i++) x[i] = w->x[i * ABREAST + lane];
@@ -244,8 +244,8 @@ static __attribute__((noinline)) double plain_sum(const abreast *w, const except
 }
 
 /* Sums the cancelled cells of row j again. */
-static __attribute__((noinline)) void sum_anew(const abreast *w, const exceptions *e, int64_t S,
-                                               int64_t j, const double *total, double *cell) {
+FC_APART void sum_anew(const abreast *w, const exceptions *e, int64_t S, int64_t j,
+                       const double *total, double *cell) {
     int64_t copied = -1;
     for (int64_t l = 0; l < ABREAST; l++)
         if (cell[l] < CANCELS * total[l]) cell[l] = plain_sum(w, e, S, j, l, &copied);
@@ -316,7 +316,7 @@ static void read_abreast(const sweep *v, abreast *w, group *g, int64_t t, const 
 
 /* Masks the states that cannot be reached at token t. Returns 1 once the mask is the same as before,
  * and so will not change again. */
-static __attribute__((noinline)) int guard_abreast(const sweep *v, abreast *w, int64_t t) {
+FC_APART int guard_abreast(const sweep *v, abreast *w, int64_t t) {
     const int64_t S = v->S;
     const fc_classes *from = w->into.from, *at = w->into.at;
     uint8_t *now = w->reach, *then = w->reach + S;

@@ -346,7 +346,7 @@ static void NAMED(load_sums)(NAMED(emitter) * w) {
 
 /* States that can be reached at token t, whose row is w->row. Returns 1 if they will remain the same
  * until a row forbids a label. */
-static __attribute__((noinline)) int NAMED(reached)(NAMED(emitter) * w, int64_t t, int never) {
+FC_APART int NAMED(reached)(NAMED(emitter) * w, int64_t t, int never) {
     const int64_t S = w->S, Q = w->Q;
     int same = t > 0 && !never;
     if (t > 0) NAMED(sum_product)(S, Q, w->open, w->reach, w->next);

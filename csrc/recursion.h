@@ -72,7 +72,7 @@ static inline double total_score(tensor *m, semiring K) {
 }
 
 /* Computes G_t from B_t, which is in m->x; returns the log of the scale. */
-static inline double read_token(tensor *m, semiring K, int64_t first, int64_t t, int64_t T) {
+FC_INLINE double read_token(tensor *m, semiring K, int64_t first, int64_t t, int64_t T) {
     const int64_t token = first + t;
     if (m->plain) ask_for_row(m, first + 2 * T - 1 - t); /* of the next sentence */
     double *G = m->suffix + t * m->full, *node = m->node + (m->forgets ? 0 : t * m->plane);
@@ -147,7 +147,7 @@ static inline int cell_posteriors(tensor *m, semiring K, const double *G, double
 }
 
 /* Adds the cells of m->row up (or takes their maximum) over everything but one axis. */
-static inline void project(const tensor *m, semiring K, int64_t t, const answers *out) {
+FC_APART void project(const tensor *m, semiring K, int64_t t, const answers *out) {
     if (m->single) {
         double *restrict node = out->node[0] + t * m->S;
         for (int64_t j = 0; j < m->S; j++) node[j] = m->row[j] * out->weight;
@@ -160,8 +160,11 @@ static inline void project(const tensor *m, semiring K, int64_t t, const answers
     for (int64_t r = 0; r < m->Q * m->outer; r++) {
         const double *restrict x = m->row + r * m->P;
         double *restrict y = last;
-        for (int64_t j = 0; j < m->P; j++)
-            y[j] = K != MAX_PLUS ? y[j] + x[j] : x[j] > y[j] ? x[j] : y[j];
+        if (K == MAX_PLUS) {
+            for (int64_t j = 0; j < m->P; j++) y[j] = x[j] > y[j] ? x[j] : y[j];
+        } else {
+            for (int64_t j = 0; j < m->P; j++) y[j] += x[j];
+        }
         if (m->n == 1) continue;
         const double value = K == MAX_PLUS ? fc_max(m->P, x) : fc_sum(m->P, x);
         int64_t below = m->outer;
@@ -191,8 +194,8 @@ static inline double arc_mass(semiring K, int64_t W, double weight, double top, 
 
 /* out[k] (+)= the mass of each arc of an axis: probabilities, after division by their sum, or maxima of
  * scores. */
-static inline void arc_masses(const tensor *m, semiring K, semiring loaded, const loaded_axis *a,
-                              double top, const double *F, const double *G, double *restrict out) {
+FC_APART void arc_masses(const tensor *m, semiring K, semiring loaded, const loaded_axis *a,
+                         double top, const double *F, const double *G, double *restrict out) {
     const int64_t W = a->post, row = a->last ? m->P : a->S * W;
     fc_fill(a->arcs, none(K == MAX_PLUS ? MAX_PLUS : SUM_TIMES), out);
     for (int64_t r = 0; r < m->Q * a->pre; r++, F += row, G += row) {
@@ -210,8 +213,8 @@ static inline void arc_masses(const tensor *m, semiring K, semiring loaded, cons
 }
 
 /* The same for SUM_TIMES: F and G of all pairs of states by matrix products, times the arcs. */
-static inline void arc_products(const tensor *m, const loaded_axis *a, const double *F,
-                                const double *G, double *restrict out) {
+FC_APART void arc_products(const tensor *m, const loaded_axis *a, const double *F, const double *G,
+                           double *restrict out) {
     const int64_t S = a->S, P = fc_padded(S), W = a->post, rows = m->Q * a->pre;
     const int32_t *place = a->axis->place;
     double *C = m->cross, *turned = C + S * P;
@@ -234,8 +237,8 @@ static inline void arc_products(const tensor *m, const loaded_axis *a, const dou
 }
 
 /* Posteriors of the arcs of an axis into token t, times the weight of the sentence. */
-static inline void axis_arcs(const tensor *m, semiring K, int64_t c, int64_t t, const double *F,
-                             const double *G, const answers *out) {
+FC_APART void axis_arcs(const tensor *m, semiring K, int64_t c, int64_t t, const double *F,
+                        const double *G, const answers *out) {
     const loaded_axis *a = &m->axis[c];
     double *restrict row = out->arc[c] == NULL ? m->outer_one : out->arc[c] + t * a->arcs;
     double top = 0.0;
@@ -243,11 +246,10 @@ static inline void axis_arcs(const tensor *m, semiring K, int64_t c, int64_t t, 
         arc_masses(m, MAX_PLUS, K, a, top, F, G, row);
         top = finite_or_zero(largest(a->arcs, row));
     }
-    if (K == SUM_TIMES && has_products(a)) {
+    if (K == SUM_TIMES && has_products(a))
         arc_products(m, a, F, G, row);
-    } else {
+    else
         arc_masses(m, K, K, a, top, F, G, row);
-    }
     const int64_t whole = a->arcs / FC_LANES * FC_LANES;
     double sum = fc_sum(whole, row);
     for (int64_t k = whole; k < a->arcs; k++) sum += row[k];
@@ -389,7 +391,7 @@ static inline void copy_cells(const tensor *m, const double *x, double *out) {
 }
 
 /* The forward recursion over a sentence whose suffixes are known: posteriors, or max-marginals. */
-static inline outcome forward(tensor *m, semiring K, int64_t first, int64_t T, const answers *out) {
+FC_INLINE outcome forward(tensor *m, semiring K, int64_t first, int64_t T, const answers *out) {
     const int64_t cells = m->Q * m->outer * m->S;
     spread_ends(m, K, m->initial, m->ends[0], m->x);
     if (out->entropy != NULL) {

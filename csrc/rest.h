@@ -126,8 +126,7 @@ FC_INLINE void listed_cells(const semiring K, const int sorted, const spokes *s,
         listed_lanes(K, sorted, s, W, x + l, y + l);
 }
 
-static __attribute__((noinline)) void listed_step_in(semiring K, const spokes *s, int64_t W,
-                                                     const double *x, double *y) {
+FC_APART void listed_step_in(semiring K, const spokes *s, int64_t W, const double *x, double *y) {
     if (K == SUM_TIMES && s->arc == NULL)
         listed_cells(SUM_TIMES, 1, s, W, x, y);
     else if (K == SUM_TIMES)
@@ -139,8 +138,8 @@ static __attribute__((noinline)) void listed_step_in(semiring K, const spokes *s
 }
 
 /* y_j += sum over arcs of exp(x_i + w_ij - best_j) */
-static __attribute__((noinline)) void listed_exps(const spokes *s, int64_t W, const double *x,
-                                                  const double *best, double *y) {
+FC_APART void listed_exps(const spokes *s, int64_t W, const double *x, const double *best,
+                          double *y) {
     for (int64_t j = 0; j < s->S; j++, best += W, y += W)
         for (int64_t k = s->row[j]; k < s->row[j + 1]; k++) {
             const double w = s->weight[s->arc == NULL ? k : s->arc[k]], *in = x + s->other[k] * W;
@@ -193,7 +192,7 @@ typedef struct {
     int64_t place[RANKS][FC_LANES];
 } ranking;
 
-static __attribute__((noinline)) void rank_next(ranking *r, int64_t S, int64_t W, const double *x) {
+FC_APART void rank_next(ranking *r, int64_t S, int64_t W, const double *x) {
     const int64_t k = r->known++;
     if (k == 0) {
         first_rank(S, W, x, r->top[0], r->place[0]);
@@ -213,8 +212,7 @@ typedef struct {
 
 #define HEAVY 2
 
-static __attribute__((noinline)) void find_heaviest(heaviest *h, int64_t S, int64_t W,
-                                                    const double *x) {
+FC_APART void find_heaviest(heaviest *h, int64_t S, int64_t W, const double *x) {
     h->heavy.known = 0;
     for (int k = 0; k < HEAVY; k++) rank_next(&h->heavy, S, W, x);
     for (int g = 0; g < LANE_REGS; g++) {
@@ -268,9 +266,8 @@ static inline void plain_cells(const spokes *s, int64_t j, int64_t W, const doub
 }
 
 /* Sums the cancelled cells of row j again. */
-static __attribute__((noinline)) void sum_again(const spokes *s, int64_t j, int64_t W,
-                                                const double *x, const double *floor, heaviest *h,
-                                                double *y) {
+FC_APART void sum_again(const spokes *s, int64_t j, int64_t W, const double *x, const double *floor,
+                        heaviest *h, double *y) {
     double plain[FC_LANES];
     int made = 0;
     if (!h->known) find_heaviest(h, s->S, W, x);
@@ -343,8 +340,7 @@ static inline void lane_sums(const spokes *s, int64_t W, const double *x, double
     }
 }
 
-static __attribute__((noinline)) void rest_sums(const spokes *s, int64_t W, const double *x,
-                                                double *y) {
+FC_APART void rest_sums(const spokes *s, int64_t W, const double *x, double *y) {
     for (int64_t l = 0; l < W; l += FC_LANES) lane_sums(s, W, x + l, y + l);
 }
 
@@ -357,8 +353,7 @@ typedef struct {
 } others_list;
 
 /* The largest x_i without an arc into j, or -inf. */
-static __attribute__((noinline)) double largest_other(const spokes *s, int64_t j, int64_t W,
-                                                      const double *x) {
+FC_APART double largest_other(const spokes *s, int64_t j, int64_t W, const double *x) {
     double top = FC_NEVER;
     int64_t i = 0;
     for (int64_t k = s->row[j]; k < s->row[j + 1]; k++, i++)
@@ -412,8 +407,8 @@ static inline void lane_maxima(const spokes *s, int64_t W, const double *x, doub
     for (int64_t k = 0; k < n; k++) y[list->row[k] * W + list->lane[k]] = list->value[k];
 }
 
-static __attribute__((noinline)) void rest_maxima(const spokes *s, int64_t W, const double *x,
-                                                  double *y, const others_list *list) {
+FC_APART void rest_maxima(const spokes *s, int64_t W, const double *x, double *y,
+                          const others_list *list) {
     ranking r;
     for (int64_t l = 0; l < W; l += FC_LANES) lane_maxima(s, W, x + l, y + l, list, &r);
 }
@@ -421,8 +416,7 @@ static __attribute__((noinline)) void rest_maxima(const spokes *s, int64_t W, co
 /* --- Logs -------------------------------------------------------------------------------------- */
 
 /* sum of exp(x_i + w - best_j) over all pairs of a cell */
-static __attribute__((noinline)) double plain_exps(const spokes *s, int64_t j, int64_t W,
-                                                   const double *x, double less) {
+FC_APART double plain_exps(const spokes *s, int64_t j, int64_t W, const double *x, double less) {
     double sum = 0.0;
     int64_t k = s->row[j];
     for (int64_t i = 0; i < s->S; i++) {
@@ -464,8 +458,8 @@ static inline void lane_exps(const spokes *s, int64_t W, const double *x, const 
 }
 
 /* y_j += sum_i exp(x_i + w - best_j) over all pairs; e [S][FC_LANES] is scratch. */
-static __attribute__((noinline)) void rest_exps(const spokes *s, int64_t W, const double *x,
-                                                const double *best, double *y, double *e) {
+FC_APART void rest_exps(const spokes *s, int64_t W, const double *x, const double *best, double *y,
+                        double *e) {
     for (int64_t l = 0; l < W; l += FC_LANES) lane_exps(s, W, x + l, best + l, y + l, e);
 }
 

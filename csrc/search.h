@@ -18,8 +18,8 @@
 
 /* Weights of the arcs that leave state i under a context, as a row of S. For comparisons, scores are
  * read in place, whatever token is loaded; for sums they are shifted, and must have been loaded. */
-static inline const double *arc_row(const tensor *m, semiring K, const loaded_axis *a,
-                                    int64_t token, int64_t context, int64_t i, double *scratch) {
+FC_INLINE const double *arc_row(const tensor *m, semiring K, const loaded_axis *a, int64_t token,
+                                int64_t context, int64_t i, double *scratch) {
     const fc_axis *axis = a->axis;
     const double *table;
     int64_t stride = a->S;

@@ -77,7 +77,7 @@ typedef struct {
 } shard_sums;
 
 /* Called at every token: makes the flushes that are due. */
-static __attribute__((noinline)) void flush_due(const fc_shard *s, shard_sums *g) {
+FC_APART void flush_due(const fc_shard *s, shard_sums *g) {
     for (; g->flushes < s->flushes && s->flush_after[g->flushes] <= g->tokens; g->flushes++) {
         const int64_t what = s->flush_what[g->flushes], single = what - s->R;
         if (single < 0)

@@ -199,7 +199,7 @@ static int load(sweep *w) {
 
 /* Sets the guards for the states that can be reached at token t. Returns 1 once they are the same as
  * before, and so will not change again. */
-static __attribute__((noinline)) int guard(sweep *w, int64_t t) {
+FC_APART int guard(sweep *w, int64_t t) {
     uint8_t *now = w->reach, *then = w->reach + w->Q;
     memset(then, 0, (size_t)w->Q);
     if (t == 0) {
@@ -264,8 +264,7 @@ static void to_slots(const sweep *w, const float *restrict p, float weight, floa
 typedef double two_doubles __attribute__((vector_size(16), aligned(8), may_alias));
 
 /* One cell without a subtraction; see sum_rows. */
-static __attribute__((noinline)) double sum_others(const sweep *w, const exceptions *e, int64_t r,
-                                                   const float *x) {
+FC_APART double sum_others(const sweep *w, const exceptions *e, int64_t r, const float *x) {
     double sum = 0.0;
     for (int64_t k = e->row[r]; k < e->row[r + 1]; k++) w->one[e->other[k]] = 0.0;
     if (e->from == NULL) {
@@ -376,7 +375,7 @@ static void sum_rows(const sweep *w, const exceptions *e, const float *restrict 
 }
 
 /* `guard` over exceptions, all of which are arcs. */
-static __attribute__((noinline)) int guard_listed(sweep *w, int64_t t) {
+FC_APART int guard_listed(sweep *w, int64_t t) {
     const exceptions *e = w->into;
     uint8_t *now = w->reach, *then = w->reach + w->Q;
     memset(then, 0, (size_t)w->Q);

@@ -203,8 +203,8 @@ static inline double shift_of(semiring K, int64_t n, const double *x) {
 }
 
 /* y: scores in the form of the semiring: unchanged, shifted, or exp(score - shift). */
-static inline void copy_scores(tensor *m, semiring K, int64_t n, double shift, const double *x,
-                               double *y) {
+FC_INLINE void copy_scores(tensor *m, semiring K, int64_t n, double shift, const double *x,
+                           double *y) {
     if (K == SUM_TIMES) {
         m->lost += exp_scores(n, shift, x, y);
     } else {

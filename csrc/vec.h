@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define FC_LANES 8 /* doubles in the widest vector register; rows are padded to a multiple */
+#define FC_APART static __attribute__((noinline))
 #define FC_INLINE static inline __attribute__((always_inline))
 
 /* Checks an invariant, in builds with the option FSTCRF_ASSERT. */
