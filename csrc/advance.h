@@ -128,8 +128,8 @@ static inline void inner_step(semiring K, part p, const tensor *m, const loaded_
     }
 }
 
-static inline void any_step(semiring K, part p, const tensor *m, const loaded_axis *a, direction d,
-                            const double *x, double *y, const double *best) {
+FC_APART void any_step(semiring K, part p, const tensor *m, const loaded_axis *a, direction d,
+                       const double *x, double *y, const double *best) {
     if (a->last) {
         last_step(K, p, m, a, d, x, y, best);
     } else {
@@ -150,8 +150,8 @@ static inline void finish_log(int64_t n, const double *best, double *y) {
     }
 }
 
-static inline void axis_step(tensor *m, semiring K, int64_t c, direction d, const double *x,
-                             double *y) {
+FC_INLINE void axis_step(tensor *m, semiring K, int64_t c, direction d, const double *x,
+                         double *y) {
     const loaded_axis *a = &m->axis[c];
     if (K != LOG_PLUS && m->single && a->dense && !a->full) {
         (K == SUM_TIMES ? row_sum : row_max)(m->S, m->P, x, d == FORWARD ? a->weight : a->turned,

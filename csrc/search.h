@@ -61,8 +61,8 @@ static inline const double *lead_row(const tensor *m, semiring K, int64_t token,
     return now;
 }
 
-static inline void successor_row(const tensor *m, semiring K, int64_t token, int64_t state,
-                                 const double *suffix, double *row) {
+FC_INLINE void successor_row(const tensor *m, semiring K, int64_t token, int64_t state,
+                             const double *suffix, double *row) {
     const loaded_axis *a = &m->axis[m->n - 1];
     const int64_t S = m->S, P = m->P;
     const int64_t outer = m->n == 1 ? 0 : state / S, inner = state - outer * S;
