@@ -505,8 +505,8 @@ class Search:
         if self.visible[-1] >= len(prefixes.labels):
             return threshold
         visible = [prefixes.labels[k] for k in self.visible]  # may be incumbents already
-        threshold = np.maximum(threshold, self.incumbents.scores_of(sentence, visible))
-        return threshold
+        raised: Floats = np.maximum(threshold, self.incumbents.scores_of(sentence, visible))
+        return raised
 
     def _complete_batches(
         self, prefixes: Prefixes, normaliser: Floats, where: Longs, threshold: Floats
