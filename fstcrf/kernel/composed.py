@@ -25,6 +25,7 @@ MOST_ARCS = 50_000_000
 """Largest number of arcs before trimming; each takes 12 bytes."""
 
 _ROOM, _GROWTH = 1024, 4
+_UNCOUNTED = 1 << 22  # arcs that are made without counting them first
 _STEPS = 20_000_000  # between two checks for Ctrl-C
 
 
@@ -93,7 +94,7 @@ class _Room:
         self.made = ffi.new("fc_composition *")
         self.arrays: dict[str, Array] = {}
         self._more_states(_ROOM)
-        self._more_arcs(4 * _ROOM)
+        self.more_arcs(4 * _ROOM)
 
     def _put(self, name: str, size: int, used: int, dtype: type[np.integer] = np.int32) -> None:
         array = np.empty(size, dtype=dtype)
@@ -111,7 +112,8 @@ class _Room:
         self.arrays["slot"].fill(-1)
         made.state_room, made.slots, made.hashed = size, 2 * size, 0
 
-    def _more_arcs(self, size: int) -> None:
+    def more_arcs(self, size: int) -> None:
+        """Enlarge the arrays of arcs."""
         for name in ("target", "of", "by"):
             self._put(name, size, self.made.arcs)
         self.made.arc_room = size
@@ -122,7 +124,7 @@ class _Room:
         if made.wanted <= made.arc_room:
             self._more_states(_GROWTH * made.state_room)
         elif made.wanted <= most:
-            self._more_arcs(min(most, max(_GROWTH * made.arc_room, made.wanted)))
+            self.more_arcs(min(most, max(_GROWTH * made.arc_room, made.wanted)))
         else:
             return False
         return True
@@ -131,24 +133,54 @@ class _Room:
 def composed(first: Operand, second: Operand, most: int = MOST_ARCS) -> Composed:
     """Return the composition of two machines: the arcs that are on paths.
 
-    States are sorted by the state of the first machine, then of the second.
+    States are sorted by the state of the first machine, then of the second. A large composition is
+    counted before there is room for it.
 
     Raises
     ------
     TooLargeError
         There are more than `most` arcs before trimming.
     """
-    room, one, other = _Room(), first.view[0], second.view[0]
-    made = room.made
-    while (status := lib.fc_compose(one, other, _STEPS, made)) != lib.FC_OK:
+    room = _Room()
+    if not _expanded(first, second, room, min(most, _UNCOUNTED)):
+        arcs = _count(first, second, most)
+        room = _Room()
+        room.more_arcs(arcs)
+        _expanded(first, second, room, arcs)
+    return _trimmed(room, first.ends, second.ends)
+
+
+def _expanded(first: Operand, second: Operand, room: _Room, most: int) -> bool:
+    """Make all arcs; return False if there are more than `most`."""
+    while (status := _compose(first, second, room)) != lib.FC_OK:
         if status == lib.FC_EFULL and not room.grow(most):
+            return False
+    return True
+
+
+def _count(first: Operand, second: Operand, most: int) -> int:
+    """Return the number of arcs before trimming; keep only some of them at a time."""
+    room, total = _Room(), 0
+    made = room.made
+    while (status := _compose(first, second, room)) != lib.FC_OK:
+        if status == lib.FC_EFULL and made.arcs and made.wanted > _UNCOUNTED:
+            total += int(made.arcs)
+            made.arcs = 0
+        elif status == lib.FC_EFULL and not room.grow(most):
+            total = most + 1
+        if total > most:
             raise TooLargeError(
                 f"the composition of machines with {len(first.source):,} and "
                 f"{len(second.source):,} arcs has more than {most:,} arcs: determinize one of them"
             )
-        if status not in (lib.FC_EFULL, lib.FC_EPAUSED):
-            check(status, "composition")
-    return _trimmed(room, first.ends, second.ends)
+    return total + int(made.arcs)
+
+
+def _compose(first: Operand, second: Operand, room: _Room) -> int:
+    status: int = lib.fc_compose(first.view[0], second.view[0], _STEPS, room.made)
+    if status not in (lib.FC_OK, lib.FC_EFULL, lib.FC_EPAUSED):
+        check(status, "composition")
+    return status
 
 
 def _trimmed(room: _Room, first: Bools, second: Bools) -> Composed:

@@ -34,9 +34,10 @@ from fstcrf.lattices import Answer
 from fstcrf.machines.plans import Plan, plan_of, warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, check_empty
+from fstcrf.taggers.chainrule import BUDGET, ChainRule, product_answer
 from fstcrf.taggers.evidence import Evidence, Request
 from fstcrf.taggers.incumbents import Incumbents
-from fstcrf.taggers.search import BUDGET, ChainRule, Search, product_answer
+from fstcrf.taggers.search import Search
 from fstcrf.taggers.stages import (
     Stage,
     possible_lengths,

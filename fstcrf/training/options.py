@@ -271,6 +271,9 @@ def structured(options: Mapping[str, Any]) -> dict[str, Any]:
     Options that are None are left out. OptionError: as for `checked_options`.
     """
     flat = {name: value for name, value in options.items() if value is not None}
+    if unknown := sorted(flat.keys() - FLAT_NAMES):
+        advice = not_there(unknown[0], FLAT_NAMES, DEFAULTS)
+        raise OptionError(f"unknown training option {unknown[0]!r}; {advice}")
     reads = flat.get("reads", ())
     settings = checked_options(
         {name: value for name, value in flat.items() if name in DEFAULTS},

@@ -21,8 +21,8 @@ from fstcrf.lattices import Path
 from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.chain import best, tag_one
+from fstcrf.taggers.chainrule import BUDGET, ChainRule
 from fstcrf.taggers.prefixes import Prefixes, RescoringContext
-from fstcrf.taggers.search import BUDGET, ChainRule
 from fstcrf.taggers.stages import with_tape
 from fstcrf.text.sentences import as_sentences
 from tests.support.joint_cases import (

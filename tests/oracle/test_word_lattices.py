@@ -11,8 +11,9 @@ import pytest
 
 from fstcrf.ext.lexicon import Lexicon
 from fstcrf.ext.words import Annotation, KnownWord, LatticeCRF, Words, WordTemplates
-from fstcrf.ext.words.crf import Costs, _Corpus
+from fstcrf.ext.words.crf import _Corpus
 from fstcrf.ext.words.likelihood import WordLikelihood
+from fstcrf.ext.words.structure import Costs
 from fstcrf.ext.words.templates import Rewrites
 from tests.support.wordlists import random_lexicon
 

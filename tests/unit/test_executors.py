@@ -105,7 +105,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "frequent": {"min_count": 2, "min_frequency": 1.5},
     "hashed": {"hash_bits": 9},
     "order 2": {"order": 2, "boundary": "skip"},
-    "ends": {"ends": True, "features": "complete", "transitions": "all", "min_count": 3},
+    "ends": {"ends": True, "pairs": "complete", "transitions": "all", "min_count": 3},
     "observed": {"scheme": "observed"},
     "arcs": {"template": "U:%x[0,word]\nB\nB1:%x[0,word]\n"},
     "values": {"template": "U1:%x[0,word]\nU2:%v[0,number]\nU3:%x[0,word]%v[-1,number]\nB\n"},

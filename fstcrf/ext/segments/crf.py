@@ -149,7 +149,7 @@ class SegmentCRF(Composable[list[str]]):
             raise OptionError(f"structure is {structure!r}, expected Segments(...)")
         course = Course.of(method, l2=l2, max_iterations=max_iterations, run=run, dev=dev)
         templates, min_count = token_features(features)
-        dev = dev.data if isinstance(dev, Dev) else dev
+        sentences = dev.data if isinstance(dev, Dev) else dev
         scheme, writes = structure.scheme, structure.writes
         given = _Corpus.read(data, target, templates, structure, min_count=min_count)
 
@@ -158,17 +158,17 @@ class SegmentCRF(Composable[list[str]]):
             parts = given.labels, given.index, given.features, given.space, theta
             return cls(*parts, given.columns(target), writes, record)
 
-        held_out = None if dev is None else _full(dev)
+        held_out = None if sentences is None else _full(sentences)
         if held_out is not None:
             table = named_scheme("conlleval")
             rows = held_out.column_lists(target)
             types = ([split_label(label, table)[1] for label in labels] for labels in rows)
             warn_of_unseen(types, ("", *given.labels), "types of the held-out data", stacklevel=2)
-        staged = dev is None
-        run = target, scheme, course.l2, course.l1, str(templates), staged
+        staged = sentences is None
+        mark = target, scheme, course.l2, course.l1, str(templates), staged
         outcome = course.run(
             segment_optimiser(given.problem, given.space, course, staged=staged),
-            fingerprint=lambda: given.fingerprint(run),
+            fingerprint=lambda: given.fingerprint(mark),
             evaluate=None if held_out is None else lambda w: model(w).f_of(held_out, target),
         )
         return model(outcome.theta, outcome)

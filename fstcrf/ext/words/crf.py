@@ -167,15 +167,16 @@ class LatticeCRF:
         if not isinstance(structure, Words):
             raise OptionError(f"structure is {structure!r}, expected Words(lexicon)")
         course = Course.of(method, l2=l2, max_iterations=max_iterations, run=run, dev=dev)
-        dev = dev.data if isinstance(dev, Dev) else dev
+        held: Any = dev.data if isinstance(dev, Dev) else dev
+        texts: Sequence[Annotation] = held or ()
         lexicon, label, costs = structure.lexicon, structure.label, structure.costs
         new_words, min_count = structure.new_words, structure.min_count
-        _check_complete(dev)
+        _check_complete(texts)
         if new_words:
             lexicon = lexicon.with_entries(new_entries(lexicon, data, label, least=new_words))
-        gold = [w.label for one in dev or () for w in one.words if w.label is not None]
-        held = CandidateLabels(lexicon, label).among(gold)
-        warn_of_unseen([gold], held, "labels of the held-out data", stacklevel=2)
+        gold = [w.label for one in texts for w in one.words if w.label is not None]
+        present = CandidateLabels(lexicon, label).among(gold)
+        warn_of_unseen([gold], present, "labels of the held-out data", stacklevel=2)
         templates, rewrites = WordTemplates.given(features), Rewrites.given(structure.rewrite)
         corpus = _Corpus.read(
             lexicon, data, templates, rewrites, label, costs=costs, on_missing=structure.on_missing
@@ -187,7 +188,7 @@ class LatticeCRF:
             tried = corpus.trial(chosen, theta, counts=counts)
             record = LatticeRecord(0, 0, 0, 0.0, None, "", *penalties)
             parts = templates, rewrites, tried, tuple(label), record, corpus.classes
-            return cls(lexicon, *parts).counts(dev or ()).f
+            return cls(lexicon, *parts).counts(texts).f
 
         about = str(templates), rewrites.source, tuple(label), costs, *penalties, min_count
         objective = WordLikelihood(
@@ -196,11 +197,11 @@ class LatticeCRF:
         outcome = course.run(
             course.minimiser(objective, np.zeros(size)),
             fingerprint=lambda: _fingerprint(corpus, chosen.space, about),
-            evaluate=None if dev is None else held_out,
+            evaluate=None if held is None else held_out,
         )
-        texts = len(corpus.texts)
+        n_texts = len(corpus.texts)
         record = LatticeRecord(
-            texts=texts, weights=size, l2=course.l2, l1=course.l1, **known(outcome)
+            texts=n_texts, weights=size, l2=course.l2, l1=course.l1, **known(outcome)
         )
         weights = corpus.weights(chosen, outcome.theta, counts=counts)
         return cls(lexicon, templates, rewrites, weights, tuple(label), record)
