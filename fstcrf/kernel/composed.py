@@ -70,7 +70,8 @@ class Operand:
             )
         }
         inputs = states, arcs, self.labels, _read(self.source), label, target
-        status = lib.fc_sort_arcs(*inputs, *made.values(), array_out(work), where)
+        outputs = made["row"], made["order"], made["ordered"], made["loud"]
+        status = lib.fc_sort_arcs(*inputs, *outputs, array_out(work), where)
         check(status, "arcs of a composition", where[0])
         sizes = {"S": states, "A": arcs, "label": label, "target": target}
         return ffi.new("fc_operand *", sizes | made), [*made.values(), label, target]
@@ -195,7 +196,7 @@ def _trimmed(room: _Room, first: Bools, second: Bools) -> Composed:
     number = np.full(states, -1, dtype=np.int32)
     number[place] = np.arange(len(place), dtype=np.int32)
     if len(place) < states:
-        arcs = np.count_nonzero(np.repeat(keep, np.diff(row)) & keep[target])
+        arcs = int(np.count_nonzero(np.repeat(keep, np.diff(row)) & keep[target]))
     if not len(place):  # the start remains
         place = np.zeros(1, dtype=np.int32)
     columns = [np.empty(arcs, dtype=np.int32) for _ in range(4)]

@@ -185,7 +185,9 @@ def composed(first: M, second: M, limit: int = MOST_ARCS) -> M:
     final = first.final[arcs.first] + second.final[arcs.second]
     whole = made(replace(first, tape=tape, reads=reads), [part], final, second.output_symbols)
     both = (first, arcs.of, arcs.first), (second, arcs.by, arcs.second)
-    uses = [(x, np.append(of, len(x.source) + ends)) for x, of, ends in both if x.named]
+    uses = [
+        (x, np.append(of, len(x.source) + ends).astype(np.int64)) for x, of, ends in both if x.named
+    ]
     return _with_uses(whole, *uses)
 
 

@@ -226,10 +226,10 @@ _BASES = {**STRUCTS, **_CHOSEN}
 def flat_options(
     arguments: Mapping[str, Any], structs: Mapping[str, type[Settings]] | None = None
 ) -> dict[str, Any]:
-    """Return the options of a call by their flat names, without options that are None.
+    """Return the options of a call by their flat names; options that are None are absent.
 
-    `arguments` are those of `fstcrf.CRF.train`; a bare value stands for the struct whose first
-    field it is. `structs` are the arguments that may be structs. OptionError: an argument is a
+    `arguments` are arguments of `fstcrf.CRF.train`. A bare value is the first field of a struct.
+    `structs` are the arguments that may be structs. OptionError: an argument is a
     struct of another kind, or an option is given twice.
     """
     structs = _BASES if structs is None else structs
@@ -268,7 +268,7 @@ def _expected(argument: str) -> str:
 def structured(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments of `fstcrf.CRF.train` for options with flat names.
 
-    Options that are None are left out. OptionError: as for `checked_options`.
+    An option that is None is absent. OptionError: as for `checked_options`.
     """
     flat = {name: value for name, value in options.items() if value is not None}
     if unknown := sorted(flat.keys() - FLAT_NAMES):
@@ -298,7 +298,7 @@ def structured(options: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-_UNSTRUCTURED = ("l2", "max_iterations")  # arguments that are options of a method, too
+_UNSTRUCTURED = ("l2", "max_iterations")  # options of a method that are also arguments
 
 
 def _checked(name: str, value: object) -> Any:

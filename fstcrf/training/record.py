@@ -1,4 +1,4 @@
-"""The record of a training, which a model file keeps, and what training asks of a tagger."""
+"""The record of a training, which a model file keeps, and the tagger that training needs."""
 
 from __future__ import annotations
 

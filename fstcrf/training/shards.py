@@ -130,7 +130,7 @@ _BLOCK_ROWS = 8  # such rows: potentials and posteriors, for all labels and for 
 
 
 def fits(problem: Problem, space: ParameterSpace) -> bool:
-    """Return whether the fused kernel sums some sentences: those whose labels are all known."""
+    """Return whether the labels of some sentences are all known: the fused kernel sums these."""
     return sweepable(space) and not problem.partial.all()
 
 

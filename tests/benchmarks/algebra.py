@@ -78,14 +78,14 @@ def pairs(most: int) -> Iterator[tuple[str, Transducer, Transducer]]:
                 )
     yield "edits @ edits, 15 symbols", edits(15), edits(15)
     for silent in (0.0, 0.2):
-        both = (random(seed, 200, 2000, 20, silent) for seed in (1, 2))
-        yield f"random machines, {silent:.0%} silent", *both
+        one, two = (random(seed, 200, 2000, 20, silent) for seed in (1, 2))
+        yield f"random machines, {silent:.0%} silent", one, two
     yield "chain of 2000 tokens @ edits, 20 symbols", chain(20, 2000), edits(20)
     yield "chain of 20 tokens @ 1000 words, 30 symbols", chain(30, 20), words(30, 1000)
-    both = (random(seed, 20, 20_000, 5000, 0.0) for seed in (3, 4))
-    yield "5000 symbols, 1000 arcs a state", *both
-    both = (random(seed, 10, 2000, 3, 0.0) for seed in (5, 6))
-    yield "parallel arcs: 20 between two states", *both
+    one, two = (random(seed, 20, 20_000, 5000, 0.0) for seed in (3, 4))
+    yield "5000 symbols, 1000 arcs a state", one, two
+    one, two = (random(seed, 10, 2000, 3, 0.0) for seed in (5, 6))
+    yield "parallel arcs: 20 between two states", one, two
     yield "two small machines", edits(3), words(3, 5)
 
 

@@ -56,7 +56,9 @@ def _named(rng: Any, machine: Transducer, names: str) -> Transducer:
 
 def _dearer(machine: Transducer, costs: dict[str, float], step: float) -> Transducer:
     size = len(machine.score)
-    more = step * sum(costs[name] * uses for name, uses in machine.named.items())
+    more = np.zeros(size + len(machine.final))
+    for name, uses in machine.named.items():
+        more += step * costs[name] * uses
     return machine.with_scores(machine.score - more[:size], machine.final - more[size:])
 
 

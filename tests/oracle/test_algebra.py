@@ -454,8 +454,8 @@ def no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         source, label, target = (np.concatenate(c) for c in zip(*columns, strict=True))
         order = np.argsort(source, kind="stable")
-        arcs = (x[order].astype(np.int32) for x in (source, label, target))
-        return kernel.Operand(size + 2, *arcs, machine.ends), np.where(
+        source, label, target = (x[order].astype(np.int32) for x in (source, label, target))
+        return kernel.Operand(size + 2, source, label, target, machine.ends), np.where(
             order < len(machine.source), order, -1
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -100,7 +100,8 @@ def counts(**given: int) -> SweepCounts:
         "shard_rows": 100,
         "shard_singles": 900,
     }
-    return SweepCounts(**{**plain, **given}, fused=True, valued=False)
+    sizes: dict[str, Any] = {**plain, **given}
+    return SweepCounts(**sizes, fused=True, valued=False)
 
 
 @pytest.mark.parametrize(
