@@ -60,7 +60,7 @@ class SameWeights:
 
         self.data: DataSplit = read(Setting(folder))
         # Its index and design; its weights are not used.
-        self.model = trained(self.data.train, features="complete", max_iterations=1)
+        self.model = trained(self.data.train, pairs="complete", max_iterations=1)
         self.node = self._design(self.data.train)
         topology = chain_topology(self.model.labels, 2)  # a start of its own
         number = {label: k for k, label in enumerate(topology.labels)}

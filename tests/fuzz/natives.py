@@ -53,7 +53,7 @@ def models() -> list[bytes]:
     made = [
         trained(),
         trained(order=2, scheme="iob2", ends=True),
-        trained(boundary="skip", features="complete", transitions="all"),
+        trained(boundary="skip", pairs="complete", transitions="all"),
         trained(hash_bits=6),
         CRF.train(LITERAL, TARGET, max_iterations=3),
         CRF.train(LITERAL, TARGET, features=Features(hash_bits=4), max_iterations=3),

@@ -67,7 +67,7 @@ def test_training_data_is_learnt(any_model: CRF) -> None:
 def test_a_scheme_is_never_broken() -> None:
     """No probability at all on O I-X, whatever is forced around it."""
     for order in (1, 2):
-        model = train(scheme="iob2", order=order, transitions="all", features="complete")
+        model = train(scheme="iob2", order=order, transitions="all", pairs="complete")
         for length in (1, 2, 4):
             lattice = model.lattice({"word": WORDS[:length]})
             for path in itertools.product(BIO, repeat=length):

@@ -50,7 +50,7 @@ MODELS: dict[str, Callable[[], CRF]] = {
     "columns": columns,
     "order 0": lambda: columns(order=0),
     "order 2": lambda: columns(order=2, scheme="iob2", ends=True),
-    "skip": lambda: columns(boundary="skip", features="complete", transitions="all"),
+    "skip": lambda: columns(boundary="skip", pairs="complete", transitions="all"),
     "hashed": lambda: columns(hash_bits=6),
     "perceptron": lambda: CRF.train(
         COLUMNS,
