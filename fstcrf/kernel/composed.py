@@ -163,17 +163,19 @@ def _count(first: Operand, second: Operand, most: int) -> int:
     """Return the number of arcs before trimming; keep only some of them at a time."""
     room, total = _Room(), 0
     made = room.made
-    while (status := _compose(first, second, room)) != lib.FC_OK:
+    while total <= most and (status := _compose(first, second, room)) != lib.FC_OK:
         if status == lib.FC_EFULL and made.arcs and made.wanted > _UNCOUNTED:
             total += int(made.arcs)
             made.arcs = 0
-        elif status == lib.FC_EFULL and not room.grow(most):
+        elif status == lib.FC_EFULL and made.wanted > most:
             total = most + 1
-        if total > most:
-            raise TooLargeError(
-                f"the composition of machines with {len(first.source):,} and "
-                f"{len(second.source):,} arcs has more than {most:,} arcs: determinize one of them"
-            )
+        elif status == lib.FC_EFULL:
+            room.grow(max(_UNCOUNTED, int(made.wanted)))
+    if total + made.arcs > most:
+        raise TooLargeError(
+            f"the composition of machines with {len(first.source):,} and "
+            f"{len(second.source):,} arcs has more than {most:,} arcs: determinize one of them"
+        )
     return total + int(made.arcs)
 
 

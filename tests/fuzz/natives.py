@@ -46,7 +46,7 @@ def saved(model: Any) -> bytes:
 
 
 def trained(target: str = "y", template: str = TEMPLATE, **options: Any) -> CRF:
-    return flat_train(COLUMNS, target, template, max_iterations=3, **options)
+    return flat_train(COLUMNS, target, template, **{"max_iterations": 3, **options})
 
 
 def models() -> list[bytes]:
