@@ -126,12 +126,15 @@ def known_paths(lattice: AnyLattice) -> list[Full]:
     return found
 
 
-def product(paths: Sequence[Full], machine: Transducer, tape: int = -1) -> list[Full]:
+def product(
+    paths: Sequence[Full], machine: Transducer, tape: int = -1, most: float = np.inf
+) -> list[Full]:
+    """List what paths and a machine say; TooManyError: more than `most` paths."""
     found: list[Full] = []
     for path in paths:
         for score, wrote, _ in runs(machine, path.tapes[tape]):
             found.append(Full(path.score + score, (*path.tapes, wrote)))
-        if len(found) > MOST_PATHS:
+        if len(found) > most:
             raise TooManyError
     return found
 
@@ -224,10 +227,11 @@ def _drawn(kind: Callable[..., AnyLattice], rng: np.random.Generator, tapes: int
     base = kind(rng, int(rng.integers(0, most(6, 4))))
     first = transducer(rng, INPUT, OUTPUT, int(rng.integers(1, most(8, 4))))
     row, machines = composed(base.row, first), [first]
-    paths = product(known_paths(base), first)
+    paths = product(known_paths(base), first, most=MOST_PATHS)
     if tapes == 3:
         second = transducer(rng, OUTPUT, FURTHER, int(rng.integers(1, 4)))
-        row, paths = composed(row, replace(second, tape="further")), product(paths, second)
+        row = composed(row, replace(second, tape="further"))
+        paths = product(paths, second, most=MOST_PATHS)
         machines.append(second)
     return Case(rng, base, tuple(machines), Lattice(row), paths)
 
