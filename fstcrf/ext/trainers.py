@@ -19,7 +19,7 @@ from fstcrf.text.features import FeatureFunction, TemplateSet
 from fstcrf.training.arguments import Chain, Features, Gold, Reads, Run
 from fstcrf.training.settings import MethodSettings, ObjectiveSettings
 
-__all__ = ["train"]
+__all__: list[str] = []  # `fstcrf.train` is the public name
 
 Structure: TypeAlias = Chain | Segments | Words
 
@@ -70,8 +70,9 @@ def train(
     Examples
     --------
     >>> data = [{"word": ["the", "old", "oak"], "np": ["B-NP", "I-NP", "I-NP"]}]
-    >>> train(data, "np", "U:%x[0,word]", structure=Segments(strings=["word"])).labels
-    ('NP',)
+    >>> tagger = train(data, "np", "U:%x[0,word]", structure=Segments(strings=["word"]))
+    >>> tagger.tag(data[0])
+    ['B-NP', 'I-NP', 'I-NP']
     """
     arguments = dict(locals())
     structure = Chain() if structure is None else structure

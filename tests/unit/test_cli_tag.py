@@ -307,7 +307,7 @@ def test_where_the_output_cannot_go(field: str) -> None:
         ("words train dic in.txt in.txt --template g.grm", "MODEL in.txt"),
         ("words train dic in.txt user.csv --template g.grm --marked user.csv", "MODEL user.csv"),
         ("words train dic in.txt n --template g.grm --checkpoint in.txt", "--checkpoint in.txt"),
-        ("train in.txt -o m --columns a --target a --template g.grm --warm-start m", "--output m"),
+        ("train in.txt -o m --columns a --target a --template g.grm --start m", "--output m"),
         ("train in.txt -o g --columns a --target a --template m --grammar g", "--output g"),
         (
             "train in.txt -o n --columns a --target a --template m --resume --checkpoint in.txt",

@@ -180,21 +180,21 @@ def test_trials_that_start_from_a_model(folder: Path) -> None:
         *("train", "train.txt", "-o", "start.fstcrf", *ROWS, "--template", "small.tpl"),
         *("--scheme", "iob2", "--max-iterations", 5),
     )
-    given = ["--objective", "mce-f", "--scheme", "iob2", "--warm-start", "start.fstcrf"]
+    given = ["--objective", "mce-f", "--scheme", "iob2", "--start", "start.fstcrf"]
     printed = done(
         *SEARCH[:-2], *given, "--dev", "dev.txt", "--trials", 2, "--max-iterations", 3, "-o", "m"
     )
     line = printed.splitlines()[-1]
-    assert "--warm-start start.fstcrf" in line
+    assert "--start start.fstcrf" in line
     model = Path("m").read_bytes()
     done(*arguments_of(line))
     assert Path("m").read_bytes() == model
     refused = failure(
-        *SEARCH, "--dev", "dev.txt", "--warm-start", "start.fstcrf", "--order", "1,2", status=2
+        *SEARCH, "--dev", "dev.txt", "--start", "start.fstcrf", "--order", "1,2", status=2
     )
-    assert refused == "--order is 1, 2, and --warm-start is a model of order 1"
+    assert refused == "--order is 1, 2, and --start is a model of order 1"
     written = failure(
-        *SEARCH, "--dev", "dev.txt", "--warm-start", "start.fstcrf", "-o", "start.fstcrf", status=2
+        *SEARCH, "--dev", "dev.txt", "--start", "start.fstcrf", "-o", "start.fstcrf", status=2
     )
     assert "would overwrite an input" in written
 
