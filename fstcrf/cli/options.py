@@ -36,7 +36,7 @@ def spoken(message: str, command: click.Command) -> str:
         if isinstance(parameter, click.Option) and parameter.name is not None:
             name, where = re.escape(parameter.name), r"\b"
             if "_" not in parameter.name:
-                name, where = f"(?:{name}=(?=[, ])|^{name}|{name}(?= '))", r"(?<![-\w])"
+                name, where = f"(?:{name}=(?=[, ]|$)|^{name}|{name}(?= '))", r"(?<![-\w])"
             message = re.sub(f"{where}{name}(?!\\w)", _flag(parameter), message)
     return message
 

@@ -366,7 +366,7 @@ def test_trials_start_from_a_model(data: Corpus, dev: Corpus, tmp_path: Path) ->
     options: dict[str, Any] = dict(found.best.options)
     best = flat_train(data, "field", SMALL, dev=dev, start=start, **options)
     np.testing.assert_array_equal(found.train().theta, best.theta)
-    with pytest.raises(OptionError, match="order is 0, 1, and start is a model of order 2"):
+    with pytest.raises(OptionError, match="order is 0, 1, and start= is a model of order 2"):
         tune(data, "field", SMALL, dev=dev, order=[0, 1], **given)
     other = CRF.train(data, "field", SMALL, l2=0.2, order=2, max_iterations=3)
     with pytest.raises(OptionError, match="another search: where trials start was"):

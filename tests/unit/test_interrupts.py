@@ -28,7 +28,7 @@ import warnings
 import numpy as np
 import fstcrf
 from fstcrf import CRF, Corpus, Grammar, Lattice, Transducer
-from fstcrf.training import Run
+from fstcrf.training import Gold, Run
 from fstcrf.errors import TooLargeError
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
@@ -86,7 +86,8 @@ for row in rng.integers(600, size=(300, 12)):
 text = Corpus.from_sentences(rows)
 pos = CRF.train(text, "pos", "U:%x[0,word]\\nB", max_iterations=3)
 feats = CRF.train(
-    text, "feats", "U:%x[0,word]\\nU:%y[0,pos]\\nB", reads=[pos], max_iterations=3, partial=False
+    text, Gold("feats", partial=False), "U:%x[0,word]\\nU:%y[0,pos]\\nB", reads=[pos],
+    max_iterations=3
 )
 rule = Grammar.from_text('''
 tape pos, feats;

@@ -65,7 +65,7 @@ def test_what_is_not_there_is_an_attribute_error() -> None:
 def test_help_on_training_lists_its_arguments() -> None:
     text = fresh("help(fstcrf.CRF.train); help(fstcrf.CRF)")
     assert "Function train".lower() in text.lower()
-    for word in ("dev_target", "class_weights", "max_iterations", "on_illegal"):
+    for word in ("features", "structure", "max_iterations", "Gold"):
         assert word in text
     assert "train_crf(data" in text
 

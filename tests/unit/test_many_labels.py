@@ -26,7 +26,7 @@ from fstcrf.training import (
     ParameterSpace,
     Problem,
     asgd,
-    likelihood,
+    expectation,
     parameter_space,
     shards,
     structure,
@@ -94,7 +94,7 @@ def test_partial_labels(
     theta = drawn(space)
     found = [Likelihood(partial, space, l2=0.3, threads=n)(theta) for n in (1, 2, 7)]
     with monkeypatch.context() as patch:
-        patch.setattr(likelihood, "sparse_pays", lambda *_args: False)
+        patch.setattr(expectation, "sparse_pays", lambda *_args: False)
         value, gradient = Likelihood(partial, space, l2=0.3)(theta)
     assert found[0][0] == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(found[0][1], gradient, rtol=1e-9, atol=1e-9)

@@ -413,7 +413,7 @@ def searched(
     choices["order"] = given.pop("order", order)
     if start is not None and any(one != order[0] for one in choices["order"]):
         known = ", ".join(map(str, choices["order"]))
-        raise OptionError(f"order is {known}, and start is a model of order {order[0]}")
+        raise OptionError(f"order is {known}, and start= is a model of order {order[0]}")
     for name, usual in _RANGES.items():
         if name in given:
             choices[name] = given.pop(name)
