@@ -184,7 +184,7 @@ def perceptron(
     data: DataSplit, epochs: int, features: str = "supported", seed: int = 0
 ) -> ChunkerRun:
     began = time.perf_counter()
-    given: dict[str, Any] = {"method": "perceptron", "features": features, "seed": seed}
+    given: dict[str, Any] = {"method": "perceptron", "pairs": features, "seed": seed}
     model = trained(data.train, max_iterations=epochs, **given)
     seconds = time.perf_counter() - began
     name = f"averaged perceptron, {features}"
@@ -203,7 +203,7 @@ def perceptron_course(
         patience=EPOCHS_TRIED,
         max_iterations=EPOCHS_TRIED,
         method="perceptron",
-        features=features,
+        pairs=features,
         seed=seed,
     )
     return scores

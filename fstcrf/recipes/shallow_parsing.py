@@ -101,7 +101,7 @@ def stop_course(stop: Stop, features: str, data: DataSplit, setting: Setting) ->
     """Return F on the dev part, percent, after each iteration until convergence."""
 
     def train() -> list[float]:
-        options: dict[str, Any] = {"features": features, "held_out": True, "l2": stop.l2}
+        options: dict[str, Any] = {"pairs": features, "held_out": True, "l2": stop.l2}
         options |= {"boundary": stop.boundary, "seed": setting.seed}
         return [point.dev or 0.0 for point in chunkers.run_of(_BEST, data, **options).course]
 
@@ -185,7 +185,7 @@ def _seeded(
     def make(seed: int) -> chunkers.ChunkerRun:
         setting.say(f"shallow-parsing: CRF, {features}, seed {seed}")
         options: dict[str, Any] = {"limit": stop.iterations, "l2": stop.l2, "seed": seed}
-        return chunkers.run_of(_BEST, data, features=features, boundary=stop.boundary, **options)
+        return chunkers.run_of(_BEST, data, pairs=features, boundary=stop.boundary, **options)
 
     name = f"CRF, {features}, as chosen"
     return over_seeds(setting, name, make, chunkers.ChunkerRun, seeds=_seeds(setting), about=stop)
@@ -241,7 +241,7 @@ def _trained(
 
 
 def _converged(data: DataSplit, features: str) -> Iterator[Row]:
-    run = chunkers.run_of(_BEST, data, features=features)
+    run = chunkers.run_of(_BEST, data, pairs=features)
     name, last = f"CRF, {features}, sigma = 1, converged", run.course[-1]
     yield Row(name, "F, test, %", run.f, PAPER_F[features], run.seconds)
     yield Row(name, "weights", run.weights, WEIGHTS[features])

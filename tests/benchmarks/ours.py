@@ -183,12 +183,12 @@ def rich(task: Task, *, rounds: int) -> dict[str, Any]:
     from fstcrf import kernel
     from fstcrf.kernel import decoding
     from fstcrf.taggers.weights import Weights
-    from fstcrf.training import LBFGS, Likelihood, likelihood
+    from fstcrf.training import LBFGS, Likelihood, expectation
 
     clock = time.process_time
     problem, space = problem_of(task)
     sparse = Likelihood(problem, space, l2=L2)
-    with mock.patch.object(likelihood, "sparse_default_arcs", return_value=None):
+    with mock.patch.object(expectation, "sparse_default_arcs", return_value=None):
         dense = Likelihood(problem, space, l2=L2)
     optimiser = LBFGS(sparse, np.zeros(space.size))
     for _ in range(3):

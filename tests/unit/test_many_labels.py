@@ -85,7 +85,7 @@ def test_the_sweep_goes_over_exceptions(problem: Problem, space: ParameterSpace)
 def test_partial_labels(
     problem: Problem, space: ParameterSpace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some labels unknown, some one of several: float64, over exceptions, as over all pairs."""
+    """Some labels unknown, some one of several: over exceptions, as over all pairs."""
     rng = np.random.default_rng(4)
     allowed = problem.allowed | (rng.random((len(problem.allowed), 1)) < 0.1)
     allowed |= rng.random(allowed.shape) < 0.01
@@ -104,9 +104,9 @@ def test_partial_labels(
     one = Likelihood(partial, space, l2=0.3)
     for place in rng.integers(space.bounds[1], space.bounds[2], 3).tolist():
         step = np.zeros(space.size)
-        step[place] = 1e-4
-        slope = (one(theta + step)[0] - one(theta - step)[0]) / 2e-4
-        assert gradient[place] == pytest.approx(slope, rel=1e-4, abs=1e-5)
+        step[place] = 1e-3  # log Z of the known sentences is a float32
+        slope = (one(theta + step)[0] - one(theta - step)[0]) / 2e-3
+        assert gradient[place] == pytest.approx(slope, rel=1e-4, abs=1e-4)
 
 
 def two_epochs(problem: Problem, space: ParameterSpace, start: Floats) -> tuple[Floats, int]:

@@ -80,7 +80,7 @@ def promised() -> dict[str, Callable[[], Any]]:
     whole = Corpus.from_sentences(data)
 
     def train(text: Any = data, **options: Any) -> CRF:
-        return flat_train(text, "y", TEMPLATE, max_iterations=14, **options)
+        return flat_train(text, "y", TEMPLATE, **{"max_iterations": 14, **options})
 
     model = train()
     ruled = model & fstcrf.constraints.at_most(2, "B-X")

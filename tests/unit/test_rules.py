@@ -124,7 +124,7 @@ def test_data_and_options_that_are_refused(
     def error(kind: type[FstcrfError], **given: object) -> str:
         arguments = {"tagger": tagger, "data": data, "rules": RULE, **given}
         with pytest.raises(kind) as caught:
-            learn(**arguments)
+            learn(**structured(arguments))
         assert "\n" not in str(caught.value)
         return str(caught.value)
 

@@ -144,7 +144,8 @@ def test_bad_compositions() -> None:
         one.with_tokens(tagger, coupling={("segment", "pos"): np.zeros((2, 2))})
     with pytest.raises(OptionError, match="no tape 'tag'"):
         (one @ tagger).marginals("tag")
-    wide = Lattice.from_arrays([str(k) for k in range(3000)], np.zeros((3, 3000)))
+    names = [str(k) for k in range(3000)]
+    wide = Lattice.from_arrays(names, np.zeros((3, 3000)), np.eye(3000))
     with pytest.raises(TooLargeError):
         one @ wide
 

@@ -192,12 +192,13 @@ def peak_is_as_expected(options: str, *, sentences: int, values: int) -> None:
 import numpy as np
 from pathlib import Path
 from fstcrf import CRF
+from fstcrf.training.options import structured
 rng, told = np.random.default_rng(0), []
 data = [[[f"{{k}}={{v}}" for k, v in enumerate(rng.integers(0, {values}, 60))] for _ in range(25)]
         for _ in range({sentences})]
 labels = {6 if "order" in options else 20}
 gold = [[f"B-{{k}}" for k in rng.integers(0, labels, 25)] for _ in data]
-CRF.train(data, gold, expect=told.append, {options})
+CRF.train(data, **structured(dict(target=gold, expect=told.append, {options})))
 lines = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
 print(told[0].peak / (1024 * int(lines["VmHWM"].split()[0])))  # ru_maxrss begins with the parent's
 """
