@@ -179,9 +179,11 @@ def label_tuple(
     if not kinds <= _STR:
         names = tuple(map(str, names))  # NumPy's strings are str, and shown as something else
     if len(set(names)) < len(names):
-        k = next(k for k, label in enumerate(names) if label in names[:k])
-        first = names.index(names[k])
-        raise error(f"{place}label {_short(names[k])} occurs twice, at {first} and {k}")
+        places: dict[str, int] = {}
+        for k, label in enumerate(names):
+            first = places.setdefault(label, k)
+            if first != k:
+                raise error(f"{place}label {_short(label)} occurs twice, at {first} and {k}")
     return names
 
 
