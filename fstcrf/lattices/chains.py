@@ -21,7 +21,7 @@ from fstcrf.kernel import Budget
 from fstcrf.lattices.engine import Engine, PathBatch, Tape, TapeLabels
 from fstcrf.lazy import made_once
 from fstcrf.machines import plans
-from fstcrf.machines.plans import Chain, Program
+from fstcrf.machines.plans import Program, TapeChain
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import RUN_TOKENS, Ragged
 
@@ -292,7 +292,7 @@ class ChainEngine(Engine):
         self.check(found.log_z)
         return cast("Floats", found.entropy)
 
-    def _axes(self, tapes: Sequence[int]) -> Iterator[tuple[Chain, int]]:
+    def _axes(self, tapes: Sequence[int]) -> Iterator[tuple[TapeChain, int]]:
         """Yield the chain of each tape and its axis."""
         program = self.program
         for tape in tapes:

@@ -19,7 +19,7 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.lazy import LazyModule, memoised
-from fstcrf.machines.plans import Chain, Coupling, Program, Search
+from fstcrf.machines.plans import Coupling, Program, Search, TapeChain
 from fstcrf.machines.topology import Topology, chain_topology, check_pairs
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def chain_program(
     labels: tuple[str, ...], tape: str, arc: bytes | None, initial: bytes, final: bytes
 ) -> Program:
     """Return the program of a chain; arguments with equal bytes give the same program."""
-    chain = Chain(
+    chain = TapeChain(
         name=tape,
         topology=free_topology(labels),
         initial=np.frombuffer(initial),
@@ -223,7 +223,7 @@ def _joined(
     per_token: tuple[tuple[str, str], ...],
 ) -> Program:
     """Return the joint program of several programs, with couplings that are fixed or per token."""
-    chains: list[Chain] = []
+    chains: list[TapeChain] = []
     couplings: list[Coupling] = []
     conjuncts = []
     for program, renamed in zip(programs, names, strict=True):
@@ -246,7 +246,7 @@ def compiled(program: Program) -> Program:
     return program
 
 
-def _renamed(chain: Chain, new: Mapping[str, str]) -> Chain:
+def _renamed(chain: TapeChain, new: Mapping[str, str]) -> TapeChain:
     return replace(
         chain,
         name=new[chain.name],

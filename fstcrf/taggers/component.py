@@ -28,7 +28,7 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import GrammarError, NoPathError, OptionError, ShapeError
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar
-from fstcrf.machines.plans import Chain, Program
+from fstcrf.machines.plans import Program, TapeChain
 from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.taggers.potentials import Binding, Potentials, Term, bind
 from fstcrf.text.corpus import Column, Corpus
@@ -104,12 +104,12 @@ def as_read(corpus: Corpus, readings: Mapping[str, Reading]) -> Corpus:
 # --- Tapes with observed labels -------------------------------------------------------------------
 
 
-def bare_chain(tape: str, topology: Topology) -> Chain:
+def bare_chain(tape: str, topology: Topology) -> TapeChain:
     """Return a chain with the arcs of a topology, all with the score 0."""
     size = topology.n_states
     arc = np.full(size * size if topology.dense else len(topology.source), -np.inf)
     arc[topology.kernel_arcs()] = 0.0
-    return Chain(
+    return TapeChain(
         tape,
         topology,
         np.where(topology.initial, 0.0, -np.inf),
@@ -161,7 +161,7 @@ class ObservedTape:
         return tuple(self.labels[first[k]] for k in range(len(first)))
 
     @made_once
-    def chain(self) -> Chain:
+    def chain(self) -> TapeChain:
         """The tape as a chain of order 0."""
         return bare_chain(self.tape, chain_topology(self.kept, 0))
 
@@ -348,7 +348,7 @@ class TapeMap:
         return self.acceptor.tapes[0]
 
     @made_once
-    def chain(self) -> Chain:
+    def chain(self) -> TapeChain:
         """The output tape as a chain without scores."""
         return bare_chain(self.tape, chain_topology(self.labels, 1))
 
@@ -431,7 +431,7 @@ class Component:
         return replace(self.tagger, theta=self.tagger.theta * self.weight)
 
     @made_once
-    def chain(self) -> Chain:
+    def chain(self) -> TapeChain:
         """The tagger's tape in the composition."""
         binding = self.binding
         graph = self.weighted._weights.static_graph
@@ -442,7 +442,7 @@ class Component:
             for outline, term in zip(binding.node, any_token.node, strict=True)
             if not outline.per_token
         ]
-        return Chain(
+        return TapeChain(
             name=self.tagger.tape,
             topology=self.tagger.topology,
             initial=graph.initial,

@@ -154,7 +154,7 @@ class CRF(TokenTagger[list[str]]):
         graph = self._weights.static_graph
         per_token = self._weights.has_arc_attributes
         arc = None if per_token else graph.score
-        chain = plans.Chain(self.tape, self.topology, graph.initial, graph.final, arc)
+        chain = plans.TapeChain(self.tape, self.topology, graph.initial, graph.final, arc)
         return plans.Program([chain])
 
     @made_once

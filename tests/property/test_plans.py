@@ -14,7 +14,7 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import GrammarError, NoPathError
 from fstcrf.lattices import ChainRow, Lattice
 from fstcrf.machines.grammar import Acceptor
-from fstcrf.machines.plans import Chain, Coupling, Program, arc_ends
+from fstcrf.machines.plans import Coupling, Program, TapeChain, arc_ends
 from fstcrf.machines.topology import chain_topology
 from tests.support.compositions import Tape, World, numbers, random_acceptor, random_topology
 
@@ -41,7 +41,7 @@ def random_case(seed: int) -> Case:
     names = [f"t{k}" for k in range(n)]
     labels = {t: tuple(f"{t}{i}" for i in range(s)) for t, s in zip(names, sizes, strict=True)}
     rank = rng.permutation(n).tolist()  # who may read whom
-    chains: list[Chain] = []
+    chains: list[TapeChain] = []
     for k, name in enumerate(names):
         earlier = [other for j, other in enumerate(names) if rank[j] < rank[k]]
         chains.append(_random_chain(rng, name, labels, earlier))
@@ -61,7 +61,7 @@ def random_case(seed: int) -> Case:
 
 def _random_chain(
     rng: np.random.Generator, name: str, labels: dict[str, tuple[str, ...]], earlier: list[str]
-) -> Chain:
+) -> TapeChain:
     topology = random_topology(rng, labels[name])
 
     def context() -> Context:
@@ -78,7 +78,7 @@ def _random_chain(
     )
     still = rng.random() < 0.5
     arc = _structured(topology, numbers(rng, (*lead(arc_context), arcs), 0.05)) if still else None
-    return Chain(
+    return TapeChain(
         name,
         topology,
         np.where(topology.initial, numbers(rng, (topology.n_states,), 0.05), -np.inf),
@@ -224,7 +224,7 @@ def test_conditioned_programs(seed: int) -> None:
 def test_spans_beside_two_couplings_of_the_same_tapes() -> None:
     rng = np.random.default_rng(0)
     chains = [
-        Chain(name, chain_topology(labels), np.zeros(2), np.zeros(2), rng.normal(size=4))
+        TapeChain(name, chain_topology(labels), np.zeros(2), np.zeros(2), rng.normal(size=4))
         for name, labels in (("x", ("O", "B-X")), ("y", ("a", "b")))
     ]
     program = Program(chains, [Coupling(("x", "y"), None), Coupling(("x", "y"), None)])

@@ -16,7 +16,7 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.lattices import ChainRow, Lattice, product
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, Grammar, is_empty
-from fstcrf.machines.plans import Chain, Program, arc_ends
+from fstcrf.machines.plans import Program, TapeChain, arc_ends
 from fstcrf.machines.topology import Topology, chain_topology
 from tests.support.oracles import log_sum
 
@@ -81,7 +81,7 @@ class Tape:
 
     def lattice(self) -> Lattice:
         still = self.arc.ndim == 1
-        chain = Chain(
+        chain = TapeChain(
             self.name,
             self.topology,
             np.where(self.topology.initial, self.initial, -np.inf),

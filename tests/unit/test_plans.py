@@ -11,7 +11,7 @@ from fstcrf.constraints import at_most, before, bio, neighbours, pairs
 from fstcrf.errors import LabelError, OptionError
 from fstcrf.lattices import Lattice, product
 from fstcrf.machines.grammar import Acceptor
-from fstcrf.machines.plans import Chain, Program, plan_of
+from fstcrf.machines.plans import Program, TapeChain, plan_of
 from fstcrf.machines.topology import chain_topology
 
 BIO = ("O", "B-X", "I-X")
@@ -26,7 +26,7 @@ def lattice(labels: tuple[str, ...], tape: str, tokens: int = 3) -> Lattice:
     )
 
 
-def chain(name: str, labels: tuple[str, ...] = BIO, **more: Any) -> Chain:
+def chain(name: str, labels: tuple[str, ...] = BIO, **more: Any) -> TapeChain:
     topology = chain_topology(labels)
     size = len(labels)
     arguments = {
@@ -35,7 +35,7 @@ def chain(name: str, labels: tuple[str, ...] = BIO, **more: Any) -> Chain:
         "arc": np.zeros(size * size),
         **more,
     }
-    return Chain(name=name, topology=topology, **arguments)
+    return TapeChain(name=name, topology=topology, **arguments)
 
 
 # --- The numbers -------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from fstcrf.files import atomic_write
 from fstcrf.kernel import dot
 from fstcrf.kernel.native import Workers
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.plans import Chain
+from fstcrf.machines.plans import TapeChain
 from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.text.sentences import Data
@@ -263,7 +263,7 @@ def warn_of_idle(file: RuleFile, sentences: RuleSentences, before: RuleExpectati
 class RuleText:
     """Sentences with the potentials of a tagger, their kinds of tokens and gold labels."""
 
-    chain: Chain
+    chain: TapeChain
     offsets: Longs
     node: Floats  # [N, S]
     arc: Floats  # [S, S] or [N, S, S]

@@ -13,7 +13,7 @@ from fstcrf.errors import DataError, LabelError, OptionError, TooLargeError
 from fstcrf.ext.rules.kernel import Counter, Counts, counting_bytes, expected_steps
 from fstcrf.ext.rules.patterns import CountingAutomaton, kinds_of
 from fstcrf.machines.grammar.labels import listed, nearest
-from fstcrf.machines.plans import Chain
+from fstcrf.machines.plans import TapeChain
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, with_tokens
@@ -188,7 +188,9 @@ def all_pairs(topology: Topology, arcs: Floats) -> Floats:
     return found.reshape(*arcs.shape[:-1], size, size)
 
 
-def counter(automaton: CountingAutomaton, chain: Chain, arc: Floats, weights: Floats) -> Counter:
+def counter(
+    automaton: CountingAutomaton, chain: TapeChain, arc: Floats, weights: Floats
+) -> Counter:
     """Return the automaton under weights for a chain, arcs float64 [S, S] or [N, S, S]."""
     step, end = automaton.scored(weights)
     return Counter(

@@ -34,7 +34,7 @@ from fstcrf.lattices.machines import joint_arrays
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.constraint import Constraint
-from fstcrf.machines.plans import Chain, Program, plan_of
+from fstcrf.machines.plans import Program, TapeChain, plan_of
 from fstcrf.machines.ways import on_paths
 
 _SHARED = 4
@@ -151,7 +151,7 @@ def _structure(
     sizes = tuple(len(labels) for _, labels in tapes)
     free = Program(
         [
-            Chain(name, free_topology(labels), np.zeros(n), np.zeros(n), np.zeros(n * n))
+            TapeChain(name, free_topology(labels), np.zeros(n), np.zeros(n), np.zeros(n * n))
             for (name, labels), n in zip(tapes, sizes, strict=True)
         ]
     )

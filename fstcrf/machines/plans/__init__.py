@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.machines.plans.chain import Chain as Chain
     from fstcrf.machines.plans.chain import Coupling as Coupling
     from fstcrf.machines.plans.chain import Input as Input
+    from fstcrf.machines.plans.chain import TapeChain as TapeChain
     from fstcrf.machines.plans.chain import scaled as scaled
     from fstcrf.machines.plans.chain import scaled_chain as scaled_chain
     from fstcrf.machines.plans.conflict import check_consistent as check_consistent
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__, __getattr__ = importer(
     __name__,
     {
-        "chain": "Chain Coupling Input scaled scaled_chain",
+        "chain": "TapeChain Coupling Input scaled scaled_chain",
         "conflict": "check_consistent conflict no_path_error",
         "decoder": "Decoder Search one_warning warn_unproven",
         "folding": "arc_ends",

@@ -1,10 +1,10 @@
 """The parts of a composition: the chains of its tapes and the couplings between them.
 
-========  ====================================================================
-Chain     one tape: a topology with the potentials that all sentences share
-Coupling  potentials of the labels that several tapes have at one token
-Input     an array of potentials that every sentence brings
-========  ====================================================================
+=========  ====================================================================
+TapeChain  one tape: a topology with the potentials that all sentences share
+Coupling   potentials of the labels that several tapes have at one token
+Input      an array of potentials that every sentence brings
+=========  ====================================================================
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Context = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class TapeChain:
     """One tape of a composition.
 
     Parameters
@@ -119,7 +119,7 @@ def scaled(potentials: Floats, factor: float) -> Floats:
         return np.where(never, -np.inf, factor * np.where(never, 0.0, potentials))
 
 
-def scaled_chain(chain: Chain, factor: float) -> Chain:
+def scaled_chain(chain: TapeChain, factor: float) -> TapeChain:
     """Return a chain with its potentials times a factor."""
     return replace(
         chain,
@@ -173,7 +173,7 @@ class Axes:
 
     Parameters
     ----------
-    chain : mapping of str to Chain
+    chain : mapping of str to TapeChain
         By tape; each tape follows the tapes it reads, otherwise in the order of the mapping.
 
     Raises
@@ -182,7 +182,7 @@ class Axes:
         A tape that is read but does not exist; tapes that read each other in a circle.
     """
 
-    def __init__(self, chain: Mapping[str, Chain]) -> None:
+    def __init__(self, chain: Mapping[str, TapeChain]) -> None:
         self.chain = chain
         for name, one in chain.items():
             missing = set(one.reads) - chain.keys()
@@ -199,7 +199,7 @@ class Axes:
         return tuple(self.chain[tape].topology.n_states for tape in self.order)
 
     @property
-    def last(self) -> Chain:
+    def last(self) -> TapeChain:
         """The chain of the last axis."""
         return self.chain[self.order[-1]]
 

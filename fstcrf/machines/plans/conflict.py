@@ -44,7 +44,7 @@ from fstcrf.machines.grammar import (
     wanted,
 )
 from fstcrf.machines.grammar.acceptor import only_empty
-from fstcrf.machines.plans.chain import Chain, Coupling, scaled
+from fstcrf.machines.plans.chain import Coupling, TapeChain, scaled
 from fstcrf.machines.plans.decoder import readers
 from fstcrf.machines.plans.folding import arc_ends
 from fstcrf.machines.plans.program import Program
@@ -361,7 +361,7 @@ def check_consistent(program: Program) -> None:
     raise ContradictionError(message, constraints=names)
 
 
-def _structure(chain: Chain) -> Acceptor:
+def _structure(chain: TapeChain) -> Acceptor:
     """Return the label sequences of a chain as an acceptor; state 0 is the start."""
     topology = chain.topology
     there = np.zeros(chain.n_kernel_arcs, dtype=bool)

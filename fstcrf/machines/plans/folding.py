@@ -23,7 +23,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, TooLargeError
 from fstcrf.machines import grammar as grammars
-from fstcrf.machines.plans.chain import Axes, Chain, Coupling, Input
+from fstcrf.machines.plans.chain import Axes, Coupling, Input, TapeChain
 from fstcrf.machines.topology import Rest, Topology, rest_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Folding:
     names: tuple[tuple[str, str], ...]
 
 
-def fold(chains: Sequence[Chain], conjuncts: Sequence[Acceptor]) -> Folding:
+def fold(chains: Sequence[TapeChain], conjuncts: Sequence[Acceptor]) -> Folding:
     """Sort conjuncts by their cost.
 
     Raises
@@ -101,7 +101,7 @@ def fold(chains: Sequence[Chain], conjuncts: Sequence[Acceptor]) -> Folding:
 class _GrammarFolder:
     """Folds conjuncts into chains and couplings."""
 
-    def __init__(self, chains: Mapping[str, Chain]) -> None:
+    def __init__(self, chains: Mapping[str, TapeChain]) -> None:
         self.chains = chains
         self.folded: dict[str, Folded] = {}
         self.couplings: list[Coupling] = []
@@ -145,7 +145,7 @@ class _GrammarFolder:
         self.folded[tape] = _sum(self.folded[tape], more) if tape in self.folded else more
 
 
-def _check_tapes(acceptor: Acceptor, chains: Mapping[str, Chain]) -> None:
+def _check_tapes(acceptor: Acceptor, chains: Mapping[str, TapeChain]) -> None:
     for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
         if tape not in chains:
             raise LabelError(
@@ -165,7 +165,7 @@ def _coupling(acceptor: Acceptor) -> Coupling:
     return Coupling(acceptor.tapes, np.where(acceptor.target[0] >= 0, score, -np.inf))
 
 
-def _at_the_end(chain: Chain, score: float) -> Folded:
+def _at_the_end(chain: TapeChain, score: float) -> Folded:
     """Return a score that is added once to every labelling."""
     states = chain.topology.n_states
     return Folded(np.zeros(states), np.full(states, score), np.zeros(chain.n_kernel_arcs))
@@ -345,13 +345,13 @@ def _axis_rest(shape: tuple[int, ...], k: int, score: Floats, *, residual: bool)
     return rest_of(score, shape[k], rows, turned=True)
 
 
-def arc_values(chain: Chain, folded: Folded | None, values: Floats) -> Floats:
+def arc_values(chain: TapeChain, folded: Folded | None, values: Floats) -> Floats:
     """Return arc potentials from sentences, float64 [N, contexts, arcs of the axis].
 
     Parameters
     ----------
-    chain : Chain
-        Chain of the arcs.
+    chain : TapeChain
+        TapeChain of the arcs.
     folded : Folded, optional
         Scores that grammars add to it.
     values : float64 [N, L of the arc context, ..., kernel arcs]
@@ -375,7 +375,7 @@ def end_potentials(
     return np.ascontiguousarray(total.reshape(-1, axes.shape[-1]))
 
 
-def _kept_arcs(chain: Chain, folded: Folded | None) -> Longs | None:
+def _kept_arcs(chain: TapeChain, folded: Folded | None) -> Longs | None:
     """Return the arcs of a sparse axis; `None` if a full matrix is faster."""
     topology = chain.topology
     legal = np.ones(chain.n_kernel_arcs, dtype=bool)

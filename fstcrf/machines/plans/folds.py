@@ -24,7 +24,7 @@ from fstcrf.kernel.acyclic import connected
 from fstcrf.kernel.transduced import IndexedTransducer
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar.acceptor import Acceptor
-from fstcrf.machines.plans.chain import Chain
+from fstcrf.machines.plans.chain import TapeChain
 from fstcrf.machines.plans.folding import Folding, arc_ends
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
@@ -139,7 +139,7 @@ def _scored_arcs(label: Longs, source: Longs, target: Longs, scores: Scores) -> 
     return arcs, (first, arc[legal], last)
 
 
-def chain_arcs(chain: Chain, grammar: Folding) -> ScoredArcs | None:
+def chain_arcs(chain: TapeChain, grammar: Folding) -> ScoredArcs | None:
     """Return the arcs of a chain with the part of a grammar that is folded into it.
 
     There is no result if the scores depend on other tapes.
@@ -435,7 +435,7 @@ def grammar_fold(arcs: ChainArcs, acceptor: Acceptor, most: int) -> Fold | None:
     return None if fold is None or degrees[fold.state].sum() >= most else fold
 
 
-def chain_of_pairs(chain: Chain, grammar: Folding) -> tuple[Chain, Longs] | None:
+def chain_of_pairs(chain: TapeChain, grammar: Folding) -> tuple[TapeChain, Longs] | None:
     """Return the fold of a chain and a grammar of one automaton, and the old state of each new one.
 
     There is no result if the scores depend on other tapes, or if the product is faster.
@@ -464,4 +464,4 @@ def chain_of_pairs(chain: Chain, grammar: Folding) -> tuple[Chain, Longs] | None
     )
     kept = np.full(of_pairs.n_states**2 if of_pairs.dense else len(score), -np.inf)
     kept[of_pairs.kernel_arcs()] = score
-    return Chain(chain.name, of_pairs, first, last, kept), state
+    return TapeChain(chain.name, of_pairs, first, last, kept), state

@@ -29,9 +29,9 @@ from fstcrf.kernel import Budget, JointChain
 from fstcrf.lazy import LazyModule, made_once, memoised
 from fstcrf.machines.plans.chain import (
     Axes,
-    Chain,
     Coupling,
     Input,
+    TapeChain,
     scaled_acceptor,
     scaled_chain,
     scaled_coupling,
@@ -74,7 +74,7 @@ class Program:
 
     Parameters
     ----------
-    chains : sequence of Chain
+    chains : sequence of TapeChain
         One a tape, names distinct.
     couplings : sequence of Coupling
     conjuncts : sequence of Acceptor
@@ -100,7 +100,7 @@ class Program:
 
     def __init__(
         self,
-        chains: Sequence[Chain],
+        chains: Sequence[TapeChain],
         couplings: Sequence[Coupling] = (),
         conjuncts: Sequence[Acceptor] = (),
         search: Search = "auto",
@@ -406,7 +406,7 @@ def searched(program: Program, search: Search) -> Program:
     return program.constrained((), search=search) if search != program.search else program
 
 
-def _inputs(chains: Sequence[Chain], couplings: Sequence[Coupling]) -> list[Input]:
+def _inputs(chains: Sequence[TapeChain], couplings: Sequence[Coupling]) -> list[Input]:
     inputs: list[Input] = []
     for chain in chains:
         inputs += [Input("node", chain.name, context) for context in chain.node_contexts]
