@@ -463,6 +463,9 @@ def _space(
 
 def _check_kinds(options: Mapping[str, object]) -> None:
     tape, start, reads = (options.get(name) for name in ("tape", "start", "reads"))
+    template = options.get("template")
+    if not isinstance(template, TemplateSet | str | os.PathLike | None) and not callable(template):
+        raise OptionError(f"features is {template!r}, expected templates, a path or a function")
     if not isinstance(tape, str | None):
         raise OptionError(f"tape is {tape!r}, expected a name, or None")
     if not isinstance(start, CRF | None):

@@ -137,7 +137,7 @@ def read_data(
             return _literal_data(data, target, settings, base, known)
     if template is None:
         raise OptionError(
-            "columns need a feature template: template='chunking.tpl', or a feature function: "
+            "columns need a feature template: features='chunking.tpl', or a feature function: "
             "features=f"
         )
     if isinstance(base, LiteralIndex):

@@ -211,6 +211,7 @@ STRUCTS: Mapping[str, type[Settings]] = {
     "run": Run,
 }
 """Argument of `fstcrf.CRF.train` → its struct, whose fields are options."""
+_ALWAYS = ("structure", "run")  # arguments without a bare value
 _BARE = {"features": "template"}  # the option that a bare value is, if it has another name
 _FLAT = {  # option → argument and field of a struct
     struct.flat_names.get(field.name, field.name): (argument, field.name)
@@ -240,6 +241,8 @@ def flat_options(
         if value is None:
             continue
         if not isinstance(value, Settings):
+            if argument in _ALWAYS or (isinstance(value, type) and issubclass(value, Settings)):
+                raise OptionError(f"{argument} is {value!r}, expected {_expected(argument)}")
             flat[_BARE.get(argument, argument)] = value
             continue
         if not isinstance(value, base):

@@ -280,6 +280,9 @@ def test_structs_are_options_with_flat_names(argument: str) -> None:
         assert field.name in fields_of(struct) or f"\n    {field.name} : " in text
         option = struct.flat_names.get(field.name, field.name)
         assert option in FLAT_NAMES
+    for odd in (struct, *([] if bare is not None else [3, "x", {}])):  # the class itself
+        with pytest.raises(OptionError, match=rf"{argument} is .*, expected {struct.__name__}"):
+            flat_options({argument: odd})
     for other in STRUCTS.values():
         if other is not struct:
             with pytest.raises(

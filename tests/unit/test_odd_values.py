@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,9 @@ def test_what_is_no_text(door: str) -> None:
 KINDS: dict[str, list[Any]] = {
     "reads": [3, "y", [3], np.zeros(2)],
     "start": [3, "y"],
+    "features": [3, b"x", ["a"], np.zeros(2), {}],
+    "structure": [3, "chain", Run(), Run],
+    "run": [3, {"threads": 2}, Run],
     "tape": [3, ["y"], np.zeros(2)],
     "report": [3, "y"],
     "expect": [3, "y"],
@@ -121,8 +125,12 @@ KINDS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("option", KINDS)
 def test_options_of_training_that_are_nothing_of_the_kind(option: str) -> None:
     for odd in KINDS[option]:
+        call: Any = _train
+        if option in ("features", "structure", "run"):
+            call = partial(fstcrf.CRF.train, target="y", features=TEMPLATE)
+        data: Any = GIVEN[0] if call is _train else [GIVEN[0]]
         with pytest.raises(FstcrfError, match=option.replace("_", ".")):
-            _train(GIVEN[0], **{option: odd})
+            call(data, **{option: odd})
 
 
 @pytest.mark.parametrize("tagger", [TAGGER, LITERAL, SEGMENTS, fstcrf.compose(TAGGER)])
