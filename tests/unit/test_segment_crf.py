@@ -20,7 +20,7 @@ from fstcrf.ext.segments.structure import Segments
 from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import FeatureIndex, parse_template
-from fstcrf.training import Chain, Dev, Features, Run
+from fstcrf.training import Chain, Dev, Features, Gold, Run
 from fstcrf.training.lbfgs import LBFGSSettings
 
 TEMPLATE = "U0:%x[-1..1,word]\nU1"
@@ -288,7 +288,18 @@ def test_options_that_segments_do_not_read_are_refused(data: Corpus) -> None:
     ):
         with pytest.raises(OptionError, match=says):
             call(data, "tag", TEMPLATE, **options)
-    with pytest.raises(OptionError, match="boundary is no option of segments"):
-        call(data, "tag", Features(TEMPLATE, boundary="skip"))
+    for target, features, says in (
+        ("tag", Features(TEMPLATE, boundary="skip"), "boundary is no option of segments"),
+        ("tag", 3, "features is 3, expected templates"),
+        ("tag", Features(), "features is None, expected templates"),
+        (Gold("tag", partial=True), TEMPLATE, "partial is no option of segments"),
+        (None, TEMPLATE, "target is None, expected the name of a column"),
+    ):
+        with pytest.raises(OptionError, match=says):
+            call(data, target, features)
+    struct: Any = Segments
+    for name, odd in (("longest", "3"), ("strings", "word")):
+        with pytest.raises(OptionError, match=f"{name} is '{odd}', expected"):
+            struct(**{name: odd})
     half = SegmentCRF.train(data, "tag", TEMPLATE, method=LBFGSSettings(l2=0.5), max_iterations=1)
     assert half.record.l2 == 0.5

@@ -27,7 +27,7 @@ from fstcrf.ext.segments.likelihood import (
     supported_cells,
 )
 from fstcrf.ext.segments.phrases import SegmentFeatures, segment_features
-from fstcrf.ext.segments.structure import Segments, token_features
+from fstcrf.ext.segments.structure import Segments, target_column, token_features
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices import Lattice
@@ -44,7 +44,7 @@ from fstcrf.text.corpus import Corpus, Span, named_scheme
 from fstcrf.text.corpus.schemes import split_label
 from fstcrf.text.features import FeatureIndex, TemplateSet
 from fstcrf.text.sentences import Data, SentenceLike, as_sentences, runs_of
-from fstcrf.training.arguments import Dev, Features, Run
+from fstcrf.training.arguments import Dev, Features, Gold, Run
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.loop import Outcome
 
@@ -103,7 +103,7 @@ class SegmentCRF(Composable[list[str]]):
     def train(
         cls,
         data: Data,
-        target: str,
+        target: str | Gold,
         features: TemplateSet | str | os.PathLike[str] | Features,
         *,
         structure: Segments | None = None,
@@ -119,7 +119,7 @@ class SegmentCRF(Composable[list[str]]):
         ----------
         data : Corpus or sequence of sentences
             Sentences with the columns that templates and `target` name.
-        target : str
+        target : str or Gold
             The column of labels, read as spans by the scheme of `structure`.
         features : TemplateSet, str, path or Features
             Attributes of tokens, as for a `CRF`: each has weights for the first token of a segment,
@@ -149,6 +149,7 @@ class SegmentCRF(Composable[list[str]]):
             raise OptionError(f"structure is {structure!r}, expected Segments(...)")
         course = Course.of(method, l2=l2, max_iterations=max_iterations, run=run, dev=dev)
         templates, min_count = token_features(features)
+        target = target_column(target)
         sentences = dev.data if isinstance(dev, Dev) else dev
         scheme, writes = structure.scheme, structure.writes
         given = _Corpus.read(data, target, templates, structure, min_count=min_count)

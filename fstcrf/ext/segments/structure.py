@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from fstcrf.arguments import one_of
+from fstcrf.arguments import one_of, whole_number
 from fstcrf.errors import OptionError
 from fstcrf.ext.segments.gold import OnMissing
 from fstcrf.ext.segments.phrases import Lexicon
 from fstcrf.text.corpus.schemes import named_scheme
 from fstcrf.text.features import TemplateSet
 from fstcrf.text.features.template import as_templates
-from fstcrf.training.arguments import Features
+from fstcrf.training.arguments import Features, Gold
 from fstcrf.training.settings import Settings
 
 
@@ -63,7 +63,9 @@ class Segments(Settings):
 
     def __post_init__(self) -> None:
         one_of("on_missing", self.on_missing, OnMissing)
-        if not 1 <= self.longest <= 1000:
+        if isinstance(self.strings, str):
+            raise OptionError(f"strings is {self.strings!r}, expected a list of columns")
+        if not 1 <= whole_number(self.longest, "longest") <= 1000:
             raise OptionError(f"longest is {self.longest}, expected 1 to 1000")
         named_scheme(self.scheme)
         if not named_scheme(self.writes).strict:
@@ -82,6 +84,19 @@ def token_features(
     odd = sorted(features.fields_set - {"template", "min_count"})
     if odd:
         raise OptionError(f"{odd[0]} is no option of segments: Features has template, min_count")
-    if features.template is None or callable(features.template):
-        raise OptionError(f"features is {features.template!r}, expected templates of tokens")
-    return as_templates(features.template), features.min_count
+    template = features.template
+    if not isinstance(template, TemplateSet | str | os.PathLike):
+        raise OptionError(f"features is {template!r}, expected templates of tokens, or a path")
+    return as_templates(template), features.min_count
+
+
+def target_column(target: str | Gold) -> str:
+    """Return the column of gold labels; OptionError: options that segments do not read."""
+    if isinstance(target, Gold):
+        odd = sorted(target.fields_set - {"labels"})
+        if odd:
+            raise OptionError(f"{odd[0]} is no option of segments: Gold has labels")
+    column = target.labels if isinstance(target, Gold) else target
+    if not isinstance(column, str):
+        raise OptionError(f"target is {column!r}, expected the name of a column")
+    return column
