@@ -392,5 +392,5 @@ def test_a_course_is_read_from_arguments() -> None:
         Course.of("lbfgs", run=Run(threads=0))
     with pytest.raises(OptionError, match="seed is no option of this training; it has l2, l1"):
         Course.of("lbfgs", run=Run(seed=1))
-    with pytest.raises(OptionError, match="unknown training option 'widht'"):
-        structured({"widht": 3})
+    with pytest.raises(OptionError, match="unknown training option 'breadth'"):
+        structured({"breadth": 3})
