@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections import deque
+from _thread import start_new_thread
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from threading import Lock, Thread, current_thread, local, main_thread
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from queue import SimpleQueue
+from threading import get_ident, local, main_thread
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -32,8 +33,6 @@ except ModuleNotFoundError as error:
     ) from None
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
     from fstcrf._kernel import CData
 else:
     CData = ffi.CData
@@ -218,6 +217,7 @@ use(os.environ.get("FSTCRF_KERNEL", "auto"))
 
 T = TypeVar("T")
 R = TypeVar("R")
+Outcome: TypeAlias = "tuple[R | None, BaseException | None]"  # the value of a call, or its error
 
 
 _THREAD = local()  # `ended`: a list; it is not empty when nobody needs this part any more
@@ -225,6 +225,76 @@ _THREAD = local()  # `ended`: a list; it is not empty when nobody needs this par
 
 class _Ended(BaseException):
     """Ends a part whose result is not needed, after its present call of the kernel."""
+
+
+def _outcome(function: Callable[..., R], *given: Any) -> Outcome[R]:
+    try:
+        return function(*given), None
+    except BaseException as error:  # noqa: BLE001 (`_value` raises it)
+        return None, error
+
+
+def _value(outcome: Outcome[R]) -> R:
+    value, error = outcome
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error, outcome  # the error's traceback has this frame: a cycle
+    return cast("R", value)
+
+
+class _Crew(Generic[T, R]):
+    """Threads that call a function for parts; values are taken in the order of the parts.
+
+    The threads are started by C, and wait in C. `threading.Thread` and `concurrent.futures` are
+    written in Python: Ctrl-C between two of their lines leaves a lock held, and all threads that
+    need this lock wait for ever.
+    """
+
+    def __init__(self, function: Callable[[T], R], threads: int) -> None:
+        self._function, self._threads = function, threads
+        self._added = self._taken = self._started = 0
+        # None is the last task: each thread hands it on and ends
+        self.tasks: SimpleQueue[tuple[int, T] | None] = SimpleQueue()
+        self._outcomes: SimpleQueue[tuple[int, Outcome[R]]] = SimpleQueue()
+        self._early: dict[int, Outcome[R]] = {}
+        self._ended: list[bool] = []
+        self._gone: SimpleQueue[None] = SimpleQueue()
+
+    @property
+    def waiting(self) -> bool:
+        return self._taken < self._added
+
+    def add(self, part: T) -> None:
+        self.tasks.put((self._added, part))
+        self._added += 1
+        if self._started < self._threads:
+            start_new_thread(self._work, ())
+            self._started += 1
+
+    def take(self) -> R:
+        """Wait for the value of the next part; raise the error of its call."""
+        while self._taken not in self._early:
+            number, outcome = self._outcomes.get()
+            self._early[number] = outcome
+        self._taken += 1
+        return _value(self._early.pop(self._taken - 1))
+
+    def end(self) -> None:
+        """Let no further part begin, and wait for the parts that run."""
+        self._ended.append(True)
+        for _ in range(self._started):
+            self._gone.get()
+
+    def _work(self) -> None:
+        _THREAD.ended = self._ended
+        while (task := self.tasks.get()) is not None and not self._ended:
+            number, part = task
+            self._outcomes.put((number, _outcome(self._function, part)))
+            del task, part
+        self.tasks.put(None)
+        self._gone.put(None)
 
 
 class Workers:
@@ -240,24 +310,17 @@ class Workers:
 
     def __init__(self, threads: int = 1) -> None:
         self.threads = threads
-        # by process: after a fork there are no threads
-        self._pools: dict[int, ThreadPoolExecutor] = {}
 
-    @property
-    def _pool(self) -> ThreadPoolExecutor | None:
+    def begun(self, function: Callable[..., R], *given: Any) -> Callable[[], R] | None:
+        """Start a call on another thread, and return a function that waits for its value.
+
+        It is None if there is no other thread.
+        """
         if self.threads <= 1:
             return None
-        process = os.getpid()
-        if process not in self._pools:
-            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (imports logging)
-
-            self._pools.setdefault(process, ThreadPoolExecutor(self.threads))
-        return self._pools[process]
-
-    def begun(self, function: Callable[..., R], *given: Any) -> Future[R] | None:
-        """Start a call on another thread; return `None` if there is no other thread."""
-        pool = self._pool
-        return None if pool is None else pool.submit(function, *given)
+        outcomes: SimpleQueue[Outcome[R]] = SimpleQueue()
+        start_new_thread(lambda: outcomes.put(_outcome(function, *given)), ())
+        return lambda: _value(outcomes.get())
 
     def each(self, function: Callable[[T], None], parts: Iterable[T]) -> None:
         """Call the function for each part."""
@@ -272,29 +335,20 @@ class Workers:
         self, function: Callable[[T], R], parts: Iterable[T], *, most: int | None = None
     ) -> Iterator[R]:
         """Yield the function's value for each part, in order; at most `most` are started ahead."""
-        pool = self._pool
-        if pool is None:
+        if self.threads <= 1:
             yield from map(function, parts)
             return
-        from concurrent.futures import wait  # noqa: PLC0415 (it imports logging)
-
-        ended: list[bool] = []
-
-        def run(part: T) -> R:
-            _THREAD.ended = ended
-            return function(part)
-
-        left = iter(parts)
-        futures = deque(pool.submit(run, part) for part in islice(left, most))
+        crew, left = _Crew(function, self.threads), iter(parts)
         try:
-            while futures:
-                yield futures[0].result()
-                futures.popleft()
-                futures.extend(pool.submit(run, part) for part in islice(left, 1))
-        finally:
-            # Also after an error: otherwise the next call would inherit the running parts.
-            ended.append(True)
-            wait([future for future in futures if not future.cancel()])
+            for part in islice(left, most):
+                crew.add(part)
+            while crew.waiting:
+                yield crew.take()
+                for part in islice(left, 1):
+                    crew.add(part)
+        finally:  # also after an error: running parts would outlive the call
+            crew.tasks.put(None)  # here, because Python looks for Ctrl-C when `end` begins
+            crew.end()
 
 
 SERIAL = Workers()
@@ -305,24 +359,13 @@ def patiently(steps: float, call: Callable[..., int], *given: Any) -> int:
 
     The call itself continues, at most until the process ends, and keeps its memory.
     """
-    if steps < CALL_STEPS or current_thread() is not main_thread():
+    if steps < CALL_STEPS or get_ident() != main_thread().ident:
         return call(*given)
-    status: list[int] = []
-    done = Lock()
-
-    def run() -> None:
-        status.append(call(*given))
-        done.release()
-
-    done.acquire()
-    Thread(target=run, daemon=True).start()
-    with done:
-        return status[0]
+    return cast("Callable[[], int]", Workers(2).begun(call, *given))()
 
 
 def mapped(function: Callable[[T], R], parts: Iterable[T], threads: int) -> list[R]:
     """Return the function's value for each part, in order, on at most `threads` threads."""
     if threads == 1:
         return list(map(function, parts))
-    every = list(parts)
-    return list(Workers(min(threads, len(every))).map(function, every))
+    return list(Workers(threads).map(function, parts))

@@ -15,7 +15,7 @@ total; it took 139 when the curvature was too expensive to use.
 from __future__ import annotations
 
 import math
-from concurrent.futures import Future
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -393,11 +393,11 @@ class LBFGSSettings(QuasiNewton):
             return LBFGS(objective, start, self, workers=workers)
 
         # the result is removed when it is used, to free its memory
-        waiting: list[Future[TiedEvidence]] = []
+        waiting: list[Callable[[], TiedEvidence]] = []
 
         def in_units(start: Floats) -> Optimiser:
             release()  # memory of the epochs and their layout
-            ties = waiting.pop().result() if waiting else data.tied(self.l2)
+            ties = waiting.pop()() if waiting else data.tied(self.l2)
             u = ties.sharing.reduce(start)
             if data.counts.largest >= UNEVEN:  # steps of one length may have diverged
                 u = min((u, np.zeros(len(u))), key=lambda one: ties.likelihood(one)[0])

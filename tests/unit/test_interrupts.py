@@ -6,11 +6,14 @@ give the same bits as one.
 
 from __future__ import annotations
 
+import _thread
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -299,6 +302,63 @@ def test_what_other_threads_do_ends_behind_their_call() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         list(Workers(2).map(endless, [1, 2, 3]))
+
+
+def ask(way: str, part: Callable[[int], int]) -> list[int]:
+    """Call a function for 0, 1, 2 on other threads."""
+    if way == "begun":
+        take = Workers(2).begun(lambda: [part(k) for k in range(3)])
+        return [] if take is None else take()
+    return list(getattr(Workers(2), way)(part, range(3)))
+
+
+def interrupted_at(moment: int, way: str, part: Callable[[int], int]) -> bool:
+    """Raise KeyboardInterrupt where Python would look for the signal for the nth time."""
+    seen = 0
+
+    def look(_: FrameType, event: str, __: Any) -> None:
+        nonlocal seen
+        seen += event in {"call", "c_return"}
+        if seen == moment:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(look)
+    try:
+        ask(way, part)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+@pytest.mark.parametrize("way", ["map", "stream", "begun"])
+def test_ctrl_c_at_any_moment_leaves_no_thread_waiting(way: str) -> None:
+    def part(number: int) -> int:
+        time.sleep(1e-3)
+        return number
+
+    def at(moment: int) -> None:
+        ended.append(interrupted_at(moment, way, part))
+        ended.append(ask(way, part) == [0, 1, 2])
+
+    before, moment = _thread._count(), 1
+    while True:
+        ended: list[bool] = []
+        thread = threading.Thread(target=at, args=(moment,), daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive(), f"waits for ever after moment {moment}"
+        assert ended[1]
+        if not ended[0]:
+            break
+        moment += 1
+    assert moment > 5
+    until = time.monotonic() + 10
+    while _thread._count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert _thread._count() == before
 
 
 if __name__ == "__main__":  # the figure in docs/reference/reliability.md
