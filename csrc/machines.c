@@ -8,8 +8,7 @@
 
 int64_t fc_machine_work(const fc_machine *machine, int64_t longest) {
     tensor m;
-    /* Plus the residual states of a path, or the trace of a sentence. */
-    return lay_out_tensor(&m, machine, longest, NULL) + longest * (m.full + 3) + m.P;
+    return lay_out_tensor(&m, machine, longest, NULL) + longest; /* the residual states of a path */
 }
 
 int64_t fc_machine_batch_work(const fc_machine *machine, int64_t B, int64_t longest) {
@@ -366,6 +365,30 @@ static int variants_ok(int64_t B, const int64_t *offsets, int64_t C, const int64
     return 1;
 }
 
+/* Takes the sentences of the next variants, from c on, into the group; returns the variant after them. */
+static int64_t gather(rescoring *w, const int64_t *offsets, int64_t C, const int64_t *sentence,
+                      int64_t c, int64_t room) {
+    w->sentences = 0;
+    for (int64_t tokens = 0; c < C && w->sentences < GROUP;) {
+        const int64_t b = sentence[c], T = offsets[b + 1] - offsets[b];
+        if (w->sentences > 0 && tokens + T > room) break;
+        rescored *s = &w->sentence[w->sentences];
+        *s = (rescored){offsets[b], T, c, c, 0, -1, FC_NEVER};
+        for (; c < C && sentence[c] == b; c++) {
+            const int64_t k = w->ptr[c];
+            if (k < w->ptr[c + 1] && w->token[k] > s->last) s->last = w->token[k];
+        }
+        s->to = c;
+        if (T == 0) {
+            for (int64_t k = s->from; k < c; k++) w->total[k] = w->m->machine->empty;
+            break; /* its variants are not among those of a group */
+        }
+        w->sentences++;
+        tokens += T;
+    }
+    return c;
+}
+
 fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t *offsets,
                              int64_t C, const int64_t *sentence, const int64_t *ptr,
                              const int32_t *token, const double *node, int best, double *total,
@@ -374,21 +397,21 @@ fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t
     if (status != FC_OK) return status;
     if (machine->axes != 1 || !variants_ok(B, offsets, C, sentence, ptr, token)) return FC_EINVAL;
     tensor m;
+    rescoring w;
     const int64_t longest = longest_of(B, offsets);
-    double *rest = work + lay_out_tensor(&m, machine, longest, work);
-    trace w = {.forward = rest, .before = rest + longest * m.full};
-    w.behind = w.before + longest;
-    w.changed = w.behind + longest;
-    for (int64_t c = 0, end; c < C; c = end) {
-        const int64_t b = sentence[c], first = offsets[b], T = offsets[b + 1] - first;
-        for (end = c + 1; end < C && sentence[end] == b;) end++;
-        for (int64_t k = c; T == 0 && k < end; k++) total[k] = machine->empty;
-        if (T == 0) continue;
-        const outcome result = variants(&m, best ? MAX_PLUS : SUM_TIMES, first, T, &w, c, end, ptr,
-                                        token, node, total);
-        *where = b;
-        if (result == LOST) return FC_ERANGE;
-        for (int64_t k = c; result == NO_PATH && k < end; k++) total[k] = FC_NEVER;
+    const int64_t room = longest > GROUP_TOKENS ? longest : GROUP_TOKENS;
+    *where = lay_out_tensor(&m, machine, longest, work);
+    double *rest = (double *)((uintptr_t)work + (uintptr_t)*where * sizeof *work);
+    *where += lay_out_rescoring(&w, &m, room, rest);
+    if (work == NULL) return FC_OK;
+    m.brief = 0;
+    w.ptr = ptr;
+    w.token = token;
+    w.potentials = node;
+    w.total = total;
+    for (int64_t c = 0; c < C;) {
+        c = gather(&w, offsets, C, sentence, c, room);
+        if (w.sentences > 0) rescore_sentences(&w, best ? MAX_PLUS : SUM_TIMES);
     }
     return FC_OK;
 }

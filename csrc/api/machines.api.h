@@ -146,8 +146,9 @@ fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const i
 
 /* Totals of C variants of sentences, with other node potentials at some tokens: log Z, or the best
  * score if `best` is 1. The machine has one axis. A variant without changes is the sentence itself.
- * Costs a pass over each sentence, and for a variant the tokens from its first change to its last. If a
- * sentence has no path, its variants count as having no path.
+ * Costs two passes over each sentence, and for a variant the steps from its first change to its last. If
+ * a sentence has no path, its variants count as having no path. Without `work`, `where` is how many
+ * doubles it needs.
  *   sentence [C]           in  not falling
  *   ptr      [C + 1]       in  changes of each variant
  *   token    [ptr[C]]      in  places in the sentence, rising within a variant

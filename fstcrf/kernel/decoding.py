@@ -7,6 +7,7 @@ batch or on the number of threads, to the bit.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -362,7 +363,8 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
         part, ptr = batch.part(int(begin), int(stop)), variants.ptr[first : end + 1]
         own = slice(int(ptr[0]), int(ptr[-1]))
         token, node = variants.token[own], variants.node[own]
-        status = lib.fc_machine_rescore(
+        ask = partial(
+            lib.fc_machine_rescore,
             *part.inputs,
             end - first,
             array_in(sentence - begin, np.int64, (end - first,), "sentence"),
@@ -371,10 +373,9 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
             array_in(node, np.float64, node.shape, "node"),
             best,
             array_out(total[first:end]),
-            part.scratch(),
-            where,
         )
-        check(status, "rescored: sentence", where[0])
+        check(ask(ffi.NULL, where), "rescored: sentence", where[0])
+        check(ask(part.scratch(where[0]), where), "rescored: sentence", where[0])
     return total
 
 

@@ -465,9 +465,10 @@ class Bound:
         what = f"the {n:,} best paths of {self.longest:,} tokens, {cells:,} states at each"
         check_memory(size, what, self.longest)
 
-    def scratch(self) -> CData:
+    def scratch(self, size: int | None = None) -> CData:
         """Return work space for one call: threads may use the same batch at once."""
-        size = int(lib.fc_machine_batch_work(self.view, self.n_sentences, self.longest))
+        if size is None:
+            size = int(lib.fc_machine_batch_work(self.view, self.n_sentences, self.longest))
         cells = self.machine.outer * self.machine.width * self.machine.n_residual
         what = f"a sentence of {self.longest:,} tokens, {cells:,} states at each"
         return ffi.from_buffer("double[]", allocated(size, what, self.longest))
