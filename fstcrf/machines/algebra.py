@@ -391,11 +391,10 @@ def _shifted(states: Array, begin: Array) -> Array:
 
 def _check_copies(machines: Sequence[Machine], calls: Sequence[list[_Calls]], depth: int) -> None:
     """Count the copies before they are made, and refuse too many."""
+    sizes = [len(machine.source) + len(machine.final) for machine in machines]
     copies, arcs = {0: 1}, 0
     for level in range(depth + 1):
-        arcs += sum(
-            n * (len(machines[k].source) + len(machines[k].final)) for k, n in copies.items()
-        )
+        arcs += sum(n * sizes[k] for k, n in copies.items())
         if arcs > MAX_ARCS or level > MAX_DEPTH:
             raise TooLargeError(
                 f"more than {MAX_ARCS:,} arcs, or {MAX_DEPTH:,} machines within each other, are "
@@ -417,13 +416,11 @@ def _terminals(
 
     The k-th name is −2 − k.
     """
-    alphabets = [getattr(machine, f"{side}_symbols") for machine in machines]
+    sets = [getattr(machine, f"{side}_symbols") for machine in machines]
     number = {name: -2 - k for k, name in enumerate(names)}
-    terminals = tuple(dict.fromkeys(x for symbols in alphabets for x in symbols if x not in number))
+    terminals = tuple(dict.fromkeys(x for symbols in sets for x in symbols if x not in number))
     number |= {x: k for k, x in enumerate(terminals)}
-    tables = [
-        np.asarray([*(number[x] for x in symbols), -1], dtype=np.int32) for symbols in alphabets
-    ]
+    tables = [np.asarray([*(number[x] for x in symbols), -1], dtype=np.int32) for symbols in sets]
     pairs = zip(machines, tables, strict=True)
     return terminals, [table[getattr(machine, side)] for machine, table in pairs]
 

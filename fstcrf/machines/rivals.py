@@ -196,14 +196,12 @@ class _Search:
         if self.within is not None and (run, rival) not in self.within:
             return False
         for (nexts, least, most), symbols in zip(self.ahead, delay, strict=True):
+            size = len(symbols) if symbols and symbols[0] >= 0 else -len(symbols)
             if not symbols:
                 if nexts[run].isdisjoint(nexts[rival]):
                     return False
-            elif (
-                symbols[0] not in nexts[run] if symbols[0] >= 0 else ~symbols[0] not in nexts[rival]
-            ):
+            elif symbols[0] not in nexts[run] if size > 0 else ~symbols[0] not in nexts[rival]:
                 return False
-            size = len(symbols) if symbols and symbols[0] >= 0 else -len(symbols)
             if least[rival] + size > most[run] or most[rival] + size < least[run]:
                 return False
         return True

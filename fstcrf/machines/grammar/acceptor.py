@@ -347,14 +347,14 @@ def on_tapes(
         return acceptor
     inner = [t for t in tapes if t in acceptor.tapes]
     order = (0, *(1 + acceptor.tapes.index(t) for t in inner))
-    own = (acceptor.n_states, *(len(sets[t]) if t in inner else 1 for t in tapes))
+    shape = (acceptor.n_states, *(len(sets[t]) if t in inner else 1 for t in tapes))
     full = (acceptor.n_states, *map(len, labels))
 
-    def spread(array: NDArray[np.generic]) -> NDArray[np.generic]:
-        return np.ascontiguousarray(np.broadcast_to(array.transpose(order).reshape(own), full))
+    def widened(array: NDArray[np.generic]) -> NDArray[np.generic]:
+        return np.ascontiguousarray(np.broadcast_to(array.transpose(order).reshape(shape), full))
 
-    score = None if acceptor.score is None else spread(acceptor.score).astype(np.float64)
-    target = spread(acceptor.target).astype(np.int32)
+    score = None if acceptor.score is None else widened(acceptor.score).astype(np.float64)
+    target = widened(acceptor.target).astype(np.int32)
     return replace(acceptor, tapes=tapes, labels=labels, target=target, score=score)
 
 
@@ -397,14 +397,14 @@ def _same(a: NDArray[np.generic] | None, b: NDArray[np.generic] | None) -> bool:
 
 
 def _breadth_first(target: Ints) -> Longs:
-    met = np.zeros(len(target), dtype=bool)
+    visited = np.zeros(len(target), dtype=bool)
     layer = np.zeros(1, dtype=np.int64)
     layers = []
     while len(layer):
-        met[layer] = True
+        visited[layer] = True
         layers.append(layer)
         reached, first = np.unique(target[layer], return_index=True)
-        new = (reached >= 0) & ~met[reached]
+        new = (reached >= 0) & ~visited[reached]
         layer = reached[new][np.argsort(first[new])].astype(np.int64)
     return np.concatenate(layers)
 

@@ -90,7 +90,7 @@ class Quantified:
     name: str  # name of the symbol in the body
     symbols: tuple[Text, ...] | Call
     body: Expression
-    every: bool
+    is_intersection: bool
     place: Place
 
 

@@ -158,10 +158,10 @@ class Decoder:
         ShapeError
             Sentences bring potentials other than one array of node potentials.
         """
-        single: kernel.SentenceMachine | None = getattr(self._threads, "single", None)
-        if single is None:
-            single = self._threads.single = kernel.SentenceMachine(self.machine, self.conjunction)
-        return single
+        finder: kernel.SentenceMachine | None = getattr(self._threads, "finder", None)
+        if finder is None:
+            finder = self._threads.finder = kernel.SentenceMachine(self.machine, self.conjunction)
+        return finder
 
     @property
     def lazy(self) -> bool:
