@@ -143,9 +143,9 @@ def string_list(
     """
     place = "" if sentence is None else f"sentence {sentence}: "
     items = items_of(given, f"{place}the {what}s are", "a list of strings", error)
-    found = items if isinstance(items, list | tuple) else list(items)
-    check_items(found, f"the {what}", sentence=sentence, error=error)
-    return found
+    strings = items if isinstance(items, list | tuple) else list(items)
+    check_items(strings, f"the {what}", sentence=sentence, error=error)
+    return strings
 
 
 def string_lists(
@@ -349,8 +349,8 @@ def check_named(what: str, named: object, size: int) -> None:
         check_array(what, name, array, np.float64, size)
         if not np.isfinite(array).all():
             place = int(np.flatnonzero(~np.isfinite(array))[0])
-            found = array[place]
-            raise NumericError(f"{what}: {name} has {found} at {place}, expected finite numbers")
+            value = array[place]
+            raise NumericError(f"{what}: {name} has {value} at {place}, expected finite numbers")
 
 
 def symbol_tuple(name: str, symbols: LabelSet) -> tuple[str, ...]:

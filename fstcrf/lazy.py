@@ -250,7 +250,7 @@ def memoised(size: int, most: int = MOST_BYTES) -> Callable[[F], F]:
                 held.pop(kept.popitem(last=False)[0], None)
 
         @wraps(function)
-        def found(*arguments: Hashable, **named: Hashable) -> Any:
+        def cached(*arguments: Hashable, **named: Hashable) -> Any:
             key = (arguments, *named.items()) if named else arguments
             value = kept.get(key, _ABSENT)  # without a lock, because most calls hit
             if value is _ABSENT:
@@ -264,6 +264,6 @@ def memoised(size: int, most: int = MOST_BYTES) -> Callable[[F], F]:
                 kept.move_to_end(key)
             return value
 
-        return cast("F", found)
+        return cast("F", cached)
 
     return decorated

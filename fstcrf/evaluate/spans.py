@@ -177,10 +177,10 @@ class SpanReport:
 
     def _repr_html_(self) -> str:
         """Return the scores as a table for notebooks."""
-        whole = {"all": self.overall, **self.types}
+        scores = {"all": self.overall, **self.types}
         facts = {"accuracy": self.accuracy, "sentences right": self.sentence_accuracy}
         return display.picture(
-            display.heading(repr(self)), display.facts(facts), _score_table("type", whole)
+            display.heading(repr(self)), display.facts(facts), _score_table("type", scores)
         )
 
 
@@ -265,16 +265,16 @@ def evaluate_spans(
 
 def _tell_of_dropped(pairs: LabelPairs, wanted: SpanArrays, scheme: str) -> None:
     """Warn once about the gold spans that are malformed in the scheme, with their number."""
-    read, known = (
+    read, accepted = (
         [
-            (start, end, found.types[kind])
+            (start, end, arrays.types[kind])
             for start, end, kind in zip(
-                found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True
+                arrays.start.tolist(), arrays.end.tolist(), arrays.type.tolist(), strict=True
             )
         ]
-        for found in (span_arrays(pairs.gold, pairs.offsets), wanted)
+        for arrays in (span_arrays(pairs.gold, pairs.offsets), wanted)
     )
-    kept = set(known)
+    kept = set(accepted)
     dropped = Counter(span[2] for span in read if span not in kept)
     if dropped:
         warnings.warn(
@@ -288,9 +288,9 @@ def _report(pairs: LabelPairs, wanted: SpanArrays, found: SpanArrays, beta: floa
     counts = _counts(wanted, found, pairs.n_tokens)
     correct, guessed, gold = counts.sum(axis=1).tolist()
     scores = {
-        kind: SpanScore(right, tried, wished, beta)
-        for kind, (right, tried, wished) in zip(wanted.types, counts.T.tolist(), strict=True)
-        if tried or wished
+        kind: SpanScore(hits, predicted, annotated, beta)
+        for kind, (hits, predicted, annotated) in zip(wanted.types, counts.T.tolist(), strict=True)
+        if predicted or annotated
     }
     return SpanReport(
         overall=SpanScore(correct, guessed, gold, beta),

@@ -275,10 +275,9 @@ def conflict(program: Program, values: Sequence[Floats]) -> tuple[str, ...] | No
     if not len(values[0]):
         return next(((a.name,) for a in program.conjuncts if a.final[0] == -np.inf), ())
     # Without scores, ties prefer few different labels, which break few constraints.
-    unconstrained = Program(program.chains, program.couplings, search="expanded")
-    unconstrained = unconstrained.scaled(0.0, grammar=False)
+    flat = Program(program.chains, program.couplings, search="expanded").scaled(0.0, grammar=False)
     try:
-        sentence = AllowedLabels(unconstrained, [scaled(v, 0.0) for v in values])
+        sentence = AllowedLabels(flat, [scaled(v, 0.0) for v in values])
         if any(not mask.any() for mask in sentence.allowed.values()):
             return ()
         first = sentence.too_many(program.conjuncts) or ()

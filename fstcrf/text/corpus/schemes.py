@@ -115,13 +115,13 @@ _IO = Scheme(
 
 def _begun(name: str, letters: str) -> Scheme:
     """Return a scheme of O, B, an inside letter, and optionally end and single letters."""
-    inner, end, single = letters[2], letters[3:4], letters[4:5]
+    inner, end, unit = letters[2], letters[3:4], letters[4:5]
     return Scheme(
         name,
         letters,
-        starts=_pairs((f"{letters}?", f"B{single}", "any")),
+        starts=_pairs((f"{letters}?", f"B{unit}", "any")),
         inside=_pairs((f"B{inner}", f"{inner}{end}", "same")),
-        last=frozenset(end + single or f"B{inner}"),
+        last=frozenset(end + unit or f"B{inner}"),
     )
 
 
@@ -341,8 +341,8 @@ def spanless_types(labels: Sequence[str], scheme: Scheme) -> list[str]:
     legal = legal_transitions([label for label, _ in some], scheme)
     inner = legal[:-1, :-1]
     occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
-    spelled = {some[i][1] for i in np.flatnonzero(occurring)}
-    return [kind for kinds in alike.values() if spelled.isdisjoint(kinds) for kind in kinds]
+    with_span = {some[i][1] for i in np.flatnonzero(occurring)}
+    return [kind for kinds in alike.values() if with_span.isdisjoint(kinds) for kind in kinds]
 
 
 def _reached(follows: Bools, first: Bools) -> Bools:
@@ -564,8 +564,8 @@ def span_letters(length: int, scheme: Scheme, *, touches: bool) -> str:
         return ("B" if touches else "I") + "I" * (length - 1)
     if len(scheme.letters) == 3:
         return "B" + "I" * (length - 1)
-    inner, end, single = list(scheme.letters)[2:]
-    return single if length == 1 else "B" + inner * (length - 2) + end
+    inner, end, unit = list(scheme.letters)[2:]
+    return unit if length == 1 else "B" + inner * (length - 2) + end
 
 
 def convert(

@@ -97,11 +97,11 @@ def find(expression: str) -> Callable[[str], str]:
         return lambda string: show(_taken(parsed, _bytes(string)) or b"")
     search = _compiled(parsed).search
 
-    def found(string: str) -> str:
+    def first_match(string: str) -> str:
         hit = search(_bytes(string))
         return show(hit.group()) if hit else ""
 
-    return found
+    return first_match
 
 
 def misjudges(expression: str) -> bool:
