@@ -75,12 +75,12 @@ class LazyModule:
 
     def __init__(self, module: str) -> None:
         self._module = module
-        self._found: ModuleType | None = None
+        self._loaded: ModuleType | None = None
 
     def __getattr__(self, name: str) -> Any:
-        if self._found is None:
-            self._found = importlib.import_module(self._module)
-        return getattr(self._found, name)
+        if self._loaded is None:
+            self._loaded = importlib.import_module(self._module)
+        return getattr(self._loaded, name)
 
 
 def optional(module: str, advice: str) -> ModuleType:

@@ -22,9 +22,9 @@ from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.schemes import Scheme, SpanArrays, named_scheme, span_arrays
 
 
-def ratio(part: float, whole: float) -> float:
-    """Return the quotient, 0 if `whole` is 0."""
-    return part / whole if whole else 0.0
+def ratio(part: float, total: float) -> float:
+    """Return the quotient, 0 if `total` is 0."""
+    return part / total if total else 0.0
 
 
 def _f_score(precision: float, recall: float, beta: float = 1.0) -> float:
@@ -284,8 +284,8 @@ def _tell_of_dropped(pairs: LabelPairs, wanted: SpanArrays, scheme: str) -> None
         )
 
 
-def _report(pairs: LabelPairs, wanted: SpanArrays, found: SpanArrays, beta: float) -> SpanReport:
-    counts = _counts(wanted, found, pairs.n_tokens)
+def _report(pairs: LabelPairs, wanted: SpanArrays, tagged: SpanArrays, beta: float) -> SpanReport:
+    counts = _counts(wanted, tagged, pairs.n_tokens)
     correct, guessed, gold = counts.sum(axis=1).tolist()
     scores = {
         kind: SpanScore(hits, predicted, annotated, beta)
@@ -302,17 +302,17 @@ def _report(pairs: LabelPairs, wanted: SpanArrays, found: SpanArrays, beta: floa
     )
 
 
-def _counts(wanted: SpanArrays, found: SpanArrays, n_tokens: int) -> Longs:
+def _counts(wanted: SpanArrays, tagged: SpanArrays, n_tokens: int) -> Longs:
     # int64 [3, types]: correct, guessed, gold. At most one span starts at a token.
     end = np.full(n_tokens, -1, dtype=np.int64)
     kind = np.full(n_tokens, -1, dtype=np.int64)
     end[wanted.start], kind[wanted.start] = wanted.end, wanted.type
-    correct = (end[found.start] == found.end) & (kind[found.start] == found.type)
+    correct = (end[tagged.start] == tagged.end) & (kind[tagged.start] == tagged.type)
     size = len(wanted.types)
     return np.stack(
         [
             np.bincount(types, minlength=size)
-            for types in (found.type[correct], found.type, wanted.type)
+            for types in (tagged.type[correct], tagged.type, wanted.type)
         ]
     )
 

@@ -175,18 +175,18 @@ class _Subsets:
         self.queue = [begin]
         self.number: dict[_Subset, int] = {_key(begin): 0}
         self.members = len(begin)
-        self.known: dict[_Subset, tuple[int, float] | None] = {}
+        self.entries: dict[_Subset, tuple[int, float] | None] = {}
 
     def after(self, reached: dict[int, float]) -> tuple[int, float] | None:
         """Return the number of the set of reached states and its weight; None if it is dead."""
         total = self.plus(list(reached.values()))
         rest = {state: value - total for state, value in reached.items()}
         key = _key(rest)
-        if key not in self.known:
-            if len(self.known) > _KEPT:
-                self.known.clear()
-            self.known[key] = self._new(rest)
-        subset = self.known[key]
+        if key not in self.entries:
+            if len(self.entries) > _KEPT:
+                self.entries.clear()
+            self.entries[key] = self._new(rest)
+        subset = self.entries[key]
         return None if subset is None else (subset[0], total + subset[1])
 
     def _new(self, reached: dict[int, float]) -> tuple[int, float] | None:

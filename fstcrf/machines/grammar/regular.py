@@ -583,19 +583,19 @@ class _Walk:
         if acceptor.score is not None:
             self.score[:-1] = acceptor.score
         self.classes = classes
-        self._known: dict[tuple[int, int], list[tuple[int, int, float]]] = {}
+        self._steps: dict[tuple[int, int], list[tuple[int, int, float]]] = {}
 
     def ahead(self, reads: int, state: int) -> list[tuple[int, int, float]]:
         """Return the steps of a class: classes within it, the target and the score of each."""
         if reads == _SILENT:
             return [(_SILENT, state, 0.0)]
         key = reads, state
-        if key not in self._known:
+        if key not in self._steps:
             kinds = self.classes.members[reads]
             target, score = self.target[state, kinds], self.score[state, kinds]
             ways = dict.fromkeys(zip(target.tolist(), score.tolist(), strict=True))
-            self._known[key] = [
+            self._steps[key] = [
                 (self.classes.number(kinds[(target == reached) & (score == more)]), reached, more)
                 for reached, more in ways
             ]
-        return self._known[key]
+        return self._steps[key]

@@ -239,17 +239,17 @@ class Fold:
         """Whether each element has one run."""
         return bool((self.best == self.total).all())
 
-    def uses(self, elements: Floats, moves: int) -> Floats:
+    def uses(self, elements: Floats, size: int) -> Floats:
         """Return the expected uses of each move and end, given the expected uses of all elements.
 
         Parameters
         ----------
         elements : [E + B + P + 1]
-        moves : int
+        size : int
             Number of moves and ends of the transducer.
         """
         (ending, reading, *silent), inner = self.taken, len(self.source) + len(self.begins)
-        uses, runs = np.zeros(moves), np.zeros(self.silent)
+        uses, runs = np.zeros(size), np.zeros(self.silent)
         reads = np.bincount(self.run[:inner], elements[:inner], len(reading.after))
         last = self.run[inner:] + 1  # 0: no end
         ends = np.bincount(last, elements[inner:], len(ending.after) + 1)[1:]

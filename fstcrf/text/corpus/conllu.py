@@ -254,12 +254,12 @@ class _TreebankReader(BlockReader):
                 texts[s] = text[1].rstrip(" \t").encode()
         return _Others(headers, opens, closes, texts, ranges, empty)
 
-    def _forms(self, found: Lines, others: _Others) -> Forms:
+    def _forms(self, rows: Lines, others: _Others) -> Forms:
         """Return the surface forms of the sentences of a block."""
-        strings, forms = self._strings[_FORM], found.ids[_FORM]
-        spaced, n = self._spaces()[found.ids[_MISC]], len(forms)
+        strings, forms = self._strings[_FORM], rows.ids[_FORM]
+        spaced, n = self._spaces()[rows.ids[_MISC]], len(forms)
         begin, size = strings.offsets[forms], Ragged(strings.offsets).lengths[forms]
-        starts, text = np.append(found.starts, n), strings.text
+        starts, text = np.append(rows.starts, n), strings.text
         if not others.ranges:
             return Forms(starts, begin, size, np.ones(n, dtype=np.int64), spaced, text)
         sentence, _, _, before, blobs, covered, spaces = zip(*others.ranges, strict=True)
@@ -301,18 +301,18 @@ class _TreebankReader(BlockReader):
     def _check_order(
         self,
         block: TextBlock,
-        found: Lines,
+        rows: Lines,
         lines: Longs,
         numbers: Longs,
         empty: Sequence[_Empty],
     ) -> None:
         """Refuse sentences whose ids are not 1, 2, 3, and empty nodes elsewhere than n.1, n.2."""
-        starts = np.append(found.starts, len(lines))
-        wanted = np.arange(len(lines)) - np.repeat(found.starts, np.diff(starts)) + 1
+        starts = np.append(rows.starts, len(lines))
+        wanted = np.arange(len(lines)) - np.repeat(rows.starts, np.diff(starts)) + 1
         problems = []
         if (numbers != wanted).any():
             k = int((numbers != wanted).argmax())
-            name, problem = _string(self._strings[_ID], int(found.ids[_ID][k])), ""
+            name, problem = _string(self._strings[_ID], int(rows.ids[_ID][k])), ""
             if numbers[k] == 1:
                 problem = ": is the blank line before a sentence missing?"
             problem = f"id {name!r}, expected '{wanted[k]}'{problem}"
@@ -328,10 +328,10 @@ class _TreebankReader(BlockReader):
             line, problem = min(problems)
             raise DataError(problem, path=self.path, line=block.first_line + line)
 
-    def _check_ranges(self, block: TextBlock, found: Lines, ranges: Sequence[_Range]) -> None:
+    def _check_ranges(self, block: TextBlock, rows: Lines, ranges: Sequence[_Range]) -> None:
         """Refuse multiword tokens that do not precede their tokens, lack some, or overlap."""
-        strings, ids = self._strings[_ID], found.ids[_ID]
-        ends = np.append(found.starts[1:], len(ids))
+        strings, ids = self._strings[_ID], rows.ids[_ID]
+        ends = np.append(rows.starts[1:], len(ids))
         taken = 0  # tokens before this one belong to earlier multiword tokens
         for one in ranges:
             end, first = int(ends[one.sentence]), one.name.partition("-")[0]
@@ -396,8 +396,8 @@ def _without(data: bytes, places: Sequence[tuple[int, int]]) -> bytes:
     return b"".join([data[a:b] for a, b in zip(cuts[::2], cuts[1::2], strict=True)])
 
 
-def _later(strings: Strings, known: int) -> list[str]:
-    bounds = strings.offsets[known:].tolist()
+def _later(strings: Strings, start: int) -> list[str]:
+    bounds = strings.offsets[start:].tolist()
     data = strings.text[bounds[0] :].tobytes()
     return [data[a - bounds[0] : b - bounds[0]].decode() for a, b in pairwise(bounds)]
 

@@ -144,9 +144,9 @@ def each_sentence(sentences: Iterable[T], read: Callable[[T], Sentence]) -> list
     return parsed
 
 
-def no_column(name: str, known: Iterable[str]) -> str:
+def no_column(name: str, names: Iterable[str]) -> str:
     """Return the message that a column is missing, with the names of the existing ones."""
-    return f"no column {name!r}; there are {', '.join(map(repr, known)) or 'none'}"
+    return f"no column {name!r}; there are {', '.join(map(repr, names)) or 'none'}"
 
 
 # --- Many sentences -------------------------------------------------------------------------------
@@ -488,9 +488,9 @@ class Corpus(Sequence[Sentence]):
             "token": token - int(self.offsets[sentence]),
         }
 
-    def changed(self, **given: Unpack[Changes]) -> Corpus:
+    def changed(self, **parts: Unpack[Changes]) -> Corpus:
         """Return the same sentences with the given parts replaced."""
-        return Corpus(**{**vars(self), **given})
+        return Corpus(**{**vars(self), **parts})
 
 
 def _joined_offsets(sentences: Sequence[Sentence]) -> Ints | None:

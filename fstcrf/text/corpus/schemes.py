@@ -519,14 +519,14 @@ def labels_from_spans(
     return written_spans(checked, length, scheme)
 
 
-def written_spans(found: Iterable[Span], length: int, scheme: str | Scheme) -> list[str]:
+def written_spans(spans: Iterable[Span], length: int, scheme: str | Scheme) -> list[str]:
     """Return the labels of spans; a span without a type gets letters only: ``B I``."""
     table = named_scheme(scheme)
     if not table.strict:
         raise OptionError(f"scheme {table.name!r} only reads labels; name one to write")
     labels = [OUTSIDE] * length
     previous = Span(0, 0, "")
-    for span in sorted(found):
+    for span in sorted(spans):
         if not 0 <= span.start < span.end <= length:
             raise DataError(f"{span} is empty or outside a sentence of {length} tokens")
         if span.start < previous.end:
@@ -539,19 +539,19 @@ def written_spans(found: Iterable[Span], length: int, scheme: str | Scheme) -> l
     return labels
 
 
-def checked_span(number: int, given: Any, *, sentence: int | None = None) -> Span:
+def checked_span(number: int, value: Any, *, sentence: int | None = None) -> Span:
     """Return a checked span; raise DataError for another value, or a type that cannot be named."""
     try:
-        start, end, kind = given
+        start, end, kind = value
         span = Span(operator.index(start), operator.index(end), kind)
     except (TypeError, ValueError):
         raise DataError(
-            f"span {number} is {given!r}, expected (start, end, type): whole numbers and a string",
+            f"span {number} is {value!r}, expected (start, end, type): whole numbers and a string",
             sentence=sentence,
         ) from None
     if not isinstance(kind, str) or not kind:
         raise DataError(
-            f"span {number}, {given!r}, has the type {kind!r}, expected a name", sentence=sentence
+            f"span {number}, {value!r}, has the type {kind!r}, expected a name", sentence=sentence
         )
     return span
 

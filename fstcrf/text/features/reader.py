@@ -223,7 +223,7 @@ class Reader:
         self._made: dict[Source, list[list[str]]] = {}
         self._local: dict[tuple[str, Position], OffsetColumn] = {}
         # Strings around tokens in the document: local numbers; -2 - k for the k-th pad.
-        self._around: dict[tuple[str, int], Ints] = {}
+        self._surroundings: dict[tuple[str, int], Ints] = {}
 
     def column(self, name: str) -> Column:
         """Return a column restricted to strings that occur at tokens or around them."""
@@ -261,7 +261,7 @@ class Reader:
                 for string in used.values
                 for pad in [pad_number(string, offset, max(self.reach, abs(offset)))]
             ]
-            self._around[name, offset] = np.asarray(numbers, dtype=np.int32)[used.ids]
+            self._surroundings[name, offset] = np.asarray(numbers, dtype=np.int32)[used.ids]
         return Column(column.ids, tuple(number)) if number else column
 
     def made(self, source: Source) -> list[list[str]]:
@@ -340,7 +340,7 @@ class Reader:
         return OffsetColumn(numbers, place.pads or bool(inside.all()))
 
     def _surrounding(self, name: str, place: Position) -> OffsetColumn:
-        numbers = self._around[name, place.offset]
+        numbers = self._surroundings[name, place.offset]
         outside = numbers < 0
         numbers = np.where(outside, -2 - numbers if place.pads else -1, numbers).astype(np.int32)
         return OffsetColumn(numbers, place.pads or not outside.any())

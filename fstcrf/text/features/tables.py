@@ -310,14 +310,14 @@ class AttributeTables:
         """Whether every family has one string a token, so that `TokenRows.at` works."""
         return len(self._plain.numbers) == len(self.families)
 
-    def _mixed(self, reader: Reader, found: Ints) -> SparseRows:
+    def _mixed(self, reader: Reader, plain_rows: Ints) -> SparseRows:
         """Return the attributes of every token, given the attributes of plain families."""
         encoder = Encoder(reader, self.vocabularies)
         column = {number: k for k, number in enumerate(self._plain.numbers)}
         blocks: list[Block] = []
         for number, family in enumerate(self.families):
             if number in column:
-                rows = np.ascontiguousarray(found[:, column[number]])
+                rows = np.ascontiguousarray(plain_rows[:, column[number]])
                 blocks.append(reader.block(family, None, rows))
                 continue
             entries = encoder.entries(family)
