@@ -71,19 +71,19 @@ def first_twice(names: Iterable[str]) -> str | None:
     return None
 
 
-def one_of(name: str, given: Any, known: Any) -> None:
+def one_of(name: str, value: Any, literal: Any) -> None:
     """Check that an option is one of the names in a Literal type."""
-    if not isinstance(given, Hashable) or given not in get_args(known):
-        expected = ", ".join(map(repr, get_args(known)))
-        raise OptionError(f"{name} is {given!r}, expected one of {expected}")
+    if not isinstance(value, Hashable) or value not in get_args(literal):
+        expected = ", ".join(map(repr, get_args(literal)))
+        raise OptionError(f"{name} is {value!r}, expected one of {expected}")
 
 
-def whole_number(given: Any, name: str, *, least: int = 0, narrow: bool = False) -> int:
+def whole_number(value: Any, name: str, *, least: int = 0, narrow: bool = False) -> int:
     """Return an integer of at least `least`, below 2⁶³ (`narrow`: 2³¹)."""
     try:
-        number = operator.index(given)
+        number = operator.index(value)
     except TypeError:
-        raise OptionError(f"{name} is {given!r}, expected a whole number") from None
+        raise OptionError(f"{name} is {value!r}, expected a whole number") from None
     if not least <= number < 1 << (31 if narrow else 63):
         below = "2³¹" if narrow else "2⁶³"
         raise OptionError(f"{name} is {number}, expected at least {least} and less than {below}")
@@ -100,38 +100,38 @@ def check_strings(values: Iterable[Any], what: str) -> None:
 
 
 def items_of(
-    given: Any, what: str, expected: str, error: type[FstcrfError] = LabelError
+    items: Any, what: str, expected: str, error: type[FstcrfError] = LabelError
 ) -> Iterable[Any]:
     """Return an ordered iterable; a string is refused, because it is not a list of its letters.
 
     `what` begins the message, including its verb: ``"the labels are"``.
     """
-    unfit = isinstance(given, str | bytes | Mapping | AbstractSet)
-    unfit = unfit or (isinstance(given, np.ndarray) and not given.ndim)
-    if unfit or not isinstance(given, Iterable):
-        shown = f"the string {_short(given)}" if isinstance(given, str) else _short(given)
+    unfit = isinstance(items, str | bytes | Mapping | AbstractSet)
+    unfit = unfit or (isinstance(items, np.ndarray) and not items.ndim)
+    if unfit or not isinstance(items, Iterable):
+        shown = f"the string {_short(items)}" if isinstance(items, str) else _short(items)
         raise error(f"{what} {shown}, expected {expected}")
-    return given
+    return items
 
 
 def check_items(
-    given: Sequence[Any],
+    items: Sequence[Any],
     what: str,
     *,
     sentence: int | None = None,
     error: type[FstcrfError] = LabelError,
 ) -> None:
     """Refuse items of a sentence that are not strings, and name the token."""
-    if set(map(type, given)) <= _STR:
+    if set(map(type, items)) <= _STR:
         return
-    for token, string in enumerate(given):
+    for token, string in enumerate(items):
         if not isinstance(string, str):
             place = f"token {token}" if sentence is None else f"sentence {sentence}, token {token}"
             raise error(f"{place}: {what} is {_short(string)}, expected a string")
 
 
 def string_list(
-    given: Any,
+    values: Any,
     what: str,
     *,
     sentence: int | None = None,
@@ -142,17 +142,17 @@ def string_list(
     `what` describes an item, such as ``"gold label"``; `sentence` is the number in messages.
     """
     place = "" if sentence is None else f"sentence {sentence}: "
-    items = items_of(given, f"{place}the {what}s are", "a list of strings", error)
-    found = items if isinstance(items, list | tuple) else list(items)
-    check_items(found, f"the {what}", sentence=sentence, error=error)
-    return found
+    items = items_of(values, f"{place}the {what}s are", "a list of strings", error)
+    strings = items if isinstance(items, list | tuple) else list(items)
+    check_items(strings, f"the {what}", sentence=sentence, error=error)
+    return strings
 
 
 def string_lists(
-    given: Any, what: str, *, error: type[FstcrfError] = LabelError
+    values: Any, what: str, *, error: type[FstcrfError] = LabelError
 ) -> list[Sequence[str]]:
     """Return the strings of each sentence; arguments and errors as for `string_list`."""
-    rows = items_of(given, f"the {what}s are", "a list for each sentence", error)
+    rows = items_of(values, f"the {what}s are", "a list for each sentence", error)
     return [string_list(row, what, sentence=number, error=error) for number, row in enumerate(rows)]
 
 
@@ -349,8 +349,8 @@ def check_named(what: str, named: object, size: int) -> None:
         check_array(what, name, array, np.float64, size)
         if not np.isfinite(array).all():
             place = int(np.flatnonzero(~np.isfinite(array))[0])
-            found = array[place]
-            raise NumericError(f"{what}: {name} has {found} at {place}, expected finite numbers")
+            value = array[place]
+            raise NumericError(f"{what}: {name} has {value} at {place}, expected finite numbers")
 
 
 def symbol_tuple(name: str, symbols: LabelSet) -> tuple[str, ...]:

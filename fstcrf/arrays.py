@@ -43,8 +43,8 @@ def distinct_rows(table: NDArray[_T]) -> tuple[NDArray[_T], Longs]:
     Like `numpy.unique` along axis 0, but it sorts only the few distinct rows.
     """
     number: dict[bytes, int] = {}
-    found = [number.setdefault(row.tobytes(), k) for k, row in enumerate(table)]
-    first, place = np.unique(np.asarray(found, dtype=np.int64), return_inverse=True)
+    numbers = [number.setdefault(row.tobytes(), k) for k, row in enumerate(table)]
+    first, place = np.unique(np.asarray(numbers, dtype=np.int64), return_inverse=True)
     rows = table[first]  # `numpy.unique` along an axis takes long for wide rows
     order = sorted(range(len(rows)), key=rows.tolist().__getitem__)
     return rows[order], np.argsort(order)[place]

@@ -172,10 +172,10 @@ def listed(names: Iterable[str], most: int = 12) -> str:
     >>> listed("abc"), listed("abc", 2)
     ('a, b, c', 'a, b, … (3)')
     """
-    every = list(names)
-    if len(every) <= most:
-        return ", ".join(every)
-    return f"{', '.join(every[:most])}, … ({len(every):,})"
+    all_names = list(names)
+    if len(all_names) <= most:
+        return ", ".join(all_names)
+    return f"{', '.join(all_names[:most])}, … ({len(all_names):,})"
 
 
 def number(value: float) -> str:

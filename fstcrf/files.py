@@ -204,7 +204,9 @@ def open_target(target: Target) -> Iterator[BinaryIO]:
         target.flush()
     elif path_name(target) == "-":
         with _blaming("<stdout>"):
-            file = _whole(sys.stdout.buffer)
+            file = sys.stdout.buffer
+            if isinstance(file, io.RawIOBase):  # with PYTHONUNBUFFERED
+                file = cast("BinaryIO", _CompleteWriter(file))
             yield file
             file.flush()
     elif path_name(target).endswith(".gz"):
@@ -219,12 +221,9 @@ def open_target(target: Target) -> Iterator[BinaryIO]:
             yield file
 
 
-def _whole(file: BinaryIO) -> BinaryIO:
-    # With PYTHONUNBUFFERED standard output is raw: a write may be incomplete.
-    return cast("BinaryIO", _Whole(file)) if isinstance(file, io.RawIOBase) else file
+class _CompleteWriter:
+    """Repeats the writes of a raw file, which may be incomplete."""
 
-
-class _Whole:
     def __init__(self, raw: io.RawIOBase) -> None:
         self._raw = raw
 
@@ -325,12 +324,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if Path(path).exists() and not Path(path).is_file():
         return
-    own: list[Path] = []
+    created: list[Path] = []
     try:
-        with _created(target, own, path):
-            _let_go(own)  # while it is locked: later it may belong to another writer
+        with _created(target, created, path):
+            _unlink_all(created)  # while it is locked: later it may belong to another writer
     finally:
-        _let_go(own)
+        _unlink_all(created)
 
 
 def _descriptor(path: str | os.PathLike[str]) -> int | None:
@@ -362,26 +361,26 @@ def _blaming(path: str | os.PathLike[str], temporary: Path | None = None) -> Ite
         raise
 
 
-def _beside(target: Path, what: str) -> Path:
+def _temporary_name(target: Path, what: str) -> Path:
     """Return a temporary name; systems count bytes of names, and allow 255."""
     name = target.name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
     return target.with_name(f".{name}.{what}.tmp")
 
 
-def _created(target: Path, own: list[Path], path: str | os.PathLike[str]) -> BinaryIO:
+def _created(target: Path, created: list[Path], path: str | os.PathLike[str]) -> BinaryIO:
     """Create a locked temporary file; remove those of dead writers of the same file.
 
-    The first is number 0; others belong to concurrent writers. Its name is added to `own` before it
-    is created, because a signal may arrive at any time.
+    The first is number 0; others belong to concurrent writers. Its name is added to `created`
+    before it is created, because a signal may arrive at any time.
     """
     number = 0
     while True:
-        temporary = _beside(target, str(number))
-        own[:] = [temporary]
+        temporary = _temporary_name(target, str(number))
+        created[:] = [temporary]
         try:
             file = temporary.open("xb")
         except FileExistsError:
-            own.clear()
+            created.clear()
             number += not _removed(temporary)
             continue
         except OSError as error:
@@ -392,24 +391,24 @@ def _created(target: Path, own: list[Path], path: str | os.PathLike[str]) -> Bin
         if _is(file, temporary):
             break
         file.close()  # another writer removed it, as if from a dead writer, before it was locked
-    while _removed(_beside(target, str(number + 1))):
+    while _removed(_temporary_name(target, str(number + 1))):
         number += 1
     return file
 
 
-def _let_go(own: list[Path]) -> None:
-    while own:
-        own[-1].unlink(missing_ok=True)
-        own.pop()
+def _unlink_all(created: list[Path]) -> None:
+    while created:
+        created[-1].unlink(missing_ok=True)
+        created.pop()
 
 
 def _removed(temporary: Path) -> bool:
     """Remove a temporary file whose writer is dead: its lock is free."""
     try:
         with temporary.open("r+b") as file:
-            own = os.fstat(file.fileno()).st_uid == os.geteuid()
+            same_owner = os.fstat(file.fileno()).st_uid == os.geteuid()
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if own and _is(file, temporary):
+            if same_owner and _is(file, temporary):
                 temporary.unlink()
                 return True
     except OSError:
@@ -419,7 +418,7 @@ def _removed(temporary: Path) -> bool:
 
 def sweep(folder: Path, names: Collection[str]) -> None:
     """Remove temporary files of dead writers of these names from a folder."""
-    heads = {_beside(folder / name, "0").name.removesuffix("0.tmp") for name in names}
+    heads = {_temporary_name(folder / name, "0").name.removesuffix("0.tmp") for name in names}
     for path in folder.glob(".*.tmp"):
         head, _, number = path.name.removesuffix(".tmp").rpartition(".")
         if number.isdigit() and f"{head}." in heads:
@@ -434,10 +433,10 @@ def _is(file: BinaryIO, path: Path) -> bool:
 
 
 def _replacing(path: str | os.PathLike[str], target: Path, mode: int | None) -> Iterator[BinaryIO]:
-    own: list[Path] = []
+    created: list[Path] = []
     try:
-        file = _created(target, own, path)
-        (temporary,) = own
+        file = _created(target, created, path)
+        (temporary,) = created
         with _blaming(path, temporary), file:
             try:
                 if mode is not None:
@@ -447,11 +446,11 @@ def _replacing(path: str | os.PathLike[str], target: Path, mode: int | None) -> 
                 os.fsync(file.fileno())
                 temporary.replace(target)
             except BaseException:
-                _let_go(own)  # while it is locked
+                _unlink_all(created)  # while it is locked
                 raise
-            own.clear()
+            created.clear()
     finally:
-        _let_go(own)
+        _unlink_all(created)
     with _blaming(path):
         sync_folder(target.parent)
 
@@ -551,25 +550,25 @@ def held(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     if named.exists() and not (named.is_file() or named.is_dir()):
         yield
         return
-    beside = target.with_name(f".{target.name[:60]}.lock")
-    file = _locked(beside, f"{os.fspath(path)}: another {what} writes there")
+    lock = target.with_name(f".{target.name[:60]}.lock")
+    file = _locked(lock, f"{os.fspath(path)}: another {what} writes there")
     try:
         yield
     finally:
         # before it is closed, because later it may belong to another process
         with suppress(OSError):
-            beside.unlink()
+            lock.unlink()
         os.close(file)
 
 
-def _locked(beside: Path, refusal: str) -> int:
+def _locked(lock: Path, refusal: str) -> int:
     """Return the descriptor of a lock that this process has."""
     while True:
-        file = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             _take(file, refusal)
             with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file), beside.stat()):
+                if os.path.samestat(os.fstat(file), lock.stat()):
                     # only a note about the owner, so a full disk does not matter
                     with suppress(OSError):
                         os.ftruncate(file, 0)

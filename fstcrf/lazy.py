@@ -75,12 +75,12 @@ class LazyModule:
 
     def __init__(self, module: str) -> None:
         self._module = module
-        self._found: ModuleType | None = None
+        self._loaded: ModuleType | None = None
 
     def __getattr__(self, name: str) -> Any:
-        if self._found is None:
-            self._found = importlib.import_module(self._module)
-        return getattr(self._found, name)
+        if self._loaded is None:
+            self._loaded = importlib.import_module(self._module)
+        return getattr(self._loaded, name)
 
 
 def optional(module: str, advice: str) -> ModuleType:
@@ -250,7 +250,7 @@ def memoised(size: int, most: int = MOST_BYTES) -> Callable[[F], F]:
                 held.pop(kept.popitem(last=False)[0], None)
 
         @wraps(function)
-        def found(*arguments: Hashable, **named: Hashable) -> Any:
+        def cached(*arguments: Hashable, **named: Hashable) -> Any:
             key = (arguments, *named.items()) if named else arguments
             value = kept.get(key, _ABSENT)  # without a lock, because most calls hit
             if value is _ABSENT:
@@ -264,6 +264,6 @@ def memoised(size: int, most: int = MOST_BYTES) -> Callable[[F], F]:
                 kept.move_to_end(key)
             return value
 
-        return cast("F", found)
+        return cast("F", cached)
 
     return decorated

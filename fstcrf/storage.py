@@ -102,15 +102,15 @@ def write_arrays(
     OSError
         The file cannot be written: disk full, no permission.
     """
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     fields = {**metadata, "format": kind, "version": str(version)}
-    fields["crc32"] = _crc32(_covered(whole, fields))
+    fields["crc32"] = _crc32(_covered(contiguous, fields))
     # Wide types first, so that every array is aligned to its item size.
-    order = sorted(whole, key=lambda name: (-whole[name].itemsize, name))
+    order = sorted(contiguous, key=lambda name: (-contiguous[name].itemsize, name))
     with atomic_write(path) as file:
-        file.write(_encoded_header({name: whole[name] for name in order}, fields))
+        file.write(_encoded_header({name: contiguous[name] for name in order}, fields))
         for name in order:
-            file.write(whole[name].data if whole[name].size else b"")
+            file.write(contiguous[name].data if contiguous[name].size else b"")
 
 
 @contextmanager
@@ -161,8 +161,8 @@ def read_arrays(
     name = path_name(path)
     data, tensors, metadata, start = _opened(name, mapped=mapped)
     if metadata.get("format") != kind:
-        found = metadata.get("format", "another program's file")
-        raise ModelFileError(f"{name}: holds {found!r}, expected {kind!r}")
+        actual = metadata.get("format", "another program's file")
+        raise ModelFileError(f"{name}: holds {actual!r}, expected {kind!r}")
     if metadata.get("version") != str(version):
         raise ModelFileError(
             f"{name}: format version {metadata.get('version')!r}, this fstcrf reads {version}"
@@ -219,8 +219,8 @@ def _opened(
         if size >= MAPPED_FROM if mapped is None else mapped:
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         else:
-            whole = np.empty(size, dtype=np.uint8)
-            data = whole.data[: file.readinto(whole.data)].toreadonly()
+            buffer = np.empty(size, dtype=np.uint8)
+            data = buffer.data[: file.readinto(buffer.data)].toreadonly()
     return data, *_header(name, data)
 
 

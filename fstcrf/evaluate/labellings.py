@@ -69,8 +69,8 @@ def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) ->
         Labellings of other tokens; a sentence that is not a list, or a label that is not a string.
     """
     gold, predicted = (
-        string_lists(given, f"{side} label")
-        for side, given in (("gold", gold), ("predicted", predicted))
+        string_lists(labellings, f"{side} label")
+        for side, labellings in (("gold", gold), ("predicted", predicted))
     )
     if len(gold) != len(predicted):
         raise ShapeError(f"{len(gold)} gold sentences, {len(predicted)} predicted")
@@ -217,7 +217,7 @@ def best_of(
     [['B-X', 'O']]
     """
     gold = string_lists(gold, "gold label")
-    ranked = [
+    candidates = [
         [
             string_list(one, "label", sentence=number)
             for one in items_of(several, f"sentence {number}: labellings are", "a list of them")
@@ -226,10 +226,10 @@ def best_of(
             items_of(ranked, "labellings are", "some for each sentence")
         )
     ]
-    if len(gold) != len(ranked):
-        raise ShapeError(f"{len(gold)} gold sentences, {len(ranked)} with labellings")
+    if len(gold) != len(candidates):
+        raise ShapeError(f"{len(gold)} gold sentences, {len(candidates)} with labellings")
     chosen = []
-    for number, (labels, several) in enumerate(zip(gold, ranked, strict=True)):
+    for number, (labels, several) in enumerate(zip(gold, candidates, strict=True)):
         if not several or any(len(one) != len(labels) for one in several):
             raise ShapeError(
                 f"sentence {number}: expected at least one labelling, each of {len(labels)} labels"

@@ -22,9 +22,9 @@ from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.schemes import Scheme, SpanArrays, named_scheme, span_arrays
 
 
-def ratio(part: float, whole: float) -> float:
-    """Return the quotient, 0 if `whole` is 0."""
-    return part / whole if whole else 0.0
+def ratio(part: float, total: float) -> float:
+    """Return the quotient, 0 if `total` is 0."""
+    return part / total if total else 0.0
 
 
 def _f_score(precision: float, recall: float, beta: float = 1.0) -> float:
@@ -177,10 +177,10 @@ class SpanReport:
 
     def _repr_html_(self) -> str:
         """Return the scores as a table for notebooks."""
-        whole = {"all": self.overall, **self.types}
+        scores = {"all": self.overall, **self.types}
         facts = {"accuracy": self.accuracy, "sentences right": self.sentence_accuracy}
         return display.picture(
-            display.heading(repr(self)), display.facts(facts), _score_table("type", whole)
+            display.heading(repr(self)), display.facts(facts), _score_table("type", scores)
         )
 
 
@@ -265,16 +265,16 @@ def evaluate_spans(
 
 def _tell_of_dropped(pairs: LabelPairs, wanted: SpanArrays, scheme: str) -> None:
     """Warn once about the gold spans that are malformed in the scheme, with their number."""
-    read, known = (
+    read, accepted = (
         [
-            (start, end, found.types[kind])
+            (start, end, arrays.types[kind])
             for start, end, kind in zip(
-                found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True
+                arrays.start.tolist(), arrays.end.tolist(), arrays.type.tolist(), strict=True
             )
         ]
-        for found in (span_arrays(pairs.gold, pairs.offsets), wanted)
+        for arrays in (span_arrays(pairs.gold, pairs.offsets), wanted)
     )
-    kept = set(known)
+    kept = set(accepted)
     dropped = Counter(span[2] for span in read if span not in kept)
     if dropped:
         warnings.warn(
@@ -284,13 +284,13 @@ def _tell_of_dropped(pairs: LabelPairs, wanted: SpanArrays, scheme: str) -> None
         )
 
 
-def _report(pairs: LabelPairs, wanted: SpanArrays, found: SpanArrays, beta: float) -> SpanReport:
-    counts = _counts(wanted, found, pairs.n_tokens)
+def _report(pairs: LabelPairs, wanted: SpanArrays, tagged: SpanArrays, beta: float) -> SpanReport:
+    counts = _counts(wanted, tagged, pairs.n_tokens)
     correct, guessed, gold = counts.sum(axis=1).tolist()
     scores = {
-        kind: SpanScore(right, tried, wished, beta)
-        for kind, (right, tried, wished) in zip(wanted.types, counts.T.tolist(), strict=True)
-        if tried or wished
+        kind: SpanScore(hits, predicted, annotated, beta)
+        for kind, (hits, predicted, annotated) in zip(wanted.types, counts.T.tolist(), strict=True)
+        if predicted or annotated
     }
     return SpanReport(
         overall=SpanScore(correct, guessed, gold, beta),
@@ -302,17 +302,17 @@ def _report(pairs: LabelPairs, wanted: SpanArrays, found: SpanArrays, beta: floa
     )
 
 
-def _counts(wanted: SpanArrays, found: SpanArrays, n_tokens: int) -> Longs:
+def _counts(wanted: SpanArrays, tagged: SpanArrays, n_tokens: int) -> Longs:
     # int64 [3, types]: correct, guessed, gold. At most one span starts at a token.
     end = np.full(n_tokens, -1, dtype=np.int64)
     kind = np.full(n_tokens, -1, dtype=np.int64)
     end[wanted.start], kind[wanted.start] = wanted.end, wanted.type
-    correct = (end[found.start] == found.end) & (kind[found.start] == found.type)
+    correct = (end[tagged.start] == tagged.end) & (kind[tagged.start] == tagged.type)
     size = len(wanted.types)
     return np.stack(
         [
             np.bincount(types, minlength=size)
-            for types in (found.type[correct], found.type, wanted.type)
+            for types in (tagged.type[correct], tagged.type, wanted.type)
         ]
     )
 

@@ -74,7 +74,7 @@ class FoldedTransducer:
     @made_once
     def total(self) -> Decoder:
         """The decoder for sums: an arc has the log of the sum over its runs."""
-        if self.fold.single:
+        if self.fold.unambiguous:
             return self.best
         return Decoder(self.fold.machine(self.scores, self.fold.total, self.program.empty_score))
 
@@ -88,7 +88,7 @@ class FoldedTransducer:
         labels = tuple(map(self._names.__getitem__, path))
         if self.machine.tape is None:
             return labels, ()
-        events = map(self.fold.says.__getitem__, pairwise([-1, *path, -1]))
+        events = map(self.fold.outputs.__getitem__, pairwise([-1, *path, -1]))
         output = [(k + late, x) for k, event in enumerate(events) for late, x in event]
         where, written = zip(*output, strict=True) if output else ((), ())
         symbols = self.machine.output_symbols

@@ -74,7 +74,7 @@ def _of_arcs(row: Row) -> _Parts:
 def _of_transducers(row: Row) -> _Parts:
     """Yield the derivatives by the scores of arcs and final states of each transducer."""
     for machine in row.machines:
-        form = ambiguity.single(machine)
+        form = ambiguity.unambiguous(machine)
         if machine not in (form.machine, getattr(form.machine, "of", None)):
             raise AmbiguousError(
                 f"{machine!r} has several runs over one string, and its tropical semiring "

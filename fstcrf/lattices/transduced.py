@@ -72,7 +72,7 @@ def compiled(machine: Transducer, labels: tuple[str, ...]) -> IndexedTransducer:
         reads = _numbers(machine.input_symbols, labels)[machine.input]
         kept.append(indexed := numbered(machine, reads, len(labels)))
     if isinstance(machine, ambiguity.BestRuns):
-        return replace(indexed, origin=cast("Longs", machine.moves)[indexed.origin])
+        return replace(indexed, origin=cast("Longs", machine.origin)[indexed.origin])
     return indexed
 
 
@@ -192,7 +192,7 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
 
 def _unambiguous(row: Row, machine: Transducer, tape: int) -> ArcRow:
     """Return the composition with the unambiguous form of a transducer, if it has one."""
-    form, problem = ambiguity.single(machine)
+    form, problem = ambiguity.unambiguous(machine)
     result = _with_form(row.unambiguous, form, tape, problem)
     return replace(result, machines=(*result.machines[:-1], machine))
 

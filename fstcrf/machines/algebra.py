@@ -48,11 +48,11 @@ def union(first: M, second: M) -> M:
     places = 1, 1 + len(first.final)
     starts = _silent([0, 0], places, [0.0, 0.0])
     parts = (_columns(x, place) for x, place in zip((first, second), places, strict=True))
-    whole = made(first, [starts, *parts], np.concatenate([[-np.inf], first.final, second.final]))
+    machine = made(first, [starts, *parts], np.concatenate([[-np.inf], first.final, second.final]))
     (a, p), (b, q) = _entries(first), _entries(second)
     by_first = np.concatenate([_no(2), a, _no(len(b) + 1), p, _no(len(q))])
     by_second = np.concatenate([_no(2 + len(a)), b, _no(1 + len(p)), q])
-    return _with_uses(whole, (first, by_first), (second, by_second))
+    return _with_uses(machine, (first, by_first), (second, by_second))
 
 
 def concatenation(first: M, second: M) -> M:
@@ -72,10 +72,10 @@ def closure(machine: M) -> M:
     """Return the closure: strings of the machine, repeated any number of times, also zero times."""
     starts = _silent([0], [1], [0.0])
     final = np.append(0.0, np.full(len(machine.final), -np.inf))
-    whole = made(machine, [starts, _columns(machine, 1), _ends(machine, 1, 0)], final)
+    repeated = made(machine, [starts, _columns(machine, 1), _ends(machine, 1, 0)], final)
     arcs, ends = _entries(machine)
     by = np.concatenate([_no(1), arcs, ends[machine.final > -np.inf], _no(1 + len(ends))])
-    return _with_uses(whole, (machine, by))
+    return _with_uses(repeated, (machine, by))
 
 
 def reversed_(machine: M) -> M:
@@ -85,10 +85,10 @@ def reversed_(machine: M) -> M:
     final = np.full(len(machine.final) + 1, -np.inf)
     final[1] = 0.0
     starts = _silent(np.zeros_like(end), end, weight)
-    whole = made(machine, [starts, (target, read, written, source, score)], final)
+    backward = made(machine, [starts, (target, read, written, source, score)], final)
     arcs, ends = _entries(machine)
     by = np.concatenate([ends[machine.final > -np.inf], arcs, _no(1 + len(ends))])
-    return _with_uses(whole, (machine, by))
+    return _with_uses(backward, (machine, by))
 
 
 def inverted(machine: M) -> M:
@@ -125,8 +125,8 @@ def support(machine: M) -> M:
     """Return the machine without its weights: 0 for all that it gives a weight. It is tropical."""
     machine = trimmed(machine)
     ends = np.where(machine.final > -np.inf, 0.0, -np.inf)
-    free = replace(machine, score=np.zeros(len(machine.score)), final=ends, named={})
-    return replace(free, semiring="tropical")
+    unweighted = replace(machine, score=np.zeros(len(machine.score)), final=ends, named={})
+    return replace(unweighted, semiring="tropical")
 
 
 def trimmed(machine: M) -> M:
@@ -183,12 +183,12 @@ def composed(first: M, second: M, limit: int = MOST_ARCS) -> M:
         np.append(first.score, 0.0)[arcs.of] + np.append(second.score, 0.0)[arcs.by],
     )
     final = first.final[arcs.first] + second.final[arcs.second]
-    whole = made(replace(first, tape=tape, reads=reads), [part], final, second.output_symbols)
+    composition = made(replace(first, tape=tape, reads=reads), [part], final, second.output_symbols)
     both = (first, arcs.of, arcs.first), (second, arcs.by, arcs.second)
     uses = [
         (x, np.append(of, len(x.source) + ends).astype(np.int64)) for x, of, ends in both if x.named
     ]
-    return _with_uses(whole, *uses)
+    return _with_uses(composition, *uses)
 
 
 def intersection(first: M, second: M) -> M:
@@ -230,14 +230,14 @@ def without_epsilon(machine: M) -> M:
     loud = np.flatnonzero(~quiet)
     if len(loud) == len(quiet):
         return machine
-    whole = _joined(machine, quiet, loud)
-    before = np.append(whole.score, whole.final) > -np.inf
+    epsilon_free = _joined(machine, quiet, loud)
+    before = np.append(epsilon_free.score, epsilon_free.final) > -np.inf
     named: dict[str, Floats] = {}
-    for name, uses in machine.named.items():  # how the sum of several ways changes with a cost
+    for name, uses in machine.named.items():  # the derivative of summed paths by a cost
         more, less = (_moved(machine, uses * step, quiet, loud) for step in (_STEP, -_STEP))
         named[name] = np.zeros(len(before))
         named[name][before] = np.round((more[before] - less[before]) / (2 * _STEP), 8)
-    return trimmed(replace(whole, named=named))
+    return trimmed(replace(epsilon_free, named=named))
 
 
 def _moved(machine: Machine, change: Floats, quiet: Bools, loud: Longs) -> Floats:
@@ -257,11 +257,11 @@ def _joined(machine: M, quiet: Bools, loud: Longs) -> M:
     arcs = machine.source[quiet], machine.target[quiet], machine.score[quiet]
     rows = [
         (state, reached, score)
-        for state, found in enumerate(silent_ways(*arcs, needed, ends, log=_sums(machine)))
-        for reached, score in found.items()
+        for state, weights in enumerate(silent_ways(*arcs, needed, ends, log=_sums(machine)))
+        for reached, score in weights.items()
     ]
-    own = [(state, state, 0.0) for state in np.flatnonzero(needed).tolist()]
-    columns = np.asarray(rows + own, dtype=np.float64).T
+    empty_paths = [(state, state, 0.0) for state in np.flatnonzero(needed).tolist()]
+    columns = np.asarray(rows + empty_paths, dtype=np.float64).T
     here, there, weight = columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2]
     final = np.full(len(machine.final), -np.inf)
     (np.logaddexp if _sums(machine) else np.maximum).at(final, here, weight + machine.final[there])
@@ -318,23 +318,23 @@ def replaced(root: M, parts: Mapping[str, M], depth: int) -> M:
         More than `MAX_ARCS` arcs.
     """
     _check_parts(parts, type(root))
-    every, depth = [root, *parts.values()], whole_number(depth, "depth")
-    for machine in every[1:]:
+    machines, depth = [root, *parts.values()], whole_number(depth, "depth")
+    for machine in machines[1:]:
         _same_semiring(root, machine)
-    read, reads = _terminals(every, parts, "input")
-    written, writes = _terminals(every, parts, "output")
-    for machine, i, o in zip(every, reads, writes, strict=True):
+    read, reads = _terminals(machines, parts, "input")
+    written, writes = _terminals(machines, parts, "output")
+    for machine, i, o in zip(machines, reads, writes, strict=True):
         _check_names(machine, [*parts], i, o)
-    calls = [_Calls.of(machine, o) for machine, o in zip(every, writes, strict=True)]
-    _check_copies(every, calls, depth)
+    calls = [_calls(machine, o) for machine, o in zip(machines, writes, strict=True)]
+    _check_copies(machines, calls, depth)
     columns: list[_Columns] = []
     states = len(root.final)
     level = {0: [(np.zeros(1, dtype=np.int64), np.full(1, -1))]}
-    # of `every`: the beginnings of copies, and the states that they lead to
+    # of `machines`: the beginnings of copies, and the states that they lead to
     for left in range(depth, -1, -1):
         deeper: dict[int, list[tuple[Array, Array]]] = {}
         for which, copies in level.items():
-            machine, own = every[which], calls[which]
+            machine = machines[which]
             begin, home = (np.concatenate(column) for column in zip(*copies, strict=True))
             plain = np.flatnonzero(writes[which] >= -1)
             i, o = (np.tile(side[which][plain], len(begin)) for side in (reads, writes))
@@ -344,9 +344,9 @@ def replaced(root: M, parts: Mapping[str, M], depth: int) -> M:
                 ends = np.flatnonzero(machine.final > -np.inf)
                 score: Floats = np.tile(machine.final[ends], len(begin))
                 columns.append(_silent(_shifted(ends, begin), np.repeat(home, len(ends)), score))
-            for part, end, arcs, place in own.by_part if left else ():
-                first = states + np.arange(len(begin) * len(end)) * len(every[part].final)
-                states += len(first) * len(every[part].final)
+            for part, end, arcs, place in calls[which] if left else ():
+                first = states + np.arange(len(begin) * len(end)) * len(machines[part].final)
+                states += len(first) * len(machines[part].final)
                 deeper.setdefault(part, []).append((first, _shifted(end, begin)))
                 to = first.reshape(len(begin), -1)[:, place].ravel()
                 score = np.tile(machine.score[arcs], len(begin))
@@ -354,7 +354,7 @@ def replaced(root: M, parts: Mapping[str, M], depth: int) -> M:
         level = deeper
         if not level:
             break
-    tape = next((machine.tape for machine in every if machine.tape is not None), None)
+    tape = next((machine.tape for machine in machines if machine.tape is not None), None)
     final = np.append(root.final, np.full(states - len(root.final), -np.inf))
     return trimmed(made(replace(root, tape=tape), columns, final, written, read))
 
@@ -366,22 +366,21 @@ def _check_parts(parts: object, kind: type) -> None:
 
 
 class _Calls(NamedTuple):
-    """Arcs of a machine that write names, by part.
+    """The arcs of a machine that write the name of one part."""
 
-    For each part: its number, the target states of its copies, the arcs that write its name, and
-    the copy of each arc.
-    """
+    part: int
+    ends: Array  # the distinct targets of the arcs: each has a copy of the part
+    arcs: Array
+    copy: Array  # of each arc
 
-    by_part: list[tuple[int, Array, Array, Array]]
 
-    @classmethod
-    def of(cls, machine: Machine, written: Ints) -> _Calls:
-        found = []
-        for name in np.unique(written[written < -1])[::-1].tolist():
-            arcs = np.flatnonzero(written == name)
-            end, place = np.unique(machine.target[arcs], return_inverse=True)
-            found.append((-1 - name, end, arcs, place))
-        return cls(found)
+def _calls(machine: Machine, written: Ints) -> list[_Calls]:
+    calls = []
+    for name in np.unique(written[written < -1])[::-1].tolist():
+        arcs = np.flatnonzero(written == name)
+        ends, copy = np.unique(machine.target[arcs], return_inverse=True)
+        calls.append(_Calls(-1 - name, ends, arcs, copy))
+    return calls
 
 
 def _shifted(states: Array, begin: Array) -> Array:
@@ -390,11 +389,12 @@ def _shifted(states: Array, begin: Array) -> Array:
     return shifted
 
 
-def _check_copies(every: Sequence[Machine], calls: Sequence[_Calls], depth: int) -> None:
-    """Refuse more copies than there is room for: they are counted before they are made."""
+def _check_copies(machines: Sequence[Machine], calls: Sequence[list[_Calls]], depth: int) -> None:
+    """Count the copies before they are made, and refuse too many."""
+    sizes = [len(machine.source) + len(machine.final) for machine in machines]
     copies, arcs = {0: 1}, 0
     for level in range(depth + 1):
-        arcs += sum(n * (len(every[k].source) + len(every[k].final)) for k, n in copies.items())
+        arcs += sum(n * sizes[k] for k, n in copies.items())
         if arcs > MAX_ARCS or level > MAX_DEPTH:
             raise TooLargeError(
                 f"more than {MAX_ARCS:,} arcs, or {MAX_DEPTH:,} machines within each other, are "
@@ -402,7 +402,7 @@ def _check_copies(every: Sequence[Machine], calls: Sequence[_Calls], depth: int)
             )
         deeper: dict[int, int] = {}
         for k, n in copies.items():
-            for part, end, *_ in calls[k].by_part:
+            for part, end, *_ in calls[k]:
                 deeper[part] = deeper.get(part, 0) + n * len(end)
         copies = deeper
         if not copies:
@@ -410,18 +410,18 @@ def _check_copies(every: Sequence[Machine], calls: Sequence[_Calls], depth: int)
 
 
 def _terminals(
-    every: Sequence[Machine], names: Iterable[str], side: Side
+    machines: Sequence[Machine], names: Iterable[str], side: Side
 ) -> tuple[Labels, list[Ints]]:
     """Return the symbols of one side of all machines but names, and their numbers on each arc.
 
     The k-th name is −2 − k.
     """
-    of_each = [getattr(machine, f"{side}_symbols") for machine in every]
+    sets = [getattr(machine, f"{side}_symbols") for machine in machines]
     number = {name: -2 - k for k, name in enumerate(names)}
-    terminals = tuple(dict.fromkeys(x for own in of_each for x in own if x not in number))
+    terminals = tuple(dict.fromkeys(x for symbols in sets for x in symbols if x not in number))
     number |= {x: k for k, x in enumerate(terminals)}
-    tables = [np.asarray([*(number[x] for x in own), -1], dtype=np.int32) for own in of_each]
-    pairs = zip(every, tables, strict=True)
+    tables = [np.asarray([*(number[x] for x in symbols), -1], dtype=np.int32) for symbols in sets]
+    pairs = zip(machines, tables, strict=True)
     return terminals, [table[getattr(machine, side)] for machine, table in pairs]
 
 
@@ -532,9 +532,9 @@ def _no(size: int) -> Longs:
 
 
 def _entries(machine: Machine) -> tuple[Longs, Longs]:
-    """Return the places of arcs and of ends in arrays of both, [A + Q]."""
-    every = np.arange(len(machine.source) + len(machine.final))
-    return every[: len(machine.source)], every[len(machine.source) :]
+    """Return the indices of arcs, and of ends, in arrays of both, [A + Q]."""
+    indices = np.arange(len(machine.source) + len(machine.final))
+    return indices[: len(machine.source)], indices[len(machine.source) :]
 
 
 def _with_uses(machine: M, *parts: tuple[Machine, Longs]) -> M:

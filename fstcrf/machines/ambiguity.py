@@ -43,33 +43,33 @@ class BestRuns(Transducer):
     """The runs of another machine of which no other one over the same strings is better."""
 
     of: Transducer | None = None
-    # for each arc and end, the arc of that machine, or its end after the arcs
-    moves: Longs | None = None
+    # for each arc and end, its arc or end in that machine; ends are numbered after arcs
+    origin: Longs | None = None
 
 
-class Single(NamedTuple):
-    """A machine with one run for each pair of strings, or the reason against it."""
+class Disambiguation(NamedTuple):
+    """A machine with one run for each pair of strings, or the reason why there is none."""
 
-    machine: Transducer  # the original machine, if there is no other
-    problem: str = ""  # the reason; otherwise empty
+    machine: Transducer  # the original machine, if there is a reason
+    problem: str = ""
 
 
-def cheaply_unambiguous(machine: Transducer) -> Single:
-    """Return the result of `single` if it is fast; best paths do not need it."""
+def cheaply_unambiguous(machine: Transducer) -> Disambiguation:
+    """Return the result of `unambiguous` if it is fast; best paths do not need it."""
     if machine.semiring == "log" or len(machine.source) <= _FEW_ARCS or is_deterministic(machine):
-        return single(machine, _FEW_STATES)
-    return Single(machine, f"{machine!r} is large")
+        return unambiguous(machine, _FEW_STATES)
+    return Disambiguation(machine, f"{machine!r} is large")
 
 
 @memoised(64)
-def single(machine: Transducer, limit: int | None = None) -> Single:
+def unambiguous(machine: Transducer, limit: int | None = None) -> Disambiguation:
     """Return a machine with the same best runs, and one for each pair of strings.
 
     It has at most `limit` states, by default 10,000.
     """
     limit = MAX_STATES if limit is None else min(limit, MAX_STATES)
     if machine.semiring == "log" or is_deterministic(machine):
-        return Single(machine)
+        return Disambiguation(machine)
     useful = trimmed(machine)
     string, form, several = _taken_apart(useful), machine, ""
     try:
@@ -88,11 +88,11 @@ def single(machine: Transducer, limit: int | None = None) -> Single:
         ]
         form = min(forms, key=lambda one: len(one.source), default=machine)
     if form.tape is None and (form is not machine or not several):
-        return Single(form)
+        return Disambiguation(form)
     return _of_strings(form, machine, several, limit)
 
 
-def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int) -> Single:
+def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int) -> Disambiguation:
     """Return a form in which runs over the same strings are one, wherever they write."""
     useful_arcs, _ = on_paths(form.source, form.target, form.final > -np.inf, form.score > -np.inf)
     arcs = np.sort(useful_arcs)
@@ -114,22 +114,22 @@ def _of_strings(form: Transducer, machine: Transducer, several: str, limit: int)
             several = f"it has several runs over {sequence_shown(read)}"
             several += f" that write {' '.join(written)!r}" if form.tape is not None else ""
         several = several or "it is too large to tell whether it has several runs over a string"
-        return Single(
+        return Disambiguation(
             machine,
             f"{machine!r}: of tropical runs the best one counts, {several}, and no form of "
             f"{limit:,} states or less has one run for each: its best path is known, but no sum of "
             "a sentence with many such runs: say semiring='log' where runs are to add up",
         )
     if best is None:
-        return Single(form)
+        return Disambiguation(form)
     arc = arcs[best.arc]
     fields_ = {f.name: getattr(form, f.name) for f in fields(Transducer)}
     fields_ |= {name: getattr(form, name)[arc] for name in ("input", "output", "score")}
     fields_ |= {"source": best.source.astype(np.int32), "target": best.target.astype(np.int32)}
     final = np.where(best.ends, form.final[best.state], -np.inf)
     fields_ |= {"final": final, "named": {}}
-    moves = np.append(arc, len(form.source) + best.state)
-    return Single(BestRuns(**fields_, of=form, moves=moves))
+    origin = np.append(arc, len(form.source) + best.state)
+    return Disambiguation(BestRuns(**fields_, of=form, origin=origin))
 
 
 def _taken_apart(machine: Transducer) -> Transducer:
@@ -176,7 +176,7 @@ def _joined(string: Transducer, machine: Transducer) -> Transducer:
     written = np.where(symbol >= size, symbol - np.int32(size), np.int32(-1))
     if machine.tape is None:
         written = read
-    whole = replace(
+    transducer = replace(
         machine,
         source=string.source,
         input=read,
@@ -186,7 +186,7 @@ def _joined(string: Transducer, machine: Transducer) -> Transducer:
         final=string.final,
         named={},
     )
-    return whole if machine.tape is None else _together(whole)
+    return transducer if machine.tape is None else _together(transducer)
 
 
 def _together(machine: Transducer) -> Transducer:
@@ -196,10 +196,10 @@ def _together(machine: Transducer) -> Transducer:
     ways_out = np.bincount(machine.source, minlength=states)
     middle = (ways_in == 1) & (ways_out == 1) & (machine.final == -np.inf)
     middle[0] = False
-    behind = np.full(states, -1)
-    behind[machine.source] = np.arange(len(machine.source))
+    outgoing = np.full(states, -1)
+    outgoing[machine.source] = np.arange(len(machine.source))
     first = np.flatnonzero((machine.input >= 0) & middle[machine.target])
-    second = behind[machine.target[first]]
+    second = outgoing[machine.target[first]]
     fits = (machine.output[first] < 0) & (machine.output[second] >= 0) & (machine.input[second] < 0)
     first, second = first[fits], second[fits]
     output, target, score = machine.output.copy(), machine.target.copy(), machine.score.copy()

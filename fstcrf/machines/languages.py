@@ -62,20 +62,20 @@ def minimised(machine: M) -> M:
 
     Weights may be at other places of a path. See `determinised` for errors.
     """
-    whole = determinised(machine)
-    used, column = np.unique(whole.input, return_inverse=True)
-    _check_table("minimize", len(whole.final), len(used))
-    target = np.full((len(whole.final), max(1, len(used))), -1, dtype=np.int32)
+    machine = determinised(machine)
+    used, column = np.unique(machine.input, return_inverse=True)
+    _check_table("minimize", len(machine.final), len(used))
+    target = np.full((len(machine.final), max(1, len(used))), -1, dtype=np.int32)
     score = np.zeros(target.shape)
-    target[whole.source, column] = whole.target
-    score[whole.source, column] = whole.score
-    names = tuple(whole.input_symbols[k] for k in used.tolist()) or ("",)
-    small = minimise(Acceptor(("",), (names,), target, score, whole.final))
+    target[machine.source, column] = machine.target
+    score[machine.source, column] = machine.score
+    names = tuple(machine.input_symbols[k] for k in used.tolist()) or ("",)
+    small = minimise(Acceptor(("",), (names,), target, score, machine.final))
     source, symbol = np.nonzero(small.target >= 0)
     scores = np.zeros(small.target.shape) if small.score is None else small.score
     arcs, read = (source, symbol), used[symbol]
     part = source, read, read, small.target[arcs], scores[arcs]
-    return made(whole, [part], small.final)
+    return made(machine, [part], small.final)
 
 
 def _check_table(what: str, states: int, symbols: int) -> None:
@@ -140,15 +140,15 @@ def _close(one: float, other: float, tolerance: float) -> bool:
 def complement(machine: M) -> M:
     """Return the acceptor of all strings over its symbols that the machine does not accept."""
     _check_language("complement", machine)
-    whole = determinised(support(machine))
-    states, size = len(whole.final), len(whole.input_symbols)
+    language = determinised(support(machine))
+    states, size = len(language.final), len(language.input_symbols)
     _check_table("a complement", states + 1, size)
     target = np.full((states + 1, size), states)  # the last state: a dead end for missing arcs
-    target[whole.source, whole.input] = whole.target
+    target[language.source, language.input] = language.target
     source, symbol = np.divmod(np.arange(target.size), size or 1)
-    final = np.where(np.append(whole.final, -np.inf) > -np.inf, -np.inf, 0.0)
+    final = np.where(np.append(language.final, -np.inf) > -np.inf, -np.inf, 0.0)
     part = source, symbol, symbol, target.ravel(), np.zeros(target.size)
-    return replace(trimmed(made(whole, [part], final)), semiring=machine.semiring)
+    return replace(trimmed(made(language, [part], final)), semiring=machine.semiring)
 
 
 def difference(first: M, second: M) -> M:
@@ -161,8 +161,8 @@ def difference(first: M, second: M) -> M:
 
 def witness(first: Machine, second: Machine) -> Labels | None:
     """Return a shortest string that only one acceptor accepts; `None` if they are equivalent."""
-    apart = example(difference(first, second)), example(difference(second, first))
-    return min((string for string in apart if string is not None), key=len, default=None)
+    examples = example(difference(first, second)), example(difference(second, first))
+    return min((string for string in examples if string is not None), key=len, default=None)
 
 
 def _check_language(what: str, machine: Machine) -> None:

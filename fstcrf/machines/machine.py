@@ -81,11 +81,11 @@ class Machine:
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
         check_named("transducer", self.named, len(self.source) + len(self.final))
-        self._settle()
+        self._freeze()
         if self.tape is None and not self.is_acceptor:
             raise OptionError("the transducer is not an acceptor: name the tape that it writes")
 
-    def _settle(self) -> None:
+    def _freeze(self) -> None:
         """Replace writable arrays by read-only copies."""
         output = None if self.output is self.input else frozen(self.output)
         for name in ("source", "input", "target", "score", "final"):

@@ -98,15 +98,15 @@ def _uses(
     before = np.append(machine.score, machine.final)
     there = before > -np.inf
     for name in names:
-        known: list[Floats] = []
+        counts: list[Floats] = []
         for step in (1.0, -1.0):
             more = {**costs, name: costs.get(name, 0.0) + step}
             other = exported(more)[0]
             after = np.append(other.score, other.final)
             if len(after) == len(before) and np.array_equal(other.target, machine.target):
-                known.append(np.zeros(len(before)))
-                known[-1][there] = np.round((before[there] - after[there]) / step, 9) + 0.0
-        if len(known) < 2 or not np.array_equal(known[0], known[1]):
+                counts.append(np.zeros(len(before)))
+                counts[-1][there] = np.round((before[there] - after[there]) / step, 9) + 0.0
+        if len(counts) < 2 or not np.array_equal(counts[0], counts[1]):
             raise GrammarError(
                 f"the value of the cost <?{name}> changes the structure of the machine, so "
                 "the cost cannot stay open: move it out of the operands of & and :, and "
@@ -114,7 +114,7 @@ def _uses(
                 path=path,
             )
         there = before > -np.inf
-        uses[name] = known[0]
+        uses[name] = counts[0]
     return uses
 
 
@@ -140,8 +140,8 @@ def relation(  # noqa: PLR0911 (a case for each kind of expression)
         case syntax.Union(parts):
             return reduce(algebra.union, [relation(part, binding) for part in parts])
         case syntax.Weighted(part, cost):
-            whole = relation(part, binding)
-            return replace(whole, final=whole.final - float(cost))
+            machine = relation(part, binding)
+            return replace(machine, final=machine.final - float(cost))
         case syntax.Repetition(part, int(low), high) if not isinstance(high, str):
             return _repeated(relation(part, binding), low, high)
         case _:
@@ -233,16 +233,16 @@ def _crossed(left: Acceptor, right: Acceptor) -> Machine:
     for place, (p, q) in enumerate(queue := [(0, 0)]):
         done = 0.0 if p < 0 else ends[0][p], 0.0 if q < 0 else ends[1][q]
         final.append(done[0] + done[1])
-        own, other = first[p] if p >= 0 else [], second[q] if q >= 0 else []
-        if len(rows) + (len(own) + 1) * (len(other) + 1) > MAX_ARCS:
+        left_steps, right_steps = first[p] if p >= 0 else [], second[q] if q >= 0 else []
+        if len(rows) + (len(left_steps) + 1) * (len(right_steps) + 1) > MAX_ARCS:
             raise TooLargeError(f"the relation has more than {MAX_ARCS:,} pairs of labels")
-        for x, to, score in own:
-            for y, onward, more in other:
+        for x, to, score in left_steps:
+            for y, onward, more in right_steps:
                 go(place, x, y, (to, onward), score + more)
             if done[1] > -np.inf:
                 go(place, x, -1, (to, -1), score + done[1])
         if done[0] > -np.inf:
-            for y, onward, more in other:
+            for y, onward, more in right_steps:
                 go(place, -1, y, (-1, onward), more + done[0])
     return algebra.trimmed(_made(rows, final, left.labels[0]))
 
@@ -282,12 +282,12 @@ def _of_labels(machine: Machine, labels: tuple[str, ...]) -> Machine:
 
 def acceptor(machine: Machine, side: algebra.Side, tape: str, symbols: tuple[str, ...]) -> Acceptor:
     """Return the input or output side of a relation as an acceptor over all symbols."""
-    whole = languages.determinised(algebra.projected(machine, side))
+    deterministic = languages.determinised(algebra.projected(machine, side))
     number = {symbol: k for k, symbol in enumerate(symbols)}
-    place = np.asarray([number[x] for x in whole.input_symbols], dtype=np.int64)
-    target = np.full((len(whole.final), len(symbols)), -1, dtype=np.int32)
+    place = np.asarray([number[x] for x in deterministic.input_symbols], dtype=np.int64)
+    target = np.full((len(deterministic.final), len(symbols)), -1, dtype=np.int32)
     score = np.zeros(target.shape)
-    target[whole.source, place[whole.input]] = whole.target
-    score[whole.source, place[whole.input]] = whole.score
+    target[deterministic.source, place[deterministic.input]] = deterministic.target
+    score[deterministic.source, place[deterministic.input]] = deterministic.score
     scores = score if score.any() else None
-    return minimise(trim(Acceptor((tape,), (symbols,), target, scores, whole.final)))
+    return minimise(trim(Acceptor((tape,), (symbols,), target, scores, deterministic.final)))

@@ -124,13 +124,13 @@ class _Search:
     def __init__(
         self, graph: Graph, limit: int, within: set[tuple[int, int]] | None = None
     ) -> None:
-        self.begins, self.limit, self.within, self.looked = graph.begins, limit, within, 0
+        self.begins, self.limit, self.within, self.counted = graph.begins, limit, within, 0
         self.target, self.key = graph.target.tolist(), graph.key.tolist()
-        self.gain = [_whole(x) for x in graph.gain.tolist()]
-        self.final = [None if x == -np.inf else _whole(x) for x in graph.final.tolist()]
-        says = graph.written.tolist()
-        self.rival_says = [tuple([(x,) if x >= 0 else () for x in row]) for row in says]
-        self.run_says = [tuple([(~x,) if x >= 0 else () for x in row]) for row in says]
+        self.gain = [_fixed_point(x) for x in graph.gain.tolist()]
+        self.final = [None if x == -np.inf else _fixed_point(x) for x in graph.final.tolist()]
+        written = graph.written.tolist()
+        self.rival_output = [tuple([(x,) if x >= 0 else () for x in row]) for row in written]
+        self.run_output = [tuple([(~x,) if x >= 0 else () for x in row]) for row in written]
         self.silent: list[list[int]] = [[] for _ in self.final]
         self.keyed: list[dict[int, list[int]]] = [{} for _ in self.final]
         for arc, source in enumerate(graph.source.tolist()):
@@ -146,11 +146,11 @@ class _Search:
         self.nothing: _Delay = ((),) * len(columns)
         self.ahead = [_ahead(graph, column) for column in columns]
         self.closed: dict[int, list[tuple[int, _Delay, int]]] = {}
-        self.moves: dict[tuple[int, _Delay, int], list[tuple[int, _Delay, int]]] = {}
+        self.continuations: dict[tuple[int, _Delay, int], list[tuple[int, _Delay, int]]] = {}
 
     def _count(self, number: int) -> None:
-        self.looked += number
-        if self.looked > self.limit:
+        self.counted += number
+        if self.counted > self.limit:
             raise ManyRivalsError
 
     # --- How rivals move ---
@@ -162,60 +162,60 @@ class _Search:
         """
         if state not in self.closed:
             best: dict[tuple[int, _Delay], int] = {(state, self.nothing): 0}
-            for here, said in (queue := [*best]):
-                gained = best[here, said]
+            for here, output in (queue := [*best]):
+                gained = best[here, output]
                 for arc in self.silent[here]:
-                    written = _joined(said, self.rival_says[arc])
-                    assert written is not None  # noqa: S101 (the run has written nothing)
-                    way, gain = (self.target[arc], written), gained + self.gain[arc]
+                    joined = _joined(output, self.rival_output[arc])
+                    assert joined is not None  # noqa: S101 (the run has written nothing)
+                    way, gain = (self.target[arc], joined), gained + self.gain[arc]
                     if way not in best or best[way] < gain:
                         best[way] = gain
                         queue.append(way)
                 self._count(1 + len(self.silent[here]))
-            self.closed[state] = [(here, said, gain) for (here, said), gain in best.items()]
+            self.closed[state] = [(here, output, gain) for (here, output), gain in best.items()]
         return self.closed[state]
 
     def _by(self, ways: Iterable[tuple[int, _Delay, int]], arcs: Iterable[int]) -> Iterator[_Way]:
         """Yield rivals after some arcs of a state, for each delay they may have."""
         for arc in arcs:
             for _, delay, lead in ways:
-                behind = _joined(delay, self.rival_says[arc])
-                if behind is not None:
-                    yield self.target[arc], behind, lead + self.gain[arc]
+                joined = _joined(delay, self.rival_output[arc])
+                if joined is not None:
+                    yield self.target[arc], joined, lead + self.gain[arc]
 
-    def _met(self, ways: Iterable[_Way], arc: int) -> Iterator[_Way]:
+    def _candidates(self, ways: Iterable[_Way], arc: int) -> Iterator[_Way]:
         """Yield the rivals that may agree with the run after it takes an arc."""
-        target, says, gain = self.target[arc], self.run_says[arc], self.gain[arc]
+        target, output, gain = self.target[arc], self.run_output[arc], self.gain[arc]
         for state, delay, lead in ways:
-            behind = _joined(delay, says)
-            if behind is not None and self._may_agree(target, state, behind):
-                yield state, behind, lead - gain
+            joined = _joined(delay, output)
+            if joined is not None and self._may_agree(target, state, joined):
+                yield state, joined, lead - gain
 
     def _may_agree(self, run: int, rival: int, delay: _Delay) -> bool:
         """Return whether a run and a rival may write the same next symbol, and equally many."""
         if self.within is not None and (run, rival) not in self.within:
             return False
-        for (nexts, least, most), own in zip(self.ahead, delay, strict=True):
-            if not own:
+        for (nexts, least, most), symbols in zip(self.ahead, delay, strict=True):
+            size = len(symbols) if symbols and symbols[0] >= 0 else -len(symbols)
+            if not symbols:
                 if nexts[run].isdisjoint(nexts[rival]):
                     return False
-            elif own[0] not in nexts[run] if own[0] >= 0 else ~own[0] not in nexts[rival]:
+            elif symbols[0] not in nexts[run] if size > 0 else ~symbols[0] not in nexts[rival]:
                 return False
-            size = len(own) if own and own[0] >= 0 else -len(own)
             if least[rival] + size > most[run] or most[rival] + size < least[run]:
                 return False
         return True
 
     def _following(self, state: int, delay: _Delay, arc: int) -> list[_Way]:
         """Return the continuations of a rival when the run takes an arc."""
-        known = self.moves.get((state, delay, arc))
-        if known is None:
+        rivals = self.continuations.get((state, delay, arc))
+        if rivals is None:
             ways: Iterable[_Way] = [(state, delay, 0)]
             if self.key[arc] >= 0:
                 ways = self._by(ways, self.keyed[state].get(self.key[arc], ()))
-            known = self.moves[state, delay, arc] = [*self._met(ways, arc)]
+            rivals = self.continuations[state, delay, arc] = [*self._candidates(ways, arc)]
             self._count(1 + sum(map(len, delay)) // _LONG)
-        return known
+        return rivals
 
     def _further(self, run: int, state: int, delay: _Delay) -> Iterator[_Way]:
         """Yield a rival's continuations by arcs without a key, while the run stays."""
@@ -232,17 +232,17 @@ class _Search:
         nothing = [(state, self.nothing, 0)]
         if self.key[arc] < 0:
             others = self.silent[state]
-            for way in self._met(nothing, arc):  # it takes an arc with a key, or ends
+            for way in self._candidates(nothing, arc):  # it takes an arc with a key, or ends
                 yield way, 1, False
         else:
             others = self.keyed[state][self.key[arc]]
             for begun in self._closed(state)[1:]:
                 taken = self.keyed[begun[0]].get(self.key[arc], ())
-                for way in self._met(self._by([begun], taken), arc):
+                for way in self._candidates(self._by([begun], taken), arc):
                     yield way, -1, True
         for other in others:
             if other != arc:
-                for way in self._met(self._by(nothing, [other]), arc):
+                for way in self._candidates(self._by(nothing, [other]), arc):
                     yield way, 1 if other < arc else -1, True
 
     # --- Which pairs of runs agree to their ends ---
@@ -266,29 +266,29 @@ class _Search:
                     into[further].append(node)
         except ManyRivalsError:
             raise ManyRivalsError(_run(origin, ended)) from None
-        found = set(ended)
+        useful = set(ended)
         for node in (queue := ended):
             for before in into[node]:
-                if before not in found:
-                    found.add(before)
+                if before not in useful:
+                    useful.add(before)
                     queue.append(before)
-        return {node[:3] for node in found}
+        return {node[:3] for node in useful}
 
     def _nodes(self, node: _Node) -> Iterator[tuple[_Node, int]]:
         """Yield the successors of a run and a rival, and the arc of the run; −1: it stays."""
-        run, rival, delay, free = node
-        if free:
-            for state, behind, _ in self._further(run, rival, delay):
-                yield (run, state, behind, True), -1
+        run, rival, delay, may_extend = node
+        if may_extend:
+            for state, later, _ in self._further(run, rival, delay):
+                yield (run, state, later, True), -1
         for arc in self.arcs[run]:
             target, keyed = self.target[arc], self.key[arc] >= 0
             if rival >= 0:
-                for state, behind, _ in self._following(rival, delay, arc):
-                    yield (target, state, behind, keyed), arc
+                for state, later, _ in self._following(rival, delay, arc):
+                    yield (target, state, later, keyed), arc
                 continue
             yield (target, -1, self.nothing, False), arc
-            for (state, behind, _), _, goes_on in self._parting(run, arc):
-                yield (target, state, behind, goes_on), arc
+            for (state, later, _), _, goes_on in self._parting(run, arc):
+                yield (target, state, later, goes_on), arc
 
     def _ends(self, pair: _Pair) -> bool:
         """Return whether the run may end, and the rival with the same strings."""
@@ -298,7 +298,7 @@ class _Search:
         if rival >= 0:
             return self.final[rival] is not None and delay == self.nothing
         ways = self._closed(run)[1:]
-        return any(said == self.nothing and self.final[s] is not None for s, said, _ in ways)
+        return any(output == self.nothing and self.final[s] is not None for s, output, _ in ways)
 
     # --- The best of them ---
 
@@ -315,11 +315,11 @@ class _Search:
                 further = self._moved(state, rivals, arc, pairs)
                 if further is None:
                     continue
-                behind = self.target[arc], frozenset(further.items())
-                if behind not in number:
-                    number[behind] = len(queue)
-                    queue.append(behind)
-                rows.append((place, arc, number[behind]))
+                successor = self.target[arc], frozenset(further.items())
+                if successor not in number:
+                    number[successor] = len(queue)
+                    queue.append(successor)
+                rows.append((place, arc, number[successor]))
         states = np.array([state for state, _ in queue])
         useful = _leading(rows, [k for k, may in enumerate(ends) if may], len(queue))
         useful[: len(self.begins)] = True
@@ -331,11 +331,11 @@ class _Search:
         move: _Rivals = {}
         target, keyed = self.target[arc], self.key[arc] >= 0
 
-        def add(found: _Rivals, way: _Way, lead: int, kept: int) -> bool:
+        def add(table: _Rivals, way: _Way, lead: int, kept: int) -> bool:
             rival, more = way[:2], (lead + way[2], kept)
-            better = (target, *rival) in pairs and (rival not in found or found[rival] < more)
+            better = (target, *rival) in pairs and (rival not in table or table[rival] < more)
             if better:
-                found[rival] = more
+                table[rival] = more
             return better
 
         for (where, delay), lead in rivals.items():
@@ -349,8 +349,8 @@ class _Search:
         for rival, lead in stay.items():
             move[rival] = max(lead, move.get(rival, lead))
         self._count(1 + len(rivals) + len(queue))
-        beside = move.pop((target, self.nothing), None)  # same state and same strings
-        return None if beside is not None and beside > (0, 0) else move
+        twin = move.pop((target, self.nothing), None)  # same state and same strings
+        return None if twin is not None and twin > (0, 0) else move
 
     def _wins(self, state: int, rivals: _Rivals) -> bool:
         """Return whether a run may end in a state, and no rival ends with a larger gain."""
@@ -358,7 +358,7 @@ class _Search:
         if final is None:
             return False
         both = [(rival, *lead) for rival, lead in rivals.items()]
-        both += [((s, said), gain, -1) for s, said, gain in self._closed(state)[1:]]
+        both += [((s, output), gain, -1) for s, output, gain in self._closed(state)[1:]]
         for (where, delay), lead, kept in both:
             end = self.final[where]
             if end is not None and delay == self.nothing and (lead + end - final, kept) > (0, 0):
@@ -379,13 +379,13 @@ def _run(
     return arcs[::-1]
 
 
-def _joined(delay: _Delay, said: _Delay) -> _Delay | None:
+def _joined(delay: _Delay, output: _Delay) -> _Delay | None:
     """Return a delay after more output, of the run as ~symbol; `None`: the strings differ."""
-    if not any(said):
+    if not any(output):
         return delay
-    found = []
-    for own, more in zip(delay, said, strict=True):
-        left = own
+    joined = []
+    for symbols, more in zip(delay, output, strict=True):
+        left = symbols
         for symbol in more:
             if not left or (left[0] < 0) == (symbol < 0):
                 left = (*left, symbol)
@@ -393,8 +393,8 @@ def _joined(delay: _Delay, said: _Delay) -> _Delay | None:
                 left = left[1:]
             else:
                 return None
-        found.append(left)
-    return tuple(found)
+        joined.append(left)
+    return tuple(joined)
 
 
 def _ahead(graph: Graph, column: int) -> _Ahead:
@@ -411,18 +411,18 @@ def _ahead(graph: Graph, column: int) -> _Ahead:
     while changed:
         changed = False
         for source, target, symbol in rows:
-            said = int(symbol >= 0)
-            more = frozenset([symbol]) if said else nexts[target]
+            length = int(symbol >= 0)
+            more = frozenset([symbol]) if length else nexts[target]
             if not more <= nexts[source]:
                 nexts[source], changed = nexts[source] | more, True
-            if least[target] + said < least[source]:
-                least[source], changed = least[target] + said, True
-            if most[target] + said > most[source]:
-                most[source], changed = most[target] + said, True
+            if least[target] + length < least[source]:
+                least[source], changed = least[target] + length, True
+            if most[target] + length > most[source]:
+                most[source], changed = most[target] + length, True
     return nexts, least, most
 
 
-def _whole(gain: float) -> int:
+def _fixed_point(gain: float) -> int:
     """Return a gain as a multiple of the smallest difference."""
     return round(math.ldexp(gain, _BITS)) if abs(gain) < _LARGE else int(gain) << _BITS
 
@@ -432,14 +432,14 @@ def _leading(rows: list[tuple[int, int, int]], ends: list[int], states: int) -> 
     into: list[list[int]] = [[] for _ in range(states)]
     for source, _, target in rows:
         into[target].append(source)
-    found = np.zeros(states, dtype=bool)
-    found[ends] = True
+    leading = np.zeros(states, dtype=bool)
+    leading[ends] = True
     for state in (queue := [*ends]):
         for before in into[state]:
-            if not found[before]:
-                found[before] = True
+            if not leading[before]:
+                leading[before] = True
                 queue.append(before)
-    return found
+    return leading
 
 
 def _trimmed(rows: list[tuple[int, int, int]], states: Longs, ends: Bools, kept: Bools) -> Best:

@@ -62,23 +62,23 @@ def expanded(machine: M, target: ArrayLike, score: ArrayLike) -> M:
             f"state {state} has an arc that reads epsilon: with failure arcs, every arc "
             "must read a symbol"
         )
-    own = np.argsort(machine.source, kind="stable")
-    cuts = np.searchsorted(machine.source[own], np.arange(states + 1))
+    order = np.argsort(machine.source, kind="stable")
+    cuts = np.searchsorted(machine.source[order], np.arange(states + 1))
     arcs: list[Ints] = [np.zeros(0, dtype=np.int32)] * states
     added: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = [np.zeros(0)] * states
     final, total = machine.final.copy(), 0
     for state in _nearest_first(ahead.tolist()):
-        mine = own[cuts[state] : cuts[state + 1]].astype(np.int32)
-        more = np.zeros(len(mine))
-        behind = int(ahead[state])
-        if behind >= 0:
-            new = ~np.isin(machine.input[arcs[behind]], machine.input[mine])
-            more = np.append(more, added[behind][new] + price[state])
-            mine = np.append(mine, arcs[behind][new])
+        state_arcs = order[cuts[state] : cuts[state + 1]].astype(np.int32)
+        more = np.zeros(len(state_arcs))
+        backoff = int(ahead[state])
+        if backoff >= 0:
+            new = ~np.isin(machine.input[arcs[backoff]], machine.input[state_arcs])
+            more = np.append(more, added[backoff][new] + price[state])
+            state_arcs = np.append(state_arcs, arcs[backoff][new])
             if final[state] == -np.inf:
-                final[state] = final[behind] + price[state]
-        arcs[state], added[state] = mine, more
-        total += len(mine)
+                final[state] = final[backoff] + price[state]
+        arcs[state], added[state] = state_arcs, more
+        total += len(state_arcs)
         if total > MOST_ARCS:
             raise TooLargeError(
                 f"a machine of {states:,} states over {len(machine.input_symbols):,} labels has "
@@ -245,13 +245,13 @@ def _gram(line: str, order: int, number: int, *, highest: bool) -> _Gram:
 
 def _model(grams: list[_Gram], labels: LabelSet | None) -> Machine:
     """Return the acceptor of a back-off model: states are contexts, failure arcs shorten them."""
-    known = dict.fromkeys(gram.words[0] for gram in grams if len(gram.words) == 1)
-    symbols = tuple(word for word in known if word not in {_BEGIN, _END})
+    vocabulary = dict.fromkeys(gram.words[0] for gram in grams if len(gram.words) == 1)
+    symbols = tuple(word for word in vocabulary if word not in {_BEGIN, _END})
     if labels is not None:
         symbols = label_tuple(labels, error=LabelError)
     reads: dict[str, list[int]] = {}
     for k, label in enumerate(symbols):
-        reads.setdefault(label if label in known else _UNKNOWN, []).append(k)
+        reads.setdefault(label if label in vocabulary else _UNKNOWN, []).append(k)
     contexts = {(): 0.0} | {gram.words[:-1]: 0.0 for gram in grams}
     contexts |= {gram.words: gram.backoff for gram in grams if gram.backoff}
     contexts |= {gram.words: gram.backoff for gram in grams if gram.words in contexts}
@@ -293,18 +293,18 @@ def _model(grams: list[_Gram], labels: LabelSet | None) -> Machine:
 
 
 def columns(
-    given: Mapping[str, ArrayLike],
+    arcs: Mapping[str, ArrayLike],
     score: ArrayLike | None,
     final: ArrayLike | None,
     named: Mapping[str, ArrayLike],
 ) -> dict[str, Any]:
     """Return the arrays of `Transducer.from_arrays` as the fields of a `Transducer`."""
-    found: dict[str, Any] = {
+    arrays: dict[str, Any] = {
         name: integer_array(values, f"transducer: {name}", np.int32, unit="arcs")
-        for name, values in given.items()
+        for name, values in arcs.items()
     }
-    count = len(found["source"])
-    states = int(max(found[name].max(initial=0) for name in ("source", "target"))) + 1
+    count = len(arrays["source"])
+    states = int(max(arrays[name].max(initial=0) for name in ("source", "target"))) + 1
     if final is None and states > 1_000_000 + 16 * count:
         raise TooLargeError(
             f"transducer: {states:,} states for {count:,} arcs: number them without gaps"
@@ -312,7 +312,7 @@ def columns(
     scores = np.zeros(count) if score is None else real_array(score, "transducer: score")
     ends = np.zeros(states) if final is None else real_array(final, "transducer: final")
     uses = {name: real_array(of, f"transducer: named[{name!r}]") for name, of in named.items()}
-    return {**found, "score": scores, "final": ends, "named": uses}
+    return {**arrays, "score": scores, "final": ends, "named": uses}
 
 
 def of_pairs(

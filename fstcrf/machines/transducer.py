@@ -123,8 +123,8 @@ class Transducer(Machine):
         """
         ends = self.final if final is None else real_array(final, "transducer: final")
         scores = real_array(score, "transducer: score")
-        for name, array, own in (("score", scores, self.score), ("final", ends, self.final)):
-            check_array("transducer", name, array, np.float64, len(own))
+        for name, array, current in (("score", scores, self.score), ("final", ends, self.final)):
+            check_array("transducer", name, array, np.float64, len(current))
         made = replace(self, score=scores, final=ends)
         made.__dict__["structure"] = self.structure
         return made
@@ -321,9 +321,9 @@ class Transducer(Machine):
         ShapeError, NumericError, OptionError, TooLargeError
             As the class; numbers that are no integers, or of states far beyond the number of arcs.
         """
-        given = {"source": source, "input": input, "output": output, "target": target}
+        arcs = {"source": source, "input": input, "output": output, "target": target}
         return cls(
-            **sources.columns(given, score, final, named or {}),
+            **sources.columns(arcs, score, final, named or {}),
             input_symbols=label_tuple(input_symbols, error=LabelError),
             output_symbols=label_tuple(output_symbols, error=LabelError),
             semiring=semiring,

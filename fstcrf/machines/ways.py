@@ -73,39 +73,39 @@ def components(steps: Sequence[Iterable[int]]) -> list[list[int]]:
     [[2, 1], [0], [3]]
     """
     first, low = [0] * len(steps), [0] * len(steps)  # 0: not visited
-    done, met = len(steps) + 1, 0
-    found: list[list[int]] = []
+    done, visited = len(steps) + 1, 0
+    sets: list[list[int]] = []
     open_: list[int] = []
     todo: list[tuple[int, Iterator[int]]] = []
 
     def enter(state: int) -> None:
-        first[state] = low[state] = met
+        first[state] = low[state] = visited
         open_.append(state)
         todo.append((state, iter(steps[state])))
 
     for root in range(len(steps)):
         if not first[root]:
-            met += 1
+            visited += 1
             enter(root)
         while todo:
             state, left = todo[-1]
             for target in left:
                 if not first[target]:
-                    met += 1
+                    visited += 1
                     enter(target)
                     break
                 low[state] = min(low[state], low[target])
             else:
                 todo.pop()
                 if low[state] == first[state]:
-                    found.append([])
-                    while not found[-1] or found[-1][-1] != state:
-                        found[-1].append(open_.pop())
-                        low[found[-1][-1]] = done
+                    sets.append([])
+                    while not sets[-1] or sets[-1][-1] != state:
+                        sets[-1].append(open_.pop())
+                        low[sets[-1][-1]] = done
                 elif todo:
                     before = todo[-1][0]
                     low[before] = min(low[before], low[state])
-    return found
+    return sets
 
 
 def totals(source: Array, target: Array, score: Floats, final: Floats, *, log: bool) -> Floats:
@@ -115,21 +115,21 @@ def totals(source: Array, target: Array, score: Floats, final: Floats, *, log: b
     ------
     NumericError
         The weights are infinite.
-    A sum over more than `MAX_SUMMED` states that reach each other; more than `MAX_WAYS` steps.
-        More than `MAX_SUMMED` states that reach each other, of sums; more than `MAX_WAYS` steps.
+    TooLargeError
+        A sum over more than `MAX_SUMMED` states that reach each other; more than `MAX_WAYS` steps.
     """
     arcs = _rows(source, target, score, len(final))
     plus = together if log else max
-    found: list[float] = final.tolist()
-    for states in components([[t for t, _ in own] for own in arcs]):
+    weights: list[float] = final.tolist()
+    for states in components([[t for t, _ in steps] for steps in arcs]):
         inside = set(states)
         loops = [(s, t, w) for s in states for t, w in arcs[s] if t in inside]
         for s in states:
-            ways = [w + found[t] for t, w in arcs[s] if t not in inside]
-            found[s] = plus([found[s], *ways]) if ways else found[s]
+            ways = [w + weights[t] for t, w in arcs[s] if t not in inside]
+            weights[s] = plus([weights[s], *ways]) if ways else weights[s]
         if loops:
-            _within(states, loops, found, log=log)
-    return np.asarray(found)
+            _within(states, loops, weights, log=log)
+    return np.asarray(weights)
 
 
 def _rows(source: Array, target: Array, score: Floats, size: int) -> list[list[tuple[int, float]]]:
@@ -155,7 +155,7 @@ def _sum(one: float, other: float) -> float:
 
 
 def _within(
-    states: list[int], loops: list[tuple[int, int, float]], found: list[float], *, log: bool
+    states: list[int], loops: list[tuple[int, int, float]], weights: list[float], *, log: bool
 ) -> None:
     """Add the paths that first stay within some states to the paths out of them."""
     if log and len(states) > MAX_SUMMED:
@@ -163,21 +163,21 @@ def _within(
             f"cannot sum over the paths of {len(states):,} states that reach each "
             f"other, at most {MAX_SUMMED:,} are supported: minimize() the machine first"
         )
-    ends = [found[s] for s in states]
+    ends = [weights[s] for s in states]
     if log and len(states) == 1:
         share = sum(math.exp(w) for *_, w in loops)
         if share >= 1:
             raise _infinite(states[0])
-        found[states[0]] -= math.log1p(-share)
+        weights[states[0]] -= math.log1p(-share)
         return
-    _best(states, loops, found)
+    _best(states, loops, weights)
     if not log:
         return
     number = {s: k for k, s in enumerate(states)}
-    best = [found[s] for s in states]
+    best = [weights[s] for s in states]
     matrix = np.eye(len(states))
     for s, t, w in loops:  # relative to the best, no number is above 1
-        matrix[number[s], number[t]] -= math.exp(w + found[t] - found[s])
+        matrix[number[s], number[t]] -= math.exp(w + weights[t] - weights[s])
     try:
         total = np.linalg.solve(matrix, np.exp(np.subtract(ends, best)))
     except np.linalg.LinAlgError:
@@ -186,21 +186,21 @@ def _within(
     if not fine.all():
         raise _infinite(states[int(np.argmin(fine))])
     for s, more in zip(states, np.log(total).tolist(), strict=True):
-        found[s] += more
+        weights[s] += more
 
 
-def _best(states: list[int], loops: list[tuple[int, int, float]], found: list[float]) -> None:
+def _best(states: list[int], loops: list[tuple[int, int, float]], weights: list[float]) -> None:
     """Find the best path of each state: from the ends backwards, best first."""
     back: dict[int, list[tuple[int, float]]] = {s: [] for s in states}
     for s, t, w in loops:
         back[t].append((s, w))
     arcs = dict.fromkeys(states, 0)  # of the best path
-    todo = [(-found[s], s) for s in states if found[s] > -math.inf]
+    todo = [(-weights[s], s) for s in states if weights[s] > -math.inf]
     todo.sort()
     taken = 0
     while todo:
         score, t = heappop(todo)
-        if -score < found[t]:
+        if -score < weights[t]:
             continue
         taken += len(back[t])
         if taken > MAX_WAYS + 4 * len(loops):
@@ -209,9 +209,9 @@ def _best(states: list[int], loops: list[tuple[int, int, float]], found: list[fl
                 f"takes more than {MAX_WAYS:,} steps"
             )
         for s, w in back[t]:
-            value = found[t] + w
-            if value > found[s] + _CLOSE * max(1.0, abs(value)):
-                found[s], arcs[s] = value, arcs[t] + 1
+            value = weights[t] + w
+            if value > weights[s] + _CLOSE * max(1.0, abs(value)):
+                weights[s], arcs[s] = value, arcs[t] + 1
                 if arcs[s] > len(states):
                     raise _infinite(s)
                 heappush(todo, (-value, s))
@@ -264,13 +264,13 @@ def silent_ways(
         ways[k] = {t: w + star for t, w in onward.items()}
         further = [(t, w) for t, w in ways[k].items() if t != k]
         for s in before[k] if onward else ():
-            own = ways[s]
-            here = own.pop(k)
+            row = ways[s]
+            here = row.pop(k)
             for t, w in further:
-                own[t] = plus(own[t], here + w) if t in own else here + w
+                row[t] = plus(row[t], here + w) if t in row else here + w
                 before[t].add(s)
             if ends[k]:
-                own[k] = here + star
+                row[k] = here + star
         if not needed[k]:
             for t in ways[k]:
                 before[t].discard(k)

@@ -221,13 +221,13 @@ def with_labels(
     sentence: SentenceLike, reads: Sequence[Tape], labels: Mapping[str, Ints]
 ) -> SentenceLike:
     """Return a sentence with the labels of tapes, int32 [T] each, as columns."""
-    given = {
+    tape_labels = {
         t.name: [t.labels[i] for i in labels[t.name].tolist()] for t in reads if t.name in labels
     }
-    if not given or not isinstance(sentence, Sentence):
+    if not tape_labels or not isinstance(sentence, Sentence):
         return sentence
     columns = {name: sentence[name] for name in sentence.columns}
-    columns |= {tape_column(name): strings for name, strings in given.items()}
+    columns |= {tape_column(name): strings for name, strings in tape_labels.items()}
     return Sentence.of_lists(columns, len(sentence), document=sentence.document)
 
 
@@ -358,8 +358,8 @@ def _needed(index: FeatureIndex, sentences: Sequence[Sentence]) -> list[str]:
     if not full:
         return names
     if not index.tapes and all(name in s for s in full for name in names):
-        around = filter(is_surrounding, full[0].columns)
-        return names + [name for name in around if all(name in s for s in full)]
+        surrounding = filter(is_surrounding, full[0].columns)
+        return names + [name for name in surrounding if all(name in s for s in full)]
     return [name for name in full[0].columns if all(name in s for s in full)]
 
 
@@ -384,8 +384,8 @@ def label_set(
     old = set(earlier)
     if partial:
         strings.discard(UNKNOWN)
-        every = strings | old
-        strings -= {s for s in strings - old if alternatives(s, every)}
+        labels = strings | old
+        strings -= {s for s in strings - old if alternatives(s, labels)}
     if not strings and not old:
         unknown = ": each is '_', unknown" if blank else ""
         raise DataError(f"the target column holds no label{unknown}")

@@ -229,7 +229,7 @@ def check(case: Case) -> None:
     try:
         log_z = lattice.log_partition()
     except AmbiguousError:
-        assert any(ambiguity.single(machine).problem for machine in case.machines)
+        assert any(ambiguity.unambiguous(machine).problem for machine in case.machines)
         return
     close(log_z, log_sum(scores))
     check_sums(case, lattice)
@@ -254,7 +254,7 @@ def said(case: Case, lattice: AnyLattice, path: Any) -> Any:
 
 def one_run(machine: Transducer) -> bool:
     """Whether the arcs of the machine are those that are summed over."""
-    form = ambiguity.single(machine)
+    form = ambiguity.unambiguous(machine)
     return machine in (form.machine, getattr(form.machine, "of", None))
 
 

@@ -100,7 +100,7 @@ def test_one_run_is_told_by_counting_runs(seed: int) -> None:
     machine = transducer(rng, INPUT[:2], OUTPUT[:1], int(rng.integers(1, 4)))
     final = np.where(rng.random(len(machine.final)) < 0.6, 0.0, -np.inf)
     machine = replace(machine, final=final, semiring="tropical")
-    found = ambiguity.single(machine)
+    found = ambiguity.unambiguous(machine)
     strings = (p for n in range(5) for p in itertools.product(INPUT[:2], repeat=n))
     several = False
     for string in strings:
@@ -124,7 +124,7 @@ def family(k: int) -> Transducer:
 def test_what_is_exponential_from_its_beginning_is_read_from_its_end() -> None:
     lattice = Lattice.from_arrays(list("ABC"), np.random.default_rng(0).normal(size=(30, 3)))
     for k in (3, 18):
-        found = ambiguity.single(family(k))
+        found = ambiguity.unambiguous(family(k))
         assert not found.problem
         assert len(found.machine.final) < 2 ** max(k, 5)
     legal = fstcrf.Grammar.from_text(

@@ -161,8 +161,8 @@ class Acceptor:
         return after, gain
 
 
-def _label_ids(sequence: Sequence[str], known: tuple[str, ...], tape: str) -> list[int]:
-    index = {label: i for i, label in enumerate(known)}
+def _label_ids(sequence: Sequence[str], labels: tuple[str, ...], tape: str) -> list[int]:
+    index = {label: i for i, label in enumerate(labels)}
     try:
         return [index[label] for label in sequence]
     except KeyError as error:
@@ -347,14 +347,14 @@ def on_tapes(
         return acceptor
     inner = [t for t in tapes if t in acceptor.tapes]
     order = (0, *(1 + acceptor.tapes.index(t) for t in inner))
-    own = (acceptor.n_states, *(len(sets[t]) if t in inner else 1 for t in tapes))
+    shape = (acceptor.n_states, *(len(sets[t]) if t in inner else 1 for t in tapes))
     full = (acceptor.n_states, *map(len, labels))
 
-    def spread(array: NDArray[np.generic]) -> NDArray[np.generic]:
-        return np.ascontiguousarray(np.broadcast_to(array.transpose(order).reshape(own), full))
+    def widened(array: NDArray[np.generic]) -> NDArray[np.generic]:
+        return np.ascontiguousarray(np.broadcast_to(array.transpose(order).reshape(shape), full))
 
-    score = None if acceptor.score is None else spread(acceptor.score).astype(np.float64)
-    target = spread(acceptor.target).astype(np.int32)
+    score = None if acceptor.score is None else widened(acceptor.score).astype(np.float64)
+    target = widened(acceptor.target).astype(np.int32)
     return replace(acceptor, tapes=tapes, labels=labels, target=target, score=score)
 
 
@@ -397,14 +397,14 @@ def _same(a: NDArray[np.generic] | None, b: NDArray[np.generic] | None) -> bool:
 
 
 def _breadth_first(target: Ints) -> Longs:
-    met = np.zeros(len(target), dtype=bool)
+    visited = np.zeros(len(target), dtype=bool)
     layer = np.zeros(1, dtype=np.int64)
     layers = []
     while len(layer):
-        met[layer] = True
+        visited[layer] = True
         layers.append(layer)
         reached, first = np.unique(target[layer], return_index=True)
-        new = (reached >= 0) & ~met[reached]
+        new = (reached >= 0) & ~visited[reached]
         layer = reached[new][np.argsort(first[new])].astype(np.int64)
     return np.concatenate(layers)
 
@@ -537,8 +537,8 @@ def coarsest(target: Ints, classes: Longs) -> Longs:
     splitter = np.arange(len(target))
     while len(splitter) and parts.n < len(target):
         ahead = target[splitter]
-        led = np.where(ahead >= 0, parts.classes[ahead], -1)
-        fresh = parts.split(splitter, led)
+        targets = np.where(ahead >= 0, parts.classes[ahead], -1)
+        fresh = parts.split(splitter, targets)
         before = before or predecessors(target)
         splitter = before(fresh)
     return parts.classes
@@ -564,18 +564,18 @@ class _Parts:
         self.size = np.bincount(classes, minlength=len(classes))
         self.n = int(classes.max()) + 1
 
-    def split(self, asked: Longs, led: Longs) -> Longs:
+    def split(self, sources: Longs, targets: Longs) -> Longs:
         """Split classes into members with equal successors, and the rest; return the moved states.
 
-        `asked`, int64 [K], are all states that lead to a class of the last round; `led`, int64 [K,
-        A], are the classes they lead to.
+        `sources`, int64 [K], are all states that lead to a class of the last round; `targets`,
+        int64 [K, A], are the classes they lead to.
         """
-        old = self.classes[asked]
-        rows = numbered(np.column_stack([old, led]))
+        old = self.classes[sources]
+        rows = numbered(np.column_stack([old, targets]))
         _, first, size = np.unique(rows, return_index=True, return_counts=True)
         of_class = old[first]
-        classes, n_asked = np.unique(old, return_counts=True)
-        rest = self.size[classes] - n_asked
+        classes, n_sources = np.unique(old, return_counts=True)
+        rest = self.size[classes] - n_sources
         # The largest group of each class is the last one in this order.
         order = np.lexsort((size, of_class))
         largest = order[np.append(np.diff(of_class[order]) > 0, True)]
@@ -585,12 +585,12 @@ class _Parts:
         number = of_class.copy()
         number[moved] = self._new(size[moved])
         left = wins & (rest > 0)
-        others = self._members(classes[left], asked)
+        others = self._members(classes[left], sources)
         place = np.searchsorted(classes[left], self.classes[others])
         self.classes[others] = self._new(rest[left])[place]
-        self.classes[asked] = number[rows]
+        self.classes[sources] = number[rows]
         self.size[classes] = np.maximum(size[largest], rest)
-        return np.concatenate([asked[moved[rows]], others])
+        return np.concatenate([sources[moved[rows]], others])
 
     def _new(self, size: Longs) -> Longs:
         """Return numbers for classes of these sizes."""
@@ -599,12 +599,12 @@ class _Parts:
         self.n += len(size)
         return numbers
 
-    def _members(self, classes: Longs, asked: Longs) -> Longs:
-        """Return the members of some classes that are not in `asked`."""
+    def _members(self, classes: Longs, excluded: Longs) -> Longs:
+        """Return the members of some classes except `excluded` ones."""
         if not len(classes):
             return np.zeros(0, dtype=np.int64)
         inside = np.zeros(self.n, dtype=bool)
         inside[classes] = True
         members = inside[self.classes]
-        members[asked] = False
+        members[excluded] = False
         return np.flatnonzero(members)

@@ -116,14 +116,14 @@ def _moved(part: Constraint, tape: str, sets: LabelSets) -> tuple[Acceptor, ...]
     return tuple(replace(one, tapes=(tape,)) for one in part.bind({"": sets[tape]}))
 
 
-def whole(parts: Parts, sets: LabelSets) -> Acceptor:
+def conjoined(parts: Parts, sets: LabelSets) -> Acceptor:
     """Return the acceptor of a conjunction, over all tapes in their order."""
-    both = reduce(intersect, (acceptor for part in parts for acceptor in part.bind(sets)))
-    return minimise(on_tapes(both, tuple(sets), tuple(sets.values())))
+    acceptor = reduce(intersect, (acceptor for part in parts for acceptor in part.bind(sets)))
+    return minimise(on_tapes(acceptor, tuple(sets), tuple(sets.values())))
 
 
 def _hard(parts: Parts, sets: LabelSets) -> Acceptor:
-    acceptor = whole(parts, sets)
+    acceptor = conjoined(parts, sets)
     if acceptor.weighted:
         raise GrammarError(
             f"{_shown(parts)} has scores, expected a hard grammar: .support() drops the "
@@ -160,17 +160,17 @@ def witness(first: Acceptor, second: Acceptor) -> Labelling | None:
     seen: dict[tuple[int, int], set[float]] = {}
     queue: deque[tuple[int, int, float, tuple[int, ...]]] = deque([(0, 0, 0.0, ())])
     while queue:
-        p, q, apart, symbols = queue.popleft()
-        known = seen.setdefault((p, q), set())
-        if round(apart, 9) in known or len(known) > 1:
+        p, q, difference, symbols = queue.popleft()
+        differences = seen.setdefault((p, q), set())
+        if round(difference, 9) in differences or len(differences) > 1:
             continue
-        known.add(round(apart, 9))
+        differences.add(round(difference, 9))
         ends = walks[0].final(p), walks[1].final(q)
-        if max(ends) > -np.inf and not abs(ends[0] - ends[1] + apart) <= 1e-9:
+        if max(ends) > -np.inf and not abs(ends[0] - ends[1] + difference) <= 1e-9:
             return _labelling(first, symbols)
-        for symbol, (a, more), (b, less) in walks[0].beside(walks[1], p, q):
+        for symbol, (a, more), (b, less) in walks[0].joint_steps(walks[1], p, q):
             both = a >= 0 and b >= 0
-            queue.append((a, b, apart + more - less if both else 0.0, (*symbols, symbol)))
+            queue.append((a, b, difference + more - less if both else 0.0, (*symbols, symbol)))
     return None
 
 
@@ -193,7 +193,7 @@ class _Steps:
         score = 0.0 if self.score is None else float(self.score[state, symbol])
         return int(self.target[state, symbol]), score
 
-    def beside(
+    def joint_steps(
         self, other: _Steps, p: int, q: int
     ) -> list[tuple[int, tuple[int, float], tuple[int, float]]]:
         """Return symbols that either side accepts; of symbols with equal steps only the first."""
@@ -209,8 +209,8 @@ def _labelling(acceptor: Acceptor, symbols: Sequence[int]) -> Labelling:
     sizes = tuple(map(len, acceptor.labels))
     columns = np.unravel_index(np.asarray(symbols, dtype=np.int64), sizes)
     labels = {
-        tape: tuple(own[k] for k in column.tolist())
-        for tape, own, column in zip(acceptor.tapes, acceptor.labels, columns, strict=True)
+        tape: tuple(names[k] for k in column.tolist())
+        for tape, names, column in zip(acceptor.tapes, acceptor.labels, columns, strict=True)
     }
     return next(iter(labels.values())) if len(labels) == 1 else labels
 

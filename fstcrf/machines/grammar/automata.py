@@ -175,18 +175,18 @@ class _Subsets:
         self.queue = [begin]
         self.number: dict[_Subset, int] = {_key(begin): 0}
         self.members = len(begin)
-        self.known: dict[_Subset, tuple[int, float] | None] = {}
+        self.entries: dict[_Subset, tuple[int, float] | None] = {}
 
     def after(self, reached: dict[int, float]) -> tuple[int, float] | None:
         """Return the number of the set of reached states and its weight; None if it is dead."""
         total = self.plus(list(reached.values()))
         rest = {state: value - total for state, value in reached.items()}
         key = _key(rest)
-        if key not in self.known:
-            if len(self.known) > _KEPT:
-                self.known.clear()
-            self.known[key] = self._new(rest)
-        subset = self.known[key]
+        if key not in self.entries:
+            if len(self.entries) > _KEPT:
+                self.entries.clear()
+            self.entries[key] = self._new(rest)
+        subset = self.entries[key]
         return None if subset is None else (subset[0], total + subset[1])
 
     def _new(self, reached: dict[int, float]) -> tuple[int, float] | None:
@@ -276,13 +276,13 @@ def ambiguous(automaton: Automaton) -> list[int] | None:
     All states must be useful. Silent steps also count: a loop of them makes infinitely many paths.
     More than `MAX_PAIRS` pairs of states are a TooLargeError.
     """
-    moves = _Moves(automaton)
+    steps = _PairSteps(automaton)
     first = (automaton.start, automaton.start, False)
     origin: dict[_Pair, tuple[_Pair, int] | None] = {first: None}
     for pair in (queue := [first]):
-        if moves.ends(pair):
+        if steps.ends(pair):
             return _symbols_to(origin, pair)
-        for symbol, reached in moves.after(pair):
+        for symbol, reached in steps.after(pair):
             if reached not in origin:
                 origin[reached] = pair, symbol
                 queue.append(reached)
@@ -299,12 +299,12 @@ def _symbols_to(origin: dict[_Pair, tuple[_Pair, int] | None], pair: _Pair) -> l
     return symbols[::-1]
 
 
-class _Moves:
+class _PairSteps:
     """The successors of pairs of states; several silent paths to a state list it repeatedly."""
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
-        self.known: dict[int, tuple[dict[int, list[int]], int]] = {}
+        self.cache: dict[int, tuple[dict[int, list[int]], int]] = {}
 
     def ends(self, pair: _Pair) -> bool:
         """Return whether the symbols so far have two paths that end here."""
@@ -327,7 +327,7 @@ class _Moves:
 
     def _of(self, state: int) -> tuple[dict[int, list[int]], int]:
         """Return the targets of each symbol from a state, and the number of paths to an end."""
-        if state not in self.known:
+        if state not in self.cache:
             steps: dict[int, list[int]] = {}
             reached, times = [state], Counter([state])
             for here in reached:
@@ -339,8 +339,8 @@ class _Moves:
                         times[target] += 1
                         reached.append(target)
             ends = sum(self.automaton.final[here] > -np.inf for here in reached)
-            self.known[state] = steps, ends
-        return self.known[state]
+            self.cache[state] = steps, ends
+        return self.cache[state]
 
     def _symbols(self, number: int) -> Iterable[int]:
         classes = self.automaton.classes
@@ -499,8 +499,8 @@ def _table(machine: Machine) -> tuple[Ints, Floats]:
 
 def _over(machine: Machine, labels: tuple[str, ...], *, named: bool) -> Machine:
     """Return a machine over labels; the symbols of one without names are numbers of labels."""
-    known = labels if named else tuple(map(str, range(1, len(labels) + 1)))
-    place = {label: i for i, label in enumerate(known)}
+    names = labels if named else tuple(map(str, range(1, len(labels) + 1)))
+    place = {label: i for i, label in enumerate(names)}
     number = np.asarray([*(place.get(x, -2) for x in machine.input_symbols), -1], dtype=np.int32)
     read = number[machine.input]
     if (read < -1).any():
@@ -538,20 +538,20 @@ def constraint_from_arrays(
         if arcs.shape != step.shape:
             raise ShapeError(f"{name}: score is {list(arcs.shape)}, expected {list(step.shape)}")
         scores = np.where(step >= 0, arcs, 0.0)
-    whole = Acceptor(("",), (own_labels,), step.astype(np.int32), scores, ends, name)
-    arrays = (whole.target, whole.final, *(() if scores is None else (scores,)))
+    acceptor = Acceptor(("",), (own_labels,), step.astype(np.int32), scores, ends, name)
+    arrays = (acceptor.target, acceptor.final, *(() if scores is None else (scores,)))
     content = "arrays", own_labels, *((a.shape, a.tobytes()) for a in arrays), tape
-    return Constraint(name, partial(_arranged, trim(whole), tape), content, language=True)
+    return Constraint(name, partial(_arranged, trim(acceptor), tape), content, language=True)
 
 
 def _arranged(acceptor: Acceptor, tape: str | None, sets: LabelSets) -> tuple[Acceptor, ...]:
     """Return an acceptor over the labels of a tape, in their order; it rejects those new to it."""
     chosen = only_tape(sets, tape)
-    labels, own = sets[chosen], acceptor.labels[0]
-    unknown = next((label for label in own if label not in labels), None)
+    labels, original = sets[chosen], acceptor.labels[0]
+    unknown = next((label for label in original if label not in labels), None)
     if unknown is not None:
         raise GrammarError(f"no label {unknown!r}{nearest(unknown, labels)}")
-    place = [labels.index(label) for label in own]
+    place = [labels.index(label) for label in original]
     target = np.full((acceptor.n_states, len(labels)), -1, dtype=np.int32)
     target[:, place] = acceptor.target
     score = None

@@ -153,11 +153,11 @@ class Binding:
         tape = self.read()[0] if ranged.tape is None else only_tape(self.sets, ranged.tape)
         pattern, labels = re.compile(ranged.pattern), self.sets[tape]
         if ranged.kind == "values":
-            found = [one for label in labels for one in pattern.finditer(label)]
+            matches = [one for label in labels for one in pattern.finditer(label)]
         else:
-            found = [one for label in labels if (one := pattern.fullmatch(label))]
+            matches = [one for label in labels if (one := pattern.fullmatch(label))]
         group = 1 if pattern.groups and ranged.kind != "label" else 0
-        symbols = list(dict.fromkeys(one[group] for one in found if one[group] is not None))
+        symbols = list(dict.fromkeys(one[group] for one in matches if one[group] is not None))
         if not symbols:
             raise ranged.place.error(
                 f'no label has a part that matches "{ranged.pattern}"'
@@ -216,7 +216,7 @@ class Binding:
         if label is None:
             return np.ones(len(labels), dtype=bool)
         if isinstance(label, Matching):
-            return np.asarray([label.matches(own) for own in labels])
+            return np.asarray([label.matches(candidate) for candidate in labels])
         if label not in labels:
             hint = nearest(label, labels)
             if any(_matches(label, x) for x in labels):
@@ -224,7 +224,7 @@ class Binding:
             if symbol.filled:
                 hint += f'; where there need not be one, write label["..."], here label["{label}"]'
             raise symbol.place.error(f"no label {label!r}{hint}")
-        return np.asarray([own == label for own in labels])
+        return np.asarray([candidate == label for candidate in labels])
 
     def nothing(self, value: Regular) -> str:
         """Return the classes of an expression that have no labels, for the end of a message."""
@@ -254,15 +254,15 @@ def _replaced(
     """Return an expression with parts replaced by `new`; shared parts remain shared."""
     if not any(isinstance(part, kind) for part in parts(value)):
         return value
-    known: dict[int, Regular] = {}
+    replaced: dict[int, Regular] = {}
     kept: list[Regular] = []  # keeps objects alive while their ids are used
 
     def of(part: Regular) -> Regular:
-        if id(part) not in known:
+        if id(part) not in replaced:
             other = new(part)
-            known[id(part)] = rebuilt(part, of) if other is None else _replaced(other, new, kind)
+            replaced[id(part)] = rebuilt(part, of) if other is None else _replaced(other, new, kind)
             kept.append(part)
-        return known[id(part)]
+        return replaced[id(part)]
 
     try:
         return of(value)
@@ -270,16 +270,16 @@ def _replaced(
         raise value.place.error(syntax.DEEP) from None
 
 
-def together(several: Sequence[Regular], place: Place, *, every: bool) -> Regular:
+def together(several: Sequence[Regular], place: Place, *, intersection: bool) -> Regular:
     """Return the union of several expressions, or their intersection."""
-    if not every:
+    if not intersection:
         return several[0] if len(several) == 1 else syntax.Union(tuple(several), place)
     if any(map(writes, several)):
         raise place.error(
             "the intersection over a set contains a relation: expected expressions "
             "that write nothing"
         )
-    whole = several[0]
+    value = several[0]
     for part in several[1:]:
-        whole = syntax.Intersection(whole, part, place)
-    return whole
+        value = syntax.Intersection(value, part, place)
+    return value

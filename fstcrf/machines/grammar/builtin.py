@@ -79,8 +79,8 @@ def _each(
     binding = Binding(tapes, sets)
     pattern = binding.resolved(pattern)
     place = pattern.place
-    around: Regular = syntax.Repetition(Symbol((), place), 0, None, place)
-    anywhere: Regular = syntax.Concatenation((around, pattern), place)
+    anything: Regular = syntax.Repetition(Symbol((), place), 0, None, place)
+    anywhere: Regular = syntax.Concatenation((anything, pattern), place)
     parts = [part for part in leaves(pattern) if isinstance(part, Constrained)]
     if any(acceptor.weighted for part in parts for acceptor in binding.part(part)):
         raise GrammarError("the pattern of each contains a soft constraint, expected a hard one")

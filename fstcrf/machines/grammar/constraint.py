@@ -405,8 +405,8 @@ class _NeighbourTable:
                     f"{others} other labels: define the function with def in a module"
                 )
             ends = (*labels, None)
-            asked = [[bool(self.allowed(a, b)) for b in ends] for a in ends]
-            self.answers[labels] = np.asarray(asked)
+            rows = [[bool(self.allowed(a, b)) for b in ends] for a in ends]
+            self.answers[labels] = np.asarray(rows)
         return self.answers[labels]
 
     def __copy__(self) -> _NeighbourTable:

@@ -148,18 +148,18 @@ def shortest(acceptor: Acceptor) -> dict[str, list[str]] | None:
     ends = acceptor.final > -np.inf
     # The state and the tuple of labels from which each state was first reached.
     origin = np.full((acceptor.n_states, 2), -1, dtype=np.int64)
-    met = np.zeros(acceptor.n_states, dtype=bool)
+    visited = np.zeros(acceptor.n_states, dtype=bool)
     layer = np.zeros(1, dtype=np.int64)
     layers = 0
     while len(layer):
         reached = flat[layer]
         states, first = np.unique(reached, return_index=True)
-        new = (states >= 0) & ~met[states]
+        new = (states >= 0) & ~visited[states]
         rows, symbols = np.divmod(first[new], flat.shape[1])
         order = np.argsort(first[new])
         source, symbols, target = layer[rows][order], symbols[order], states[new][order]
         origin[target] = np.column_stack([source, symbols])
-        met[target] = True
+        visited[target] = True
         layers += 1
         if ends[target].any():
             return _traced(acceptor, origin, int(target[ends[target].argmax()]), layers)

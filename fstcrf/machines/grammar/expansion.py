@@ -59,7 +59,7 @@ class _Value:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Given:
+class _Argument:
     """The argument of a parameter: a symbol, or a number."""
 
     value: str | int
@@ -84,7 +84,7 @@ _OfOne: TypeAlias = syntax.Repetition[Any] | syntax.Weighted[Any] | syntax.Turne
 _OfTwo: TypeAlias = (
     syntax.Intersection[Any] | syntax.Difference[Any] | syntax.Cross[Any] | syntax.Composition[Any]
 )
-_Meaning: TypeAlias = _Value | _Given | _Function | _Imported
+_Meaning: TypeAlias = _Value | _Argument | _Function | _Imported
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,7 +97,7 @@ class _Scope:
 
     names: dict[str, tuple[int, _Meaning]] = field(default_factory=dict)
     size: int = 0
-    around: _Scope | None = None
+    outer: _Scope | None = None
 
     def get(self, name: str) -> _Meaning | None:
         file, _, inner = name.partition(".")
@@ -107,24 +107,24 @@ class _Scope:
         number, meaning = self.names.get(name, (self.size, None))
         if number < self.size:
             return meaning
-        return None if self.around is None else self.around.get(name)
+        return None if self.outer is None else self.outer.get(name)
 
     def with_name(self, name: str, meaning: _Meaning) -> _Scope:
         """Return the scope after a definition; only the latest scope of a file is extended."""
         self.names[name] = self.size, meaning
-        return _Scope(self.names, self.size + 1, self.around)
+        return _Scope(self.names, self.size + 1, self.outer)
 
     def child(self) -> _Scope:
         """Return the scope of a function's body."""
-        return _Scope(around=self)
+        return _Scope(outer=self)
 
     def all_names(self) -> list[str]:
-        own = list(self.names)[: self.size]
-        for name in tuple(own):
+        names = list(self.names)[: self.size]
+        for name in tuple(names):
             meaning = self.names[name][1]
             if isinstance(meaning, _Imported):
-                own += [f"{name}.{inner}" for inner in meaning.meanings]
-        return own if self.around is None else [*own, *self.around.all_names()]
+                names += [f"{name}.{inner}" for inner in meaning.meanings]
+        return names if self.outer is None else [*names, *self.outer.all_names()]
 
 
 @dataclass(eq=False)
@@ -209,15 +209,15 @@ class Expansion:
         try:
             chain = (*self.importing, resolved(self.file.path or ""))
             path = self._allowed(statement.file)
-            whole = resolved(path)
+            target = resolved(path)
         except (GrammarError, OSError) as error:
             raise place.error(str(error)) from None
-        if whole in chain:
+        if target in chain:
             files = " → ".join(one.name for one in (*chain, path))
             raise place.error(f"files import each other: {files}")
-        if whole not in self.imports:
-            self.imports[whole] = self._read(path, chain, place)
-        file, other = self.imports[whole]
+        if target not in self.imports:
+            self.imports[target] = self._read(path, chain, place)
+        file, other = self.imports[target]
         if file.tapes and file.tapes != self.file.tapes:
             raise place.error(f"{path} reads the tapes {listed(file.tapes)}, this file does not")
         return other
@@ -226,18 +226,18 @@ class Expansion:
         """Return the path of a file that this one names; GrammarError for a forbidden file."""
         if "\0" in name:
             raise GrammarError(f"{name!r} contains a null character, which no file name can have")
-        own = Path(self.file.path or "").parent
+        parent = Path(self.file.path or "").parent
         try:
-            self.folder = self.folder or resolved(own)
-            whole = resolved(own / name)
+            self.folder = self.folder or resolved(parent)
+            target = resolved(parent / name)
         except OSError as error:
-            raise GrammarError(f"{own / name}: {error.strerror or error}") from None
-        if not any(whole.is_relative_to(folder) for folder in (self.folder, *self.folders)):
+            raise GrammarError(f"{parent / name}: {error.strerror or error}") from None
+        if not any(target.is_relative_to(folder) for folder in (self.folder, *self.folders)):
             raise GrammarError(
                 f"{name!r} is outside of {self.folder}, the folder of the file that is read first: "
                 "expected a file in that folder or below it; folders= allows others"
             )
-        return own / name
+        return parent / name
 
     def _read(
         self, path: Path, chain: tuple[Path, ...], place: Place
@@ -273,13 +273,13 @@ class Expansion:
             raise place.error(f"{name!r} is defined twice, first in line {taken[name].line}")
 
     def _check_function(self, function: syntax.FunctionDefinition) -> None:
-        own: dict[str, Place] = {}
+        local_names: dict[str, Place] = {}
         for name in function.parameters:
-            self._check_new(name, own, function.place)
-            own[name] = function.place
+            self._check_new(name, local_names, function.place)
+            local_names[name] = function.place
         for definition in function.body:
-            self._check_new(definition.name, own, definition.place)
-            own[definition.name] = definition.place
+            self._check_new(definition.name, local_names, definition.place)
+            local_names[definition.name] = definition.place
 
     def _value(self, value: _Value) -> Regular:
         if value.meaning is None:
@@ -375,7 +375,7 @@ class Expansion:
         if isinstance(number, int):
             return number
         meaning = self._find(number, scope, place)
-        if isinstance(meaning, _Given) and isinstance(meaning.value, int):
+        if isinstance(meaning, _Argument) and isinstance(meaning.value, int):
             return meaning.value
         raise place.error(f"{number!r} is no number")
 
@@ -384,13 +384,13 @@ class Expansion:
         place = expression.place
 
         def body(symbol: str) -> Regular:
-            inner = scope.child().with_name(expression.name, _Given(symbol))
+            inner = scope.child().with_name(expression.name, _Argument(symbol))
             return self._regular(expression.body, inner)
 
         if isinstance(expression.symbols, tuple):
             symbols = [self._symbol_in(text.raw, scope, place) for text in expression.symbols]
             bodies = [body(symbol) for symbol in dict.fromkeys(symbols)]
-            return together(bodies, place, every=expression.every)
+            return together(bodies, place, intersection=expression.is_intersection)
         pattern, tape = self._set_of(expression.symbols, scope)
         kind = expression.symbols.name
         one = body("_")  # so that errors are found before labels are known
@@ -402,12 +402,12 @@ class Expansion:
     ) -> Regular:
         """Return the expressions of a quantifier over known symbols."""
         listed_ = tuple(syntax.Text(_escaped(x), expression.place) for x in symbols)
-        known = syntax.Quantified(
-            expression.name, listed_, expression.body, expression.every, expression.place
+        explicit = syntax.Quantified(
+            expression.name, listed_, expression.body, expression.is_intersection, expression.place
         )
         before = self.expanded
         try:
-            return self._quantified(known, scope)
+            return self._quantified(explicit, scope)
         finally:
             self.expanded = before
 
@@ -433,7 +433,7 @@ class Expansion:
         return pattern, tape
 
     def _count(self, place: Place, scope: _Scope) -> None:
-        self.expanded += scope.around is not None
+        self.expanded += scope.outer is not None
         if self.expanded > MAX_EXPANDED:
             raise place.error(f"the functions expand to more than {MAX_EXPANDED:,} expressions")
 
@@ -454,7 +454,7 @@ class Expansion:
 
         def symbol(name: str) -> str | None:
             meaning = scope.get(name)
-            if isinstance(meaning, _Given):
+            if isinstance(meaning, _Argument):
                 return escape(str(meaning.value))
             if not isinstance(meaning, _Value) or not meaning.parameter:
                 return None
@@ -478,9 +478,9 @@ class Expansion:
                 raise place.error(f"{name!r} is a function: write {name}[...]")
             case _Imported():
                 raise place.error(f"{name!r} is a file: write {name}.NAME")
-            case _Given(str(symbol)):
+            case _Argument(str(symbol)):
                 return self._labels(f"[{_escaped(symbol)}]", place, scope)
-            case _Given():
+            case _Argument():
                 raise place.error(f"{name!r} is a number, expected an expression")
             case _:
                 return self._value(meaning)
@@ -506,27 +506,27 @@ class Expansion:
         return self._applied(meaning, call, scope)
 
     def _applied(self, function: _Function, call: syntax.Call, scope: _Scope) -> Regular:
-        place, own = call.place, function.function
-        if len(call.arguments) != len(own.parameters):
+        place, callee = call.place, function.function
+        if len(call.arguments) != len(callee.parameters):
             raise place.error(
-                f"{call.name} takes {len(own.parameters)} arguments, not {len(call.arguments)}"
+                f"{call.name} takes {len(callee.parameters)} arguments, not {len(call.arguments)}"
             )
         inner = function.scope.child()
-        for name, argument in zip(own.parameters, call.arguments, strict=True):
+        for name, argument in zip(callee.parameters, call.arguments, strict=True):
             inner = inner.with_name(name, self._passed(argument, scope))
-        for definition in own.body:
+        for definition in callee.body:
             inner = inner.with_name(definition.name, _Value(definition.value, inner))
-        return self._regular(own.value, inner)
+        return self._regular(callee.value, inner)
 
     def _passed(self, argument: syntax.Argument, scope: _Scope) -> _Meaning:
         """Return the value of a parameter: a symbol or number may be passed on."""
         match argument:
             case syntax.Number(value):
-                return _Given(value)
+                return _Argument(value)
             case syntax.Cost() | syntax.Option():
                 raise argument.place.error("a function takes expressions and numbers only")
-            case syntax.Name(name) if isinstance(given := scope.get(name), _Given):
-                return given
+            case syntax.Name(name) if isinstance(meaning := scope.get(name), _Argument):
+                return meaning
             case _:
                 return _Value(argument, scope, parameter=True)
 
@@ -609,8 +609,8 @@ class Expansion:
 
     def _argument(self, expression: syntax.Expression, scope: _Scope) -> Names | Constraint | int:
         match expression:
-            case syntax.Name(name) if isinstance(given := scope.get(name), _Given):
-                return given.value
+            case syntax.Name(name) if isinstance(meaning := scope.get(name), _Argument):
+                return meaning.value
         names = self._names(expression, scope)
         if names is not None:
             return names
@@ -632,7 +632,7 @@ class Expansion:
                 return ANY
             case syntax.Name(name):
                 value = scope.get(name)
-                if isinstance(value, _Given):
+                if isinstance(value, _Argument):
                     return str(value.value)
                 if not isinstance(value, _Value):
                     return None

@@ -225,7 +225,7 @@ class Grammar:
     def from_acceptor(cls, acceptor: Acceptor) -> Grammar:
         """Return the grammar of one acceptor; it binds to the acceptor's label sets only."""
         name = acceptor.name or "acceptor"
-        return cls((Constraint(name, partial(_itself, acceptor), language=True),))
+        return cls((Constraint(name, partial(_unchanged, acceptor), language=True),))
 
     def __and__(self, other: Grammar) -> Grammar:
         if not isinstance(other, Grammar):
@@ -252,7 +252,7 @@ class Grammar:
         labels = self.labels if other.labels is None else other.labels
         if self.labels is not None and other.labels is not None:
             labels = {**self.labels, **other.labels}
-            if any(labels[tape] != own for tape, own in self.labels.items()):
+            if any(labels[tape] != names for tape, names in self.labels.items()):
                 raise GrammarError(f"{self} and {other} are bound to different labels")
         return Grammar(constraints, labels)
 
@@ -318,12 +318,13 @@ class Grammar:
         if _unordered(sets) != _unordered(other._bound_sets()):
             raise GrammarError(f"{self} and {other} are bound to different labels")
         return algebra.witness(
-            algebra.whole(self.constraints, sets), algebra.whole(other.constraints, sets)
+            algebra.conjoined(self.constraints, sets),
+            algebra.conjoined(other.constraints, sets),
         )
 
     def example(self) -> Labelling | None:
         """Return a labelling with the fewest tokens that a bound grammar accepts, or `None`."""
-        return algebra.example(algebra.whole(self.constraints, self._bound_sets()))
+        return algebra.example(algebra.conjoined(self.constraints, self._bound_sets()))
 
     def sample(self, n: int, *, seed: int = 0) -> list[Labelling]:
         """Return random labellings; the steps of a state are equally likely, labellings are not.
@@ -335,7 +336,7 @@ class Grammar:
         GrammarError
             It is not bound.
         """
-        acceptor = algebra.whole(self.constraints, self._bound_sets())
+        acceptor = algebra.conjoined(self.constraints, self._bound_sets())
         return algebra.sampled(acceptor, whole_number(n, "n"), seed)
 
     def to_fst(self, arc_type: ArcType = "standard") -> pynini.Fst:
@@ -351,7 +352,7 @@ class Grammar:
         MissingDependencyError
             pynini is not installed.
         """
-        acceptor = algebra.whole(self.constraints, self._bound_sets())
+        acceptor = algebra.conjoined(self.constraints, self._bound_sets())
         return automata.to_fst(acceptor, arc_type)
 
     def _bound_sets(self) -> LabelSets:
@@ -447,10 +448,10 @@ class Grammar:
                 f"the labelling has the tapes {listed(by_tape)}, but {self} reads {listed(sets)}"
             )
         by_tape = {tape: string_list(row, "label") for tape, row in by_tape.items()}
-        for tape, own in sets.items():
-            unknown = next((label for label in by_tape[tape] if label not in own), None)
+        for tape, tape_labels in sets.items():
+            unknown = next((label for label in by_tape[tape] if label not in tape_labels), None)
             if unknown is not None:
-                raise LabelError(f"unknown label {unknown!r}; the labels are {listed(own)}")
+                raise LabelError(f"unknown label {unknown!r}; the labels are {listed(tape_labels)}")
         return sum(
             acceptor.walk(*(by_tape[tape] for tape in acceptor.tapes))
             for acceptor in self.bind(sets)
@@ -458,10 +459,10 @@ class Grammar:
 
 
 def _unordered(sets: LabelSets) -> frozenset[tuple[str, frozenset[str]]]:
-    return frozenset((tape, frozenset(own)) for tape, own in sets.items())
+    return frozenset((tape, frozenset(tape_labels)) for tape, tape_labels in sets.items())
 
 
-def _itself(acceptor: Acceptor, sets: LabelSets) -> tuple[Acceptor, ...]:
+def _unchanged(acceptor: Acceptor, sets: LabelSets) -> tuple[Acceptor, ...]:
     """Return an acceptor unchanged; raise GrammarError for label sets other than its own."""
     if acceptor.tapes == ("",) and len(sets) == 1:
         tape, labels = next(iter(sets.items()))

@@ -32,8 +32,8 @@ def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
         raise GrammarError("cannot bind the grammar: no tapes are given")
     for tape in several:
         on = f"tape {tape!r}: " if tape else ""
-        own = sets[tape] = label_tuple(several[tape], place=on, error=GrammarError)
-        if not own:
+        sets[tape] = label_tuple(several[tape], place=on, error=GrammarError)
+        if not sets[tape]:
             raise GrammarError(f"{on}cannot bind the grammar: the label set is empty")
     return sets
 
@@ -143,9 +143,9 @@ def frozen(names: Names) -> str | Matching | Spans | tuple[str | Matching | Span
     """Return names in a form that can be iterated repeatedly."""
     if isinstance(names, str | Matching | Spans):
         return names
-    whole: object = names  # the caller may pass another type
-    alone = isinstance(whole, bytes | bytearray) or not isinstance(whole, Iterable)
-    several: tuple[object, ...] = (whole,) if alone else tuple(cast("Iterable[object]", whole))
+    value: object = names  # the caller may pass another type
+    atomic = isinstance(value, bytes | bytearray) or not isinstance(value, Iterable)
+    several: tuple[object, ...] = (value,) if atomic else tuple(cast("Iterable[object]", value))
     for name in several:
         if not isinstance(name, str | Matching | Spans):
             raise OptionError(

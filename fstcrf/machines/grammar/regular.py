@@ -176,8 +176,8 @@ def compiled(
     `flags` returns the tuples that match a symbol, bool [A], the last tape fastest; `bind` binds a
     constraint.
     """
-    whole, classes, _, place = _whole(expression, tapes, labels, flags, bind)
-    small = _smallest(whole, classes, name)
+    part, classes, _, place = _part_of(expression, tapes, labels, flags, bind)
+    small = _smallest(part, classes, name)
     shape = (small.n_states, *map(len, labels))
     return trim(
         Acceptor(
@@ -202,20 +202,20 @@ def nondeterministic(
 
     An arc is a source, a label or −1, a target and a score; every path begins in state 0.
     """
-    whole, classes, first, place = _whole(expression, (tape,), (labels,), flags, bind)
+    part, classes, first, place = _part_of(expression, (tape,), (labels,), flags, bind)
     of_kind = [np.flatnonzero(place == kind).tolist() for kind in range(len(first))]
-    whole = _trimmed(whole)
+    part = _trimmed(part)
     arcs: list[tuple[int, int, int, float]] = []
-    for source, reads, target, score in whole.arcs:
+    for source, reads, target, score in part.arcs:
         kinds = [] if reads == _SILENT else classes.members[reads].tolist()
         read = [-1] if reads == _SILENT else [x for kind in kinds for x in of_kind[kind]]
         arcs += [(source, label, target, score) for label in read]
         if len(arcs) > MAX_ARCS:
             raise TooLargeError(f"the expression has more than {MAX_ARCS:,} arcs")
-    return arcs, whole.n_states - 1
+    return arcs, part.n_states - 1
 
 
-def _whole(
+def _part_of(
     expression: Regular,
     tapes: tuple[str, ...],
     labels: tuple[tuple[str, ...], ...],
@@ -241,12 +241,12 @@ def _whole(
         {key: np.flatnonzero(shown[first]) for key, shown in symbols.items()},
         {key: _narrowed(machine, first) for key, machine in machines.items()},
     )
-    whole = building.part(expression)
+    part = building.part(expression)
     summed = next((x for x in leaves(expression) if _sums(x, machines)), None)
     if summed is not None:
         names = [_tuple_shown(labels, number) for number in first.tolist()]
-        _check_one_path(summed, _automaton(whole, building.classes), names)
-    return whole, building.classes, first, place
+        _check_one_path(summed, _automaton(part, building.classes), names)
+    return part, building.classes, first, place
 
 
 def _sums(leaf: Symbol | Constrained, machines: dict[int, Acceptor]) -> bool:
@@ -256,7 +256,7 @@ def _sums(leaf: Symbol | Constrained, machines: dict[int, Acceptor]) -> bool:
 
 def _tuple_shown(labels: tuple[tuple[str, ...], ...], number: int) -> str:
     places = np.unravel_index(number, tuple(map(len, labels)))
-    return "|".join(own[place] for own, place in zip(labels, places, strict=True))
+    return "|".join(names[place] for names, place in zip(labels, places, strict=True))
 
 
 def _check_one_path(part: Symbol | Constrained, automaton: Automaton, names: Sequence[str]) -> None:
@@ -278,14 +278,14 @@ def _kinds(
     symbols: list[Bools], machines: list[Acceptor], labels: tuple[tuple[str, ...], ...]
 ) -> tuple[Longs, Longs]:
     """Sort A tuples of labels into K kinds: a tuple of each [K], and the kind of each tuple [A]."""
-    size = int(np.prod([len(own) for own in labels]))
+    size = int(np.prod([len(tape_labels) for tape_labels in labels]))
     rows: list[NDArray[np.uint8]] = [np.packbits([np.zeros(size, dtype=bool), *symbols], axis=0)]
     for machine in machines:
         tables = (machine.target, *(() if machine.score is None else (machine.score + 0.0,)))
         rows += [_bytes(table.reshape(machine.n_states, size)) for table in tables]
-    whole = np.ascontiguousarray(np.concatenate(rows).T)
-    whole_rows = whole.view(np.dtype((np.void, whole.shape[1]))).reshape(-1)
-    _, first, place = np.unique(whole_rows, return_index=True, return_inverse=True)
+    behaviour = np.ascontiguousarray(np.concatenate(rows).T)
+    keys = behaviour.view(np.dtype((np.void, behaviour.shape[1]))).reshape(-1)
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
     return first, place.reshape(-1)
 
 
@@ -583,19 +583,19 @@ class _Walk:
         if acceptor.score is not None:
             self.score[:-1] = acceptor.score
         self.classes = classes
-        self._known: dict[tuple[int, int], list[tuple[int, int, float]]] = {}
+        self._steps: dict[tuple[int, int], list[tuple[int, int, float]]] = {}
 
     def ahead(self, reads: int, state: int) -> list[tuple[int, int, float]]:
         """Return the steps of a class: classes within it, the target and the score of each."""
         if reads == _SILENT:
             return [(_SILENT, state, 0.0)]
         key = reads, state
-        if key not in self._known:
+        if key not in self._steps:
             kinds = self.classes.members[reads]
             target, score = self.target[state, kinds], self.score[state, kinds]
             ways = dict.fromkeys(zip(target.tolist(), score.tolist(), strict=True))
-            self._known[key] = [
+            self._steps[key] = [
                 (self.classes.number(kinds[(target == reached) & (score == more)]), reached, more)
                 for reached, more in ways
             ]
-        return self._known[key]
+        return self._steps[key]

@@ -104,7 +104,7 @@ def simplified(acceptor: Acceptor, legal: Bools) -> Acceptor:
     merging = _Merging.of(small, legal)
     # Most pairs are distinguished at once; other pairs may still be, by states they are merged
     # with.
-    for first, second in np.argwhere(np.triu(~merging.apart(), 1)).tolist():
+    for first, second in np.argwhere(np.triu(~merging.distinguished(), 1)).tolist():
         merging = merging.merged(first, second) or merging
     return minimise(trim(merging.acceptor(small)))
 
@@ -114,69 +114,69 @@ class _Merging:
     """A partition of states, and the behaviour of its blocks for the labels that can follow."""
 
     block: Longs  # [Q]: block of each state, its smallest member
-    asked: Bools  # [Q, L + 1]: labels that can follow in a block; the last column is the end
+    following: Bools  # [Q, L + 1]: labels that can follow in a block; the last column is the end
     target: Ints  # [Q, L]: a state in the target block of each label, −1: rejected
     score: Floats  # [Q, L + 1]: score of the step, and of the end
 
     @classmethod
     def of(cls, acceptor: Acceptor, legal: Bools) -> _Merging:
-        met, live = _met(acceptor.target, acceptor.final, legal)
-        asked: Bools = met @ legal
+        reached, live = _reachable(acceptor.target, acceptor.final, legal)
+        following: Bools = reached @ legal
         labels = np.arange(acceptor.target.shape[1])
         kept = (acceptor.target >= 0) & live[acceptor.target, labels]
         step = np.zeros(kept.shape) if acceptor.score is None else acceptor.score
         return cls(
             block=np.arange(acceptor.n_states),
-            asked=asked,
+            following=following,
             target=np.where(kept, acceptor.target, _DEAD).astype(np.int32),
             score=np.column_stack([np.where(kept, step, -np.inf), acceptor.final]),
         )
 
-    def apart(self) -> Bools:
+    def distinguished(self) -> Bools:
         """Return the pairs of states that disagree, or lead to such pairs: bool [Q, Q]."""
-        label = range(self.asked.shape[1])
-        both = [self.asked[:, a, None] & self.asked[None, :, a] for a in label]
+        label = range(self.following.shape[1])
+        both = [self.following[:, a, None] & self.following[None, :, a] for a in label]
         score = self.score.T
-        apart: Bools = np.logical_or.reduce(
+        pairs: Bools = np.logical_or.reduce(
             [m & (s[:, None] != s[None, :]) for m, s in zip(both, score, strict=True)]
         )
         while True:
-            wider = apart.copy()
+            wider = pairs.copy()
             for m, target in zip(both, self.target.T, strict=False):
                 onward = m & (target >= 0)[:, None] & (target >= 0)[None, :]
-                wider |= onward & apart[target[:, None], target[None, :]]
-            if np.array_equal(wider, apart):
-                return apart
-            apart = wider
+                wider |= onward & pairs[target[:, None], target[None, :]]
+            if np.array_equal(wider, pairs):
+                return pairs
+            pairs = wider
 
     def merged(self, first: int, second: int) -> _Merging | None:
         """Return the partition with two states in one block, `None` if they disagree."""
-        block, asked = self.block.copy(), self.asked.copy()
+        block, following = self.block.copy(), self.following.copy()
         target, score = self.target.copy(), self.score.copy()
         queue = [(first, second)]
         while queue:
             a, b = sorted(int(block[state]) for state in queue.pop())
             if a == b:
                 continue
-            both = asked[a] & asked[b]
+            both = following[a] & following[b]
             if (score[a, both] != score[b, both]).any():
                 return None
             onward = both[:-1] & (target[a] >= 0)
             queue += zip(target[a, onward].tolist(), target[b, onward].tolist(), strict=True)
-            new = asked[b] & ~asked[a]
+            new = following[b] & ~following[a]
             target[a, new[:-1]] = target[b, new[:-1]]
             score[a, new] = score[b, new]
-            asked[a] |= new
+            following[a] |= new
             block[block == b] = a
-        return _Merging(block, asked, target, score)
+        return _Merging(block, following, target, score)
 
     def acceptor(self, original: Acceptor) -> Acceptor:
         """Return the acceptor of the blocks; labels that cannot follow are rejected."""
         kept = distinct(self.block)
         number = np.searchsorted(kept, self.block)
-        asked = self.asked[kept]
-        target = np.where(asked[:, :-1], self.target[kept], _DEAD)
-        score = np.where(asked, self.score[kept], -np.inf)
+        following = self.following[kept]
+        target = np.where(following[:, :-1], self.target[kept], _DEAD)
+        score = np.where(following, self.score[kept], -np.inf)
         step = np.where(target >= 0, score[:, :-1], 0.0)
         return replace(
             original,
@@ -186,7 +186,7 @@ class _Merging:
         )
 
 
-def _met(target: Ints, final: Floats, legal: Bools) -> tuple[Bools, Bools]:
+def _reachable(target: Ints, final: Floats, legal: Bools) -> tuple[Bools, Bools]:
     """Follow legal sequences; both results are bool [Q, L + 1].
 
     The first marks states reached with that previous label (last column: at the start) from which
@@ -203,16 +203,16 @@ def _met(target: Ints, final: Floats, legal: Bools) -> tuple[Bools, Bools]:
         if np.array_equal(wider, live):
             break
         live = wider
-    met = np.zeros((n_states, size + 1), dtype=bool)
-    met[0, size] = live[0, size]
+    reached = np.zeros((n_states, size + 1), dtype=bool)
+    reached[0, size] = live[0, size]
     while True:
-        wider = met.copy()
-        taken = (met @ legal[:, :size]) & ahead
+        wider = reached.copy()
+        taken = (reached @ legal[:, :size]) & ahead
         states, reads = np.nonzero(taken)
         wider[target[states, reads], reads] = True
-        if np.array_equal(wider, met):
-            return met & live, live
-        met = wider
+        if np.array_equal(wider, reached):
+            return reached & live, live
+        reached = wider
 
 
 # --- Topology ∘ acceptor --------------------------------------------------------------------------
@@ -240,8 +240,8 @@ def constrained_topology(topology: Topology, conjuncts: Sequence[Acceptor]) -> T
     soft = [a.name for a in conjuncts if a.weighted]
     if soft:
         raise GrammarError(f"{soft[0]} has scores: only hard grammars can be trained under")
-    whole = minimise(reduce(intersect, conjuncts))
-    step, n = whole.target, whole.n_states
+    grammar = minimise(reduce(intersect, conjuncts))
+    step, n = grammar.target, grammar.n_states
     label = topology.state_label
     begins = np.flatnonzero(topology.initial)
     after = step[0, label[begins]]
@@ -252,12 +252,12 @@ def constrained_topology(topology: Topology, conjuncts: Sequence[Acceptor]) -> T
     arc, before = np.nonzero(onward >= 0)
     source = topology.source[arc].astype(np.int64) * n + q[before]
     target = topology.target[arc].astype(np.int64) * n + onward[arc, before]
-    ends = (topology.final[:, None] & (whole.final > -np.inf)[None, :]).reshape(-1)
+    ends = (topology.final[:, None] & (grammar.final > -np.inf)[None, :]).reshape(-1)
     kept, useful = on_paths(source, target, ends, starts=start)
     if not useful.any():
-        raise GrammarError(f"{whole.name} leaves no label sequence that the tagger could give")
+        raise GrammarError(f"{grammar.name} leaves no label sequence that the tagger could give")
     made = _renumbered(topology, n, useful, start, source[kept], target[kept], arc[kept], ends)
-    return replace(made, empty=topology.empty and bool(whole.final[0] > -np.inf))
+    return replace(made, empty=topology.empty and bool(grammar.final[0] > -np.inf))
 
 
 def _renumbered(

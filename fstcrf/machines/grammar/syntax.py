@@ -90,7 +90,7 @@ class Quantified:
     name: str  # name of the symbol in the body
     symbols: tuple[Text, ...] | Call
     body: Expression
-    every: bool
+    is_intersection: bool
     place: Place
 
 
@@ -287,10 +287,10 @@ _BRACES = re.compile(r"\\.|\{([A-Za-z_][A-Za-z0-9_]*)\}", re.DOTALL)
 def filled(raw: str, symbol: Callable[[str], str | None]) -> str:
     """Return text with names in braces replaced by symbols; unknown names remain in braces."""
 
-    def put(found: re.Match[str]) -> str:
-        name = found[1]
+    def put(match_: re.Match[str]) -> str:
+        name = match_[1]
         value = None if name is None else symbol(name)
-        return found[0] if value is None else value
+        return match_[0] if value is None else value
 
     return _BRACES.sub(put, raw)
 
@@ -372,7 +372,7 @@ def _deepest(text: str, path: str | None) -> Place:
     """Return the first place with the most open parentheses and brackets."""
     depth = most = 0
     place = Place(path, 1, 1)
-    lines = _QUOTED.sub(lambda found: " " * len(found[0]), text).split("\n")
+    lines = _QUOTED.sub(lambda match_: " " * len(match_[0]), text).split("\n")
     for number, line in enumerate(lines, 1):
         for column, character in enumerate(line, 1):
             depth += (character in "([{") - (character in ")]}")

@@ -295,8 +295,8 @@ def _const_bytes(
     states = np.empty(len(final), _const_state(final.dtype))
     states["final"], states["first"], states["arcs"] = final, row[:-1], np.diff(row)
     for name, label in (("iepsilons", ilabel), ("oepsilons", olabel)):
-        free = source[label == 0]
-        states[name] = np.bincount(free, minlength=len(final)) if len(free) else 0
+        epsilons = source[label == 0]
+        states[name] = np.bincount(epsilons, minlength=len(final)) if len(epsilons) else 0
     arcs = np.zeros(len(cost), _const_arc(cost.dtype))
     arcs["ilabel"], arcs["olabel"], arcs["weight"], arcs["target"] = ilabel, olabel, cost, target
     place = len(head) + -len(head) % _ALIGNMENT + states.nbytes

@@ -148,11 +148,11 @@ _EPSILONS = ("@0@", "@_EPSILON_SYMBOL_@", "<epsilon>")
 
 def _warn_of_epsilon(symbols: set[str]) -> None:
     """Warn of symbols that are names of epsilon in other programs."""
-    found = [name for name in _EPSILONS if name in symbols]
+    names = [name for name in _EPSILONS if name in symbols]
     numbers = symbols - {EPSILON}
-    if found:
-        what = f"{found[0]!r} is a symbol like others, and other programs write it for none: "
-        advice = f"give epsilon={found[0]!r} where it means that, else epsilon='<eps>'"
+    if names:
+        what = f"{names[0]!r} is a symbol like others, and other programs write it for none: "
+        advice = f"give epsilon={names[0]!r} where it means that, else epsilon='<eps>'"
     elif numbers and all(name.isascii() and name.isdigit() for name in numbers):
         what = f"all symbols are numbers, such as {min(numbers)}, and are taken for their names: "
         advice = "give numeric=True where they number symbols, else epsilon='<eps>'"
@@ -220,8 +220,8 @@ def _assembled(
     ends: list[tuple[int, float]],
     sides: tuple[_Side, _Side],
 ) -> Machine:
-    known = sorted({start, *(s for s, *_ in arcs), *(t for _, t, _ in arcs), *(s for s, _ in ends)})
-    state = {name: number for number, name in enumerate(known)}
+    names = sorted({start, *(s for s, *_ in arcs), *(t for _, t, _ in arcs), *(s for s, _ in ends)})
+    state = {name: number for number, name in enumerate(names)}
     final = np.full(len(state), -np.inf)
     for name, score in ends:
         final[state[name]] = score

@@ -117,11 +117,11 @@ class AllowedLabels:
         return self._expanded(small, values) if searched.bound[0] > -np.inf else None
 
     def _expanded(self, constraints: Sequence[Acceptor], values: Sequence[Floats]) -> Word | None:
-        whole = reduce(_product, constraints)
-        if is_empty(whole):
+        product = reduce(_product, constraints)
+        if is_empty(product):
             return None
-        free = self.program
-        program = Program(free.chains, free.couplings, [whole], search="expanded")
+        chains, couplings = self.program.chains, self.program.couplings
+        program = Program(chains, couplings, [product], search="expanded")
         try:
             path, score = kernel.best_paths(self._bound(program, values))
         except ContradictionError:  # together with the structure
@@ -156,9 +156,9 @@ class AllowedLabels:
         for k, what in enumerate(self.program.inputs):
             if what.kind != "node" or what.context:
                 continue
-            own = [a for a in constraints if a.tapes == (what.tape,)]
-            if own:
-                guide = _guide(own, self.allowed[what.tape])
+            tape_constraints = [a for a in constraints if a.tapes == (what.tape,)]
+            if tape_constraints:
+                guide = _guide(tape_constraints, self.allowed[what.tape])
                 label = self.program.chain[what.tape].topology.state_label
                 changed[k] = changed[k] + (label == guide[:, None])
         return tuple(changed)
@@ -275,9 +275,9 @@ def conflict(program: Program, values: Sequence[Floats]) -> tuple[str, ...] | No
     if not len(values[0]):
         return next(((a.name,) for a in program.conjuncts if a.final[0] == -np.inf), ())
     # Without scores, ties prefer few different labels, which break few constraints.
-    free = Program(program.chains, program.couplings, search="expanded").scaled(0.0, grammar=False)
+    flat = Program(program.chains, program.couplings, search="expanded").scaled(0.0, grammar=False)
     try:
-        sentence = AllowedLabels(free, [scaled(v, 0.0) for v in values])
+        sentence = AllowedLabels(flat, [scaled(v, 0.0) for v in values])
         if any(not mask.any() for mask in sentence.allowed.values()):
             return ()
         first = sentence.too_many(program.conjuncts) or ()

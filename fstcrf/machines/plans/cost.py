@@ -168,8 +168,8 @@ def _rest_cost(axis: Axis, before: int, vectors: int, axes: int) -> float:
 
 def search_cost(machine: JointChain) -> DecodingCost:
     """Return the lowest cost of a search, when the machine's own best paths are legal."""
-    free = product_cost(machine)
-    return DecodingCost(free.cells, free.operations + _walk(machine), free.further)
+    product = product_cost(machine)
+    return DecodingCost(product.cells, product.operations + _walk(machine), product.further)
 
 
 def _walk(machine: JointChain) -> float:
@@ -189,10 +189,10 @@ def allowance(begun: float, cost: DecodingCost, n: int) -> Allowance:
         Cost of the product.
     n : int
     """
-    whole = cost.paths(n)
-    least = max(_LEAST * whole - begun, _BEYOND * whole)
+    operations = cost.paths(n)
+    least = max(_LEAST * operations - begun, _BEYOND * operations)
     most = _MOST if n == 1 else _MOST_OF_SEVERAL
-    return Allowance(int(least), int(max(most * whole - begun, least)))
+    return Allowance(int(least), int(max(most * operations - begun, least)))
 
 
 def worst_cost(begun: float, cost: DecodingCost) -> int:

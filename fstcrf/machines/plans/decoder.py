@@ -56,7 +56,7 @@ class Expansion:
 
     Parameters
     ----------
-    free : kernel.JointChain
+    unconstrained : kernel.JointChain
         The composition without the grammar.
     least : DecodingCost
         Lower bound of its cost, known before the expansion.
@@ -68,12 +68,12 @@ class Expansion:
 
     def __init__(
         self,
-        free: JointChain,
+        unconstrained: JointChain,
         least: DecodingCost,
         count: Callable[[], DecodingCost | None],
         make: Callable[[], JointChain | None],
     ) -> None:
-        self._free, self._begun = free, search_cost(free).operations
+        self._unconstrained, self._begun = unconstrained, search_cost(unconstrained).operations
         self._least, self._count, self._make = least, count, make
         self._worth: dict[int, Allowance] = {}  # never replaced: any thread computes the same
 
@@ -158,10 +158,10 @@ class Decoder:
         ShapeError
             Sentences bring potentials other than one array of node potentials.
         """
-        single: kernel.SentenceMachine | None = getattr(self._threads, "single", None)
-        if single is None:
-            single = self._threads.single = kernel.SentenceMachine(self.machine, self.conjunction)
-        return single
+        finder: kernel.SentenceMachine | None = getattr(self._threads, "finder", None)
+        if finder is None:
+            finder = self._threads.finder = kernel.SentenceMachine(self.machine, self.conjunction)
+        return finder
 
     @property
     def lazy(self) -> bool:
@@ -196,10 +196,10 @@ def _over(bound: kernel.Bound, n: int) -> kernel.Ranked:
     return kernel.Ranked((score > -np.inf).astype(np.int64), score[:, None], path[None])
 
 
-def _proven(ranked: kernel.Ranked) -> kernel.SearchResult:
-    size = len(ranked.found)
+def _proven(paths: kernel.Ranked) -> kernel.SearchResult:
+    size = len(paths.found)
     return kernel.SearchResult(
-        *(ranked.found, ranked.found, ranked.score, ranked.path),
+        *(paths.found, paths.found, paths.score, paths.path),
         bound=np.full(size, -np.inf),
         states_expanded=np.zeros(size, dtype=np.int64),
     )

@@ -223,7 +223,7 @@ def multiplied(
         return grammars.minimise(grammars.intersect(a, b, limit=limit))
 
     try:
-        whole = reduce(product, conjuncts)
+        acceptor = reduce(product, conjuncts)
     except TooLargeError:
         raise TooLargeError(
             f"the grammar has more than {limit:,} states when its {len(conjuncts)} "
@@ -231,12 +231,12 @@ def multiplied(
             "samples, normalize='chain' and search='expanded'; best and n-best paths "
             "of a product still work, and confidence() bounds their probabilities"
         ) from None
-    meant = whole.final[0] > -np.inf and any(map(grammars.acceptor.only_empty, conjuncts))
-    if grammars.is_empty(whole) and not meant:
+    meant = acceptor.final[0] > -np.inf and any(map(grammars.acceptor.only_empty, conjuncts))
+    if grammars.is_empty(acceptor) and not meant:
         raise grammars.contradiction_error(conjuncts)
-    labels = dict(zip(whole.tapes, whole.labels, strict=True))
+    labels = dict(zip(acceptor.tapes, acceptor.labels, strict=True))
     tapes = tuple(t for t in order if t in labels)
-    return grammars.on_tapes(whole, tapes, tuple(labels[t] for t in tapes))
+    return grammars.on_tapes(acceptor, tapes, tuple(labels[t] for t in tapes))
 
 
 def kernel_residual(
@@ -413,9 +413,9 @@ def table_factor(
         place = axes.label_place(context, last)
         table = None if value is None else value.reshape(rows, states)
         return kernel.Factor(rows, states, place, _contiguous(table))
-    own = axes.states_before(last)[axes.order.index(owner)]
+    owner_state = axes.states_before(last)[axes.order.index(owner)]
     labels = [axes.outer_labels[t] for t in context]
-    place = np.ravel_multi_index([*labels, own], [*sizes, states]).astype(np.int32)
+    place = np.ravel_multi_index([*labels, owner_state], [*sizes, states]).astype(np.int32)
     table = None if value is None else value.reshape(rows * states, 1)
     return kernel.Factor(rows * states, 1, place, _contiguous(table))
 

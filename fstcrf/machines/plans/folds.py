@@ -52,7 +52,7 @@ class _Runs(NamedTuple):
     move: Longs  # [R] its last move
 
 
-class _Moves(NamedTuple):
+class _Extensions(NamedTuple):
     """All ways in which runs become runs that are one move longer: C terms of sums."""
 
     before: Longs  # [C] the shorter run
@@ -68,50 +68,50 @@ class _Moves(NamedTuple):
 
 
 def _longer(
-    moves: IndexedTransducer, runs: _Runs, own: Longs, move: Longs, key: Longs
-) -> tuple[_Runs, _Moves]:
+    machine: IndexedTransducer, runs: _Runs, shorter: Longs, move: Longs, key: Longs
+) -> tuple[_Runs, _Extensions]:
     """Extend some runs by one move, and return them under new keys."""
-    gain = moves.gain[move]
-    best, total = runs.best[own] + gain, runs.total[own] + gain
+    gain = machine.gain[move]
+    best, total = runs.best[shorter] + gain, runs.total[shorter] + gain
     order = np.lexsort((-best, key))
     first = np.diff(key[order], prepend=-1) != 0
     starts = np.flatnonzero(first)
     one, after = order[starts], np.cumsum(first) - 1
     if len(starts) == len(key):
         return (
-            _Runs(key[one], best[one], total[one], own[one], move[one]),
-            _Moves(own[one], move[one], after, np.ones(len(one))),
+            _Runs(key[one], best[one], total[one], shorter[one], move[one]),
+            _Extensions(shorter[one], move[one], after, np.ones(len(one))),
         )
     terms = total[order]
     total = np.logaddexp.reduceat(terms, starts)
     share = np.exp(terms - total[after])
     return (
-        _Runs(key[one], best[one], total, own[one], move[one]),
-        _Moves(own[order], move[order], after, share),
+        _Runs(key[one], best[one], total, shorter[one], move[one]),
+        _Extensions(shorter[order], move[order], after, share),
     )
 
 
-def _silent(moves: IndexedTransducer, most: int) -> tuple[_Runs, tuple[_Moves, ...]] | None:
+def _silent(machine: IndexedTransducer, most: int) -> tuple[_Runs, tuple[_Extensions, ...]] | None:
     """Return the runs without input from the targets of labels, by first and last state.
 
     Runs are sorted by length, and each length has one `_Moves`. There is no result if there are
     more than `most` runs.
     """
-    bounds, width = moves.index.astype(np.int64), moves.labels + 1
-    root = distinct(np.append(moves.target[moves.reads >= 0].astype(np.int64), moves.start))
+    bounds, width = machine.index.astype(np.int64), machine.labels + 1
+    root = distinct(np.append(machine.target[machine.reads >= 0].astype(np.int64), machine.start))
     none, nothing, count = np.full(len(root), -1), np.zeros(len(root)), 0
-    levels = [_Runs(root * moves.states + root, nothing, nothing, none, none)]
-    taken: list[_Moves] = []
+    levels = [_Runs(root * machine.states + root, nothing, nothing, none, none)]
+    taken: list[_Extensions] = []
     while True:
-        root, at = np.divmod(levels[-1].key, moves.states)
+        root, at = np.divmod(levels[-1].key, machine.states)
         ways = Ragged.from_lengths(bounds[at * width + 1] - bounds[at * width])
         if not ways.total:
             return _Runs(*map(np.concatenate, zip(*levels, strict=True))), tuple(taken)
         if count + ways.total > most:
             return None
-        own, move = ways.rows(), ways.ranges(bounds[at * width])
-        key = root[own] * moves.states + moves.target[move].astype(np.int64)
-        runs, step = _longer(moves, levels[-1], own, move, key)
+        shorter, move = ways.rows(), ways.ranges(bounds[at * width])
+        key = root[shorter] * machine.states + machine.target[move].astype(np.int64)
+        runs, step = _longer(machine, levels[-1], shorter, move, key)
         levels.append(runs._replace(before=runs.before + count))
         step = step._replace(before=step.before + count)
         count += len(root)
@@ -197,10 +197,10 @@ class OutputTable(dict[tuple[int, int], tuple[tuple[int, int], ...]]):
             element = arcs + int(fold.begins.searchsorted(target))
         else:
             element = int(fold.code.searchsorted(source * pairs + target))
-        own = slice(*fold.writes.offsets[element : element + 2].tolist())
-        both = fold.late[own].tolist(), fold.written[own].tolist()
-        self[key] = says = tuple(zip(*both, strict=True))
-        return says
+        written = slice(*fold.writes.offsets[element : element + 2].tolist())
+        both = fold.late[written].tolist(), fold.written[written].tolist()
+        self[key] = output = tuple(zip(*both, strict=True))
+        return output
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +221,7 @@ class Fold:
     written: Ints
     late: Longs  # 1 if a label is written after the element reads its label, 0 if before
     run: Longs  # [E + B + P + 1] of the transducer; −1: an end that there is not
-    taken: tuple[_Moves, ...]  # of runs that end, that read, and of silent runs, longest first
+    taken: tuple[_Extensions, ...]  # of runs that end, that read, and of silent runs, longest first
     silent: int  # number of silent runs
 
     @made_once
@@ -230,26 +230,26 @@ class Fold:
         return self.source * len(self.state) + self.target
 
     @made_once
-    def says(self) -> OutputTable:
+    def outputs(self) -> OutputTable:
         """The output of its elements."""
         return OutputTable(self)
 
     @made_once
-    def single(self) -> bool:
+    def unambiguous(self) -> bool:
         """Whether each element has one run."""
         return bool((self.best == self.total).all())
 
-    def uses(self, elements: Floats, moves: int) -> Floats:
+    def uses(self, elements: Floats, size: int) -> Floats:
         """Return the expected uses of each move and end, given the expected uses of all elements.
 
         Parameters
         ----------
         elements : [E + B + P + 1]
-        moves : int
+        size : int
             Number of moves and ends of the transducer.
         """
         (ending, reading, *silent), inner = self.taken, len(self.source) + len(self.begins)
-        uses, runs = np.zeros(moves), np.zeros(self.silent)
+        uses, runs = np.zeros(size), np.zeros(self.silent)
         reads = np.bincount(self.run[:inner], elements[:inner], len(reading.after))
         last = self.run[inner:] + 1  # 0: no end
         ends = np.bincount(last, elements[inner:], len(ending.after) + 1)[1:]
@@ -288,35 +288,35 @@ class Fold:
         )
 
 
-def folded(shape: ChainArcs, moves: IndexedTransducer, limit: int | None = None) -> Fold | None:
+def folded(shape: ChainArcs, machine: IndexedTransducer, limit: int | None = None) -> Fold | None:
     """Return the fold of a chain and a transducer, unless it is too large or has no path.
 
     `limit` is its largest number of arcs; by default, as many as are faster than a composition.
     """
-    width, states = moves.labels + 1, moves.states
-    written = len(shape.source) * states + len(moves.target)  # at a token, at most
+    width, states = machine.labels + 1, machine.states
+    written = len(shape.source) * states + len(machine.target)  # at a token, at most
     most = min(MOST_ARCS, max(LEAST_ARCS, _WORTH * written)) if limit is None else limit
-    silent = _silent(moves, most) if states * width <= _MOST_CELLS else None
+    silent = _silent(machine, most) if states * width <= _MOST_CELLS else None
     if silent is None:
         return None
     runs, taken = silent
-    bounds, (root, at) = moves.index.astype(np.int64), np.divmod(runs.key, states)
+    bounds, (root, at) = machine.index.astype(np.int64), np.divmod(runs.key, states)
     first = bounds[at * width + 1]
     reads = Ragged.from_lengths(bounds[(at + 1) * width] - first)
     if reads.total > most:
         return None
-    own, move = reads.rows(), reads.ranges(first)
-    place = root[own] * moves.labels + moves.reads[move]
-    ways, reading = _longer(moves, runs, own, move, place * states + moves.target[move])
-    own = np.flatnonzero(moves.ends[at])
-    ends, ending = _longer(moves, runs, own, len(moves.target) + at[own], root[own])
+    shorter, move = reads.rows(), reads.ranges(first)
+    place = root[shorter] * machine.labels + machine.reads[move]
+    ways, reading = _longer(machine, runs, shorter, move, place * states + machine.target[move])
+    shorter = np.flatnonzero(machine.ends[at])
+    ends, ending = _longer(machine, runs, shorter, len(machine.target) + at[shorter], root[shorter])
     end = np.full(states, -1)
     end[ends.key] = np.arange(len(ends.key))
-    met = _met(shape, moves, ways, end, most)
-    if met is None:
+    pairs = _reachable_pairs(shape, machine, ways, end, most)
+    if pairs is None:
         return None
     taken = ending, reading, *reversed(taken)
-    return _fold_of(met, moves, runs, ways, ends, end[moves.start], taken)
+    return _fold_of(pairs, machine, runs, ways, ends, end[machine.start], taken)
 
 
 class ReachablePairs(NamedTuple):
@@ -332,11 +332,11 @@ class ReachablePairs(NamedTuple):
     end: Longs  # [P] run to end; −1 if no path ends here
 
 
-def _met(
-    shape: ChainArcs, moves: IndexedTransducer, ways: _Runs, end: Longs, most: int
+def _reachable_pairs(
+    shape: ChainArcs, machine: IndexedTransducer, ways: _Runs, end: Longs, most: int
 ) -> ReachablePairs | None:
     """Return the pairs of states of a chain and a transducer that are on a path."""
-    states, labels = moves.states, moves.labels
+    states, labels = machine.states, machine.labels
     place, after = np.divmod(ways.key, states)
     by_place, by_label = Ragged.from_rows(place, states * labels), np.argsort(shape.label)
     label, at = np.divmod(distinct(place % labels * states + after), states)
@@ -354,13 +354,13 @@ def _met(
     into = np.append(
         shape.target[arc], first
     )  # states after the arcs of pairs, then initial states
-    cell = np.append(at[before], np.full(len(first), moves.start)) * labels + shape.label[into]
+    cell = np.append(at[before], np.full(len(first), machine.start)) * labels + shape.label[into]
     read = by_place.select(cell)
     if read.total > most:
         return None
-    way, own = read.ranges(by_place.offsets[cell]), read.rows()
-    target = code.searchsorted(into[own] * states + after[way])
-    source = np.append(before, np.full(len(first), len(code)))[own]  # all begin from one more
+    way, entry = read.ranges(by_place.offsets[cell]), read.rows()
+    target = code.searchsorted(into[entry] * states + after[way])
+    source = np.append(before, np.full(len(first), len(code)))[entry]  # all begin from one more
     row = Ragged.from_rows(source, len(code) + 1).offsets
     ending = np.where(shape.final[state], end[at], -1)
     kept = connected(row, target.astype(np.int32), len(code), np.append(ending >= 0, False))
@@ -376,7 +376,7 @@ def _met(
         state[pairs],
         source,
         target[arcs],
-        arc[own[arcs]],
+        arc[entry[arcs]],
         way[arcs],
         begins,
         way[begun],
@@ -385,22 +385,22 @@ def _met(
 
 
 def _fold_of(
-    met: ReachablePairs,
-    moves: IndexedTransducer,
+    pairs: ReachablePairs,
+    machine: IndexedTransducer,
     runs: _Runs,
     ways: _Runs,
     ends: _Runs,
     empty: int,
-    taken: tuple[_Moves, ...],
+    taken: tuple[_Extensions, ...],
 ) -> Fold:
     """Return the fold of the pairs; `empty`: the way to end at once."""
-    reading, ending = np.append(met.way, met.begun), np.append(met.end, empty)
+    reading, ending = np.append(pairs.way, pairs.begun), np.append(pairs.end, empty)
 
     def of_each(name: str, nothing: float) -> Any:
         last = np.append(getattr(ends, name), nothing)[ending]
         return np.append(getattr(ways, name)[reading], last)
 
-    output = np.append(moves.output, np.int32(-1))
+    output = np.append(machine.output, np.int32(-1))
     run, move = of_each("before", -1), of_each("move", -1)
     element, label, time = [np.arange(len(run))], [output[move]], [np.ones(len(run), np.int64)]
     while len(run):  # from the last move to the first
@@ -413,7 +413,7 @@ def _fold_of(
     order = np.lexsort((when, rows))
     order = order[symbol[order] >= 0]
     return Fold(
-        *(met.state, met.source, met.target, met.arc, met.begins),
+        *(pairs.state, pairs.source, pairs.target, pairs.arc, pairs.begins),
         best=of_each("best", -np.inf),
         total=of_each("total", -np.inf),
         writes=Ragged.from_rows(rows[order], len(reading) + len(ending)),

@@ -223,15 +223,15 @@ class Program:
         """
         if self.search == "expanded" or not self.folding.rest:
             return Decoder(self._machine(self.automaton))
-        machine, expansion = self._free, None
+        machine, expansion = self._unconstrained, None
         if self.search == "auto":
             small = self._small_automaton
             cost = self.cost(small)
             if small and cost.operations <= LAZY_FROM * search_cost(machine).operations:
                 return Decoder(self._machine(small))
             expansion = Expansion(machine, cost, self._expanded_cost, self._expanded)
-        beside = readers(self.folding.rest, self.axes.joint_labels())
-        conjunction = kernel.Conjunction(machine, beside)
+        residual = readers(self.folding.rest, self.axes.joint_labels())
+        conjunction = kernel.Conjunction(machine, residual)
         return Decoder(machine, conjunction, expansion, self.budget or Budget())
 
     def _expanded_cost(self) -> DecodingCost | None:
@@ -282,14 +282,14 @@ class Program:
 
     def cost(self, automaton: Acceptor | None) -> DecodingCost:
         """Return the cost of best paths with an automaton; `None`: one with too many states."""
-        machine = self._free
+        machine = self._unconstrained
         if automaton is None:
             return product_cost(machine, _TRIED + 1, _TRIED + 1)
         last = self.order[-1] in automaton.tapes
         return product_cost(machine, automaton.n_states, edges_of(automaton), reads_last=last)
 
     @made_once
-    def _free(self) -> JointChain:
+    def _unconstrained(self) -> JointChain:
         """The composition without the residual part of the grammar."""
         return self._machine(None)
 
@@ -358,11 +358,11 @@ class Program:
         shapes = []
         for what in self.inputs:
             context = self.axes.sizes(what.context)
-            own = self.chain[what.tape]
+            chain = self.chain[what.tape]
             if what.kind == "coupling":
-                shapes.append((len(own.labels), *context))
+                shapes.append((len(chain.labels), *context))
             else:
-                width = own.topology.n_states if what.kind == "node" else own.n_kernel_arcs
+                width = chain.topology.n_states if what.kind == "node" else chain.n_kernel_arcs
                 shapes.append((*context, width))
         return shapes
 
@@ -538,8 +538,8 @@ def plan_of(program: Program) -> Plan:
         names = program.folding.names
         acceptor, *_ = program.folding.rest
         went = f"folded into pairs of a label and one of its {acceptor.n_states} states"
-        own = tuple((n, went if n == acceptor.name else place) for n, place in names)
-        return replace(plan_of(program.pairs[0]), grammar=own)
+        grammar = tuple((n, went if n == acceptor.name else place) for n, place in names)
+        return replace(plan_of(program.pairs[0]), grammar=grammar)
     decoder = program.decoder
     machine, residual = decoder.machine, decoder.machine.n_residual
     cells = int(np.prod(machine.shape)) * residual
@@ -571,8 +571,8 @@ def _with_search(plan: Plan, program: Program) -> Plan:
     """Return a plan with the strategy for best paths, and its cost."""
     decoder = program.decoder
     if decoder.conjunction is None:
-        whole = program.automaton
-        product = product_cost(decoder.machine) if whole is None else program.cost(whole)
+        automaton = program.automaton
+        product = product_cost(decoder.machine) if automaton is None else program.cost(automaton)
         return replace(plan, least=int(product.operations), most=int(product.operations))
     begun = search_cost(decoder.machine).operations
     least = int(begun)

@@ -49,8 +49,8 @@ def best_alone_pays(states: int, arcs: int) -> bool:
     A single sentence takes all lanes. A processor without AVX processes them in four parts, but
     maxima over all pairs as fast as others. Both methods find the same path.
     """
-    own = _NARROW_STATE * states if kernel.variant() == _NARROW else 0.0
-    return max(own + 0.8 * arcs, rest_cost(states, arcs)) < 0.95 * all_pairs_cost(states)
+    state_cost = _NARROW_STATE * states if kernel.variant() == _NARROW else 0.0
+    return max(state_cost + 0.8 * arcs, rest_cost(states, arcs)) < 0.95 * all_pairs_cost(states)
 
 
 class Rest(NamedTuple):

@@ -289,8 +289,8 @@ class Topology:
             arcs = np.zeros(1, dtype=np.int64)
         if not len(arcs):
             return None
-        own = place[self.arc_slot[arcs]]
-        return DefaultArcs(self, self.source[arcs], self.target[arcs], own, arc_blocks)
+        numbers = place[self.arc_slot[arcs]]
+        return DefaultArcs(self, self.source[arcs], self.target[arcs], numbers, arc_blocks)
 
     @made_once
     def arc_blocks(self) -> ArcBlocks:
@@ -331,16 +331,16 @@ class Topology:
 
     def arc_slot_sums(self, arcs: Floats) -> Floats:
         """Add up kernel arcs over their slots: [..., kernel arcs] → [..., arc slots]."""
-        own = arcs[..., self.kernel_arcs()]
+        values = arcs[..., self.kernel_arcs()]
         n, slots = self.n_arc_slots, self.arc_slot
         if np.array_equal(slots, np.arange(n)):
-            return own
+            return values
         used = slots >= 0
-        if own.ndim == 1:
-            return np.bincount(slots[used], weights=own[used], minlength=n).astype(np.float64)
-        out = np.zeros((*own.shape[:-1], n))
+        if values.ndim == 1:
+            return np.bincount(slots[used], weights=values[used], minlength=n).astype(np.float64)
+        out = np.zeros((*values.shape[:-1], n))
         for arc in np.flatnonzero(used).tolist():
-            out[..., slots[arc]] += own[..., arc]
+            out[..., slots[arc]] += values[..., arc]
         return out
 
     def label_sums(self, states: Floats) -> Floats:

@@ -219,10 +219,10 @@ def _boundary(file: Any, path: str, position: int) -> int:
     held = b""
     while chunk := file.read(max(CHUNK_BYTES, len(held))):
         held += chunk
-        found = _BLANK_LINE.search(held)
-        if found is not None and found.end() < len(held):  # otherwise a line feed may follow
-            return position + found.end()
-        line = found.start() if found else max(0, held.rfind(b"\n"), held.rfind(b"\r"))
+        blank = _BLANK_LINE.search(held)
+        if blank is not None and blank.end() < len(held):  # otherwise a line feed may follow
+            return position + blank.end()
+        line = blank.start() if blank else max(0, held.rfind(b"\n"), held.rfind(b"\r"))
         if len(held) - line > LINE_BYTES:
             raise too_long(path, None)
         held, position = held[line:], position + line

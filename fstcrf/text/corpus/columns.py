@@ -350,8 +350,8 @@ class ColumnWriter:
         for value in columns[0].values:
             line = value + between
             rest = line.removeprefix(mark)
-            alone = not rest or rest[0] in _BLANKS or rest.startswith(self._separator)
-            if mark and line.startswith(mark) and alone:
+            is_field = not rest or rest[0] in _BLANKS or rest.startswith(self._separator)
+            if mark and line.startswith(mark) and is_field:
                 raise DataError(f"token {value!r} in column {names[0]!r} opens a document")
         if between.strip(_BLANKS):
             return

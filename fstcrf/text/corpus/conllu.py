@@ -193,8 +193,8 @@ class _TreebankReader(BlockReader):
         numbers = self._numbers(block)[read.ids[_ID]]
         lines = np.delete(np.arange(len(ends)), other)[read.lines]
         # each sentence is between two blank lines
-        behind = np.searchsorted(blank, lines[read.starts])
-        others = self._others(block, places, other, lines, behind, np.searchsorted(blank, other))
+        sentences = np.searchsorted(blank, lines[read.starts])
+        others = self._others(block, places, other, lines, sentences, np.searchsorted(blank, other))
         self._check_ranges(block, read, others.ranges)
         self._check_order(block, read, lines, numbers, others.empty)
         forms = self._forms(read, others)
@@ -217,19 +217,19 @@ class _TreebankReader(BlockReader):
         lines: Longs,
         token_lines: Longs,
         sentences: Longs,
-        behind: Longs,
+        others: Longs,
     ) -> _Others:
         """Read comments and multiword tokens.
 
-        `sentences` and `behind` are the numbers of blank lines before each of them.
+        `sentences` and `others` count the blank lines before each sentence and each line.
         """
         opens, closes = np.zeros(len(sentences), dtype=np.uint8), False
         headers: dict[int, str] = {}
         texts: dict[int, bytes] = {}
         ranges: list[_Range] = []
         empty: list[_Empty] = []
-        nearest = np.searchsorted(sentences, behind)
-        within = np.append(sentences, -1)[nearest] == behind
+        nearest = np.searchsorted(sentences, others)
+        within = np.append(sentences, -1)[nearest] == others
         before = np.searchsorted(token_lines, lines)
         for (start, end), line, s, here, token in zip(
             places, lines.tolist(), nearest.tolist(), within.tolist(), before.tolist(), strict=True
@@ -254,12 +254,12 @@ class _TreebankReader(BlockReader):
                 texts[s] = text[1].rstrip(" \t").encode()
         return _Others(headers, opens, closes, texts, ranges, empty)
 
-    def _forms(self, found: Lines, others: _Others) -> Forms:
+    def _forms(self, rows: Lines, others: _Others) -> Forms:
         """Return the surface forms of the sentences of a block."""
-        strings, forms = self._strings[_FORM], found.ids[_FORM]
-        spaced, n = self._spaces()[found.ids[_MISC]], len(forms)
+        strings, forms = self._strings[_FORM], rows.ids[_FORM]
+        spaced, n = self._spaces()[rows.ids[_MISC]], len(forms)
         begin, size = strings.offsets[forms], Ragged(strings.offsets).lengths[forms]
-        starts, text = np.append(found.starts, n), strings.text
+        starts, text = np.append(rows.starts, n), strings.text
         if not others.ranges:
             return Forms(starts, begin, size, np.ones(n, dtype=np.int64), spaced, text)
         sentence, _, _, before, blobs, covered, spaces = zip(*others.ranges, strict=True)
@@ -269,16 +269,16 @@ class _TreebankReader(BlockReader):
         steps = np.zeros(n + 1, dtype=np.int64)
         np.add.at(steps, at, 1)
         np.add.at(steps, np.maximum(ends, at), -1)
-        own = np.flatnonzero(np.cumsum(steps[:-1]) == 0)
-        order = np.argsort(np.concatenate([2 * own + 1, 2 * at]), kind="stable")
+        uncovered = np.flatnonzero(np.cumsum(steps[:-1]) == 0)
+        order = np.argsort(np.concatenate([2 * uncovered + 1, 2 * at]), kind="stable")
         ranges = Ragged.from_lengths(map(len, blobs))
-        of = np.concatenate([np.searchsorted(starts, own, "right") - 1, sentence])
+        of = np.concatenate([np.searchsorted(starts, uncovered, "right") - 1, sentence])
         return Forms(
             Ragged.from_rows(of, len(starts) - 1).offsets,
-            np.concatenate([begin[own], len(text) + ranges.offsets[:-1]])[order],
-            np.concatenate([size[own], ranges.lengths])[order],
-            np.concatenate([np.ones(len(own), dtype=np.int64), covered])[order],
-            np.concatenate([spaced[own], np.array(spaces, dtype=np.uint8)])[order],
+            np.concatenate([begin[uncovered], len(text) + ranges.offsets[:-1]])[order],
+            np.concatenate([size[uncovered], ranges.lengths])[order],
+            np.concatenate([np.ones(len(uncovered), dtype=np.int64), covered])[order],
+            np.concatenate([spaced[uncovered], np.array(spaces, dtype=np.uint8)])[order],
             np.concatenate([text, np.frombuffer(b"".join(blobs), dtype=np.uint8)]),
         )
 
@@ -294,44 +294,44 @@ class _TreebankReader(BlockReader):
         fresh = _later(self._strings[_ID], len(self._ids))
         if not all(map(str.isdecimal, fresh)):
             raise self._bad_row(block)
-        usual = [int(x) if len(x) <= _MOST and x.isascii() and x[0] != "0" else 0 for x in fresh]
-        self._ids = np.append(self._ids, np.array(usual, dtype=np.int64))
+        numbers = [int(x) if len(x) <= _MOST and x.isascii() and x[0] != "0" else 0 for x in fresh]
+        self._ids = np.append(self._ids, np.array(numbers, dtype=np.int64))
         return self._ids
 
     def _check_order(
         self,
         block: TextBlock,
-        found: Lines,
+        rows: Lines,
         lines: Longs,
         numbers: Longs,
         empty: Sequence[_Empty],
     ) -> None:
         """Refuse sentences whose ids are not 1, 2, 3, and empty nodes elsewhere than n.1, n.2."""
-        starts = np.append(found.starts, len(lines))
-        wanted = np.arange(len(lines)) - np.repeat(found.starts, np.diff(starts)) + 1
+        starts = np.append(rows.starts, len(lines))
+        wanted = np.arange(len(lines)) - np.repeat(rows.starts, np.diff(starts)) + 1
         problems = []
         if (numbers != wanted).any():
             k = int((numbers != wanted).argmax())
-            name, problem = _string(self._strings[_ID], int(found.ids[_ID][k])), ""
+            name, problem = _string(self._strings[_ID], int(rows.ids[_ID][k])), ""
             if numbers[k] == 1:
                 problem = ": is the blank line before a sentence missing?"
             problem = f"id {name!r}, expected '{wanted[k]}'{problem}"
             problems.append((int(lines[k]), problem))
         place, last = (-1, 0), 0
         for one in empty:
-            own = one.sentence, one.before - int(starts[one.sentence])
-            place, last = own, last + 1 if own == place else 1
-            if one.name != (name := f"{own[1]}.{last}"):
+            position = one.sentence, one.before - int(starts[one.sentence])
+            place, last = position, last + 1 if position == place else 1
+            if one.name != (name := f"{position[1]}.{last}"):
                 problems.append((one.line, f"id {one.name!r} of an empty node, expected {name!r}"))
                 break
         if problems:
             line, problem = min(problems)
             raise DataError(problem, path=self.path, line=block.first_line + line)
 
-    def _check_ranges(self, block: TextBlock, found: Lines, ranges: Sequence[_Range]) -> None:
+    def _check_ranges(self, block: TextBlock, rows: Lines, ranges: Sequence[_Range]) -> None:
         """Refuse multiword tokens that do not precede their tokens, lack some, or overlap."""
-        strings, ids = self._strings[_ID], found.ids[_ID]
-        ends = np.append(found.starts[1:], len(ids))
+        strings, ids = self._strings[_ID], rows.ids[_ID]
+        ends = np.append(rows.starts[1:], len(ids))
         taken = 0  # tokens before this one belong to earlier multiword tokens
         for one in ranges:
             end, first = int(ends[one.sentence]), one.name.partition("-")[0]
@@ -396,8 +396,8 @@ def _without(data: bytes, places: Sequence[tuple[int, int]]) -> bytes:
     return b"".join([data[a:b] for a, b in zip(cuts[::2], cuts[1::2], strict=True)])
 
 
-def _later(strings: Strings, known: int) -> list[str]:
-    bounds = strings.offsets[known:].tolist()
+def _later(strings: Strings, start: int) -> list[str]:
+    bounds = strings.offsets[start:].tolist()
     data = strings.text[bounds[0] :].tobytes()
     return [data[a - bounds[0] : b - bounds[0]].decode() for a, b in pairwise(bounds)]
 
@@ -467,12 +467,12 @@ def is_gold(corpus: Corpus, name: str) -> bool:
 def _feature_column(columns: Mapping[str, Column], name: str) -> Column:
     """Return a feature of each token: a morphological feature, or else one of its last column."""
     feats, misc = columns["feats"], columns["misc"]
-    own = [_features(value).get(name, "_") for value in feats.values]
-    others = [_features(value).get(name, "_") for value in misc.values]
-    number = {value: k for k, value in enumerate(dict.fromkeys([*own, *others]))}
+    of_feats = [_features(value).get(name, "_") for value in feats.values]
+    of_misc = [_features(value).get(name, "_") for value in misc.values]
+    number = {value: k for k, value in enumerate(dict.fromkeys([*of_feats, *of_misc]))}
     first, second = (
         np.asarray([number[value] for value in values], dtype=np.int32)[column.ids]
-        for values, column in ((own, feats), (others, misc))
+        for values, column in ((of_feats, feats), (of_misc, misc))
     )
     return Column(np.where(first == number.get("_", -1), second, first), tuple(number))
 

@@ -133,20 +133,20 @@ def as_sentence(
 
 def each_sentence(sentences: Iterable[T], read: Callable[[T], Sentence]) -> list[Sentence]:
     """Read sentences; if there are several, an error names the number of the sentence."""
-    given = list(items_of(sentences, "the sentences are", "a list of them", DataError))
-    found = []
-    for number, sentence in enumerate(given):
+    items = list(items_of(sentences, "the sentences are", "a list of them", DataError))
+    parsed = []
+    for number, sentence in enumerate(items):
         try:
-            found.append(read(sentence))
+            parsed.append(read(sentence))
         except DataError as error:
-            place = number if len(given) > 1 else None
+            place = number if len(items) > 1 else None
             raise DataError(error.message, sentence=place, token=error.token) from None
-    return found
+    return parsed
 
 
-def no_column(name: str, known: Iterable[str]) -> str:
+def no_column(name: str, names: Iterable[str]) -> str:
     """Return the message that a column is missing, with the names of the existing ones."""
-    return f"no column {name!r}; there are {', '.join(map(repr, known)) or 'none'}"
+    return f"no column {name!r}; there are {', '.join(map(repr, names)) or 'none'}"
 
 
 # --- Many sentences -------------------------------------------------------------------------------
@@ -309,9 +309,9 @@ class Corpus(Sequence[Sentence]):
                 table[name] += _strings(name, sentence[name], number)
         offsets = Ragged.from_lengths(map(len, parsed)).offsets
         # A sentence without columns, such as an empty list, is in the document of the previous one.
-        own = np.fromiter((bool(s.columns) for s in parsed), bool, len(parsed))
-        documents = np.asarray([s.document for s in parsed], dtype=np.int32)
-        documents = documents[np.maximum.accumulate(np.where(own, np.arange(len(own)), 0))]
+        has_columns = np.fromiter((bool(s.columns) for s in parsed), bool, len(parsed))
+        latest = np.maximum.accumulate(np.where(has_columns, np.arange(len(parsed)), 0))
+        documents = np.asarray([s.document for s in parsed], dtype=np.int32)[latest]
         return cls(
             {name: Column.from_strings(strings) for name, strings in table.items()},
             offsets,
@@ -407,12 +407,12 @@ class Corpus(Sequence[Sentence]):
         bounds = self.offsets.tolist()
         for number, labels in enumerate(strings):
             try:
-                own = _listed(name, labels)
+                values = _listed(name, labels)
             except DataError as error:
                 raise DataError(error.message, sentence=number) from None
-            flat += _strings(name, own, number)
+            flat += _strings(name, values, number)
             if number >= len(self) or len(flat) != bounds[number + 1]:
-                raise DataError(f"{len(own)} strings for column {name!r}", sentence=number)
+                raise DataError(f"{len(values)} strings for column {name!r}", sentence=number)
         if len(flat) != self.n_tokens:
             raise DataError(f"column {name!r} has {len(flat)} strings for {self.n_tokens} tokens")
         return self.changed(columns={**self.columns, name: Column.from_strings(flat)})
@@ -488,9 +488,9 @@ class Corpus(Sequence[Sentence]):
             "token": token - int(self.offsets[sentence]),
         }
 
-    def changed(self, **given: Unpack[Changes]) -> Corpus:
+    def changed(self, **parts: Unpack[Changes]) -> Corpus:
         """Return the same sentences with the given parts replaced."""
-        return Corpus(**{**vars(self), **given})
+        return Corpus(**{**vars(self), **parts})
 
 
 def _joined_offsets(sentences: Sequence[Sentence]) -> Ints | None:

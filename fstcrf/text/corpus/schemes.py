@@ -115,13 +115,13 @@ _IO = Scheme(
 
 def _begun(name: str, letters: str) -> Scheme:
     """Return a scheme of O, B, an inside letter, and optionally end and single letters."""
-    inner, end, single = letters[2], letters[3:4], letters[4:5]
+    inner, end, unit = letters[2], letters[3:4], letters[4:5]
     return Scheme(
         name,
         letters,
-        starts=_pairs((f"{letters}?", f"B{single}", "any")),
+        starts=_pairs((f"{letters}?", f"B{unit}", "any")),
         inside=_pairs((f"B{inner}", f"{inner}{end}", "same")),
-        last=frozenset(end + single or f"B{inner}"),
+        last=frozenset(end + unit or f"B{inner}"),
     )
 
 
@@ -341,8 +341,8 @@ def spanless_types(labels: Sequence[str], scheme: Scheme) -> list[str]:
     legal = legal_transitions([label for label, _ in some], scheme)
     inner = legal[:-1, :-1]
     occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
-    spelled = {some[i][1] for i in np.flatnonzero(occurring)}
-    return [kind for kinds in alike.values() if spelled.isdisjoint(kinds) for kind in kinds]
+    with_span = {some[i][1] for i in np.flatnonzero(occurring)}
+    return [kind for kinds in alike.values() if with_span.isdisjoint(kinds) for kind in kinds]
 
 
 def _reached(follows: Bools, first: Bools) -> Bools:
@@ -519,14 +519,14 @@ def labels_from_spans(
     return written_spans(checked, length, scheme)
 
 
-def written_spans(found: Iterable[Span], length: int, scheme: str | Scheme) -> list[str]:
+def written_spans(spans: Iterable[Span], length: int, scheme: str | Scheme) -> list[str]:
     """Return the labels of spans; a span without a type gets letters only: ``B I``."""
     table = named_scheme(scheme)
     if not table.strict:
         raise OptionError(f"scheme {table.name!r} only reads labels; name one to write")
     labels = [OUTSIDE] * length
     previous = Span(0, 0, "")
-    for span in sorted(found):
+    for span in sorted(spans):
         if not 0 <= span.start < span.end <= length:
             raise DataError(f"{span} is empty or outside a sentence of {length} tokens")
         if span.start < previous.end:
@@ -539,19 +539,19 @@ def written_spans(found: Iterable[Span], length: int, scheme: str | Scheme) -> l
     return labels
 
 
-def checked_span(number: int, given: Any, *, sentence: int | None = None) -> Span:
+def checked_span(number: int, value: Any, *, sentence: int | None = None) -> Span:
     """Return a checked span; raise DataError for another value, or a type that cannot be named."""
     try:
-        start, end, kind = given
+        start, end, kind = value
         span = Span(operator.index(start), operator.index(end), kind)
     except (TypeError, ValueError):
         raise DataError(
-            f"span {number} is {given!r}, expected (start, end, type): whole numbers and a string",
+            f"span {number} is {value!r}, expected (start, end, type): whole numbers and a string",
             sentence=sentence,
         ) from None
     if not isinstance(kind, str) or not kind:
         raise DataError(
-            f"span {number}, {given!r}, has the type {kind!r}, expected a name", sentence=sentence
+            f"span {number}, {value!r}, has the type {kind!r}, expected a name", sentence=sentence
         )
     return span
 
@@ -564,8 +564,8 @@ def span_letters(length: int, scheme: Scheme, *, touches: bool) -> str:
         return ("B" if touches else "I") + "I" * (length - 1)
     if len(scheme.letters) == 3:
         return "B" + "I" * (length - 1)
-    inner, end, single = list(scheme.letters)[2:]
-    return single if length == 1 else "B" + inner * (length - 2) + end
+    inner, end, unit = list(scheme.letters)[2:]
+    return unit if length == 1 else "B" + inner * (length - 2) + end
 
 
 def convert(

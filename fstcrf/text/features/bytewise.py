@@ -97,11 +97,11 @@ def find(expression: str) -> Callable[[str], str]:
         return lambda string: show(_taken(parsed, _bytes(string)) or b"")
     search = _compiled(parsed).search
 
-    def found(string: str) -> str:
+    def first_match(string: str) -> str:
         hit = search(_bytes(string))
         return show(hit.group()) if hit else ""
 
-    return found
+    return first_match
 
 
 def misjudges(expression: str) -> bool:
@@ -168,7 +168,7 @@ class _Matcher:
 
     def __init__(self, expression: _Expression, data: bytes) -> None:
         self._expression, self._data = expression, data
-        self._known: dict[tuple[int, int], tuple[bool, int]] = {}
+        self._matches: dict[tuple[int, int], tuple[bool, int]] = {}
 
     def matched(self, number: int, place: int) -> tuple[bool, int]:
         """Match the atoms from a number on; return whether they match, and the bytes counted.
@@ -177,9 +177,9 @@ class _Matcher:
         """
         if number == len(self._expression.atoms):
             return not self._expression.at_end or place == len(self._data), 0
-        if (number, place) not in self._known:
-            self._known[number, place] = self._made(number, place)
-        return self._known[number, place]
+        if (number, place) not in self._matches:
+            self._matches[number, place] = self._made(number, place)
+        return self._matches[number, place]
 
     def _made(self, number: int, place: int) -> tuple[bool, int]:
         atom = self._expression.atoms[number]

@@ -125,9 +125,9 @@ class KeyCounter:
         if self._file is not None:
             self._file.close()
 
-    def add(self, found: Sequence[Counted]) -> None:
+    def add(self, counts: Sequence[Counted]) -> None:
         """Add the counts of each family."""
-        for held, one in zip(self._held, found, strict=True):
+        for held, one in zip(self._held, counts, strict=True):
             held.append(one)
             self._bytes += 16 * len(one[0])
         if self._bytes > self._budget:

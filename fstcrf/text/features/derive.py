@@ -207,8 +207,8 @@ def _ngrams(node: Derived) -> Callable[[str], list[str]]:
         lengths = range(max(shortest, 2), min(longest, len(marked)) + 1)
         longer = [marked[i : i + n] for n in lengths for i in range(len(marked) - n + 1)]
         # a single boundary mark carries no information
-        single = list(string) if shortest == 1 else []
-        return list(dict.fromkeys(single + longer))
+        characters = list(string) if shortest == 1 else []
+        return list(dict.fromkeys(characters + longer))
 
     return grams
 
@@ -228,11 +228,11 @@ def _match(node: Derived) -> Callable[[str], list[str]]:
 def _find(node: Derived) -> Callable[[str], list[str]]:
     search = _pattern(node).search
 
-    def found(string: str) -> list[str]:
+    def first_match(string: str) -> list[str]:
         hit = search(string)
         return [hit.group() if hit else ""]
 
-    return found
+    return first_match
 
 
 def _wapiti(

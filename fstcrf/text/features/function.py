@@ -171,16 +171,16 @@ class FunctionIndex:
         sizes = [0]
 
         def design(first: int, end: int) -> Design:
-            known = kept.get((first, end))
-            if known is not None:
-                return known
+            cached = kept.get((first, end))
+            if cached is not None:
+                return cached
             computed = self.compute(data, first, end)
             with self._located(data, first):
-                found = self.attributes_by_name.design(computed)
-            sizes[0] += len(found.node.index)
+                rows = self.attributes_by_name.design(computed)
+            sizes[0] += len(rows.node.index)
             if sizes[0] <= _MOST_KEPT:
-                kept[first, end] = found
-            return found
+                kept[first, end] = rows
+            return rows
 
         return design
 
@@ -377,8 +377,8 @@ def function_name(function: FeatureFunction) -> str:
 
 def missing_function(name: str, tape: str | None = None) -> str:
     """Return the message that a model needs its function."""
-    given = "features=" if tape is None else f"features={{{tape!r}: …}}"
-    return f"features=: this model was trained with the feature function {name}; pass {given}"
+    argument = "features=" if tape is None else f"features={{{tape!r}: …}}"
+    return f"features=: this model was trained with the feature function {name}; pass {argument}"
 
 
 def with_functions(
@@ -406,22 +406,22 @@ def with_functions(
     needed = [tape for tape, index in indexes.items() if isinstance(index, FunctionIndex)]
     takers = needed or [t for t, index in indexes.items() if isinstance(index, LiteralIndex)]
     functions = _by_tape(features, indexes, takers, where)
-    found = dict(indexes)
+    completed = dict(indexes)
     for tape in needed:
-        index = found[tape]
+        index = completed[tape]
         if tape not in functions and isinstance(index, FunctionIndex):
             several = tape if len(needed) > 1 else None
             raise OptionError(f"{where}: {missing_function(index.name, several)}")
     for tape, function in functions.items():
-        index = found[tape]
+        index = completed[tape]
         if isinstance(index, FeatureIndex):
             raise OptionError(f"{where}: features=: the tagger of tape {tape!r} reads a template")
-        found[tape] = (
+        completed[tape] = (
             index.calling(function)
             if isinstance(index, FunctionIndex)
             else FunctionIndex(index, function)
         )
-    return found
+    return completed
 
 
 def _by_tape(

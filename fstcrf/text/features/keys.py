@@ -227,7 +227,7 @@ class Vocabulary:
     def strings(self) -> tuple[str, ...]:
         """The strings in the order of their numbers."""
         if self._strings is None:
-            self._strings = self._found.strings()
+            self._strings = self._lookup.strings()
         return self._strings
 
     def extended(self, strings: Iterable[str]) -> Vocabulary:
@@ -241,10 +241,10 @@ class Vocabulary:
 
     def numbers(self, strings: Sequence[str]) -> Longs:
         """Return the ids of strings, −1 for unknown ones."""
-        return self._found.numbers(*pack_strings(strings, surrogates="surrogatepass"))
+        return self._lookup.numbers(*pack_strings(strings, surrogates="surrogatepass"))
 
     @property
-    def _found(self) -> Strings:
+    def _lookup(self) -> Strings:
         # A race of two threads is harmless: both make the same table.
         if self._table is None:
             self._table = Strings(*pack_strings(self.strings, surrogates="surrogatepass"))

@@ -223,7 +223,7 @@ class Reader:
         self._made: dict[Source, list[list[str]]] = {}
         self._local: dict[tuple[str, Position], OffsetColumn] = {}
         # Strings around tokens in the document: local numbers; -2 - k for the k-th pad.
-        self._around: dict[tuple[str, int], Ints] = {}
+        self._surroundings: dict[tuple[str, int], Ints] = {}
 
     def column(self, name: str) -> Column:
         """Return a column restricted to strings that occur at tokens or around them."""
@@ -234,9 +234,9 @@ class Reader:
                     f"the templates read column {name!r}; there are {columns}",
                     path=self.corpus.source,
                 )
-            own = _without_unused(self.corpus.columns[name])
-            self._check_strings(name, own)
-            self._columns[name] = self._with_surroundings(name, own)
+            used = _without_unused(self.corpus.columns[name])
+            self._check_strings(name, used)
+            self._columns[name] = self._with_surroundings(name, used)
         return self._columns[name]
 
     def _check_strings(self, name: str, column: Column) -> None:
@@ -261,7 +261,7 @@ class Reader:
                 for string in used.values
                 for pad in [pad_number(string, offset, max(self.reach, abs(offset)))]
             ]
-            self._around[name, offset] = np.asarray(numbers, dtype=np.int32)[used.ids]
+            self._surroundings[name, offset] = np.asarray(numbers, dtype=np.int32)[used.ids]
         return Column(column.ids, tuple(number)) if number else column
 
     def made(self, source: Source) -> list[list[str]]:
@@ -340,9 +340,9 @@ class Reader:
         return OffsetColumn(numbers, place.pads or bool(inside.all()))
 
     def _surrounding(self, name: str, place: Position) -> OffsetColumn:
-        around = self._around[name, place.offset]
-        outside = around < 0
-        numbers = np.where(outside, -2 - around if place.pads else -1, around).astype(np.int32)
+        numbers = self._surroundings[name, place.offset]
+        outside = numbers < 0
+        numbers = np.where(outside, -2 - numbers if place.pads else -1, numbers).astype(np.int32)
         return OffsetColumn(numbers, place.pads or not outside.any())
 
     def _values(self, family: Family, tokens: Ints | None) -> Singles | None:
@@ -451,20 +451,20 @@ class _Symbols:
     """The table of a source from local numbers to its numbers.
 
     Local number ``i`` has ``codes[first[i] : first[i + 1]]``. For a single-valued source `first` is
-    `None`: ``codes[i]`` is the number if ``known[i]``, and the last entry of both arrays is for
+    `None`: ``codes[i]`` is the number if ``defined[i]``, and the last entry of both arrays is for
     local number −1.
     """
 
     codes: NDArray[np.uint64]
-    known: Bools
+    defined: Bools
     first: Longs | None = None
 
     def present(self, local: OffsetColumn) -> Bools | None:
         """Return the tokens that may have a number; `None` for all."""
         if self.first is not None:
             return None if local.complete else local.numbers >= 0
-        everywhere = local.complete and bool(self.known[:-1].all())
-        return None if everywhere else self.known[local.numbers]
+        everywhere = local.complete and bool(self.defined[:-1].all())
+        return None if everywhere else self.defined[local.numbers]
 
 
 class Encoder:

@@ -135,13 +135,13 @@ class _ColumnCodes:
         self, strings: Sequence[str], numbers: Callable[[Source, Sequence[str]], Ints]
     ) -> Ints:
         rows = np.empty((len(strings), len(self.sources)), dtype=np.int32)
-        for source, known, column in zip(self.sources, self._made, rows.T, strict=True):
+        for source, numbered, column in zip(self.sources, self._made, rows.T, strict=True):
             make = remembered(source)
             made = [make(string)[0] for string in strings]
-            new = [string for string in made if string not in known]
+            new = [string for string in made if string not in numbered]
             if new:
-                known.update(zip(new, numbers(source, new).tolist(), strict=True))
-            column[:] = [known[string] for string in made]
+                numbered.update(zip(new, numbers(source, new).tolist(), strict=True))
+            column[:] = [numbered[string] for string in made]
         return rows
 
 
@@ -240,8 +240,8 @@ class TokenRows:
         rows = tables._plain.finder.rows(self.codes, corpus.offsets[first : end + 1])  # noqa: SLF001
         if tables.is_plain:
             return SparseRows(*compacted(rows), None, tables.n_rows)
-        whole = (first, end) == (0, len(corpus))
-        part = self.reader if whole else Reader(corpus[first:end], reach=self.reader.reach)
+        is_complete = (first, end) == (0, len(corpus))
+        part = self.reader if is_complete else Reader(corpus[first:end], reach=self.reader.reach)
         return tables._mixed(part, rows)  # noqa: SLF001
 
     def at(self, tokens: Longs, numbers: Mapping[Source, Ints], ids: Ints) -> SparseRows:
@@ -257,11 +257,11 @@ class TokenRows:
             (tokens - offsets[sentence]).astype(np.int32),
             (offsets[sentence + 1] - 1 - tokens).astype(np.int32),
         )
-        own = self.codes[:, tokens]
+        codes = self.codes[:, tokens]
         for (source, table), labels in zip(numbers.items(), ids, strict=True):
             if source in plain.sources:
-                own[plain.sources.index(source)] = table[labels]
-        rows = plain.finder.rows_at(self.codes, places, np.ascontiguousarray(own))
+                codes[plain.sources.index(source)] = table[labels]
+        rows = plain.finder.rows_at(self.codes, places, np.ascontiguousarray(codes))
         return SparseRows(*compacted(rows), None, self.tables.n_rows)
 
 
@@ -310,14 +310,14 @@ class AttributeTables:
         """Whether every family has one string a token, so that `TokenRows.at` works."""
         return len(self._plain.numbers) == len(self.families)
 
-    def _mixed(self, reader: Reader, found: Ints) -> SparseRows:
+    def _mixed(self, reader: Reader, plain_rows: Ints) -> SparseRows:
         """Return the attributes of every token, given the attributes of plain families."""
         encoder = Encoder(reader, self.vocabularies)
         column = {number: k for k, number in enumerate(self._plain.numbers)}
         blocks: list[Block] = []
         for number, family in enumerate(self.families):
             if number in column:
-                rows = np.ascontiguousarray(found[:, column[number]])
+                rows = np.ascontiguousarray(plain_rows[:, column[number]])
                 blocks.append(reader.block(family, None, rows))
                 continue
             entries = encoder.entries(family)
@@ -396,7 +396,7 @@ def fitted(
     next_row = 0 if base is None else base.n_rows
     for number, family in enumerate(families):
         entries = encoder.entries(family)
-        old_codes, old_rows = _known(base, number, family)
+        old_codes, old_rows = _existing(base, number, family)
         widths = [width_of(vocabularies.size(source)) for source in family.sources]
         pairs = zip(old_codes, entries.codes, strict=True)
         packing = Packing.fitted(widths, map(np.concatenate, pairs))
@@ -415,7 +415,7 @@ def fitted(
     return result, assembled(reader.n_tokens, blocks, next_row)
 
 
-def _known(base: AttributeTables | None, number: int, family: Family) -> tuple[Codes, Ints]:
+def _existing(base: AttributeTables | None, number: int, family: Family) -> tuple[Codes, Ints]:
     """Return the string ids and rows of a family's existing attributes."""
     if base is None:
         none = [np.empty(0, dtype=np.uint64) for _ in family.sources]
