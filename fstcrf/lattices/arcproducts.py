@@ -155,7 +155,7 @@ def beside(left: ArcEngine, right: ArcEngine, coupling: Coupling) -> ArcEngine:
         origin=one.origin[a],
         sizes=one.sizes + two.sizes,
         class_final=np.append(ends, one.class_final[-1] + two.class_final[-1]),
-        pairs=one.pairs.beside(two.pairs),
+        pairs=one.pairs.product(two.pairs),
         per_position=one.per_position or two.per_position,
         end=np.column_stack([one.ends[a], two.ends[b]]),
         moves=_moves(one, two, a, b),

@@ -366,7 +366,7 @@ class ArcEngine(Engine):
             self.check_sum()  # several runs would be the same path
             machine, _ = self.explicit
             best = machine.nbest(n)
-            return self._batch(best.arcs, best.score, best.found)
+            return self._batch(best.arcs, best.score, best.n_paths)
         (path, offsets), score = self.machine.best_paths(), self.best_scores
         if len(score) == 1 and score[0] > -np.inf:
             return PathBatch(_ONE, score, offsets, path)
@@ -471,7 +471,7 @@ class ArcEngine(Engine):
             return None
         sums = machine.marginals(counted=True)
         ends = np.bincount(machine.right, weights=sums.end, minlength=len(self.class_final))
-        return sums.met.sum(axis=0), ends.astype(np.float64)
+        return sums.pair_counts.sum(axis=0), ends.astype(np.float64)
 
     def move_counts(self, sizes: Sequence[int]) -> list[Floats]:
         if self.moves is None or self.moves.shape[1] != len(sizes):

@@ -173,7 +173,7 @@ class Lattices(batching.Batch[LatticeT]):
 
         rows, groups = self.rows, batching.answered(self, ask, threads)
         parts, labels = [part for _, (part, _) in groups], [each for _, (_, each) in groups]
-        n = columns(n, max((int(part.found.max(initial=0)) for part in parts), default=0))
+        n = columns(n, max((int(part.n_paths.max(initial=0)) for part in parts), default=0))
         scores = _joined([part.score for part in parts], np.empty((0, n)), -np.inf)
         none = np.empty((0, n), np.int32)
         flat = [_joined([part[k].T for part in labels], none, -1).T for k in range(len(on))]

@@ -169,7 +169,7 @@ class ChainEngine(Engine):
         if self.on[: len(on)] != on:
             return super().decode(n, on, budget)
         result = self.search(n, budget)
-        missing = result.found < 1
+        missing = result.n_paths < 1
         if strict and missing.any():
             raise self.no_path(int(missing.argmax()), result)
         return result, self.labels_found(result, len(on))
@@ -192,26 +192,26 @@ class ChainEngine(Engine):
         found = self.search(n, budget)
         some = found.proven, found.bound, found.states_expanded
         if len(self.rows) == 1:
-            count = int(found.found[0])
+            count = int(found.n_paths[0])
             bounds = np.arange(count + 1) * self.rows.total
             return PathBatch(
-                found.found, found.score[0, :count], bounds, found.path[:count].ravel(), *some
+                found.n_paths, found.score[0, :count], bounds, found.path[:count].ravel(), *some
             )
         if n == 1:
-            alive = found.found > 0
+            alive = found.n_paths > 0
             bounds = Ragged.from_lengths(self.rows.lengths[alive]).offsets
             path = found.path[0] if alive.all() else found.path[0][found.path[0] >= 0]
-            return PathBatch(found.found, found.score[alive, 0], bounds, path, *some)
+            return PathBatch(found.n_paths, found.score[alive, 0], bounds, path, *some)
         columns = found.score.shape[1]
-        sizes = Ragged.from_lengths(np.repeat(self.rows.lengths, found.found))
+        sizes = Ragged.from_lengths(np.repeat(self.rows.lengths, found.n_paths))
         first = np.add.outer(self.rows.offsets[:-1], np.arange(columns) * found.path.shape[1])
-        if (found.found == columns).all():
+        if (found.n_paths == columns).all():
             score, first = found.score.ravel(), first.ravel()
         else:
-            there = np.arange(columns) < found.found[:, None]
+            there = np.arange(columns) < found.n_paths[:, None]
             score, first = found.score[there], first[there]
         return PathBatch(
-            found.found, score, sizes.offsets, FlatPaths(found.path, sizes, first), *some
+            found.n_paths, score, sizes.offsets, FlatPaths(found.path, sizes, first), *some
         )
 
     @property
@@ -245,7 +245,7 @@ class ChainEngine(Engine):
         each = [
             self.labels_along(path.reshape(-1), k).label.reshape(path.shape) for k in range(tapes)
         ]
-        if (found.found == len(path)).all():
+        if (found.n_paths == len(path)).all():
             return each
         return [np.where(path < 0, np.int32(-1), labels) for labels in each]
 

@@ -331,7 +331,7 @@ class FoldEngine(Engine):
         """
         bound, fold = self._bound(self.fold.best), self.fold
         ranked = kernel.nbest_paths(bound, n)
-        proven = self._many_arcs & (ranked.found == n)
+        proven = self._many_arcs & (ranked.n_paths == n)
         least = np.where(proven, ranked.score[:, -1], -np.inf)
         least = least - _CLOSE * (1.0 + np.abs(least))
         (highest,) = kernel.axis_max_marginals(bound)

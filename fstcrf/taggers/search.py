@@ -164,7 +164,7 @@ class Search:
         for k, (nodes,) in enumerate(self.frontier):
             nodes.upper = nodes.upper + self.heuristic[k]
 
-    def _first_ranking(self, k: int, context: RescoringContext) -> tuple[kernel.Ranked, Floats]:
+    def _first_ranking(self, k: int, context: RescoringContext) -> tuple[kernel.NBestPaths, Floats]:
         """Rank the two best labellings of a tape; of the first tape enough for the first round.
 
         Also returned is an upper bound of the scores of labellings that are left out, [B].
@@ -381,15 +381,15 @@ class Search:
 
     def _ranked_under_rules(
         self, k: int, prefixes: Prefixes, n: int
-    ) -> tuple[kernel.Ranked, Floats]:
+    ) -> tuple[kernel.NBestPaths, Floats]:
         """Rank n labellings of tape k under hard rules; also an upper bound of unproven ones."""
         stage, context = self.ruled[k], self.contexts[k]
         observed = stage.observed_labels(context.ids(prefixes))
         batch = stage.legal_batch(replace(context.under(prefixes), observed=observed))
         result = stage.legal.decoder.paths(batch, n, self.rule.rest)
-        return kernel.Ranked(result.found, result.score, result.path), result.bound
+        return kernel.NBestPaths(result.n_paths, result.score, result.path), result.bound
 
-    def _complete(self, prefixes: Prefixes, ranked: kernel.Ranked, normaliser: Floats) -> None:
+    def _complete(self, prefixes: Prefixes, ranked: kernel.NBestPaths, normaliser: Floats) -> None:
         """Add labellings with ranked labels of the last tape."""
         base, sentence = prefixes.score - normaliser, prefixes.sentence
         total = base[:, None] + ranked.score
@@ -468,7 +468,7 @@ class Search:
 
     def _ranking(
         self, k: int, prefixes: Prefixes, n: int, above: Floats
-    ) -> tuple[kernel.Ranked, Ragged, Longs]:
+    ) -> tuple[kernel.NBestPaths, Ragged, Longs]:
         """Rank n + 1 labellings of tape k under each prefix.
 
         Also returned are the bounds of the rows in the paths, and the row of each prefix, [P].
@@ -578,14 +578,14 @@ def _in_turns(sentence: Longs, total: Floats, most: int) -> Iterator[Longs]:
             yield np.sort(part)
 
 
-def _nbest(batch: kernel.Bound, n: int, above: Floats | None) -> kernel.Ranked:
+def _nbest(batch: kernel.Bound, n: int, above: Floats | None) -> kernel.NBestPaths:
     """Return the n best paths; memory grows with the number of paths that exist."""
     if n == 1:
         path, score = kernel.best_paths(batch)
-        return kernel.Ranked(np.ones(len(score), np.int64), score[:, None], path[None])
+        return kernel.NBestPaths(np.ones(len(score), np.int64), score[:, None], path[None])
     for size in kernel.growing(n):
         ranked = kernel.nbest_paths(batch, size, above=above)
-        if int(ranked.found.max(initial=0)) < size:
+        if int(ranked.n_paths.max(initial=0)) < size:
             break
     return ranked
 

@@ -39,7 +39,7 @@ class Weights:
         else:  # the first sentence need not wait for the layout of all weights
             object.__setattr__(self, "_served", few)
             table, rows = self._packed_for(rows, space.node_cells, space.width, 0)
-        slots = table.gathered(rows, len(self.topology.node_slot_names))
+        slots = table.sum_rows(rows, len(self.topology.node_slot_names))
         return self.topology.node_potentials(slots)
 
     def graph(self, rows: kernel.SparseRows | None) -> kernel.Graph:
@@ -52,7 +52,7 @@ class Weights:
             table = self._packed_arcs
         else:
             table, rows = self._packed_for(rows, space.arc_cells, space.arc_width, 2)
-        slots = table.gathered(rows, len(weights.transition))
+        slots = table.sum_rows(rows, len(weights.transition))
         slots += weights.transition
         return self.topology.graph(slots, weights.initial, weights.final)
 
@@ -248,4 +248,4 @@ class WeightTable:
 
     def times(self, rows: kernel.SparseRows) -> Floats:
         """Return the sum of each token's rows, float64 [N, width]."""
-        return self.table.gathered(rows, self.width)
+        return self.table.sum_rows(rows, self.width)

@@ -438,7 +438,7 @@ def test_labels_that_are_none_are_refused_by_the_kernel() -> None:
         with pytest.raises(KernelError):
             engine.path_spans(np.array([0, wrong, 0], dtype=np.int32))
         with pytest.raises(KernelError):
-            rows.given(np.array([[0, wrong, 0]], dtype=np.int32), rows.sums())
+            rows.score_labels(np.array([[0, wrong, 0]], dtype=np.int32), rows.sums())
     none, two = np.zeros(3), np.zeros(2)
     states = kernel.ExpandedChain(3, np.array([0, 3], dtype=np.int32), np.zeros((2, 2)), two, two)
     with pytest.raises(KernelError):
