@@ -153,15 +153,15 @@ class Group:
         """Yield the number of each lattice, and its samples: labels or `Path` objects."""
         parts = [*zip(self.numbers, Ragged.from_lengths(paths.counts).slices(), strict=True)]
         if self.engine.on:  # all rows have the same labels
-            every = self.lattice(0).row.samples(self.engine, paths)
-            yield from ((number, every[part]) for number, part in parts)
+            samples = self.lattice(0).row.samples(self.engine, paths)
+            yield from ((number, samples[part]) for number, part in parts)
             return
         for k, (number, part) in enumerate(parts):
-            lattice, own = self.lattice(k), paths.of_row(k, part.start, part.stop)
+            lattice, sampled = self.lattice(k), paths.of_row(k, part.start, part.stop)
             if lattice.segmented:  # the probability of a path needs the log Z of its row
-                yield number, self.paths(k, own)
+                yield number, self.paths(k, sampled)
             else:
-                yield number, lattice.row.samples(self.engine, own)
+                yield number, lattice.row.samples(self.engine, sampled)
 
     def tables(self, ask: Callable[[Engine, Sequence[int]], list[Floats]]) -> list[Any] | None:
         """Return the answer to a question about tokens, [T, ...], for each lattice.
@@ -432,10 +432,10 @@ def of_each(
     groups = answered(lattices, lambda group: ask(group.engine), threads)
     if len(groups) == 1:
         return groups[0][1].copy()
-    every = np.empty(len(lattices))
+    numbers = np.empty(len(lattices))
     for group, values in groups:
-        every[group.numbers] = values
-    return every
+        numbers[group.numbers] = values
+    return numbers
 
 
 def marginals(
@@ -507,10 +507,10 @@ def _marginals_of_arcs(group: Group) -> list[Any]:
     engine.check_alive(group.error)
     answers: list[Any] = []
     for lattice, *parts in zip(lattices, *map(engine.rows.split, tables), strict=True):
-        own = [part[:, :size] for part, size in zip(parts, lattice.sizes, strict=True)]
+        per_tape = [part[:, :size] for part, size in zip(parts, lattice.sizes, strict=True)]
         for k in (k for k, tape in enumerate(lattice.on) if tape.output):
-            own[k] = lattice.row.arcs().expected_output(k)
-        answers.append(tuple(own) if len(own) > 1 else own[0])
+            per_tape[k] = lattice.row.arcs().expected_output(k)
+        answers.append(tuple(per_tape) if len(per_tape) > 1 else per_tape[0])
     return answers
 
 

@@ -687,7 +687,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         if not (method == "exact" or (method == "auto" and (row.summable or not row.length))):
             return row.bounded_confidence(method, n, samples, level, seed, budget)
         path = self.best(budget)
-        legal, free = row.without_scores().engine.log_z[0], row.without_grammar().engine.log_z[0]
-        parts = share(path.score, self.log_partition()), share(float(legal), float(free))
+        legal, total = row.without_scores().engine.log_z[0], row.without_grammar().engine.log_z[0]
+        parts = share(path.score, self.log_partition()), share(float(legal), float(total))
         probability, mass = (Interval(part, part) for part in parts)
         return Confidence(path, probability, mass, "exact", 1.0)

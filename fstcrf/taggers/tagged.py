@@ -119,7 +119,7 @@ class TaggedRun(ChainEngine):
         checked: bool = False,
         streamed: bool = False,
     ) -> None:
-        self.whole, self.checked, self.streamed = program, checked, streamed
+        self.composition, self.checked, self.streamed = program, checked, streamed
         self.program, self._pairs = program.pairs or (program, None)
         self.rows, self.numbers = Ragged(run.offsets), range(run.first, run.end)
         self._run, self._make = run, make

@@ -131,20 +131,20 @@ def array_lattices(
     `chain` has transitions, initial and final scores. `copied`: copy the scores, so that later
     changes of the caller's arrays have no effect.
     """
-    usual = usual_names(labels, names)
-    read, size = read_scores(scores, lengths, mask=mask, n_labels=len(usual)), len(usual)
+    renamed = usual_names(labels, names)
+    read, size = read_scores(scores, lengths, mask=mask, n_labels=len(renamed)), len(renamed)
     if copied:
         read = replace(read, rows=frozen(read.rows))
     transitions, initial, final = chain
     if _per_token(transitions):
-        lattices = _with_token_transitions(read, usual, transitions, (initial, final), tape)
+        lattices = _with_token_transitions(read, renamed, transitions, (initial, final), tape)
         return lattices if grammar is None else lattices & grammar
     parameters = ChainParameters(
         _checked(transitions, "transitions", (size, size)),
         _checked(initial, "initial", (size,)),
         _checked(final, "final", (size,)),
     )
-    return ArrayLattices(read, Tape(tape, usual, segments=False), parameters, grammar)
+    return ArrayLattices(read, Tape(tape, renamed, segments=False), parameters, grammar)
 
 
 def _per_token(transitions: Any) -> bool:
@@ -340,7 +340,7 @@ class ArrayEngine(ChainEngine):
     that float32 cannot hold, and all other questions, to `ChainEngine`, which computes in float64.
     """
 
-    _alone = False  # one row is read as in a batch, and has the same bits
+    _is_short_sentence = False  # one row is read as in a batch, and has the same bits
     _pairs = None  # the elements are labels
     numbers: range
 
@@ -358,11 +358,11 @@ class ArrayEngine(ChainEngine):
         return self._batch.on
 
     @property
-    def whole(self) -> Program:  # type: ignore[override]
+    def composition(self) -> Program:  # type: ignore[override]
         """The program, which is compiled when it is first read."""
         return self._batch.program
 
-    program = whole
+    program = composition
 
     @property
     def joined(self) -> tuple[Floats, ...]:
@@ -438,7 +438,7 @@ class ArrayEngine(ChainEngine):
         """Return the engine, in float64, of the rows that the kernel left out."""
         rows = np.flatnonzero(left).tolist()
         numbers = [self.numbers[k] for k in rows]
-        return ChainEngine(self.whole, [self.part(k) for k in rows], numbers)
+        return ChainEngine(self.composition, [self.part(k) for k in rows], numbers)
 
 
 @dataclass(frozen=True, eq=False)
