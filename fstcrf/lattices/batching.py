@@ -144,10 +144,10 @@ class Group:
 
     def paths(self, row: int, paths: PathBatch) -> list[Path[Any]]:
         """Return the `Path` objects of one row, from its part of a batch of paths."""
-        own, log_z = self.lattice(row).row, lambda: self._log_z[row]
+        lattice, log_z = self.lattice(row), lambda: self._log_z[row]
         if self.engine.ambiguous:  # the engine has no sum over its paths
-            log_z = partial(own.log_partition, self.engine)
-        return own.paths(self.engine, paths, log_z)
+            log_z = partial(lattice.row.log_partition, self.engine)
+        return lattice.row.paths(self.engine, paths, log_z)
 
     def samples(self, paths: PathBatch) -> Iterator[tuple[int, list[Any]]]:
         """Yield the number of each lattice, and its samples: labels or `Path` objects."""
