@@ -290,8 +290,7 @@ class ArcEngine(Engine):
         """A key: engines with equal keys can be joined."""
         same = (0, 0) if self.pairs is None else (id(self.pairs), id(self.class_final))
         form = 0 if self.chain is None else id(self.chain.program), self.per_position
-        columns = self.transducer_arcs, self.run_keys
-        widths = [-1 if part is None else part.shape[1] for part in columns]
+        widths = [-1 if a is None else a.shape[1] for a in (self.transducer_arcs, self.run_keys)]
         return *same, *form, self.at is None, self.tapes, *widths, self.ambiguous
 
     @staticmethod
