@@ -68,19 +68,18 @@ class Batch(Sequence[LatticeT]):
     def __getitem__(self, index: slice) -> Sequence[LatticeT]: ...
     def __getitem__(self, index: int | slice) -> LatticeT | Sequence[LatticeT]:
         if isinstance(index, slice):
-            return [self.row(k) for k in range(*index.indices(len(self)))]
-        return self.row(range(len(self))[index])
+            return [self._row(k) for k in range(*index.indices(len(self)))]
+        return self._row(range(len(self))[index])
 
     def __iter__(self) -> Iterator[LatticeT]:
-        return map(self.row, range(len(self)))
+        return map(self._row, range(len(self)))
 
-    def row(self, k: int) -> LatticeT:
-        """Return the k-th lattice."""
+    def _row(self, k: int) -> LatticeT:
         return self._lattices[k]
 
     def select(self, which: Bools | Longs) -> Batch[LatticeT]:
         """Return some of the lattices, by their numbers or by a mask, bool [B]."""
-        return Batch([self.row(k) for k in np.arange(len(self))[which].tolist()])
+        return Batch([self._row(k) for k in np.arange(len(self))[which].tolist()])
 
     @property
     def on(self) -> tuple[Tape, ...]:
@@ -88,7 +87,7 @@ class Batch(Sequence[LatticeT]):
         tapes: tuple[Tape, ...] = getattr(self[0], "on", ()) if len(self) else ()
         return tapes
 
-    def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
+    def _groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
         """Return the engines, of bounded size, that answer a request.
 
         An engine may use some threads.
@@ -130,11 +129,11 @@ class Group:
     @property
     def lattices(self) -> Iterator[Questions]:
         """The lattices, row by row."""
-        return map(self.batch.row, self.numbers)
+        return (self.batch[number] for number in self.numbers)
 
     def lattice(self, row: int) -> Questions:
         """Return the lattice of a row."""
-        lattice: Questions = self.batch.row(self.numbers[row])
+        lattice: Questions = self.batch[self.numbers[row]]
         return lattice
 
     @made_once
@@ -201,7 +200,7 @@ def answered(
     not depend on the number of threads.
     """
     whole_number(threads, "threads", least=1)
-    groups = _batch(lattices).groups(request, threads)
+    groups = _batch(lattices)._groups(request, threads)  # noqa: SLF001
 
     def once(group: Group) -> AnswerT:
         answer = ask(group)

@@ -210,8 +210,7 @@ class ArrayLattices(Lattices[TapeLattice]):
     def __len__(self) -> int:
         return len(self.scores)
 
-    def row(self, k: int) -> TapeLattice:
-        """Return the k-th lattice."""
+    def _row(self, k: int) -> TapeLattice:
         if k not in self._made:
             values = self.values[slice(*self.scores.offsets[k : k + 2].tolist())]
             self._made[k] = Lattice(ChainRow(self.program, (values,)))
@@ -249,10 +248,10 @@ class ArrayLattices(Lattices[TapeLattice]):
         program, _ = array_lattice(labels, np.empty((0, len(labels))), *self.chain, name)
         return program if self.grammar is None else constrained(program, self.grammar.constraints)
 
-    def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
+    def _groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
         """Return runs of the lattices, which read the scores from the arrays of the caller."""
         if self.structure is None or request.search is not None:
-            return super().groups(request, threads)
+            return super()._groups(request, threads)
         rows, parts = self.rows, [self]
         if not len(self) or rows.total > RUN_TOKENS:
             parts = [self._with(self.scores.part(*run)) for run in rows.runs(RUN_TOKENS)]
