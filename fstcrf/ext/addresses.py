@@ -156,7 +156,7 @@ class AddressParser:
         bound = kernel.Bound(decoder.machine, offsets, program.per_token((node,)))
         best = decoder.paths(bound, 1, budget)
         states = decoder.machine.axis_states(np.maximum(best.path[0], 0))[0]
-        legal = best.found > 0
+        legal = best.n_paths > 0
         labels = [
             names.tolist() if any_path else []
             for names, any_path in zip(

@@ -274,7 +274,7 @@ class _Question:
         rows = self.rows(joint)
         sums = self.sums(rows, joint)
         if allowed is None:
-            return _Found(sums.log_z, rows.given(gold[:, : joint.width].copy(), sums), sums)
+            return _Found(sums.log_z, rows.score_labels(gold[:, : joint.width].copy(), sums), sums)
         some = joint.masked(allowed[:, : joint.width][joint.inside])
         own = self.sums(self.rows(some), some)
         pairs = zip(sums[2:], own[2:], strict=True)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from fstcrf.kernel.acyclic import columns as columns
     from fstcrf.kernel.acyclic import growing as growing
     from fstcrf.kernel.decoding import AxisPosterior as AxisPosterior
-    from fstcrf.kernel.decoding import Ranked as Ranked
+    from fstcrf.kernel.decoding import NBestPaths as NBestPaths
     from fstcrf.kernel.decoding import Variants as Variants
     from fstcrf.kernel.decoding import axis_max_marginals as axis_max_marginals
     from fstcrf.kernel.decoding import axis_posterior as axis_posterior
@@ -79,8 +79,8 @@ __all__, __getattr__ = importer(
     __name__,
     {
         "acyclic": "columns growing",
-        "decoding": "AxisPosterior Ranked Variants axis_max_marginals axis_posterior best_paths "
-        "dead_tokens log_partitions nbest_paths rescored sample_paths",
+        "decoding": "AxisPosterior NBestPaths Variants axis_max_marginals axis_posterior "
+        "best_paths dead_tokens log_partitions nbest_paths rescored sample_paths",
         "emissions": "EmissionRows ExpandedChain MOST_EMITTERS PathSpans SpanRules Sums",
         "graphs": "BestPaths Classes Domain Graph Posterior forward_backward log_partition maxima "
         "viterbi",

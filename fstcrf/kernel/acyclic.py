@@ -28,18 +28,18 @@ _MANY, _FASTER = 1024, 8
 
 
 def growing(n: int) -> Iterator[int]:
-    """Yield the numbers of paths to make room for: few first, more whenever all are found.
+    """Yield numbers of paths to allocate: few at first, more while all places are filled.
 
     Examples
     --------
     >>> list(growing(3)), list(growing(10_000))
     ([3], [1024, 8192, 10000])
     """
-    tried = min(n, _MANY)
-    while tried < n:
-        yield tried
-        tried = min(n, _FASTER * tried)
-    yield tried
+    capacity = min(n, _MANY)
+    while capacity < n:
+        yield capacity
+        capacity = min(n, _FASTER * capacity)
+    yield capacity
 
 
 def columns(n: int, most: int) -> int:
@@ -55,12 +55,12 @@ class ArcPaths(NamedTuple):
 
     arcs : int32 [k, W]; arcs of each path, then −1; W: arcs of the longest path.
     score : float64 [k].
-    found : int64 [B]; paths of each row.
+    n_paths : int64 [B]; number of paths of each row.
     """
 
     arcs: Ints
     score: Floats
-    found: Longs
+    n_paths: Longs
 
 
 _FIRST = np.zeros(1, dtype=np.int64)
@@ -122,9 +122,9 @@ class Acyclic:
         These are the probability of ending in a state, [S], and of taking an arc, [A], given a path
         in the (source) state.
         """
-        suffix, lost, stop = np.empty((3, len(self.final)))
+        suffix, rounding_errors, stop = np.empty((3, len(self.final)))
         share = np.empty(len(self.target))
-        out = map(array_out, (suffix, lost, stop, share))
+        out = map(array_out, (suffix, rounding_errors, stop, share))
         check(lib.fc_acyclic_sums(self.handle, *out), "suffix")
         return suffix, stop, share
 
@@ -188,13 +188,13 @@ class Acyclic:
         """
         if n < 0:
             raise OptionError(f"n is {n}, expected 0 or more")
-        for tried in growing(n):
-            found = self._ranked(tried)
-            if (found.found < tried).all():  # there are no more
+        for capacity in growing(n):
+            paths = self._nbest(capacity)
+            if (paths.n_paths < capacity).all():  # there are no more
                 break
-        return found
+        return paths
 
-    def _ranked(self, n: int) -> ArcPaths:
+    def _nbest(self, n: int) -> ArcPaths:
         suffix, width, rows = self.best_suffix, self.longest, len(self.begins)
         path, score = np.empty((rows, n, width), dtype=np.int32), np.empty((rows, n))
         count, at, room = np.zeros(rows, dtype=np.int64), ffi.new("int64_t *"), _ROOM
@@ -279,8 +279,8 @@ class Acyclic:
             uniform = generators[0].random((n, width))
         else:
             uniform = np.zeros((rows, n, width))
-            own = np.maximum.reduceat(self.lengths()[1], self.begins)
-            for row, generator, size in zip(uniform, generators, own.tolist(), strict=True):
+            longest = np.maximum.reduceat(self.lengths()[1], self.begins)
+            for row, generator, size in zip(uniform, generators, longest.tolist(), strict=True):
                 row[:, :size] = generator.random((n, size))
         path = np.empty((rows * n, width), dtype=np.int32)
         _, stop, share = map(_read, self._sums)

@@ -259,7 +259,7 @@ class LongSentence:
                 return None
             check(status, "marginals")
             end = min(block.n + 1, self.n_tokens - block.t)
-            totals = [a + own[1:end].sum(axis=0) for a, own in zip(totals, rooms, strict=True)]
+            totals = [a + part[1:end].sum(axis=0) for a, part in zip(totals, rooms, strict=True)]
         for a, total in zip(sums, totals, strict=True):
             np.add(a, total, out=a)
         return float(nats[0])

@@ -26,20 +26,20 @@ _RANKED = 64  # cost of a token of each further path, in multiply-adds
 _DOMAINS = {"auto": (lib.FC_SUM, lib.FC_LOGS), "linear": (lib.FC_SUM,), "log": (lib.FC_LOGS,)}
 
 
-class Ranked(NamedTuple):
+class NBestPaths(NamedTuple):
     """The n best paths of each sentence.
 
     Parameters
     ----------
-    found : int64 [B]
+    n_paths : int64 [B]
         Number of paths, at most n.
     score : float64 [B, n]
-        Falling; −inf beyond `found`.
+        Falling; −inf beyond the last path.
     path : int32 [n, N]
-        Joint states; −1 beyond `found`.
+        Joint states; −1 beyond the last path.
     """
 
-    found: Longs
+    n_paths: Longs
     score: Floats
     path: Ints
 
@@ -112,7 +112,7 @@ def best_paths(batch: Bound) -> tuple[Ints, Floats]:
 
 def nbest_paths(
     batch: Bound, n: int, *, above: Floats | None = None, within: float = np.inf
-) -> Ranked:
+) -> NBestPaths:
     """Return the n best paths of each sentence, best first.
 
     Parameters
@@ -148,11 +148,11 @@ def nbest_paths(
     ]
     if len(parts) == 1:
         return parts[0]
-    found, score, path = zip(*parts, strict=True)
-    return Ranked(np.concatenate(found), np.concatenate(score), np.concatenate(path, axis=1))
+    counts, score, path = zip(*parts, strict=True)
+    return NBestPaths(np.concatenate(counts), np.concatenate(score), np.concatenate(path, axis=1))
 
 
-def _nbest_paths(batch: Bound, n: int, above: Floats | None, within: float) -> Ranked:
+def _nbest_paths(batch: Bound, n: int, above: Floats | None, within: float) -> NBestPaths:
     count = np.empty(batch.n_sentences, dtype=np.int64)
     score = np.empty((batch.n_sentences, n))
     path = np.empty((n, batch.n_tokens), dtype=np.int32)
@@ -173,7 +173,7 @@ def _nbest_paths(batch: Bound, n: int, above: Floats | None, within: float) -> R
         array_out(queue),
     )
     check(status, "nbest")
-    return Ranked(count, score, path)
+    return NBestPaths(count, score, path)
 
 
 def log_partitions(batch: Bound, *, domain: Domain = "auto") -> Floats:
@@ -241,10 +241,10 @@ def axis_posterior(
     nats = np.empty(batch.n_sentences) if entropy else None
     where = ffi.new("int64_t *")
     for sentences, tokens, portion in portions(batch):
-        own = tuple(a[tokens] for a in node)
+        node_part = tuple(a[tokens] for a in node)
         into = arc if summed else tuple(None if a is None else a[tokens] for a in arc)
         if isinstance(portion, LongSentence):
-            sums = portion.marginals(own, into, entropy=entropy, domains=_DOMAINS[domain])
+            sums = portion.marginals(node_part, into, entropy=entropy, domains=_DOMAINS[domain])
             log_z[sentences] = sums[0]
             if nats is not None:
                 nats[sentences] = sums[1]
@@ -257,7 +257,7 @@ def axis_posterior(
             domain_number(domain),
             ffi.NULL,
             array_out(log_z[sentences]),
-            [array_out(a) for a in own],
+            [array_out(a) for a in node_part],
             *((nothing, wanted) if summed else (wanted, nothing)),
             ffi.NULL if nats is None else array_out(nats[sentences]),
             portion.scratch(),
@@ -274,13 +274,13 @@ def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:
     """Return, for every axis, the score of the best path through each state, float64 [N, S_c]."""
     node = _per_axis(batch)
     for _, tokens, portion in portions(batch):
-        own = tuple(a[tokens] for a in node)
+        node_part = tuple(a[tokens] for a in node)
         if isinstance(portion, LongSentence):
-            portion.max_marginals(own)
+            portion.max_marginals(node_part)
             continue
         status = lib.fc_machine_max_marginals(
             *portion.inputs,
-            [array_out(a) for a in own],
+            [array_out(a) for a in node_part],
             *(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL),
             portion.scratch(),
         )
@@ -309,15 +309,15 @@ def sample_paths(batch: Bound, uniform: Floats) -> Ints:
     shape = (len(uniform), batch.n_tokens)
     path = np.empty(shape, dtype=np.int32)
     for _, tokens, portion in portions(batch):
-        own = np.ascontiguousarray(uniform[:, tokens])
+        draws = np.ascontiguousarray(uniform[:, tokens])
         if isinstance(portion, LongSentence):
-            path[:, tokens] = portion.sample(own)
+            path[:, tokens] = portion.sample(draws)
             continue
-        samples = np.empty(own.shape, dtype=np.int32)
+        samples = np.empty(draws.shape, dtype=np.int32)
         status = lib.fc_machine_sample(
             *portion.inputs,
             shape[0],
-            array_in(own, np.float64, own.shape, "uniform"),
+            array_in(draws, np.float64, draws.shape, "uniform"),
             array_out(samples),
             portion.scratch(),
         )
@@ -361,8 +361,8 @@ def rescored(batch: Bound, variants: Variants, *, best: bool) -> Floats:
         sentence = variants.sentence[first:end]
         begin, stop = (0, batch.n_sentences) if end - first == count else sentence[[0, -1]] + [0, 1]
         part, ptr = batch.part(int(begin), int(stop)), variants.ptr[first : end + 1]
-        own = slice(int(ptr[0]), int(ptr[-1]))
-        token, node = variants.token[own], variants.node[own]
+        changed = slice(int(ptr[0]), int(ptr[-1]))
+        token, node = variants.token[changed], variants.node[changed]
         ask = partial(
             lib.fc_machine_rescore,
             *part.inputs,

@@ -280,7 +280,7 @@ class EmissionRows:
         out.log_z[self.lengths == 0] = self.emitter.empty
         return out.result(parts)
 
-    def given(self, tags: Ints, sums: Sums) -> Floats:
+    def score_labels(self, tags: Ints, sums: Sums) -> Floats:
         """Return the scores of given labels, and subtract their path from the sums.
 
         Parameters
@@ -317,8 +317,8 @@ class EmissionRows:
         self._run(ask, [(0, self.n_sentences)])
         score[self.lengths == 0] = self.emitter.empty
         if part is not None:
-            for total, own in zip(sums[3:], _parted(part), strict=True):
-                np.add(total, own, out=total)
+            for total, counts in zip(sums[3:], _parted(part), strict=True):
+                np.add(total, counts, out=total)
         return score
 
     def spans(self, path: Ints, reading: SpanRules) -> PathSpans:

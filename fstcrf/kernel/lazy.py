@@ -302,18 +302,18 @@ class StandIn(Protocol):
 
 
 class SearchResult(NamedTuple):
-    """The paths that a search for the n best has found, for each sentence.
+    """The paths of a search for the n best, for each sentence.
 
     Parameters
     ----------
-    found : int64 [B]
-        Paths found, at most n.
+    n_paths : int64 [B]
+        Number of paths, at most n.
     proven : int64 [B]
         Number of these, from the first on, that are proven to be the best.
     score : float64 [B, n]
-        Falling; −inf beyond `found`.
+        Falling; −inf beyond the last path.
     path : int32 [n, N]
-        Joint states; −1 beyond `found`.
+        Joint states; −1 beyond the last path.
     bound : float64 [B]
         Upper bound of the score of all paths that are not proven; −inf: no such path exists, or all
         n are proven.
@@ -321,7 +321,7 @@ class SearchResult(NamedTuple):
         States taken from the queue.
     """
 
-    found: Longs
+    n_paths: Longs
     proven: Longs
     score: Floats
     path: Ints
@@ -377,7 +377,7 @@ def lazy_paths(
     size = batch.n_sentences
     counts = [np.zeros(size, dtype=np.int64) for _ in range(3)]
     result = SearchResult(
-        found=counts[0],
+        n_paths=counts[0],
         proven=counts[1],
         score=np.full((size, n), -np.inf),
         path=np.full((n, batch.n_tokens), -1, dtype=np.int32),
@@ -396,14 +396,14 @@ def _run(
     n: int,
     budget: Budget,
     beam: int,
-    found: SearchResult,
+    result: SearchResult,
     product: _SearchLimit,
 ) -> None:
     arena = product.arena
     view, work = grammar.view(batch.longest), batch.scratch()
     end = None if budget.seconds is None else time.monotonic() + budget.seconds
     steps = _UNTIMED_STEPS if end is None else _STEPS
-    outputs = [array_out(getattr(found, name)) for name in _OUTPUTS]
+    outputs = [array_out(getattr(result, name)) for name in _OUTPUTS]
     give_up = 0
     while True:
         limits = n, budget.most_states, beam, steps, give_up
@@ -425,7 +425,7 @@ def _run(
             check(status, "lazy search")
 
 
-_OUTPUTS = ("path", "score", "found", "proven", "bound", "states_expanded")
+_OUTPUTS = ("path", "score", "n_paths", "proven", "bound", "states_expanded")
 
 
 class _SearchLimit:
@@ -484,8 +484,8 @@ class _SearchLimit:
         cells = machine.outer * machine.width * machine.n_residual
         what = f"a sentence of {longest:,} tokens, {cells:,} states at each"
         size = int(lib.fc_machine_work(batch.view, longest))
-        beside = int(lib.fc_queue_size(batch.view, self._n, longest)) if self._n > 1 else 0
-        work = self._grammar.scratch(size + beside, what, longest)
+        queue_size = int(lib.fc_queue_size(batch.view, self._n, longest)) if self._n > 1 else 0
+        work = self._grammar.scratch(size + queue_size, what, longest)
         place = ffi.from_buffer("double[]", work, require_writable=True)
         self.view = ffi.new(
             "fc_product *",

@@ -399,9 +399,9 @@ class Bound:
         ShapeError
             The machine has other axes or potentials.
         """
-        own = self.machine
-        if own.shape != machine.shape or len(own.factors) != len(machine.factors):
-            raise ShapeError(f"a machine of shape {machine.shape}, expected {own.shape}")
+        current = self.machine
+        if current.shape != machine.shape or len(current.factors) != len(machine.factors):
+            raise ShapeError(f"a machine of shape {machine.shape}, expected {current.shape}")
         other = object.__new__(Bound)
         other.__dict__.update(vars(self), machine=machine)  # copy() takes five times as long
         other.view = ffi.new("fc_machine *", self.view[0])

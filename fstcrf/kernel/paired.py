@@ -53,8 +53,8 @@ class PairScores:
             raise NumericError(f"NaN, +inf or beyond 1e300: score of the pair {place}")
         object.__setattr__(self, "pair", frozen(np.ascontiguousarray(self.pair)))
 
-    def beside(self, other: PairScores) -> PairScores:
-        """Return the scores of pairs of both: classes are pairs of classes."""
+    def product(self, other: PairScores) -> PairScores:
+        """Return the sums of both scores; the classes are pairs of classes."""
         one, two = self.pair, other.pair
         (tables, r1, l1), (more, r2, l2) = one.shape, two.shape
         pair = np.empty((max(tables, more), (r1 - 1) * (r2 - 1) + 1, l1 * l2))
@@ -94,7 +94,7 @@ class PairScores:
         return np.exp(self.pair - self.top)
 
     @made_once
-    def around(self) -> Floats:
+    def turned_linear(self) -> Floats:
         """exp(pair − top), [K, L, R]."""
         return np.ascontiguousarray(self.linear.transpose(0, 2, 1))
 
@@ -102,7 +102,7 @@ class PairScores:
         """Return the fields of the C structure."""
         tables, right, left = self.pair.shape
         names = {"pair": self.pair, "turned": self.turned}
-        names |= {"linear": self.linear, "around": self.around}
+        names |= {"linear": self.linear, "around": self.turned_linear}
         arrays = {k: array_in(v, np.float64, v.shape, k) for k, v in names.items()}
         return {"K": tables, "R": right, "L": left, "top": self.top, **arrays}
 
@@ -122,7 +122,7 @@ class PairedSums(NamedTuple):
 
     arc: Floats  # [A]
     end: Floats  # [X] of ending in each exit slot
-    met: Floats  # [K, R, L] expected numbers of neighbouring classes, if counted
+    pair_counts: Floats  # [K, R, L] expected numbers of neighbouring classes, if counted
 
 
 def arranged(arcs: PairedArcs) -> Longs:
@@ -264,11 +264,11 @@ class Paired:
         arc, [A], given a path that continues by its entry slot.
         """
         entry, exit_ = np.empty(len(self.left)), np.empty(len(self.right))
-        lost, work = np.empty((2, len(entry) + len(exit_)))
+        rounding_errors, work = np.empty((2, len(entry) + len(exit_)))
         share = np.empty(len(self.exit))
-        out = map(array_out, (entry, exit_, lost, share, work))
+        out = map(array_out, (entry, exit_, rounding_errors, share, work))
         check(lib.fc_paired_sums(self._handle, *out), "suffix")
-        return entry, exit_, lost, share
+        return entry, exit_, rounding_errors, share
 
     def best_scores(self) -> Floats:
         """Return the score of the best path from each begin, [B]; −inf: no path."""
@@ -307,14 +307,14 @@ class Paired:
         count = np.empty(self.pairs.pair.shape if counted else (0, 0, 0))
         work = np.empty(4 * len(self.left) + len(self.right))
         where = ffi.new("int64_t *")
-        entry, exit_, lost, share = (
+        entry, exit_, rounding_errors, share = (
             array_in(one, np.float64, one.shape, "suffix") for one in self._sums
         )
         status = lib.fc_paired_marginals(
             self._handle,
             entry,
             exit_,
-            lost,
+            rounding_errors,
             share,
             len(self.begins),
             array_in(self.begins, np.int64, self.begins.shape, "begins"),
@@ -379,13 +379,13 @@ class Paired:
             return self._plain, np.arange(len(self.exit), dtype=np.int32)
         exits = np.arange(len(self.right)) + self.entry_row[self.exit_node]
         entries = np.arange(len(self.left)) + self.exit_row[self.entry_node + 1]
-        behind = Ragged(self.entry_row).select(self.exit_node)
-        if behind.total > _MOST_PAIRS:
+        successors = Ragged(self.entry_row).select(self.exit_node)
+        if successors.total > _MOST_PAIRS:
             raise TooLargeError(
-                f"n best paths and samples need {behind.total:,} pairs of arcs written out: too "
-                "many; restrict the lattice"
+                f"n best paths and samples need {successors.total:,} pairs of arcs written out: "
+                "too many; restrict the lattice"
             )
-        x, j = behind.rows(), behind.ranges(self.entry_row[self.exit_node])
+        x, j = successors.rows(), successors.ranges(self.entry_row[self.exit_node])
         table = 0 if self.table is None else self.table[self.exit_node[x]]
         link = self.pairs.pair[table, self.right[x], self.left[j]]
         alive = link > -np.inf

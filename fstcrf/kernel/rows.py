@@ -253,8 +253,8 @@ class PackedTable:
         counts = {"rows": len(self.table), "entries": len(self.entries)}
         return ffi.new("fc_packed *", {**sizes, **counts, **fields}), fields
 
-    def gathered(self, rows: SparseRows, width: int) -> Floats:
-        """Return rows times the table, its first columns only.
+    def sum_rows(self, rows: SparseRows, width: int) -> Floats:
+        """Return the weighted sums of rows of the table, in its first columns.
 
         Parameters
         ----------

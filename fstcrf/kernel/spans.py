@@ -31,7 +31,7 @@ ARC_OPENS, ARC_CARRIES = int(lib.FC_OPENS), int(lib.FC_CARRIES)
 _ROOM = 2_000_000
 """Largest number of spans of one call."""
 
-_USUAL = 32
+_SPANS_PER_TOKEN = 32
 """Initial capacity: spans a token."""
 
 
@@ -138,7 +138,7 @@ def probable_spans(batch: Bound, labels: SpanLabels, floor: float) -> FoundSpans
             pieces += parts
             counts[sentences] = sum(len(p) for _, p in parts)
             continue
-        span, probability, ends, log_z[sentences] = search.found(
+        span, probability, ends, log_z[sentences] = search.probable_spans(
             sum(_room(n, labels, floor) for n in Ragged(run.bounds).lengths.tolist())
         )
         pieces.append((span, probability))
@@ -222,8 +222,8 @@ def _room(tokens: int, labels: SpanLabels, floor: float) -> int:
 def _block_size(batch: Bound, labels: SpanLabels, floor: float) -> int | None:
     """Return the tokens of a block whose spans fit into memory; `None`: any number."""
     most = max(1, _ROOM // _ending(labels, floor, batch.longest))
-    usual = LongSentence(batch, 0).size
-    return min(usual, most)
+    default_size = LongSentence(batch, 0).size
+    return min(default_size, most)
 
 
 def _runs(batch: Bound, labels: SpanLabels, floor: float | None) -> Iterator[tuple[slice, Bound]]:
@@ -243,8 +243,8 @@ def _runs(batch: Bound, labels: SpanLabels, floor: float | None) -> Iterator[tup
             if total > _ROOM:
                 break
             end += 1
-        whole = end - first == len(lengths)
-        yield slice(first, end), batch if whole else batch.select(range(first, end))
+        all_sentences = end - first == len(lengths)
+        yield slice(first, end), batch if all_sentences else batch.select(range(first, end))
         first = end
 
 
@@ -300,15 +300,15 @@ class _Search:
         }
         return ffi.new("fc_segment_search *", fields), keep
 
-    def found(self, most: int) -> tuple[Ints, Floats, Longs, Floats]:
+    def probable_spans(self, most: int) -> tuple[Ints, Floats, Longs, Floats]:
         """Search all sentences for probable spans, `most` at most.
 
         Return span, probability, ends, log Z.
         """
-        usual = _USUAL * self.batch.n_tokens
-        for room in (usual, most) if usual < most else (most,):
+        expected = _SPANS_PER_TOKEN * self.batch.n_tokens
+        for room in (expected, most) if expected < most else (most,):
             span, probability = np.empty((room, 3), dtype=np.int32), np.empty(room)
-            answer = self.whole(span, probability)
+            answer = self.search_sentences(span, probability)
             if answer is not None:
                 break
         assert answer is not None  # noqa: S101 (there is room for all)
@@ -318,11 +318,11 @@ class _Search:
 
     def log_z(self, span: Ints, probability: Floats, asked: Longs | None = None) -> Floats:
         """Search all sentences when no room for spans is needed; return log Z of each."""
-        answer = self.whole(span, probability, asked)
+        answer = self.search_sentences(span, probability, asked)
         assert answer is not None  # noqa: S101 (no span is found)
         return answer[1]
 
-    def whole(
+    def search_sentences(
         self, span: Ints, probability: Floats, asked: Longs | None = None
     ) -> tuple[Longs, Floats] | None:
         """Search all sentences; return the spans found up to the end of each, and log Z.

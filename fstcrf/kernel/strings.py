@@ -53,8 +53,8 @@ class Strings:
         """Return the strings in the order of their numbers."""
         data, bounds = self.text.tobytes(), self.offsets.tolist()
         if data.isascii():
-            whole = data.decode("ascii")
-            return tuple([whole[a:b] for a, b in pairwise(bounds)])
+            text = data.decode("ascii")
+            return tuple([text[a:b] for a, b in pairwise(bounds)])
         return tuple([data[a:b].decode() for a, b in pairwise(bounds)])
 
     def numbers(self, text: Bytes, offsets: Longs) -> Longs:

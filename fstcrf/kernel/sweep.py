@@ -172,20 +172,19 @@ class Shard:
         attributes: ShardAttributes,
         gold: Ints | None = None,
     ) -> None:
-        own = attributes
-        self.size = len(own.rows) * width + len(own.singles)
-        self._values = own.row_value, own.single_value
+        self.size = len(attributes.rows) * width + len(attributes.singles)
+        self._values = attributes.row_value, attributes.single_value
         self._shard, self._layout, self._memory = shard_view(
-            graph.n_states, layout, width, state_slots, offsets, weight, own
+            graph.n_states, layout, width, state_slots, offsets, weight, attributes
         )
         self._n_parameters, self._n_states = len(layout.slot), graph.n_states
         if gold is not None:
             gold = frozen(gold)
-            self._shard.gold = array_in(gold, np.int32, (len(own.row_ptr) - 1,), "gold")
+            self._shard.gold = array_in(gold, np.int32, (len(attributes.row_ptr) - 1,), "gold")
             self._memory.append(gold)
         handle, _keep = graph_view(graph, classed=True)
         self._check(handle)
-        rows, singles = frequent(own.row, lib.FC_RUN), frequent(own.single, lib.FC_RUN)
+        rows, singles = (frequent(a, lib.FC_RUN) for a in (attributes.row, attributes.single))
         self._shard.frequent_rows, self._shard.frequent_singles = rows, singles
         self._frequent = rows * width + singles
         self._plan_flushes(handle)
@@ -325,19 +324,19 @@ def shard_view(
     state_slots: Ints | None,
     offsets: Longs,
     weight: Floats,
-    own: ShardAttributes,
+    data: ShardAttributes,
 ) -> tuple[CData, CData, list[object]]:
     """Return the C structures of a shard and its layout, and the memory they point into."""
-    if not (len(offsets) and len(own.row_ptr) and len(own.single_ptr) and len(layout.ptr)):
+    if not (len(offsets) and len(data.row_ptr) and len(data.single_ptr) and len(layout.ptr)):
         raise ShapeError("shard: offsets, row_ptr, single_ptr or ptr is empty, expected a 0")
     offsets = frozen(offsets)
     state_slots = None if state_slots is None else frozen(state_slots)
-    pointers = _pointers(n_states, state_slots, offsets, weight, own)
+    pointers = _pointers(n_states, state_slots, offsets, weight, data)
     scalars = {
         "B": len(offsets) - 1,
-        "N": len(own.row_ptr) - 1,
-        "R": len(own.rows),
-        "M": len(own.singles),
+        "N": len(data.row_ptr) - 1,
+        "R": len(data.rows),
+        "M": len(data.singles),
         "P": width,
         "longest": Ragged(offsets).longest,
         "K": 0 if state_slots is None else state_slots.shape[1],
@@ -361,23 +360,23 @@ def frequent(index: Ints, times: int) -> int:
 
 
 def _pointers(
-    n_states: int, state_slots: Ints | None, offsets: Longs, weight: Floats, own: ShardAttributes
+    n_states: int, state_slots: Ints | None, offsets: Longs, weight: Floats, data: ShardAttributes
 ) -> dict[str, object]:
     """Return the arrays of a shard, checked, by their names in C."""
-    tokens, sentences = len(own.row_ptr) - 1, len(offsets) - 1
+    tokens, sentences = len(data.row_ptr) - 1, len(offsets) - 1
     slots = 0 if state_slots is None else state_slots.shape[1]
     arrays: dict[str, tuple[NDArray[np.generic] | None, type[np.generic], tuple[int, ...]]] = {
         "offsets": (offsets, np.int64, (sentences + 1,)),
         "weight": (weight, np.float64, (sentences,)),
-        "row_ptr": (own.row_ptr, np.int64, (tokens + 1,)),
-        "row": (own.row, np.int32, (int(own.row_ptr[-1]),)),
-        "row_value": (own.row_value, np.float32, own.row.shape),
-        "single_ptr": (own.single_ptr, np.int64, (tokens + 1,)),
-        "single": (own.single, np.int32, (int(own.single_ptr[-1]),)),
-        "single_slot": (own.single_slot, np.uint16, own.single.shape),
-        "single_value": (own.single_value, np.float32, own.single.shape),
-        "rows": (own.rows, np.int32, own.rows.shape),
-        "singles": (own.singles, np.int32, own.singles.shape),
+        "row_ptr": (data.row_ptr, np.int64, (tokens + 1,)),
+        "row": (data.row, np.int32, (int(data.row_ptr[-1]),)),
+        "row_value": (data.row_value, np.float32, data.row.shape),
+        "single_ptr": (data.single_ptr, np.int64, (tokens + 1,)),
+        "single": (data.single, np.int32, (int(data.single_ptr[-1]),)),
+        "single_slot": (data.single_slot, np.uint16, data.single.shape),
+        "single_value": (data.single_value, np.float32, data.single.shape),
+        "rows": (data.rows, np.int32, data.rows.shape),
+        "singles": (data.singles, np.int32, data.singles.shape),
         "slot": (state_slots, np.int32, (n_states, slots)),
     }
     return {

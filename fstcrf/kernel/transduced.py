@@ -32,7 +32,7 @@ _OF_STATES, _OF_ARCS = ("key", "next", "number", "place"), ("source", "target", 
 class IndexedTransducer:
     """A transducer over the labels of a tape, in the form of the kernel.
 
-    All its states and arcs are on paths. Its arcs, called moves, are sorted by state and input.
+    All its states and arcs are on paths. Its arcs are sorted by state and input.
 
     Parameters
     ----------
@@ -40,13 +40,13 @@ class IndexedTransducer:
         Number of input labels, L.
     start : int
     index : int32 [Q (L + 1) + 1]
-        The first move of each state with each input; no input precedes all labels.
+        The first arc of each state with each input; no input precedes all labels.
     reads, target : int32 [E]
-        Label, −1: no input; and target, which is higher than the source of a move without input.
+        Label, −1: no input; and target, which is higher than the source of an arc without input.
     gain : float64 [E + Q]
-        Scores of moves, and of ending at states; −inf: no path ends there.
+        Scores of arcs, and of ending at states; −inf: no path ends there.
     origin : int64 [E + Q]
-        The machine's arc that each move is, and its arcs + state for each end.
+        The number of each arc in the machine; for ends, the number of arcs plus the state.
     output : int32 [E + Q]
         Label that is written, or −1.
     """
@@ -78,7 +78,7 @@ class IndexedTransducer:
 
     @made_once
     def successions(self) -> int:
-        """Number of pairs of moves that read labels one after the other."""
+        """Number of pairs of arcs that read labels one after the other."""
         into = np.bincount(self.target[self.reads >= 0], minlength=self.states)
         width, bounds = self.labels + 1, self.index.astype(np.int64)
         return int(into @ (bounds[width::width] - bounds[1::width]))
@@ -91,14 +91,14 @@ class IndexedTransducer:
     @made_once
     def handle(self) -> CData:
         """The transducer as a C structure, valid as long as this object lives."""
-        states, moves = self.states, len(self.target)
+        states, n_arcs = self.states, len(self.target)
         fields = {
             "index": array_in(self.index, np.int32, (states * (self.labels + 1) + 1,), "index"),
-            "input": array_in(self.reads, np.int32, (moves,), "reads"),
-            "target": array_in(self.target, np.int32, (moves,), "target"),
+            "input": array_in(self.reads, np.int32, (n_arcs,), "reads"),
+            "target": array_in(self.target, np.int32, (n_arcs,), "target"),
             "ends": array_in(self.ends, np.uint8, (states,), "ends"),
         }
-        sizes = {"Q": states, "E": moves, "L": self.labels, "start": self.start}
+        sizes = {"Q": states, "E": n_arcs, "L": self.labels, "start": self.start}
         return ffi.new("fc_transducer *", sizes | fields)
 
 
@@ -111,15 +111,15 @@ class Transduced(NamedTuple):
     target: Ints  # [A]
     before: Ints  # [A] plain arc of the lattice that was joined with it; −1: no such arc
     of: Ints  # [A] arc of the lattice; −1: no arc
-    by: Ints  # [A] move of the transducer, E + q for ending at q; −1: neither
+    by: Ints  # [A] arc of the transducer, E + q for ending at q; −1: neither
     score: Floats  # [A]
 
 
 class _Room:
     """The arrays that the kernel writes to, enlarged when they are full."""
 
-    def __init__(self, lattice: Acyclic, moves: IndexedTransducer) -> None:
-        states, self.width = len(lattice.final), 2 * (moves.states + 1)
+    def __init__(self, lattice: Acyclic, transducer: IndexedTransducer) -> None:
+        states, self.width = len(lattice.final), 2 * (transducer.states + 1)
         self.made = ffi.new("fc_transduced *")
         self.arrays: dict[str, Ints] = {}
         none = np.full(states, -1, dtype=np.int32)
@@ -181,7 +181,7 @@ class _Room:
 
 
 def transduced(
-    lattice: Acyclic, label: Ints, plain: Bools, moves: IndexedTransducer, most: int = MOST_ARCS
+    lattice: Acyclic, label: Ints, plain: Bools, machine: IndexedTransducer, most: int = MOST_ARCS
 ) -> Transduced:
     """Return the composition of a lattice and a transducer: the arcs that are on paths.
 
@@ -193,7 +193,7 @@ def transduced(
     plain : bool [A]
         Arcs without labels: they are joined with the arc before or after, if that makes no more
         arcs.
-    moves : IndexedTransducer
+    machine : IndexedTransducer
     most : int
         Largest number of arcs before trimming.
 
@@ -202,14 +202,14 @@ def transduced(
     TooLargeError
         There are more arcs.
     """
-    states, arcs, room = len(lattice.final), len(lattice.target), _Room(lattice, moves)
+    states, arcs, room = len(lattice.final), len(lattice.target), _Room(lattice, machine)
     ahead, only = np.empty(arcs, dtype=np.int32), np.empty(states, dtype=np.int32)
     rises, read = np.empty(states, dtype=np.uint8), array_in(label, np.int32, (arcs,), "label")
     look = array_out(ahead), array_out(only), array_out(rises)
     check(lib.fc_look_ahead(lattice.handle, read, *look), "look ahead")
     made, seen = room.made, (look[0], look[2])
     while True:
-        status = lib.fc_transduce(lattice.handle, read, *seen, moves.handle, made)
+        status = lib.fc_transduce(lattice.handle, read, *seen, machine.handle, made)
         if status != lib.FC_EFULL:
             break
         room.grow(most)
@@ -217,13 +217,13 @@ def transduced(
     work, count = np.empty(4 * made.numbered + 1, dtype=np.int32), np.empty(2, dtype=np.int64)
     silent = array_in(plain.astype(np.uint8), np.uint8, (arcs,), "plain")
     trimmed = array_out(work), array_out(count)
-    check(lib.fc_trim_transduced(moves.handle, silent, made, *trimmed), "composition")
+    check(lib.fc_trim_transduced(machine.handle, silent, made, *trimmed), "composition")
     size, left = count.tolist()
     place, row = np.empty(size, dtype=np.int32), np.empty(size + 1, dtype=np.int64)
     begins = np.empty(len(lattice.begins), dtype=np.int64)
     source, target, before, of, by = np.empty((5, left), dtype=np.int32)
     columns, score = (source, target, before, of, by), np.empty(left)
-    gain = array_in(moves.gain, np.float64, moves.gain.shape, "gain")
+    gain = array_in(machine.gain, np.float64, machine.gain.shape, "gain")
     out = [array_out(part) for part in (place, begins, row, *columns, score)]
     check(lib.fc_transduced_arcs(lattice.handle, gain, made, trimmed[0], *out), "composition")
     return Transduced(place, begins, source, target, before, of, by, score)

@@ -104,8 +104,8 @@ class TapeAnswer:
         lengths = Ragged(self.offsets).lengths
         width = lengths.max(initial=0) if self._width is None else self._width
         if self.n == 1 and bool((lengths == width).all()):
-            whole: Ints = self.flat[0].reshape(len(lengths), width)
-            return whole
+            ids: Ints = self.flat[0].reshape(len(lengths), width)
+            return ids
         inside = np.arange(width) < lengths[:, None]
         padded = np.full((self.n, *inside.shape), -1, dtype=np.int32)
         padded[:, inside] = self.flat
@@ -307,8 +307,8 @@ class Answer:
         self.offsets = offsets
         self.scores, self.bounds = scores.reshape(shape), bounds.reshape(shape)
         self.exact: Bools = exact.reshape(shape)
-        ranked = self.scores
-        self._probabilities = (lambda: shares(ranked.T, log_z()).T) if log_z else probabilities
+        path_scores = self.scores
+        self._probabilities = (lambda: shares(path_scores.T, log_z()).T) if log_z else probabilities
         self._posterior = posterior
         is_path = scores.reshape(size, self.n) > -np.inf
         self._counts: Longs = np.add.reduce(is_path, axis=1, dtype=np.int64)
@@ -339,7 +339,7 @@ class Answer:
     @classmethod
     def of_paths(
         cls,
-        ranked: Sequence[Sequence[Path]],
+        nbest: Sequence[Sequence[Path]],
         label_sets: Mapping[str, tuple[str, ...]],
         lengths: Sequence[int],
         n: int,
@@ -349,7 +349,7 @@ class Answer:
 
         Parameters
         ----------
-        ranked : sequence of B sequences of Path
+        nbest : sequence of B sequences of Path
             At most n paths of each sentence, best first.
         label_sets : mapping of str to tuple of str
             The labels of each tape.
@@ -361,12 +361,12 @@ class Answer:
             Output tapes of transducers, which need not have one label per token.
         """
         offsets = Ragged.from_lengths(lengths).offsets
-        n = columns(n, max(map(len, ranked), default=0))
-        scores, exact = np.full((len(ranked), n), -np.inf), np.ones((len(ranked), n), dtype=bool)
+        n = columns(n, max(map(len, nbest), default=0))
+        scores, exact = np.full((len(nbest), n), -np.inf), np.ones((len(nbest), n), dtype=bool)
         bounds, probabilities = scores.copy(), np.zeros(scores.shape)
         clocks = {
             tape: Ragged.from_lengths(
-                [max((len(path[tape]) for path in paths), default=0) for paths in ranked]
+                [max((len(path[tape]) for path in paths), default=0) for paths in nbest]
             ).offsets
             for tape in written
         }
@@ -374,7 +374,7 @@ class Answer:
         flat = {t: np.full((n, int(cuts[-1])), -1, dtype=np.int32) for t, cuts in starts.items()}
         at = {tape: flat[tape].copy() for tape in clocks}
         number = {t: {label: i for i, label in enumerate(ls)} for t, ls in label_sets.items()}
-        for b, paths in enumerate(ranked):
+        for b, paths in enumerate(nbest):
             for k, path in enumerate(paths):
                 scores[b, k], exact[b, k] = path.score, path.exact
                 bounds[b, k], probabilities[b, k] = path.bound, path.probability
@@ -508,8 +508,8 @@ class Answer:
         return self._tapes[key]
 
     def __iter__(self) -> Iterator[Path | list[Path] | None]:
-        ranked = self.ranked()
-        return iter(ranked if self.n > 1 else [next(iter(paths), None) for paths in ranked])
+        nbest = self.ranked()
+        return iter(nbest if self.n > 1 else [next(iter(paths), None) for paths in nbest])
 
     @made_once
     def probabilities(self) -> Floats:

@@ -56,7 +56,7 @@ class ArcChain:
         tables, right, labels = arcs.pairs.pair.shape
         if not (length and _LEAST * length * labels <= count <= length * labels):
             return None
-        if (tables, right) != (1, labels + 1) or not _single(arcs):
+        if (tables, right) != (1, labels + 1) or not _is_sausage(arcs):
             return None
         under = arcs.under[:, 0]
         if ((arcs.source[1:] == arcs.source[:-1]) & (under[1:] <= under[:-1])).any():
@@ -135,7 +135,7 @@ class ArcChain:
         return PathBatch(paths.counts, paths.score, paths.bounds, arcs)
 
 
-def _single(arcs: ArcEngine) -> bool:
+def _is_sausage(arcs: ArcEngine) -> bool:
     """Return whether each arc is a segment of one token whose label is also its class."""
     under, classes = arcs.under[:, 0], (arcs.left, arcs.right, arcs.label[:, 0])
     return not (

@@ -56,12 +56,12 @@ def spelling(arcs: ArcEngine, tape: int, labels: Sequence[int]) -> ArcEngine:
     """
     read, width = arcs.label[:, tape], len(labels) + 1
     reading = [np.flatnonzero(read == label) for label in labels]
-    free = np.flatnonzero(read < 0)
-    taken = np.concatenate([*reading, *[free] * width])
+    silent = np.flatnonzero(read < 0)
+    taken = np.concatenate([*reading, *[silent] * width])
     ahead = np.concatenate(
         [
             Ragged.from_lengths(map(len, reading)).rows(),
-            np.repeat(np.arange(width), len(free)),
+            np.repeat(np.arange(width), len(silent)),
         ]
     )
     moved, final = arcs.with_arcs(taken), np.full((len(arcs.final), width), -np.inf)
@@ -102,7 +102,7 @@ def _crossed(arcs: ArcEngine, places: Longs) -> Bools:
 # --- Two lattices ---------------------------------------------------------------------------------
 
 
-def beside(left: ArcEngine, right: ArcEngine, coupling: Coupling) -> ArcEngine:
+def product(left: ArcEngine, right: ArcEngine, coupling: Coupling) -> ArcEngine:
     """Return the pairs of paths over the same tokens, trimmed. An arc is a pair of arcs at a token.
 
     Parameters
@@ -116,8 +116,8 @@ def beside(left: ArcEngine, right: ArcEngine, coupling: Coupling) -> ArcEngine:
     if all(arcs.pairs is None and (arcs.tokens <= 1).all() for arcs in (left, right)):
         return _plain(left, right, coupling)
     one, two = (
-        _pieces(_paired(own, empty=_may_be_empty(other)))
-        for own, other in ((left, right), (right, left))
+        _pieces(_paired(lattice, empty=_may_be_empty(other)))
+        for lattice, other in ((left, right), (right, left))
     )
     assert one.pairs is not None  # noqa: S101 (`_paired` adds pairs)
     assert two.pairs is not None  # noqa: S101 (the same)
@@ -155,10 +155,10 @@ def beside(left: ArcEngine, right: ArcEngine, coupling: Coupling) -> ArcEngine:
         origin=one.origin[a],
         sizes=one.sizes + two.sizes,
         class_final=np.append(ends, one.class_final[-1] + two.class_final[-1]),
-        pairs=one.pairs.beside(two.pairs),
+        pairs=one.pairs.product(two.pairs),
         per_position=one.per_position or two.per_position,
         end=np.column_stack([one.ends[a], two.ends[b]]),
-        moves=_moves(one, two, a, b),
+        transducer_arcs=_transducer_arcs(one, two, a, b),
         ambiguous=one.ambiguous or two.ambiguous,
         **taped,
     ).trimmed()
@@ -180,8 +180,8 @@ def _plain(one: ArcEngine, two: ArcEngine, coupling: Coupling) -> ArcEngine:
 
     def number(x: Longs, y: Longs, state: Longs) -> Ints:
         wanted = (x * width + y) * states + state
-        found: Ints = np.searchsorted(node, wanted).astype(np.int32)
-        return found
+        index: Ints = np.searchsorted(node, wanted).astype(np.int32)
+        return index
 
     a, b = _together(one.boundary[one.source[loud[0]]], two.boundary[two.source[loud[1]]])
     a, b = np.tile(loud[0][a], states), np.tile(loud[1][b], states)
@@ -226,7 +226,7 @@ def _plain(one: ArcEngine, two: ArcEngine, coupling: Coupling) -> ArcEngine:
         end=taped("ends", -1),
         carries=taped("carries", 0),
         sizes=one.sizes + two.sizes,
-        moves=_moves(one, two, above, below),
+        transducer_arcs=_transducer_arcs(one, two, above, below),
         ambiguous=one.ambiguous or two.ambiguous,
         class_final=one.class_final,
         pairs=None,
@@ -286,7 +286,7 @@ def _reading(arcs: ArcEngine, *, empty: bool) -> ArcEngine:
         target=end[after].astype(np.int32),
         score=arcs.score[chosen] + more[moved] + score[after],
         final=final,
-        moves=None,  # an arc can have several moves
+        transducer_arcs=None,  # an arc can have several
     ).trimmed()
 
 
@@ -340,39 +340,39 @@ def _pieces(arcs: ArcEngine) -> ArcEngine:
     on = number[np.where(last, arcs.target[arc], nodes + following)]
     count = len(keys)
 
-    def behind(name: str, values: Array) -> Array:
+    def extended(name: str, values: Array) -> Array:
         return np.concatenate([getattr(arcs, name), values])
 
     none = np.full((count, arcs.tapes), -1, dtype=np.int32)
     return replace(
         arcs,
         begins=number[arcs.begins].astype(np.int64),
-        at=behind("position", place)[by_place],
-        final=behind("final", np.full(count, -np.inf))[by_place],
+        at=extended("position", place)[by_place],
+        final=extended("final", np.full(count, -np.inf))[by_place],
         source=np.concatenate([number[arcs.source], number[nodes:]]),
         target=np.concatenate([first_target, on]),
-        label=behind("label", none),
-        under=behind("under", arcs.under[arc]),
+        label=extended("label", none),
+        under=extended("under", arcs.under[arc]),
         end=np.concatenate([arcs.ends, none]),
-        carries=behind("carries", none < 0),
-        left=behind("left", np.full(count, left, dtype=np.int32)),
+        carries=extended("carries", none < 0),
+        left=extended("left", np.full(count, left, dtype=np.int32)),
         right=np.concatenate(
             [first_right, np.where(last, arcs.right[arc], right - 1).astype(np.int32)]
         ),
-        score=behind("score", np.zeros(count)),
-        origin=behind("origin", none[:, 0].astype(np.int64)),
-        moves=None
-        if arcs.moves is None
-        else behind("moves", np.full((count, arcs.moves.shape[1]), -1)),
+        score=extended("score", np.zeros(count)),
+        origin=extended("origin", none[:, 0].astype(np.int64)),
+        transducer_arcs=None
+        if arcs.transducer_arcs is None
+        else extended("transducer_arcs", np.full((count, arcs.transducer_arcs.shape[1]), -1)),
         class_final=np.concatenate([arcs.class_final[:-1], [-np.inf], arcs.class_final[-1:]]),
         pairs=arcs.pairs.with_inner(),
     )
 
 
-def _moves(one: ArcEngine, two: ArcEngine, above: Longs, below: Longs) -> Longs | None:
-    """Return the moves of pairs of arcs; −1 if a lattice does not move."""
-    pairs = ((one.moves, above), (two.moves, below))
-    parts = [_at(moves, arc, -1) for moves, arc in pairs if moves is not None]
+def _transducer_arcs(one: ArcEngine, two: ArcEngine, above: Longs, below: Longs) -> Longs | None:
+    """Return the transducer arcs of pairs of arcs; −1 where a lattice takes none."""
+    pairs = ((one.transducer_arcs, above), (two.transducer_arcs, below))
+    parts = [_at(taken, arc, -1) for taken, arc in pairs if taken is not None]
     return np.column_stack(parts) if parts else None
 
 

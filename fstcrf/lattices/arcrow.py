@@ -97,7 +97,7 @@ class ArcRow(Row):
     dead : int, optional
         First token that no path passes, if the row has no path.
     machines : tuple of Transducer
-        The composed transducers, whose arcs `ArcEngine.moves` numbers.
+        The composed transducers, whose arcs `ArcEngine.transducer_arcs` numbers.
     stepwise : tuple of str
         Tapes that have scores of pairs of labels at each token.
     make_unambiguous : callable, optional
@@ -138,7 +138,7 @@ class ArcRow(Row):
     @property
     def search_engine(self) -> ArcEngine:
         """The engine for best paths."""
-        unknown = self.legal.ambiguous and self.legal.apart is None
+        unknown = self.legal.ambiguous and self.legal.run_keys is None
         return self.engine if unknown else self.legal
 
     @made_once
@@ -153,11 +153,11 @@ class ArcRow(Row):
     @property
     def summed(self) -> ArcRow:
         """The row in an unambiguous form, which has sums over its paths."""
-        free = self.unambiguous.unconstrained.resolved
+        resolved = self.unambiguous.unconstrained.resolved
         return (
             self.unambiguous
-            if free is self.unambiguous.unconstrained
-            else replace(self.unambiguous, unconstrained=free)
+            if resolved is self.unambiguous.unconstrained
+            else replace(self.unambiguous, unconstrained=resolved)
         )
 
     @made_once
@@ -274,15 +274,15 @@ class ArcRow(Row):
     def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
         best = self.engine.labels_along(self.engine.nbest(1).elements, tape).label.tolist()
         if self._searched is not None:
-            every = self._searched.search(budget, tuple(best))
+            candidates = self._searched.search(budget, tuple(best))
         else:
             machine, code, rows = self._sequences(self.engine, [tape])
             place = {label: k for k, (label,) in enumerate(rows.tolist())}
-            found = probable_sequences(machine, code).search(
+            searched = probable_sequences(machine, code).search(
                 budget=budget,
                 likely=lambda: (tuple(place[k] for k in best), self._sum_of([tape], [best])),
             )
-            every = (one._replace(labels=tuple(rows[list(one.labels), 0])) for one in found)
+            candidates = (one._replace(labels=tuple(rows[list(one.labels), 0])) for one in searched)
         names = self.on[tape].labels
         return [
             Path(
@@ -293,7 +293,7 @@ class ArcRow(Row):
                 bound=one.bound,
                 tapes=(self.on[tape].name,),
             )
-            for one in islice(every, n)
+            for one in islice(candidates, n)
         ]
 
     @property
@@ -442,15 +442,15 @@ class ArcRow(Row):
         """
         self.check_alive()
         on, chosen = self.on[tape], named_scheme(scheme or "conlleval")
-        spelled = any(split_label(label, chosen)[0] not in (OUTSIDE, "?") for label in on.labels)
-        whole = on.segments or on.output or not spelled
-        if whole and scheme is not None:
+        in_scheme = any(split_label(label, chosen)[0] not in (OUTSIDE, "?") for label in on.labels)
+        names_segments = on.segments or on.output or not in_scheme
+        if names_segments and scheme is not None:
             raise OptionError(
                 "scheme= is for labels of tokens: the labels of this lattice's arcs "
                 "already name whole segments"
             )
         if (tape, chosen) not in self._runs:
-            arcs, read = self.engine.time_aligned, None if whole else chosen
+            arcs, read = self.engine.time_aligned, None if names_segments else chosen
             self._runs[tape, chosen] = runs.SpanRuns.of(arcs, tape, on.labels, read)
         return self._runs[tape, chosen]
 
@@ -477,27 +477,27 @@ class ArcRow(Row):
     def restrict(self, masks: Sequence[Bools]) -> ArcRow:
         if self.make_unambiguous is not None:
             return self.unambiguous.restrict(masks)
-        free, frames = self.unconstrained.time_aligned, self.frames
+        arcs, frames = self.unconstrained.time_aligned, self.frames
         for tape, mask in enumerate(masks):
             if mask.ndim == 1:
-                allowed = np.asarray(np.append(mask, True)[free.origin], dtype=bool)
+                allowed = np.asarray(np.append(mask, True)[arcs.origin], dtype=bool)
             else:
-                allowed = free.covers(tape).allowed(mask, free.n_elements)
-            free = free.with_arcs(allowed)
+                allowed = arcs.covers(tape).allowed(mask, arcs.n_elements)
+            arcs = arcs.with_arcs(allowed)
             frames = None if frames is None else frames.restrict(mask)
-        return self._left(free, frames)
+        return self._left(arcs, frames)
 
     def bounded(self, wanted: Longs) -> ArcRow:
         """Return the paths that begin or end a label at each 1 of `wanted`, [T + 1], at no −1."""
         row = self.unambiguous
         return row._left(arcproducts.bounded(row.unconstrained.time_aligned, wanted), None)  # noqa: SLF001
 
-    def _left(self, free: ArcEngine, frames: Frames | None) -> Self:
+    def _left(self, arcs: ArcEngine, frames: Frames | None) -> Self:
         """Return the row with other arcs; without a text, arcs on no path are removed."""
         if self.covers_text:
-            return replace(self, unconstrained=free, frames=frames)
-        left = free.trimmed()
-        dead = free.furthest() if not (left.final > -np.inf).any() else None
+            return replace(self, unconstrained=arcs, frames=frames)
+        left = arcs.trimmed()
+        dead = arcs.furthest() if not (left.final > -np.inf).any() else None
         return replace(self, unconstrained=left, dead=self.dead if dead is None else dead)
 
     def scale(self, factor: float, *, grammar: bool) -> ArcRow:
@@ -560,7 +560,7 @@ class ArcRow(Row):
     def arcs(self) -> ArcRow:
         return self
 
-    def beside(
+    def compose(
         self,
         others: Sequence[Row],
         names: Sequence[Mapping[str, str]],
@@ -574,7 +574,7 @@ class ArcRow(Row):
             for (a, b), table in coupling.items():
                 if first[k] <= max(a, b) < first[k + 1]:
                     tables[min(a, b), max(a, b)] = table if a < b else table.swapaxes(-1, -2)
-            arcs = arcproducts.beside(arcs, part.engine.time_aligned, tables)
+            arcs = arcproducts.product(arcs, part.engine.time_aligned, tables)
         each = [*zip(parts, names, strict=True)]
         on = [tape._replace(name=new[tape.name]) for part, new in each for tape in part.on]
         machines = tuple(machine for part in parts for machine in part.machines)

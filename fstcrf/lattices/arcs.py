@@ -47,7 +47,7 @@ FIRST.flags.writeable = False
 _SHARED = ("source", "target", "left", "right", "score", "origin")
 TAPED = ("label", "under", "carries")
 _OF_ARCS = (*_SHARED, *TAPED)
-_TRANSDUCED = ("moves", "apart", "gain")
+_TRANSDUCED = ("transducer_arcs", "run_keys", "gain")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +90,13 @@ class ArcEngine(Engine):
         Scores of pairs of classes, if there are any.
     per_position : bool
         Each position has its own table of pair scores.
-    moves : int64 [A, M], optional
+    transducer_arcs : int64 [A, M], optional
         For each composed transducer, the number of its arc. Numbers from its number of arcs are the
-        states where a path ends. −1 if the transducer does not move.
+        states where a path ends. −1 if the transducer takes no arc.
     ambiguous : str
         Reason why several paths may be runs over the same strings, of which only the best counts:
         then there is no sum over the paths. Empty if each path counts.
-    apart : int64 [A, 1 + C], optional
+    run_keys : int64 [A, 1 + C], optional
         Keys that distinguish the strings of such runs: the arc of the lattice in which each path
         counts, and columns of output labels, or of transducer arcs. −1 is an empty key.
     gain : float64 [A], optional
@@ -121,9 +121,9 @@ class ArcEngine(Engine):
     class_final: Floats
     pairs: PairScores | None
     per_position: bool = False
-    moves: Longs | None = None
+    transducer_arcs: Longs | None = None
     ambiguous: str = ""
-    apart: Longs | None = None
+    run_keys: Longs | None = None
     gain: Floats | None = None
 
     @classmethod
@@ -290,7 +290,7 @@ class ArcEngine(Engine):
         """A key: engines with equal keys can be joined."""
         same = (0, 0) if self.pairs is None else (id(self.pairs), id(self.class_final))
         form = 0 if self.chain is None else id(self.chain.program), self.per_position
-        widths = [-1 if part is None else part.shape[1] for part in (self.moves, self.apart)]
+        widths = [-1 if a is None else a.shape[1] for a in (self.transducer_arcs, self.run_keys)]
         return *same, *form, self.at is None, self.tapes, *widths, self.ambiguous
 
     @staticmethod
@@ -333,7 +333,7 @@ class ArcEngine(Engine):
             return [self.chain.marginals]
         tables = []
         for tape in tapes:
-            table = self.covers(tape).spread(self.posterior, self.rows, self.sizes[tape])
+            table = self.covers(tape).sum_by_token(self.posterior, self.rows, self.sizes[tape])
             tables.append(np.minimum(np.maximum(table, 0.0, out=table), 1.0, out=table))
         return tables
 
@@ -359,14 +359,14 @@ class ArcEngine(Engine):
         refuse_options({"budget": budget})
         if self.chain is not None and n > 0:
             return self.chain.nbest(n)
-        if n != 1 and self.apart is not None:
+        if n != 1 and self.run_keys is not None:
             searched = distinct.best_paths(self, n)
             return self.resolved.nbest(n) if searched is None else self._batch(*searched)
         if n != 1:
             self.check_sum()  # several runs would be the same path
             machine, _ = self.explicit
             best = machine.nbest(n)
-            return self._batch(best.arcs, best.score, best.found)
+            return self._batch(best.arcs, best.score, best.n_paths)
         (path, offsets), score = self.machine.best_paths(), self.best_scores
         if len(score) == 1 and score[0] > -np.inf:
             return PathBatch(_ONE, score, offsets, path)
@@ -380,7 +380,7 @@ class ArcEngine(Engine):
 
         It remains `ambiguous` if there are too many runs to compare.
         """
-        return self if self.apart is None else self._resolved
+        return self if self.run_keys is None else self._resolved
 
     @made_once
     def _resolved(self) -> ArcEngine:
@@ -434,11 +434,11 @@ class ArcEngine(Engine):
     def maxima(self) -> Floats:
         """Return the score of the best path through each arc, float64 [A]; −inf without a path."""
         machine, which = self.explicit
-        found = machine.max_marginals()
+        scores = machine.max_marginals()
         if which is None:
-            return found
+            return scores
         best, arc = np.full(len(self.source), -np.inf), which >= 0
-        best[which[arc]] = found[arc]
+        best[which[arc]] = scores[arc]
         return best
 
     def successions(self, tapes: Sequence[int]) -> list[Floats]:
@@ -471,12 +471,12 @@ class ArcEngine(Engine):
             return None
         sums = machine.marginals(counted=True)
         ends = np.bincount(machine.right, weights=sums.end, minlength=len(self.class_final))
-        return sums.met.sum(axis=0), ends.astype(np.float64)
+        return sums.pair_counts.sum(axis=0), ends.astype(np.float64)
 
     def move_counts(self, sizes: Sequence[int]) -> list[Floats]:
-        if self.moves is None or self.moves.shape[1] != len(sizes):
+        if self.transducer_arcs is None or self.transducer_arcs.shape[1] != len(sizes):
             return super().move_counts(sizes)
-        each = zip(self.moves.T + 1, sizes, strict=True)  # 0: no move
+        each = zip(self.transducer_arcs.T + 1, sizes, strict=True)  # 0: no arc
         return [np.bincount(x, self.posterior, n + 1)[1:].astype(np.float64) for x, n in each]
 
     @made_once

@@ -173,7 +173,7 @@ class Lattices(batching.Batch[LatticeT]):
 
         rows, groups = self.rows, batching.answered(self, ask, threads)
         parts, labels = [part for _, (part, _) in groups], [each for _, (_, each) in groups]
-        n = columns(n, max((int(part.found.max(initial=0)) for part in parts), default=0))
+        n = columns(n, max((int(part.n_paths.max(initial=0)) for part in parts), default=0))
         scores = _joined([part.score for part in parts], np.empty((0, n)), -np.inf)
         none = np.empty((0, n), np.int32)
         flat = [_joined([part[k].T for part in labels], none, -1).T for k in range(len(on))]
@@ -206,13 +206,13 @@ class Lattices(batching.Batch[LatticeT]):
         self, n: int, tapes: Sequence[str], budget: Budget | None, threads: int, *, strict: bool
     ) -> Answer:
         """Return the n best labellings of some tapes."""
-        ranked = labellings.nbest_of_tapes(self, n, tapes, budget=budget, threads=threads)
-        for number, (paths, lattice) in enumerate(zip(ranked, self, strict=True)):
+        labelled = labellings.nbest_of_tapes(self, n, tapes, budget=budget, threads=threads)
+        for number, (paths, lattice) in enumerate(zip(labelled, self, strict=True)):
             if strict and not paths:
                 raise lattice.row.no_path().of_sentence(number)
         sets = {tape.name: tape.labels for tape in self.on}
         sets = {tape: sets[tape] for tape in tapes}
-        answer = Answer.of_paths(ranked, sets, self.rows.lengths.tolist(), n)
+        answer = Answer.of_paths(labelled, sets, self.rows.lengths.tolist(), n)
         return answer.with_posterior(lambda: self.posterior(budget, threads))
 
     @property
@@ -327,9 +327,9 @@ def _joined(parts: Sequence[NDArray[_S]], none: NDArray[_S], missing: float) -> 
     n = none.shape[1]
     if len(parts) == 1 and parts[0].shape[1] == n:
         return parts[0]
-    whole, first = np.full((n, sum(map(len, parts))), missing, dtype=none.dtype).T, 0
+    joined, first = np.full((n, sum(map(len, parts))), missing, dtype=none.dtype).T, 0
     for part in parts:
         kept = min(n, part.shape[1])
-        whole[first : first + len(part), :kept] = part[:, :kept]
+        joined[first : first + len(part), :kept] = part[:, :kept]
         first += len(part)
-    return whole
+    return joined

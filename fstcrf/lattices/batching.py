@@ -68,19 +68,18 @@ class Batch(Sequence[LatticeT]):
     def __getitem__(self, index: slice) -> Sequence[LatticeT]: ...
     def __getitem__(self, index: int | slice) -> LatticeT | Sequence[LatticeT]:
         if isinstance(index, slice):
-            return [self.row(k) for k in range(*index.indices(len(self)))]
-        return self.row(range(len(self))[index])
+            return [self._row(k) for k in range(*index.indices(len(self)))]
+        return self._row(range(len(self))[index])
 
     def __iter__(self) -> Iterator[LatticeT]:
-        return map(self.row, range(len(self)))
+        return map(self._row, range(len(self)))
 
-    def row(self, k: int) -> LatticeT:
-        """Return the k-th lattice."""
+    def _row(self, k: int) -> LatticeT:
         return self._lattices[k]
 
     def select(self, which: Bools | Longs) -> Batch[LatticeT]:
         """Return some of the lattices, by their numbers or by a mask, bool [B]."""
-        return Batch([self.row(k) for k in np.arange(len(self))[which].tolist()])
+        return Batch([self._row(k) for k in np.arange(len(self))[which].tolist()])
 
     @property
     def on(self) -> tuple[Tape, ...]:
@@ -88,7 +87,7 @@ class Batch(Sequence[LatticeT]):
         tapes: tuple[Tape, ...] = getattr(self[0], "on", ()) if len(self) else ()
         return tapes
 
-    def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
+    def _groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
         """Return the engines, of bounded size, that answer a request.
 
         An engine may use some threads.
@@ -130,11 +129,11 @@ class Group:
     @property
     def lattices(self) -> Iterator[Questions]:
         """The lattices, row by row."""
-        return map(self.batch.row, self.numbers)
+        return (self.batch[number] for number in self.numbers)
 
     def lattice(self, row: int) -> Questions:
         """Return the lattice of a row."""
-        lattice: Questions = self.batch.row(self.numbers[row])
+        lattice: Questions = self.batch[self.numbers[row]]
         return lattice
 
     @made_once
@@ -144,24 +143,24 @@ class Group:
 
     def paths(self, row: int, paths: PathBatch) -> list[Path[Any]]:
         """Return the `Path` objects of one row, from its part of a batch of paths."""
-        own, log_z = self.lattice(row).row, lambda: self._log_z[row]
+        lattice, log_z = self.lattice(row), lambda: self._log_z[row]
         if self.engine.ambiguous:  # the engine has no sum over its paths
-            log_z = partial(own.log_partition, self.engine)
-        return own.paths(self.engine, paths, log_z)
+            log_z = partial(lattice.row.log_partition, self.engine)
+        return lattice.row.paths(self.engine, paths, log_z)
 
     def samples(self, paths: PathBatch) -> Iterator[tuple[int, list[Any]]]:
         """Yield the number of each lattice, and its samples: labels or `Path` objects."""
         parts = [*zip(self.numbers, Ragged.from_lengths(paths.counts).slices(), strict=True)]
         if self.engine.on:  # all rows have the same labels
-            every = self.lattice(0).row.samples(self.engine, paths)
-            yield from ((number, every[part]) for number, part in parts)
+            samples = self.lattice(0).row.samples(self.engine, paths)
+            yield from ((number, samples[part]) for number, part in parts)
             return
         for k, (number, part) in enumerate(parts):
-            lattice, own = self.lattice(k), paths.of_row(k, part.start, part.stop)
+            lattice, sampled = self.lattice(k), paths.of_row(k, part.start, part.stop)
             if lattice.segmented:  # the probability of a path needs the log Z of its row
-                yield number, self.paths(k, own)
+                yield number, self.paths(k, sampled)
             else:
-                yield number, lattice.row.samples(self.engine, own)
+                yield number, lattice.row.samples(self.engine, sampled)
 
     def tables(self, ask: Callable[[Engine, Sequence[int]], list[Floats]]) -> list[Any] | None:
         """Return the answer to a question about tokens, [T, ...], for each lattice.
@@ -201,7 +200,7 @@ def answered(
     not depend on the number of threads.
     """
     whole_number(threads, "threads", least=1)
-    groups = _batch(lattices).groups(request, threads)
+    groups = _batch(lattices)._groups(request, threads)  # noqa: SLF001
 
     def once(group: Group) -> AnswerT:
         answer = ask(group)
@@ -432,10 +431,10 @@ def of_each(
     groups = answered(lattices, lambda group: ask(group.engine), threads)
     if len(groups) == 1:
         return groups[0][1].copy()
-    every = np.empty(len(lattices))
+    numbers = np.empty(len(lattices))
     for group, values in groups:
-        every[group.numbers] = values
-    return every
+        numbers[group.numbers] = values
+    return numbers
 
 
 def marginals(
@@ -507,10 +506,10 @@ def _marginals_of_arcs(group: Group) -> list[Any]:
     engine.check_alive(group.error)
     answers: list[Any] = []
     for lattice, *parts in zip(lattices, *map(engine.rows.split, tables), strict=True):
-        own = [part[:, :size] for part, size in zip(parts, lattice.sizes, strict=True)]
+        per_tape = [part[:, :size] for part, size in zip(parts, lattice.sizes, strict=True)]
         for k in (k for k, tape in enumerate(lattice.on) if tape.output):
-            own[k] = lattice.row.arcs().expected_output(k)
-        answers.append(tuple(own) if len(own) > 1 else own[0])
+            per_tape[k] = lattice.row.arcs().expected_output(k)
+        answers.append(tuple(per_tape) if len(per_tape) > 1 else per_tape[0])
     return answers
 
 

@@ -282,12 +282,12 @@ class ChainRow(SentenceInputs, Row):
             one_of("over", over, Over)
         return self.with_program(constrained(self.program, grammar.constraints, search, budget))
 
-    def beside(
+    def compose(
         self, others: Sequence[Row], names: Sequence[Mapping[str, str]], coupling: Coupling
     ) -> ChainRow | ArcRow:
         chains = [row for other in others if (row := other.as_chain) is not None]
         if len(chains) < len(others):
-            return self.arcs().beside(others, names, coupling)
+            return self.arcs().compose(others, names, coupling)
         return ChainRow(*joined([self, *chains], names, coupling))
 
     def arcs(self) -> ArcRow:

@@ -76,7 +76,7 @@ class ChainEngine(Engine):
         parts: Sequence[tuple[Floats, ...]],
         numbers: Sequence[int] | None = None,
     ) -> None:
-        self.whole, self.numbers, self._parts = program, numbers, parts
+        self.composition, self.numbers, self._parts = program, numbers, parts
         self.program, self._pairs = program.pairs or (program, None)
         if len(parts) == 1:
             self.rows = Ragged(np.array([0, len(parts[0][0])]))
@@ -150,12 +150,12 @@ class ChainEngine(Engine):
         values, number = self.part(k), None if self.numbers is None else self.numbers[k]
         if paths is not None and paths.bound is not None and paths.bound[k] > -np.inf:
             given_up = 0 if paths.states_expanded is None else int(paths.states_expanded[k])
-            return plans.no_path_error(self.whole, values, sentence=number, given_up=given_up)
+            return plans.no_path_error(self.composition, values, sentence=number, given_up=given_up)
         position = None
         if len(values[0]):
-            whole = self.bound if self.program.summable else self.searched
-            position = int(kernel.dead_tokens(whole)[k])
-        return plans.no_path_error(self.whole, values, position=position, sentence=number)
+            machine = self.bound if self.program.summable else self.searched
+            position = int(kernel.dead_tokens(machine)[k])
+        return plans.no_path_error(self.composition, values, position=position, sentence=number)
 
     # --- Paths --------------------------------------------------------------------------------
 
@@ -169,49 +169,49 @@ class ChainEngine(Engine):
         if self.on[: len(on)] != on:
             return super().decode(n, on, budget)
         result = self.search(n, budget)
-        missing = result.found < 1
+        missing = result.n_paths < 1
         if strict and missing.any():
             raise self.no_path(int(missing.argmax()), result)
         return result, self.labels_found(result, len(on))
 
     @property
-    def _alone(self) -> bool:
+    def _is_short_sentence(self) -> bool:
         """Whether the batch is one short sentence with one array of node potentials."""
         program, cells = self.program, self.rows.total * int(np.prod(self.program.shape))
         plain = len(self.rows) == 1 and [one.kind for one in program.inputs] == ["node"]
         return plain and 0 < cells < kernel.MOST_ALONE and not program.decoder.lazy
 
     def nbest(self, n: int, budget: Budget | None = None) -> PathBatch:
-        if n == 1 and self._alone:
-            single = self.program.decoder.sentence_machine().best(self.values[0])
-            score = np.array([single.score])[: len(single.path)]
-            path = np.array(single.path, dtype=np.int32)
+        if n == 1 and self._is_short_sentence:
+            best = self.program.decoder.sentence_machine().best(self.values[0])
+            score = np.array([best.score])[: len(best.path)]
+            path = np.array(best.path, dtype=np.int32)
             alive = np.array([len(score)])
             some = alive, np.array([-np.inf]), np.zeros(1, dtype=np.int64)
             return PathBatch(alive, score, np.array([0, len(path)])[: len(score) + 1], path, *some)
-        found = self.search(n, budget)
-        some = found.proven, found.bound, found.states_expanded
+        result = self.search(n, budget)
+        some = result.proven, result.bound, result.states_expanded
         if len(self.rows) == 1:
-            count = int(found.found[0])
+            count = int(result.n_paths[0])
             bounds = np.arange(count + 1) * self.rows.total
             return PathBatch(
-                found.found, found.score[0, :count], bounds, found.path[:count].ravel(), *some
+                result.n_paths, result.score[0, :count], bounds, result.path[:count].ravel(), *some
             )
         if n == 1:
-            alive = found.found > 0
+            alive = result.n_paths > 0
             bounds = Ragged.from_lengths(self.rows.lengths[alive]).offsets
-            path = found.path[0] if alive.all() else found.path[0][found.path[0] >= 0]
-            return PathBatch(found.found, found.score[alive, 0], bounds, path, *some)
-        columns = found.score.shape[1]
-        sizes = Ragged.from_lengths(np.repeat(self.rows.lengths, found.found))
-        first = np.add.outer(self.rows.offsets[:-1], np.arange(columns) * found.path.shape[1])
-        if (found.found == columns).all():
-            score, first = found.score.ravel(), first.ravel()
+            path = result.path[0] if alive.all() else result.path[0][result.path[0] >= 0]
+            return PathBatch(result.n_paths, result.score[alive, 0], bounds, path, *some)
+        columns = result.score.shape[1]
+        sizes = Ragged.from_lengths(np.repeat(self.rows.lengths, result.n_paths))
+        first = np.add.outer(self.rows.offsets[:-1], np.arange(columns) * result.path.shape[1])
+        if (result.n_paths == columns).all():
+            score, first = result.score.ravel(), first.ravel()
         else:
-            there = np.arange(columns) < found.found[:, None]
-            score, first = found.score[there], first[there]
+            there = np.arange(columns) < result.n_paths[:, None]
+            score, first = result.score[there], first[there]
         return PathBatch(
-            found.found, score, sizes.offsets, FlatPaths(found.path, sizes, first), *some
+            result.n_paths, score, sizes.offsets, FlatPaths(result.path, sizes, first), *some
         )
 
     @property
@@ -220,8 +220,8 @@ class ChainEngine(Engine):
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> PathBatch:
         lengths = self.rows.lengths
-        drawn = [g.random((n, size)) for g, size in zip(generators, lengths.tolist(), strict=True)]
-        paths = kernel.sample_paths(self.bound, np.concatenate(drawn, axis=1))
+        draws = [g.random((n, size)) for g, size in zip(generators, lengths.tolist(), strict=True)]
+        paths = kernel.sample_paths(self.bound, np.concatenate(draws, axis=1))
         sizes = Ragged.from_lengths(np.repeat(lengths, n))
         first = np.arange(n) * paths.shape[1] + self.rows.offsets[:-1, None]
         elements = paths.ravel()[sizes.ranges(first.ravel())]
@@ -229,8 +229,8 @@ class ChainEngine(Engine):
             dead = np.full(len(lengths), np.isneginf(self.program.empty_score))
             dead[lengths > 0] = paths[0, self.rows.offsets[:-1][lengths > 0]] < 0
             self.check(np.where(dead, -np.inf, 0.0))
-        found = np.full(len(lengths), n)
-        return PathBatch(found, np.zeros(len(sizes)), sizes.offsets, elements)
+        counts = np.full(len(lengths), n)
+        return PathBatch(counts, np.zeros(len(sizes)), sizes.offsets, elements)
 
     def labels_along(self, path: Ints, tape: int) -> TapeLabels:
         ((chain, k),) = self._axes([tape])
@@ -239,13 +239,13 @@ class ChainEngine(Engine):
         topology = chain.topology
         return TapeLabels(states if topology.direct else topology.state_label[states])
 
-    def labels_found(self, found: kernel.SearchResult, tapes: int) -> list[Ints]:
+    def labels_found(self, result: kernel.SearchResult, tapes: int) -> list[Ints]:
         """Return the labels of the first tapes on the paths of `search`, [n, N]; −1: no path."""
-        path = found.path
+        path = result.path
         each = [
             self.labels_along(path.reshape(-1), k).label.reshape(path.shape) for k in range(tapes)
         ]
-        if (found.found == len(path)).all():
+        if (result.n_paths == len(path)).all():
             return each
         return [np.where(path < 0, np.int32(-1), labels) for labels in each]
 
@@ -288,9 +288,9 @@ class ChainEngine(Engine):
         return topology.label_sums(sums.node[k]), pairs[0]
 
     def entropies(self) -> Floats:
-        found = kernel.axis_posterior(self.bound, entropy=True)
-        self.check(found.log_z)
-        return cast("Floats", found.entropy)
+        posterior = kernel.axis_posterior(self.bound, entropy=True)
+        self.check(posterior.log_z)
+        return cast("Floats", posterior.entropy)
 
     def _axes(self, tapes: Sequence[int]) -> Iterator[tuple[TapeChain, int]]:
         """Yield the chain of each tape and its axis."""

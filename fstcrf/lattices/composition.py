@@ -73,23 +73,23 @@ def product(
             )
         pair = tapes[key[0]][0], tapes[key[1]][0]
         tables[first[key[0]], first[key[1]]] = coupling_table(table, key, pair, length)
-    whole = _beside(parts, tables)
-    if search is not None and (chain := whole.row.as_chain) is not None:
-        return whole._with_row(chain.searching(search))
+    lattice = _composed(parts, tables)
+    if search is not None and (chain := lattice.row.as_chain) is not None:
+        return lattice._with_row(chain.searching(search))
     refuse_options({"search": search})
-    return whole
+    return lattice
 
 
 def composed(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Floats]) -> LatticeT:
     """Return the composition of lattices; keys of couplings are two numbers among all tapes."""
     common_length(lattices)
-    return _beside(lattices, coupling)
+    return _composed(lattices, coupling)
 
 
-def _beside(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Floats]) -> LatticeT:
+def _composed(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Floats]) -> LatticeT:
     names = distinct_tapes([lattice.tapes for lattice in lattices])
     first, *others = lattices
-    return first._with_row(first.row.beside([other.row for other in others], names, coupling))
+    return first._with_row(first.row.compose([other.row for other in others], names, coupling))
 
 
 def coupling_table(values: ArrayLike, key: object, tapes: tuple[Tape, Tape], length: int) -> Floats:

@@ -47,17 +47,17 @@ def bounded(
 ) -> Confidence:
     """Return bounds for the best legal path; see `Lattice.confidence` for the parameters."""
     paths = _RankedPaths(lattice, n, budget)
-    ranked = paths.ranked()
-    narrow = max(ranked.probability.width, ranked.legal.width) <= _NARROW
+    bounds = paths.nbest_bounds()
+    narrow = max(bounds.probability.width, bounds.legal.width) <= _NARROW
     if method == "n-best" or (method == "auto" and narrow):
-        return ranked
-    sampled = paths.sampled(samples, level, seed)
+        return bounds
+    sampled = paths.sampled_bounds(samples, level, seed)
     if method == "sampling":
         return sampled
     return replace(
         sampled,
-        probability=ranked.probability.within(sampled.probability),
-        legal=ranked.legal.within(sampled.legal),
+        probability=bounds.probability.within(sampled.probability),
+        legal=bounds.legal.within(sampled.legal),
     )
 
 
@@ -101,7 +101,7 @@ class _RankedPaths:
             ids[tape] = np.asarray(rows, dtype=np.int64)
         return ids
 
-    def ranked(self) -> Confidence:
+    def nbest_bounds(self) -> Confidence:
         """Return the bounds that follow from the n best paths."""
         legal = self.gains > -np.inf
         left = max(0.0, 1.0 - float(self.shares.sum()))
@@ -110,7 +110,7 @@ class _RankedPaths:
         mass = Interval(min(1.0, inside), min(1.0, inside + left))
         return self._answer(Interval(total, total + left * self.most), mass, "n-best", 1.0)
 
-    def sampled(self, samples: int, level: float, seed: int) -> Confidence:
+    def sampled_bounds(self, samples: int, level: float, seed: int) -> Confidence:
         """Return the bounds that follow from samples of the model."""
         gains = _gains(self.conjuncts, self._ids(sample([self.model], samples, seed=seed)[0]))
         mass = _proportion(int((gains > -np.inf).sum()), samples, level)

@@ -153,10 +153,10 @@ def from_spans(
     number = np.asarray([index[name] for name in label], dtype=np.int32)
     names = (*types, OUTSIDE)
     columns, value = _checked_arcs(size, start, end, number, score, names)
-    free = real_number(outside, "outside", error=NumericError)
-    if not free < np.inf:
-        raise NumericError(f"outside is {free}, expected a number or -inf")
-    other = len(types), free
+    outside_score = real_number(outside, "outside", error=NumericError)
+    if not outside_score < np.inf:
+        raise NumericError(f"outside is {outside_score}, expected a number or -inf")
+    other = len(types), outside_score
     arcs = _segment_arcs(size, *columns, value, len(names), *_free_pairs(), free=other)
     return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
@@ -326,10 +326,10 @@ def from_paths(
     if value.size and not value.max() < np.inf:  # false for NaN
         k = int(np.flatnonzero(~(value < np.inf))[0])
         raise NumericError(f"path {k} has the score {value[k]}; -inf forbids")
-    every = [label for row in rows for label in row]
-    names = tuple(dict.fromkeys(every)) if labels is None else label_tuple(labels)
+    path_labels = [label for row in rows for label in row]
+    names = tuple(dict.fromkeys(path_labels)) if labels is None else label_tuple(labels)
     index = {name: k for k, name in enumerate(names)}
-    unknown = next((label for label in every if label not in index), None)
+    unknown = next((label for label in path_labels if label not in index), None)
     if unknown is not None:
         raise LabelError(unknown_label(unknown, names))
     index[""] = -1  # the symbol of a path without labels

@@ -1,6 +1,6 @@
 """Paths of tropical transducers: the best of several runs over the same strings.
 
-`ArcEngine.apart` identifies the strings of a run. For sums, each run is compared with its rivals
+`ArcEngine.run_keys` identifies the strings of a run. For sums, each run is compared with its rivals
 (`fstcrf.machines.rivals`). The n best paths are searched, and a path is left out if a better path
 has the same strings.
 """
@@ -34,10 +34,10 @@ _PREFIXES, _EACH = 10_000, 1_000
 def resolved(arcs: ArcEngine) -> ArcEngine:
     """Return the arcs of the best runs; the same arcs if there are too many runs to compare."""
     runs = arcs.trimmed()
-    assert runs.apart is not None  # noqa: S101 (the caller has looked)
+    assert runs.run_keys is not None  # noqa: S101 (the caller has looked)
     assert runs.gain is not None  # noqa: S101 (it is there where that is)
-    key, ends = runs.apart[:, 0], np.where(runs.final > -np.inf, 0.0, -np.inf)
-    columns, begins = runs.apart[:, 1:], runs.begins.tolist()
+    key, ends = runs.run_keys[:, 0], np.where(runs.final > -np.inf, 0.0, -np.inf)
+    columns, begins = runs.run_keys[:, 1:], runs.begins.tolist()
     graph = Graph(runs.source, runs.target, key, columns, runs.gain, ends, begins)
     try:
         best = best_runs(graph, MOST_RIVALS)
@@ -52,7 +52,7 @@ def resolved(arcs: ArcEngine) -> ArcEngine:
             source=best.source.astype(np.int32),
             target=best.target.astype(np.int32),
         )
-    return replace(runs, ambiguous="", apart=None, gain=None)
+    return replace(runs, ambiguous="", run_keys=None, gain=None)
 
 
 def best_paths(arcs: ArcEngine, n: int) -> tuple[Ints, Floats, Longs] | None:
@@ -61,10 +61,10 @@ def best_paths(arcs: ArcEngine, n: int) -> tuple[Ints, Floats, Longs] | None:
     Only the best of several runs over the same strings is a path.
     """
     machine, which = arcs.explicit
-    assert arcs.apart is not None  # noqa: S101 (the caller has looked)
+    assert arcs.run_keys is not None  # noqa: S101 (the caller has looked)
     read = [np.column_stack([arcs.label[:, k], arcs.under[:, k]]) for k in range(arcs.tapes)]
     read = [rows for rows in read if (rows[:, 1] >= 0).any()]
-    facts = [*read, *arcs.apart.T[:, :, None]]
+    facts = [*read, *arcs.run_keys.T[:, :, None]]
     return best_distinct(machine, _symbols(facts, which), n)
 
 
@@ -101,12 +101,12 @@ def best_distinct(machine: Acyclic, symbols: Ints, n: int) -> tuple[Ints, Floats
         rows.append(
             [(score, [a for k in path if (a := original[k]) >= 0]) for score, path in paths]
         )
-    every = [path for row in rows for path in row]
-    lengths = Ragged.from_lengths(len(path) for _, path in every)
-    padded = np.full((len(every), int(lengths.lengths.max(initial=0))), -1, dtype=np.int32)
-    padded[lengths.rows(), lengths.ranges()] = [arc for _, path in every for arc in path]
+    all_paths = [path for row in rows for path in row]
+    lengths = Ragged.from_lengths(len(path) for _, path in all_paths)
+    padded = np.full((len(all_paths), int(lengths.lengths.max(initial=0))), -1, dtype=np.int32)
+    padded[lengths.rows(), lengths.ranges()] = [arc for _, path in all_paths for arc in path]
     counts = np.asarray([len(row) for row in rows], dtype=np.int64)
-    return padded, np.asarray([score for score, _ in every]), counts
+    return padded, np.asarray([score for score, _ in all_paths]), counts
 
 
 def _differing(

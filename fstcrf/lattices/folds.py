@@ -59,7 +59,7 @@ class FoldedTransducer:
     """A fold with the scores of the chain of a program."""
 
     program: Program  # of the chain; its grammar is part of the fold
-    moves: IndexedTransducer
+    transducer: IndexedTransducer
     machine: Transducer
     fold: Fold
     scores: Scores  # of the chain: beginning, arcs, ending
@@ -116,7 +116,7 @@ class FoldedTransducer:
 
 @memoised(32)
 def folded_transducer(
-    program: Program, moves: IndexedTransducer, machine: Transducer
+    program: Program, transducer: IndexedTransducer, machine: Transducer
 ) -> FoldedTransducer | None:
     """Return the fold of the lattices of a program and a transducer.
 
@@ -127,8 +127,8 @@ def folded_transducer(
         return None
     count, limit = chain.topology.n_states, None
     if program.order_zero:
-        limit = max(LEAST_ARCS, _WORTH_FREE * (count * moves.states + len(moves.target)))
-        if moves.successions > limit:
+        limit = max(LEAST_ARCS, _WORTH_FREE * (count * transducer.states + len(transducer.target)))
+        if transducer.successions > limit:
             return None
     scored, state = chain_arcs(chain, grammar), np.arange(count)
     if scored is None:
@@ -139,18 +139,18 @@ def folded_transducer(
             return None
         scored, state = pairs.arcs(scored), pairs.state
     arcs, scores = scored
-    fold = _folded(moves, limit, *(column.tobytes() for column in arcs))
+    fold = _folded(transducer, limit, *(column.tobytes() for column in arcs))
     if fold is None:
         return None
     label = arcs.label[fold.state].astype(np.int32)
-    return FoldedTransducer(program, moves, machine, fold, scores, state[fold.state], label)
+    return FoldedTransducer(program, transducer, machine, fold, scores, state[fold.state], label)
 
 
 @memoised(32)  # chains differ in their scores more often than in their paths
-def _folded(moves: IndexedTransducer, limit: int | None, *columns: bytes) -> Fold | None:
+def _folded(transducer: IndexedTransducer, limit: int | None, *columns: bytes) -> Fold | None:
     label, source, target = (np.frombuffer(column, np.int64) for column in columns[:3])
     initial, final = (np.frombuffer(column, np.bool_) for column in columns[3:])
-    return folded(ChainArcs(label, source, target, initial, final), moves, limit)
+    return folded(ChainArcs(label, source, target, initial, final), transducer, limit)
 
 
 @memoised(32)
@@ -170,7 +170,7 @@ class FoldEngine(Engine):
         Returns the rows as arcs: all, or those of the states that a mask keeps, bool [N, S].
     """
 
-    apart = None
+    run_keys = None
 
     def __init__(self, fold: FoldedTransducer, nodes: Sequence[Floats], write: _Write) -> None:
         self.fold, self.nodes, self.write = fold, nodes, write
@@ -249,7 +249,7 @@ class FoldEngine(Engine):
         if tuple(tapes) == (0,):
             fold = self.fold
             product = folded_transducer(
-                _constrained(fold.program, acceptor), fold.moves, fold.machine
+                _constrained(fold.program, acceptor), fold.transducer, fold.machine
             )
             if product is not None:
                 return cast("ArcEngine", FoldEngine(product, self.nodes, write))
@@ -268,14 +268,14 @@ class FoldEngine(Engine):
         return kernel.Bound(decoder.machine, self.rows.offsets, (self._values,))
 
     @property
-    def _alone(self) -> bool:
+    def _is_short_sentence(self) -> bool:
         """Whether there is one sentence, short enough for `Decoder.sentence_machine`."""
         return len(self.nodes) == 1 and 0 < len(self.nodes[0]) * len(self.fold.state) < MOST_ALONE
 
     @made_once
     def log_z(self) -> Floats:
         total = self.fold.total
-        if self._alone:
+        if self._is_short_sentence:
             return np.array([total.sentence_machine().log_partition(self._values)])
         return kernel.log_partitions(self._bound(total))
 
@@ -287,8 +287,8 @@ class FoldEngine(Engine):
         refuse_options({"budget": budget})
         if n != 1:
             narrow = 1 < n <= _MOST_RANKED and self._many_arcs.any()
-            return self._ranked(n) if narrow else self.expanded.nbest(n)
-        if self._alone:
+            return self._nbest(n) if narrow else self.expanded.nbest(n)
+        if self._is_short_sentence:
             best = self.fold.best.sentence_machine().best(self._values)
             score, paths = np.array([best.score]), [best.path]
             if not best.path:
@@ -299,8 +299,8 @@ class FoldEngine(Engine):
             paths, alive = [row.tolist() for row in self.rows.split(path)], score > -np.inf
             paths = [row for row, lives in zip(paths, alive, strict=True) if lives]
             score, counts = score[alive], alive.astype(np.int64)
-        spelled = [self.fold.decoded(path) for path in paths]
-        return PathBatch(counts, score, _EMPTY, self._elements, decoded=spelled)
+        decoded = [self.fold.decoded(path) for path in paths]
+        return PathBatch(counts, score, _EMPTY, self._elements, decoded=decoded)
 
     def _elements(self) -> Ints:
         return self.expanded.nbest(1).elements
@@ -311,7 +311,7 @@ class FoldEngine(Engine):
         arcs = 0 if self.fold.program.order_zero else len(self.fold.fold.source)
         return np.asarray(self.rows.lengths * arcs > _MANY_ARCS)
 
-    def _ranked(self, n: int) -> PathBatch:
+    def _nbest(self, n: int) -> PathBatch:
         """Return the n best paths. Only the arcs of states on these paths are composed."""
         kept = self._on_best(n)
         arcs = self.expanded if kept.all() else self.write(kept)
@@ -330,9 +330,9 @@ class FoldEngine(Engine):
         Rows with few arcs keep all states.
         """
         bound, fold = self._bound(self.fold.best), self.fold
-        ranked = kernel.nbest_paths(bound, n)
-        proven = self._many_arcs & (ranked.found == n)
-        least = np.where(proven, ranked.score[:, -1], -np.inf)
+        runs = kernel.nbest_paths(bound, n)
+        proven = self._many_arcs & (runs.n_paths == n)
+        least = np.where(proven, runs.score[:, -1], -np.inf)
         least = least - _CLOSE * (1.0 + np.abs(least))
         (highest,) = kernel.axis_max_marginals(bound)
         pairs = highest >= self.rows.repeat(least)[:, None]
@@ -390,9 +390,9 @@ class FoldEngine(Engine):
         return self._read(node), counts.reshape(size, size)
 
     def move_counts(self, sizes: Sequence[int]) -> list[Floats]:
-        moves, (size,) = self.fold.moves, sizes
-        uses = self.fold.fold.uses(self._posterior[1], len(moves.origin))
-        return [np.bincount(moves.origin, uses, size).astype(np.float64)]
+        transducer, (size,) = self.fold.transducer, sizes
+        uses = self.fold.fold.uses(self._posterior[1], len(transducer.origin))
+        return [np.bincount(transducer.origin, uses, size).astype(np.float64)]
 
     # --- Questions that need the arcs ---------------------------------------------------------
 

@@ -30,13 +30,13 @@ PARTS = ("emission", "transition", "initial", "final", "arc", "outside")
 def gradient(row: Row) -> dict[str, Floats]:
     """Return the derivatives of log Z of a row; see `Lattice.gradient`."""
     row.check_alive()
-    own = [k for k, tape in enumerate(row.on) if not tape.output]
-    single = len(own) == 1 and not {tape.name for tape in row.on if tape.output} & {*PARTS}
+    inputs = [k for k, tape in enumerate(row.on) if not tape.output]
+    one_tape = len(inputs) == 1 and not {tape.name for tape in row.on if tape.output} & {*PARTS}
     scores = {}
-    for k in own:
+    for k in inputs:
         parts = _of_arcs(row) if k == 0 and row.n_input_arcs is not None else _of_tokens(row, k)
         for part, values in parts:
-            scores[part if single else f"{row.on[k].name}.{part}"] = values
+            scores[part if one_tape else f"{row.on[k].name}.{part}"] = values
     return scores | dict(_of_transducers(row))
 
 
@@ -65,9 +65,9 @@ def _of_arcs(row: Row) -> _Parts:
         return
     counts, arcs = written.expectations(), cast("ArcEngine", row.engine)
     yield from zip(("arc", "transition", "initial", "final"), counts, strict=True)
-    free = (arcs.label[:, 0] < 0) & (arcs.under[:, 0] >= 0) & ~arcs.carries[:, 0]
-    if free.any():  # tokens outside of spans
-        place, share = arcs.position[arcs.source[free]], arcs.posterior[free]
+    outside = (arcs.label[:, 0] < 0) & (arcs.under[:, 0] >= 0) & ~arcs.carries[:, 0]
+    if outside.any():  # tokens outside of spans
+        place, share = arcs.position[arcs.source[outside]], arcs.posterior[outside]
         yield "outside", np.bincount(place, share, row.length).astype(np.float64)
 
 

@@ -142,8 +142,8 @@ def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]
 
 def _sizes(shape: tuple[int | None, ...]) -> list[str]:
     """Return the sizes of a shape for an error message; free sizes are called T and L."""
-    free = iter("TL")
-    return [next(free) if n is None else str(n) for n in shape]
+    symbols = iter("TL")
+    return [next(symbols) if n is None else str(n) for n in shape]
 
 
 def _fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
@@ -190,8 +190,8 @@ def joined(
     `names` has new names for the tapes of each part. `coupling` maps the numbers of two tapes to
     potentials of their labels, float64 [L, M] or [T, L, M].
     """
-    every = [new[tape] for part, new in zip(parts, names, strict=True) for tape in part.tapes]
-    tables = [((every[a], every[b]), table) for (a, b), table in coupling.items()]
+    tapes = [new[tape] for part, new in zip(parts, names, strict=True) for tape in part.tapes]
+    tables = [((tapes[a], tapes[b]), table) for (a, b), table in coupling.items()]
     per_token = [(tapes, v) for tapes, v in tables if v.ndim == 3]
     program = _joined(
         tuple(part.program for part in parts),
@@ -209,8 +209,8 @@ def joined(
 
 def distinct_tapes(tapes: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
     """Return new names for the tapes of each lattice: unchanged, or numbered if two are equal."""
-    every = [tape for group in tapes for tape in group]
-    if len(set(every)) == len(every):
+    names = [tape for group in tapes for tape in group]
+    if len(set(names)) == len(names):
         return [{tape: tape for tape in group} for group in tapes]
     return [{tape: f"{tape}{k}" for tape in group} for k, group in enumerate(tapes)]
 

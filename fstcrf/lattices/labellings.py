@@ -52,23 +52,23 @@ def nbest_of_tapes(
     labellings: list[list[Path]] = [[] for _ in chosen]
     rank = partial(nbest, threads=threads, search=search, budget=budget)
     solve = partial(best, threads=threads, search=search, budget=budget)
-    left, ranked = list(range(len(chosen))), min(_JOINT * n, 2**31 - 1)
-    several = rank(lattices, ranked)
+    left, n_paths = list(range(len(chosen))), min(_JOINT * n, 2**31 - 1)
+    several = rank(lattices, n_paths)
     while left:
         again: list[int] = []
         for place, number in enumerate(left):
             lattice, shown = lattices[number], chosen[number]
-            paths, complete = _first_of_each(several, place, shown, ranked)
+            paths, complete = _first_of_each(several, place, shown, n_paths)
             labellings[number] = _distinct(lattice, paths, shown)
             if complete or len(labellings[number]) >= n:
                 continue
             # A search would begin again: there, parts of the labellings take less time.
-            if several.states_expanded[place] or _MORE * ranked > _MOST_RANKED:
+            if several.states_expanded[place] or _MORE * n_paths > _MOST_RANKED:
                 labellings[number] = list(islice(_Labellings(lattice, shown, solve).search(), n))
             else:
                 again.append(number)
-        left, ranked = again, _MORE * ranked
-        several = rank([lattices[number] for number in left], ranked) if left else several
+        left, n_paths = again, _MORE * n_paths
+        several = rank([lattices[number] for number in left], n_paths) if left else several
     return [
         [_with_probability(path, number, log_z) for path in paths[:n]]
         for number, paths in enumerate(labellings)
@@ -76,21 +76,21 @@ def nbest_of_tapes(
 
 
 def _first_of_each(
-    ranking: Ranking, number: int, shown: tuple[str, ...], ranked: int
+    ranking: Ranking, number: int, shown: tuple[str, ...], n_paths: int
 ) -> tuple[list[Path], bool]:
     """Return the first path of each labelling of some tapes, and whether all paths were ranked."""
     group, row, batch, part = ranking.place(number)
     count, engine = part.stop - part.start, group.engine
-    own = batch.of_row(row, part.start, part.stop)
+    paths = batch.of_row(row, part.start, part.stop)
     names = [tape.name for tape in engine.on]
-    if own.decoded is None and count > 1 and set(shown) <= set(names):
-        along = [engine.labels_along(own.elements, names.index(tape)).label for tape in shown]
+    if paths.decoded is None and count > 1 and set(shown) <= set(names):
+        along = [engine.labels_along(paths.elements, names.index(tape)).label for tape in shown]
         labels = np.concatenate([ids.reshape(count, -1) for ids in along], axis=1)
         first: dict[bytes, int] = {}
         for rank, ids in enumerate(labels):
             first.setdefault(ids.tobytes(), rank)
-        own = own.ranks(np.fromiter(first.values(), np.int64))
-    return group.paths(row, own), count < ranked
+        paths = paths.ranks(np.fromiter(first.values(), np.int64))
+    return group.paths(row, paths), count < n_paths
 
 
 def _with_probability(path: Path, number: int, log_z: Callable[[], list[float]]) -> Path:

@@ -391,9 +391,9 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         )
 
     def _masks(self, mask: ArrayLike | Sequence[ArrayLike]) -> list[Bools]:
-        single = len(self.on) == 1 or (isinstance(mask, np.ndarray) and mask.ndim < 3)
-        parts = [mask] if single else list(cast("Sequence[ArrayLike]", mask))
-        if not single and len(parts) != len(self.on):
+        one_mask = len(self.on) == 1 or (isinstance(mask, np.ndarray) and mask.ndim < 3)
+        parts = [mask] if one_mask else list(cast("Sequence[ArrayLike]", mask))
+        if not one_mask and len(parts) != len(self.on):
             raise ShapeError(f"{len(parts)} masks for the {len(self.on)} tapes")
         masks, many = [], self.row.n_selectable_arcs
         for part, tape in zip(parts, self.on, strict=False):

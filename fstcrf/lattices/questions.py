@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from fstcrf.lattices import gradients
-    from fstcrf.lattices.engine import Engine
     from fstcrf.lattices.row import Row
     from fstcrf.text.corpus import Scheme
 
@@ -69,11 +68,6 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
     def __len__(self) -> int:
         """Tokens of each path; raises ShapeError if paths differ in length."""
         return len(self.row)
-
-    @property
-    def engine(self) -> Engine:
-        """The engine of the row."""
-        return self.row.engine
 
     @property
     def length(self) -> int:
@@ -251,7 +245,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         number = 0 if tape is None else self.number(tape)
         if n < 1 or budget < 1:
             raise OptionError(f"n is {n} and budget {budget}, expected 1 or more")
-        log_z = float(self.engine.log_z[0])
+        log_z = float(self.row.engine.log_z[0])
         return self.row.strings(number, n, budget, log_z) if log_z > -np.inf else []
 
     def sample(self, n: int, *, seed: int = 0) -> list[LabelsT_co]:
@@ -266,8 +260,8 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         """
         n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         self.row.check_alive()
-        paths = self.engine.sample(n, [np.random.default_rng(seed)])
-        return cast("list[LabelsT_co]", self.row.samples(self.engine, paths))
+        paths = self.row.engine.sample(n, [np.random.default_rng(seed)])
+        return cast("list[LabelsT_co]", self.row.samples(self.row.engine, paths))
 
     def standard_error(self, probability: ArrayLike) -> Floats:
         """Return the standard error √(p (1 − p) / n) of probabilities of a sampled lattice.
@@ -297,7 +291,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
 
     def log_partition(self) -> float:
         """Return log Z, the log of the sum over all paths; −inf without a path."""
-        return float(self.engine.log_z[0])
+        return float(self.row.engine.log_z[0])
 
     def entropy(self) -> float:
         """Return the entropy of the distribution over paths, in nats; NoPathError without a path.
@@ -305,7 +299,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         It needs memory for each joint state of each token.
         """
         self.row.check_alive()
-        return float(self.engine.entropies()[0])
+        return float(self.row.engine.entropies()[0])
 
     @overload
     def marginals(self, tape: None = None) -> ArrayT_co: ...
@@ -328,7 +322,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
             There is no path.
         """
         numbers = range(len(self.on)) if tape is None else [self.number(tape)]
-        tables = self.engine.time_aligned.marginals(numbers)
+        tables = self.row.engine.time_aligned.marginals(numbers)
         self.row.check_alive()
         for k, number in enumerate(numbers):
             if self.on[number].output:
@@ -364,7 +358,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
             A transducer writes one of the tapes, so its labels are not labels of tokens.
         """
         self._check_no_output("max_marginals")
-        tables = self.engine.time_aligned.highest(range(len(self.on)))
+        tables = self.row.engine.time_aligned.highest(range(len(self.on)))
         if len(tables[0]) < self.length:  # no path reaches the last tokens
             tables = [np.full((self.length, size), -np.inf) for size in self.sizes]
         return cast("ArrayT_co", self._by_tape(tables))
@@ -383,7 +377,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         """
         self._check_no_output("arc_marginals")
         self.row.check_alive()
-        tables = self.engine.time_aligned.successions(range(len(self.on)))
+        tables = self.row.engine.time_aligned.successions(range(len(self.on)))
         return cast("ArrayT_co", self._by_tape([table[1:] for table in tables]))
 
     def expectations(self) -> SegmentCounts:
@@ -629,7 +623,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         if loss == "span":
             return self.row.span_risk(self.number(self._spanned(tape)), scheme)
         self.row.check_alive()
-        engine = self.row.reweight(self.engine.time_aligned.marginals(range(len(self.on))))
+        engine = self.row.reweight(self.row.engine.time_aligned.marginals(range(len(self.on))))
         paths = engine.nbest(1)
         if not len(paths.score):
             raise self.row.no_path(paths)
@@ -687,7 +681,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         if not (method == "exact" or (method == "auto" and (row.summable or not row.length))):
             return row.bounded_confidence(method, n, samples, level, seed, budget)
         path = self.best(budget)
-        legal, free = row.without_scores().engine.log_z[0], row.without_grammar().engine.log_z[0]
-        parts = share(path.score, self.log_partition()), share(float(legal), float(free))
+        legal, total = row.without_scores().engine.log_z[0], row.without_grammar().engine.log_z[0]
+        parts = share(path.score, self.log_partition()), share(float(legal), float(total))
         probability, mass = (Interval(part, part) for part in parts)
         return Confidence(path, probability, mass, "exact", 1.0)

@@ -62,7 +62,7 @@ class Reading:
         size = Ragged.from_lengths(self.end - self.start)
         return size.ranges(self.start), size.rows()
 
-    def spread(self, value: Floats, rows: Ragged, labels: int) -> Floats:
+    def sum_by_token(self, value: Floats, rows: Ragged, labels: int) -> Floats:
         """Return for each token and label the sum of the values of elements, [tokens, labels].
 
         Rows are summed separately, so that rounding in one does not change another.

@@ -193,8 +193,8 @@ class Row(ABC):
         """
         labels, places = self._columns(engine, paths)
         scores, tapes = paths.score.tolist(), tuple([tape.name for tape in self.on])
-        whole = log_z if len(scores) == 1 else cache(log_z)
-        chances: list[Any] = [partial(_chance, score, whole) for score in scores]
+        shared_log_z = log_z if len(scores) == 1 else cache(log_z)
+        chances: list[Any] = [partial(_chance, score, shared_log_z) for score in scores]
         rows = zip(labels, places, scores, chances, strict=True)
         proven, bound = len(scores), -np.inf
         if paths.proven is not None and paths.bound is not None:
@@ -319,7 +319,7 @@ class Row(ABC):
         """Return the row of the paths that a grammar accepts, with its scores added."""
 
     @abstractmethod
-    def beside(
+    def compose(
         self, others: Sequence[Row], names: Sequence[Mapping[str, str]], coupling: Coupling
     ) -> Row:
         """Return the composition with other rows.

@@ -192,7 +192,7 @@ def with_ends(arcs: ArcEngine, tape: int, may_end: Bools | None = None) -> ArcEn
     silent = (arcs.tokens < 1) & ~begins & ~carries
     end = arcs.position[arcs.target]
     strict = may_end is not None
-    free = (0, stops, idle) if strict else (0,)  # states in which a run may begin
+    starts = (0, stops, idle) if strict else (0,)  # states in which a run may begin
     rest = idle if strict else 0
     parts: list[tuple[Longs, Longs, Longs]] = []  # arcs, states before and after them
 
@@ -204,8 +204,8 @@ def with_ends(arcs: ArcEngine, tape: int, may_end: Bools | None = None) -> ArcEn
         there = Ragged.from_lengths(last - end[arc])
         return arc[there.rows()], there.ranges(end[arc] + 1)
 
-    check_size(int((last - end[begins | carries] + 1).sum()) * len(free), "the lattice of runs")
-    for state in free:
+    check_size(int((last - end[begins | carries] + 1).sum()) * len(starts), "the lattice of runs")
+    for state in starts:
         add(np.flatnonzero(~begins & ~carries & ~silent), state, rest)
         add(np.flatnonzero(begins & ok), state, 0)  # a run of one arc
         arc, then = ahead(np.flatnonzero(begins))
@@ -231,7 +231,7 @@ def with_ends(arcs: ArcEngine, tape: int, may_end: Bools | None = None) -> ArcEn
     label[run & (after > last), tape] = -1
     ends[run, tape] = np.where(after == 0, end[arc], np.where(after > last, -1, after))[run]
     final = np.full((len(arcs.final), states), -np.inf)
-    final[:, list(free)] = arcs.final[:, None]
+    final[:, list(starts)] = arcs.final[:, None]
     return (
         replace(
             moved,

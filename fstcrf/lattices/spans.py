@@ -276,14 +276,14 @@ def known_probabilities(
     numbers = np.asarray([b for b, _ in several], dtype=np.int64)
 
     def ask(group: Group) -> tuple[Longs, Floats]:
-        own = numbers[group.numbers]
+        sentences = numbers[group.numbers]
         spans = Ragged(ends)
-        chosen, rows = spans.select(own), spans.entries(own)
+        chosen, rows = spans.select(sentences), spans.entries(sentences)
         engine = cast("ChainEngine", group.engine)
         labels, types = _span_labels(engine.program, engine.bound.machine, tape, scheme)
         assert labels is not None  # noqa: S101 (there are spans)
         place = np.asarray([types.index(t) if t in types else -1 for t in found.types])
-        first = chosen.repeat(offsets[own])
+        first = chosen.repeat(offsets[sentences])
         span = (found.start[rows] - first, found.end[rows] - first, place[found.type[rows]])
         table = np.stack(span, axis=1).astype(np.int32)
         values, log_z = kernel.asked_spans(
@@ -355,13 +355,13 @@ def span_risk(
     shares = dict(
         zip(chosen, probabilities(engine, [chosen], tape, scheme)[0].tolist(), strict=True)
     )
-    true = _expected_spans(engine, tape, scheme)
+    true, separate = _expected_spans(engine, tape, scheme), _nonadjacent_types(labels, scheme)
     ratio = _ratio(sum(shares.values()), len(chosen), true)
     floor = max(_FIRST_FLOOR, ratio / 2)
     while True:
         (several,) = probable(engine, floor, tape, scheme)
         shares |= {(span.start, span.end, span.type): p for span, p in several}
-        chosen, ratio = _improved(chosen, shares, ratio, true, tokens, _apart(labels, scheme))
+        chosen, ratio = _improved(chosen, shares, ratio, true, tokens, separate)
         if ratio / 2 >= floor or floor == 0.0:
             break  # spans below would lower the ratio
         floor = ratio / 2 if ratio > 0.0 else _lower(floor, true, tokens, len(labels))
@@ -383,11 +383,11 @@ def _improved(
     ratio: float,
     true: float,
     tokens: int,
-    apart: frozenset[str],
+    separate: frozenset[str],
 ) -> tuple[list[Segment], float]:
     """Return the spans with the largest ratio among the spans in `shares`, and that ratio."""
     while True:
-        heaviest = _heaviest(tokens, shares, ratio, apart)
+        heaviest = _heaviest(tokens, shares, ratio, separate)
         better = _ratio(sum(shares[s] for s in heaviest), len(heaviest), true)
         if better <= ratio + 1e-15:
             return chosen, ratio
@@ -409,25 +409,25 @@ def _expected_spans(engine: ChainEngine, tape: str, scheme: Scheme) -> float:
 
 
 def _heaviest(
-    length: int, shares: dict[Segment, float], ratio: float, apart: frozenset[str]
+    length: int, shares: dict[Segment, float], ratio: float, separate: frozenset[str]
 ) -> list[Segment]:
     """Return the disjoint spans with the largest sum of 2 p − ratio.
 
-    Adjacent spans of a type in `apart` are not allowed: their labels would be read as one span.
+    Adjacent spans of a type in `separate` are not allowed: their labels would be read as one span.
     """
     ending: dict[int, list[tuple[Segment, float]]] = {}
     for span, p in shares.items():
         if 2.0 * p > ratio:
             ending.setdefault(span[1], []).append((span, 2.0 * p - ratio))
     # best[end][kind] is the largest sum up to `end`, with its last span. `kind` is the type of a
-    # span that ends at `end` if the type is in `apart`; otherwise it is None.
+    # span that ends at `end` if the type is in `separate`; otherwise it is None.
     best: list[dict[str | None, Step]] = [{None: (0.0, None, None)}]
     for end in range(1, length + 1):
         before = max(best[end - 1], key=lambda kind: best[end - 1][kind][0])
         here: dict[str | None, Step] = {None: (best[end - 1][before][0], None, before)}
         for span, gain in ending.get(end, []):
             start, _, kind = span
-            key = kind if kind in apart else None
+            key = kind if kind in separate else None
             left = max(
                 (k for k in best[start] if k is None or k != kind), key=lambda k: best[start][k][0]
             )
@@ -445,7 +445,7 @@ def _heaviest(
     return chosen
 
 
-def _apart(labels: tuple[str, ...], scheme: Scheme) -> frozenset[str]:
+def _nonadjacent_types(labels: tuple[str, ...], scheme: Scheme) -> frozenset[str]:
     """Return the types whose spans cannot be adjacent."""
     reading = span_reading(labels, scheme)
     ended = reading.begins & reading.last[:, None]

@@ -206,10 +206,11 @@ def _with_form(row: Row, machine: Transducer, tape: int, problem: str) -> ArcRow
     if chain is None:
         return _composed(_as_arcs(row), machine, tape, problem)
     plan = _plan(chain.program, machine, tape)
-    free = chain if plan.free is chain.program else chain.with_program(plan.free)
-    write, arcs = partial(_free, free, machine, tape, problem), None
+    if plan.unconstrained is not chain.program:
+        chain = chain.with_program(plan.unconstrained)
+    write, arcs = partial(_composed_arcs, chain, machine, tape, problem), None
     if not problem and plan.folding is not None:
-        arcs = cast("ArcEngine", FoldEngine(plan.folding, free.values, write))
+        arcs = cast("ArcEngine", FoldEngine(plan.folding, chain.values, write))
     return ArcRow(
         arcs or write(None),
         plan.on,
@@ -222,7 +223,7 @@ def _with_form(row: Row, machine: Transducer, tape: int, problem: str) -> ArcRow
 class _Plan(NamedTuple):
     """How the lattices of a program are composed with a transducer."""
 
-    free: Program  # the program without its grammar
+    unconstrained: Program  # the program without its grammar
     rules: tuple[Rule, ...]  # the grammar
     on: tuple[Tape, ...]
     folding: FoldedTransducer | None
@@ -231,9 +232,9 @@ class _Plan(NamedTuple):
 @memoised(32)
 def _plan(program: Program, machine: Transducer, tape: int) -> _Plan:
     row = ChainRow(program, ())
-    free = row.without_grammar().program if program.conjuncts else program
-    fold = folded_transducer(free, compiled(machine, row.on[tape].labels), machine)
-    return _Plan(free, _rules(row), (*row.on, *_output_tape(machine)), fold)
+    unconstrained = row.without_grammar().program if program.conjuncts else program
+    fold = folded_transducer(unconstrained, compiled(machine, row.on[tape].labels), machine)
+    return _Plan(unconstrained, _rules(row), (*row.on, *_output_tape(machine)), fold)
 
 
 def _input_tape(on: Sequence[Tape], machine: Transducer) -> int:
@@ -256,7 +257,7 @@ def _output_tape(machine: Transducer) -> tuple[Tape, ...]:
     return (Tape(machine.tape, machine.output_symbols, segments=False, output=True),)
 
 
-def _free(
+def _composed_arcs(
     row: ChainRow, machine: Transducer, tape: int, problem: str, kept: Bools | None
 ) -> ArcEngine:
     """Return the arcs of a row without a grammar composed with a transducer.
@@ -584,16 +585,16 @@ def arcs_composed(
 
     silent = np.zeros(len(arc), dtype=np.int32)
     moved = np.append(indexed.origin, -1)[product.by]
-    moves = arcs.moves
-    if moves is not None:
-        moves = column(moves, -1, moved, more=traced)
+    transducer_arcs = arcs.transducer_arcs
+    if transducer_arcs is not None:
+        transducer_arcs = column(transducer_arcs, -1, moved, more=traced)
     elif traced:
-        moves = moved[:, None]
-    apart, gain = arcs.apart, arcs.gain
-    if problem or apart is not None:
-        before = np.arange(len(arcs.source))[:, None] if apart is None else apart
+        transducer_arcs = moved[:, None]
+    run_keys, gain = arcs.run_keys, arcs.gain
+    if problem or run_keys is not None:
+        before = np.arange(len(arcs.source))[:, None] if run_keys is None else run_keys
         distinct = moved if counts else output.astype(np.int64)
-        apart = column(before, -1, distinct, more=counts or writes)
+        run_keys = column(before, -1, distinct, more=counts or writes)
         gain = np.append(np.zeros(len(arcs.source)) if gain is None else gain, 0.0)[arc]
     if problem:
         gain += np.append(indexed.gain, 0.0)[product.by]
@@ -619,8 +620,8 @@ def arcs_composed(
         sizes=(*arcs.sizes, outputs) if writes else arcs.sizes,
         class_final=_NONE,
         pairs=None,
-        moves=moves,
+        transducer_arcs=transducer_arcs,
         ambiguous=arcs.ambiguous or problem,
-        apart=apart,
+        run_keys=run_keys,
         gain=gain,
     )

@@ -107,9 +107,9 @@ def lattices_of(
         values += [tape_map.values(int(run.offsets[-1])) for tape_map in composition.maps]
         if isinstance(sentences, Corpus) and read:
             first, end = sentences.offsets[[run.first, run.end]].tolist()
-            values += [given.values(sentences, slice(first, end)) for given in read]
-        every = tuple(values)
-        return every if evidence is None else evidence.added_to(program, run, every)
+            values += [column.values(sentences, slice(first, end)) for column in read]
+        inputs = tuple(values)
+        return inputs if evidence is None else evidence.added_to(program, run, inputs)
 
     checked = evidence is None and composition._cannot_overflow
     return TaggedLattices(program, prepared[0][0], make, checked=checked, streamed=streamed)
@@ -159,7 +159,7 @@ def cascade_one(composition: JointCRF, sentence: SentenceLike) -> tuple[list[str
     """Return the labels of one sentence with tokens, as `cascade`; None if it needs a batch."""
     if composition.conjuncts or composition.maps or composition._literal:
         return None
-    if any(tagger._weights.single is None for tagger in composition.taggers):
+    if any(tagger._weights.sentence_graph is None for tagger in composition.taggers):
         return None
     read = as_one(composition, sentence)
     if read is None or not len(read):

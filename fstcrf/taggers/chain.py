@@ -87,8 +87,8 @@ def decode(composition: JointCRF, request: Request, evidence: Evidence | None = 
     corpus = _with_evidence(composition, request.sentences, evidence)
 
     def decoded(run: Run) -> tuple[Corpus, Incumbents]:
-        whole = run.end - run.first == len(corpus)
-        part = corpus if whole else corpus.select(np.arange(run.first, run.end))
+        all_sentences = run.end - run.first == len(corpus)
+        part = corpus if all_sentences else corpus.select(np.arange(run.first, run.end))
         return part, best(rule, part)
 
     tokens = max(1, min(_RUN_TOKENS, _RUN_LABELS // request.n))
@@ -146,12 +146,12 @@ def cost_note(composition: JointCRF, product: Plan) -> str:
         The plan of the product of the same taggers.
     """
     rule = ChainRule(composition)
-    least, usual = usual_cost(rule.ruled, rule.budget)
+    least, cost = usual_cost(rule.ruled, rule.budget)
     worst = worst_cost_under_rules(rule.ruled, rule.wide_budget)
-    most = usual + (worst and worst + product.most)
+    most = cost + (worst and worst + product.most)
     return (
         f"chain rule: {least:,} ns a token if the first labels are proven to be the best, "
-        f"{usual:,} ns to score {rule.budget} labellings of tape {rule.order[0]!r}, at worst "
+        f"{cost:,} ns to score {rule.budget} labellings of tape {rule.order[0]!r}, at worst "
         f"{most:,} ns; the product of the same taggers takes at most {product.most:,} ns"
     )
 
@@ -159,14 +159,14 @@ def cost_note(composition: JointCRF, product: Plan) -> str:
 def warn_of_cost(composition: JointCRF) -> None:
     """Warn if the search under a grammar costs more than ten times the product of the taggers."""
     rule = ChainRule(composition)
-    _, usual = usual_cost(rule.ruled, rule.budget)
-    if usual <= _SLOW:
+    _, cost = usual_cost(rule.ruled, rule.budget)
+    if cost <= _SLOW:
         return
     product = plan_of(composition._program).most
-    if usual > _MANY_TIMES * product:
+    if cost > _MANY_TIMES * product:
         warnings.warn(
-            f"normalize='chain' under this grammar takes about {usual:,} ns a token, "
-            f"{usual // product} times the product of the same taggers: use normalize='product', "
+            f"normalize='chain' under this grammar takes about {cost:,} ns a token, "
+            f"{cost // product} times the product of the same taggers: use normalize='product', "
             "or a smaller budget, budget=4",
             CostWarning,
             stacklevel=level_outside(),
@@ -215,12 +215,12 @@ def best(rule: ChainRule, corpus: Corpus) -> Incumbents:
         incumbents, where = _no_incumbents(rule, corpus), np.flatnonzero(possible)
         if len(where):
             incumbents.replace(where, Search(rule, corpus.select(where)).run())
-    lost = np.flatnonzero(np.isneginf(incumbents.score[:, 0]) & (incumbents.bound > -np.inf))
-    if len(lost) and not rule.scored:  # labellings of the product have scores with log Z
+    missing = np.flatnonzero(np.isneginf(incumbents.score[:, 0]) & (incumbents.bound > -np.inf))
+    if len(missing) and not rule.scored:  # labellings of the product have scores with log Z
         scored = ChainRule(rule.composition, rule.limit, rule.evidence, rule.n, rule.tapes)
-        incumbents.replace(lost, best(scored, corpus.select(lost)))
-    elif len(lost):
-        incumbents.replace(lost, _legal(rule, corpus.select(lost), incumbents.bound[lost]))
+        incumbents.replace(missing, best(scored, corpus.select(missing)))
+    elif len(missing):
+        incumbents.replace(missing, _legal(rule, corpus.select(missing), incumbents.bound[missing]))
     return incumbents
 
 
@@ -300,7 +300,7 @@ def _best_after(
             return np.inf, None
         return (total, (*prefix, path)) if total > least else (least, None)
     n, within = (_LATER, np.inf) if prefix else (BUDGET, _WITHIN)
-    scores, ranked = graph.nbest(node, n + 1, within)
+    scores, labellings = graph.nbest(node, n + 1, within)
     base -= graph.best(node)[2] if prefix else 0.0  # the first log Z is the same for all labellings
     best_score, best_paths, rank = least, None, 0
     while True:
@@ -315,9 +315,9 @@ def _best_after(
             return best_score, best_paths
         if rank == len(scores):  # rank the labellings further below the best
             within = np.inf
-            scores, ranked = graph.nbest(node, n + 1, within)
+            scores, labellings = graph.nbest(node, n + 1, within)
             continue
-        longer = (*prefix, ranked[rank])
+        longer = (*prefix, labellings[rank])
         best_score, paths = _best_after(levels, sentence, longer, base + upper, best_score)
         if best_score == np.inf:
             return best_score, None
@@ -359,27 +359,27 @@ class ChainSentence:
     def sample(self, n: int, *, seed: int = 0) -> list[Sequence[Sequence[str]]]:
         """Return n exact samples: labels of the first tape, then of the second given these, etc."""
         n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
-        whole = self.composition
-        if self.evidence is not None or whole.conjuncts or any(w != 1.0 for w in whole.weights):
+        model = self.composition
+        if self.evidence is not None or model.conjuncts or any(w != 1.0 for w in model.weights):
             raise OptionError(
                 "samples with normalize='chain' need weights of 1, no grammar, no known "
                 "labels and no biases, since otherwise the probabilities of labellings do "
                 "not sum to one: use normalize='product', or the n best labellings, "
                 "lattice(sentence, n=50)"
             )
-        corpus, ids = as_corpus(whole, [self.sentence]), {}
+        corpus, ids = as_corpus(model, [self.sentence]), {}
         size, rng = corpus.n_tokens, np.random.default_rng(seed)
         if not n or not size:
-            return [((),) * len(whole.taggers)] * n
+            return [((),) * len(model.taggers)] * n
         corpus = corpus.select([0] * n)
-        for stage in whole._stages:
-            batch = stage.free_batch(stage.potentials(corpus))
+        for stage in model._stages:
+            batch = stage.plain_batch(stage.potentials(corpus))
             path = kernel.sample_paths(batch, rng.random((1, n * size)))[0]
             ids[stage.tagger.tape] = stage.tagger.topology.state_label[path]
             corpus = with_tape(corpus, stage.tagger, ids[stage.tagger.tape])
         rows = [
             np.asarray(tagger.labels, dtype=object)[ids[tagger.tape]].reshape(n, size).tolist()
-            for tagger in whole.taggers
+            for tagger in model.taggers
         ]
         return [tuple(map(tuple, row)) for row in zip(*rows, strict=True)]
 

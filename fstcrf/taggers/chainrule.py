@@ -74,10 +74,10 @@ class ChainRule:
         self.visible = [k for k, tape in enumerate(self.order) if tapes is None or tape in tapes]
         self.evidence = evidence or Evidence({}, {})
         under_grammar = any(stage.conjuncts for stage in self.stages)
-        free = not (under_grammar or self.evidence.forced or self.evidence.bias)
+        unconstrained = not (under_grammar or self.evidence.forced or self.evidence.bias)
         best_of_all = n == 1 and len(self.visible) == len(self.order)
         self.wide_budget = limit.states or WIDE_BUDGET
-        self.budget = limit.states or (BUDGET if free and best_of_all else WIDE_BUDGET)
+        self.budget = limit.states or (BUDGET if unconstrained and best_of_all else WIDE_BUDGET)
         self._heuristics: dict[int, Floats] = {}  # by stage, for each length
         self._bias = [
             self.evidence.state_biases(s.tagger.tape, s.tagger.topology) for s in self.stages
@@ -121,8 +121,8 @@ class ChainRule:
             labels = ids[stage.tagger.tape]
             total += _score(stage, self.potentials(k, corpus), labels, plain=plain)
             if self.ruled[k].hard and not plain:
-                every = self.ruled[k].observed_ids(corpus) | {stage.tagger.tape: labels}
-                total[~self.ruled[k].obeys(every, corpus.offsets)] = -np.inf
+                tape_ids = self.ruled[k].observed_ids(corpus) | {stage.tagger.tape: labels}
+                total[~self.ruled[k].obeys(tape_ids, corpus.offsets)] = -np.inf
             corpus = with_tape(corpus, stage.tagger, labels)
         return total
 
@@ -145,7 +145,7 @@ class ChainRule:
             for part in Ragged(corpus.offsets).select(row).runs(_LOOK_TOKENS):
                 rows, ranks = row[slice(*part)], rank[slice(*part)]
                 labels = incumbents.labellings(rows, ranks)
-                ids = {self.order[k]: own for k, own in zip(self.visible, labels, strict=True)}
+                ids = {self.order[k]: row for k, row in zip(self.visible, labels, strict=True)}
                 chances[rows, ranks] = np.exp(self.score(corpus.select(rows), ids, plain=True))
         return np.minimum(1.0, chances)
 
@@ -173,7 +173,7 @@ def _score(stage: Stage, potentials: StagePotentials, labels: Ints, *, plain: bo
     """Return the log of the factor of one stage, float64 [B], for labels of its tape."""
     allowed = stage.tagger.topology.state_label == labels[:, None]
     clamped = replace(potentials, node=np.where(allowed, potentials.node, -np.inf))
-    batch = stage.free_batch(clamped) if plain else stage.legal_batch(clamped)
+    batch = stage.plain_batch(clamped) if plain else stage.legal_batch(clamped)
     exponent = 1.0 if plain else stage.exponent
     return kernel.best_paths(batch)[1] - exponent * stage.log_z(potentials)
 

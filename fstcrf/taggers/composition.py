@@ -140,18 +140,18 @@ def compose(
         raise OptionError("compose() needs at least one tagger or lattice")
     cut = _first_transducer(parts)
     if cut < len(parts):
-        said = {"weights": weights, "normalize": normalize, "coupling": coupling, "search": search}
-        options = {name: value for name, value in said.items() if value is not None}
+        named = {"weights": weights, "normalize": normalize, "coupling": coupling, "search": search}
+        options = {name: value for name, value in named.items() if value is not None}
         return _followed(parts, cut, options, grammar)
-    given = [part for part in parts if isinstance(part, lattices.Lattice)]
-    if len(given) == len(parts):
+    lattice_parts = [part for part in parts if isinstance(part, lattices.Lattice)]
+    if len(lattice_parts) == len(parts):
         if normalize is not None:
             raise OptionError("normalize= is for taggers; lattices only have potentials")
-        lattice = lattices.product(given, coupling=coupling, weights=weights, search=search)
+        lattice = lattices.product(lattice_parts, coupling=coupling, weights=weights, search=search)
         return lattice if grammar is None else lattice & grammar
     if coupling is not None:
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
-    if given:
+    if lattice_parts:
         raise OptionError(
             "taggers compose only with taggers, and lattices with lattices: use "
             "lattice(sentence) to get the lattice of a tagger, and grammar= to pass a "
@@ -161,8 +161,8 @@ def compose(
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
     first, *others = parts
     if isinstance(first, products.Product) and len(others) == 1 and first._writes(others[0]):
-        whole = first._then(others[0])
-        return whole if grammar is None else whole & grammar
+        product = first._then(others[0])
+        return product if grammar is None else product & grammar
     if any(isinstance(part, Composable) and not isinstance(part, CRF | JointCRF) for part in parts):
         return _segmental(parts, weights, normalize, search, grammar)
     return joint(parts, weights, normalize, search, grammar)
@@ -182,23 +182,23 @@ def _first_transducer(parts: Sequence[object]) -> int:
 def _followed(
     parts: Sequence[Any], cut: int, options: Mapping[str, Any], grammar: Grammar | None
 ) -> Lattice | Composition:
-    """Return the parts before a transducer composed, and then those from it on."""
+    """Return the composition of the parts, where the first transducer has the number `cut`."""
     if not cut:
         raise OptionError(
             "a transducer cannot be the first argument: put the tagger or lattice that "
             "it reads before it, lattice @ transducer"
         )
-    whole: Any = compose(*parts[:cut], **options) if cut > 1 or options else parts[0]
+    left: Any = compose(*parts[:cut], **options) if cut > 1 or options else parts[0]
     for part in parts[cut:]:
         machine = transducers.Transducer.from_fst(part) if is_fst(part) else part
-        if isinstance(whole, Composable) and isinstance(machine, transducers.Transducer):
-            product = whole if isinstance(whole, products.Product) else products.Product((whole,))
-            whole = product._then(machine)
-        elif isinstance(whole, Composable | lattices.Lattice):
-            whole = whole @ machine
+        if isinstance(left, Composable) and isinstance(machine, transducers.Transducer):
+            product = left if isinstance(left, products.Product) else products.Product((left,))
+            left = product._then(machine)
+        elif isinstance(left, Composable | lattices.Lattice):
+            left = left @ machine
         else:
-            raise OptionError(f"cannot compose {whole!r}: expected a tagger or a lattice")
-    made: Lattice | Composition = whole if grammar is None else whole & grammar
+            raise OptionError(f"cannot compose {left!r}: expected a tagger or a lattice")
+    made: Lattice | Composition = left if grammar is None else left & grammar
     return made
 
 
@@ -233,6 +233,6 @@ def _segmental(
     if normalize == "chain" or search is not None:
         option = "normalize='chain'" if normalize == "chain" else "search="
         raise OptionError(f"{option} is for taggers of tokens, but one of these tags segments")
-    alone = len(parts) == 1 and weights is None and isinstance(parts[0], products.Product)
-    tagger: Product = parts[0] if alone else products.Product(parts, weights)
+    is_product = len(parts) == 1 and weights is None and isinstance(parts[0], products.Product)
+    tagger: Product = parts[0] if is_product else products.Product(parts, weights)
     return tagger if grammar is None else tagger.constrained(grammar)

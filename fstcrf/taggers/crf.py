@@ -348,8 +348,8 @@ class CRF(TokenTagger[list[str]]):
     @made_once
     def _composed(self) -> JointCRF[list[str]]:
         """The composition with this tagger as its only part."""
-        whole: JointCRF[list[str]] = joint.JointCRF((self,), (1.0,))
-        return whole
+        composition: JointCRF[list[str]] = joint.JointCRF((self,), (1.0,))
+        return composition
 
     def tag(
         self,

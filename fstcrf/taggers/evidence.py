@@ -40,16 +40,16 @@ def in_columns(
     """Return the column of each tape, and the observed labels of each sentence."""
     if not isinstance(sentences, Corpus):
         raise OptionError(f"forced={columns!r} names columns, but the sentences are no Corpus")
-    given = {"": columns} if isinstance(columns, str) else dict(columns)
+    column_names = {"": columns} if isinstance(columns, str) else dict(columns)
     if isinstance(columns, str) and len(label_sets) == 1:
-        given = {next(iter(label_sets)): columns}
-    odd = [tape for tape in given if tape not in label_sets]
+        column_names = {next(iter(label_sets)): columns}
+    odd = [tape for tape in column_names if tape not in label_sets]
     if odd:
         raise OptionError(
             f"forced={columns!r}: expected a dict of column names with keys from "
             f"{', '.join(label_sets)}"
         )
-    for tape, name in given.items():
+    for tape, name in column_names.items():
         column, labels = sentences.column(name), set(label_sets[tape])
         for number, value in enumerate(column.values):
             legal = value == UNKNOWN or value in labels or labels.issuperset(value.split("|"))
@@ -59,8 +59,8 @@ def in_columns(
                     f"{' '.join(label_sets[tape])}, or {UNKNOWN} if the label is unknown",
                     **sentences.where(int(tokens[0])),
                 )
-    each = {tape: sentences.column_lists(name) for tape, name in given.items()}
-    return given, [{t: rows[b] for t, rows in each.items()} for b in range(len(sentences))]
+    each = {tape: sentences.column_lists(name) for tape, name in column_names.items()}
+    return column_names, [{t: rows[b] for t, rows in each.items()} for b in range(len(sentences))]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -186,23 +186,23 @@ def _column(tape: str) -> str:
     return f"%known[{tape}]"
 
 
-def _by_tape(tapes: Sequence[str], given: Any, what: str) -> dict[str, Any]:
+def _by_tape(tapes: Sequence[str], argument: Any, what: str) -> dict[str, Any]:
     """Return an argument by tape; for a tagger with one tape, it may lack the tape."""
-    named = isinstance(given, Mapping) and not any(
-        isinstance(value, int | float | complex | np.number) for value in given.values()
+    named = isinstance(argument, Mapping) and not any(
+        isinstance(value, int | float | complex | np.number) for value in argument.values()
     )
     if not named:
         if len(tapes) > 1:
             raise OptionError(
                 f"{what} must be given per tape: pass a dict with keys from {', '.join(tapes)}"
             )
-        return {tapes[0]: given}
-    odd = [tape for tape in given if tape not in tapes]
+        return {tapes[0]: argument}
+    odd = [tape for tape in argument if tape not in tapes]
     if odd:
         raise OptionError(
             f"{what} is given for a tape {odd[0]!r}: the tapes are {', '.join(tapes)}"
         )
-    return dict(given)
+    return dict(argument)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -288,14 +288,14 @@ def mask(
         return np.ones((length, topology.n_states), dtype=bool)
     place = "" if sentence is None else f"sentence {sentence}, "
     expected = "a list with a label or None for each token"
-    given: Any = items_of(forced, f"{place}the forced labels are", expected)
-    if not hasattr(given, "__len__"):  # an iterator
-        raise LabelError(f"{place}the forced labels are {given!r}, expected {expected}")
-    if len(given) != length:
-        raise ShapeError(f"{place}{len(given)} forced labels for {length} tokens")
+    labels: Any = items_of(forced, f"{place}the forced labels are", expected)
+    if not hasattr(labels, "__len__"):  # an iterator
+        raise LabelError(f"{place}the forced labels are {labels!r}, expected {expected}")
+    if len(labels) != length:
+        raise ShapeError(f"{place}{len(labels)} forced labels for {length} tokens")
     allowed = np.zeros((length, topology.n_labels), dtype=bool)
     index = topology.label_index
-    for t, label in enumerate(given):
+    for t, label in enumerate(labels):
         if label is not None and not isinstance(label, str):
             raise LabelError(f"{place}token {t}: forced label {label!r} is no string")
         if label is None or label == UNKNOWN:

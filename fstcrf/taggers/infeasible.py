@@ -43,8 +43,8 @@ class _Case:
             labels = {tape: row for tape, row in labels.items() if tape in tapes} or None
         forced = [labels] if labels is not None else None
         try:
-            whole = tagger._as_transducer()
-            whole._decode(Request(self.sentence, forced=forced, budget=self.budget))
+            transducer = tagger._as_transducer()
+            transducer._decode(Request(self.sentence, forced=forced, budget=self.budget))
         except NoPathError as error:
             return error
         except TooLargeError:  # a chain is not expanded
@@ -116,13 +116,13 @@ def _relaxations(
     tagger: Tagger, forced: Sequence[Forced | None] | None
 ) -> Iterator[tuple[Tagger, Sequence[Forced | None] | None, Change]]:
     """Yield a tagger and forced labels with fewer and fewer restrictions."""
-    free = tagger.without_grammar()
-    if free is not None:
-        yield free, forced, "grammar"
+    unconstrained = tagger.without_grammar()
+    if unconstrained is not None:
+        yield unconstrained, forced, "grammar"
     if forced is not None:
         yield tagger, None, "forced"
-    if free is not None and forced is not None:
-        yield free, None, "both"
+    if unconstrained is not None and forced is not None:
+        yield unconstrained, None, "both"
 
 
 def selected(sentences: Data, numbers: Longs) -> Data:

@@ -125,14 +125,14 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         other = {(r.reader, r.read): r.reading for r in self.relabellings}
         parts = []
         for tagger, weight in zip(self.taggers, self.weights, strict=True):
-            every = (
+            pairs = (
                 (
                     t.name,
                     other.get((tagger.tape, t.name)) or component.same_tape(t, self.label_sets),
                 )
                 for t in tagger.reads
             )
-            readings = {name: reading for name, reading in every if reading is not None}
+            readings = {name: reading for name, reading in pairs if reading is not None}
             parts.append(component.Component(tagger, weight, readings))
         return tuple(parts)
 
@@ -205,15 +205,15 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         parts = [part.chain for part in self._components]
         parts += [tape_map.chain for tape_map in self.maps]
         added = tuple(tape_map.acceptor for tape_map in self.maps)
-        given, conjuncts = self._grammar_read
-        parts += [tape.chain for tape in given]
+        observed, conjuncts = self._grammar_read
+        parts += [tape.chain for tape in observed]
         return plans.Program(parts, (), (*conjuncts, *added), self.search, self.budget)
 
     @made_once
     def _stages(self) -> tuple[Stage, ...]:
         """The taggers in the order in which ``normalize="chain"`` decides them."""
-        given, conjuncts = self._grammar_read
-        return stages.stages_of(self._components, self._order, conjuncts, given)
+        observed, conjuncts = self._grammar_read
+        return stages.stages_of(self._components, self._order, conjuncts, observed)
 
     @made_once
     def _cost_checked(self) -> bool:
@@ -224,8 +224,8 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
     @made_once
     def _grammar_program(self) -> Program | None:
         """The product, without potentials, of the tapes that the grammar connects, if any."""
-        given, conjuncts = self._grammar_read
-        return stages.grammar_program(self.taggers, conjuncts, given)
+        observed, conjuncts = self._grammar_read
+        return stages.grammar_program(self.taggers, conjuncts, observed)
 
     def plan(self) -> Plan:
         """Return the compiled machine's sizes and costs; print it.
@@ -256,28 +256,28 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
         GrammarError
             The grammar does not fit the labels, or accepts nothing.
         """
-        added, given = self._bound(grammar)
-        whole = replace(
+        added, observed = self._bound(grammar)
+        composition = replace(
             self,
             conjuncts=(*self.conjuncts, *added),
-            given=given,
+            given=observed,
             search=search or self.search,
             budget=budget or self.budget,
         )
         # Machines that are too large, and grammars that accept nothing, are reported here.
-        if whole._only_cascades:
-            for tagger in whole._cascade_taggers.values():
+        if composition._only_cascades:
+            for tagger in composition._cascade_taggers.values():
                 plans.check_consistent(tagger._program)
-            return whole
-        plans.check_consistent(whole._program)
-        if not whole._conditional:
-            _ = whole._program.decoder
-            return whole
+            return composition
+        plans.check_consistent(composition._program)
+        if not composition._conditional:
+            _ = composition._program.decoder
+            return composition
         with contextlib.suppress(TooLargeError):  # sentences are then not checked by length
-            _ = whole._grammar_program and whole._grammar_program.decoder
-        for stage in whole._stages:
+            _ = composition._grammar_program and composition._grammar_program.decoder
+        for stage in composition._stages:
             _ = stage.legal.decoder
-        return whole
+        return composition
 
     def _bound(self, grammar: Grammar) -> tuple[list[Acceptor], tuple[ObservedTape, ...]]:
         """Return the acceptors of a grammar, and `given` with the further columns that it reads."""
@@ -289,8 +289,8 @@ class JointCRF(TokenTagger[LabelsT], Composition[LabelsT]):
 
     def _observed(self) -> list[ObservedTape]:
         """Return the columns that the taggers read, as tapes that a grammar may read."""
-        given = [tape for tape in self.given if tape.tape not in self.label_sets]
-        return component.observed([tagger.index for tagger in self.taggers], self.label_sets, given)
+        tapes = [tape for tape in self.given if tape.tape not in self.label_sets]
+        return component.observed([tagger.index for tagger in self.taggers], self.label_sets, tapes)
 
     @made_once
     def _only_cascades(self) -> bool:
@@ -542,7 +542,7 @@ class _Map(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     acceptor: AcceptorHeader
 
 
-class _Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _ObservedTape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tape: str
     labels: tuple[str, ...]
 
@@ -562,7 +562,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     maps: tuple[_Map, ...]
     relabellings: tuple[_Relabelling, ...] = ()
     search: Literal["auto", "lazy", "expanded"] = "auto"
-    given: tuple[_Given, ...] = ()
+    given: tuple[_ObservedTape, ...] = ()
 
 
 def encoded(composition: JointCRF) -> tuple[dict[str, Array], dict[str, str]]:
@@ -589,7 +589,7 @@ def encoded(composition: JointCRF) -> tuple[dict[str, Array], dict[str, str]]:
             _Relabelling(r.reader, r.read, r.tape, r.labels) for r in composition.relabellings
         ),
         search=composition.search,
-        given=tuple(_Given(tape.tape, tape.labels) for tape in composition.given),
+        given=tuple(_ObservedTape(tape.tape, tape.labels) for tape in composition.given),
     )
     return arrays, {"composition": msgspec.json.encode(header).decode()}
 

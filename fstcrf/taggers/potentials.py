@@ -3,7 +3,7 @@
 The keys of an index say which pairs of a predicate and labels have weights (see
 `fstcrf.text.features.tables`). A predicate is a row of a sparse table whose columns are all pairs
 of labels and state, so one lookup and one sum of rows give a token's potentials for all labels at
-once. A hashed index has no keys: there every label is tried.
+once. A hashed index has no keys: there every label is looked up.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def bound(
     Families come by context, as `divided` gives them, without those of the empty context; cells are
     the weights of the `n_rows` attributes, by state or by arc.
     """
-    found: list[BoundTerm] = []
+    terms: list[BoundTerm] = []
     for context, side in sides.items():
         sizes = tuple(len(labels[tape]) for tape in context)
         shape = (*sizes, cells.width)
@@ -94,12 +94,12 @@ def bound(
             table = WeightTable.of(
                 cells.row, cells.column, cells.weight, n_rows=n_rows, width=cells.width
             )
-            found.append(_HashedTerm(outline, side, {t: labels[t] for t in context}, table))
+            terms.append(_HashedTerm(outline, side, {t: labels[t] for t in context}, table))
             continue
         term = _by_predicate(side, context, shape, labels, cells, n_rows)
         if term is not None:
-            found.append(term)
-    return tuple(found)
+            terms.append(term)
+    return tuple(terms)
 
 
 def _by_predicate(
@@ -169,7 +169,7 @@ class _HashedTerm:
     table: WeightTable
 
     def runs(self, reader: Reader) -> Runs:
-        parts = self._tried(reader)
+        parts = self._rows_by_labels(reader)
 
         def values(first: int, end: int) -> Floats:
             each = [self.table.times(rows(first, end)) for rows in parts]
@@ -177,7 +177,7 @@ class _HashedTerm:
 
         return values
 
-    def _tried(self, reader: Reader) -> list[Callable[[int, int], SparseRows]]:
+    def _rows_by_labels(self, reader: Reader) -> list[Callable[[int, int], SparseRows]]:
         parts = []
         for choice in product(*self.labels.values()):
             corpus = reader.corpus
@@ -336,16 +336,16 @@ class Binding:
             return None
         ids: list[Ints] = []
         for tape in self._model.reads:
-            own = labels[tape.name] if tape.name in labels else self._labels(tape, sentence)
-            if own is None:
+            tape_ids = labels[tape.name] if tape.name in labels else self._labels(tape, sentence)
+            if tape_ids is None:
                 return None
-            ids.append(own)
+            ids.append(tape_ids)
         return self.of_one(sentence, ids)
 
     def of_one(self, sentence: Sentence, ids: Iterable[Ints]) -> Floats:
         """Return the node potentials of a sentence under labels of the tapes, float64 [T, S].
 
-        Of what `relabels`, for `is_short` sentences, with `weights.single`.
+        Of what `relabels`, for `is_short` sentences, with `weights.sentence_graph`.
 
         Parameters
         ----------
@@ -353,11 +353,11 @@ class Binding:
         ids : iterable of int32 [T]
             Labels of each tape that the model reads.
         """
-        side, single = self._node_side, self._model._weights.single
-        assert isinstance(side, AttributeTables) and single  # noqa: PT018, S101 (as said above)
+        side, graph = self._node_side, self._model._weights.sentence_graph
+        assert isinstance(side, AttributeTables) and graph  # noqa: PT018, S101 (as said above)
         tapes = zip(self._columns, ids, strict=True)
-        others = {column: table[mine] for (column, table), mine in tapes if len(table)}
-        return single.potentials(*side.entries(sentence, others), None)
+        others = {column: table[labels] for (column, table), labels in tapes if len(table)}
+        return graph.potentials(*side.entries(sentence, others), None)
 
     def _labels(self, tape: Tape, sentence: Sentence) -> Ints | None:
         """Return the labels of a tape in a sentence, int32 [T]; None for an unknown label."""
@@ -384,10 +384,10 @@ class Binding:
         side = self._node_side
         assert isinstance(side, AttributeTables)  # noqa: S101 (as `relabels` says)
         sources = [(Plain(tape_column(tape.name)), tape.labels) for tape in self._model.reads]
-        known = side.vocabularies.by_source
+        by_source = side.vocabularies.by_source
         return {
             source: side.vocabularies.numbers(source, labels)
-            if source in known
+            if source in by_source
             else np.empty(0, dtype=np.int32)
             for source, labels in sources
         }
@@ -426,12 +426,12 @@ def _rows(side: Side | None, reader: Reader, n_rows: int) -> Callable[[int, int]
 
 
 def _check(model: CRF, labels: Mapping[str, Sequence[str]]) -> None:
-    known = [tape.name for tape in model.reads]
+    read_tapes = [tape.name for tape in model.reads]
     for tape, axis in labels.items():
-        if tape not in known:
+        if tape not in read_tapes:
             raise OptionError(
                 f"the tagger of tape {model.tape!r} does not read tape {tape!r}; it reads "
-                f"{', '.join(map(repr, known)) or 'none'}"
+                f"{', '.join(map(repr, read_tapes)) or 'none'}"
             )
         if isinstance(axis, str) or not axis or len(set(axis)) < len(axis):
             raise OptionError(f"the labels of tape {tape!r} must be a list of distinct labels")
@@ -457,8 +457,8 @@ def bind(model: CRF, labels: Mapping[str, Sequence[str]] | None = None) -> Bindi
     if labels is None:
         labels = {tape.name: tape.labels for tape in model.reads}
     key = tuple((tape, tuple(axis)) for tape, axis in labels.items())
-    known = model._bindings.get(key) or model._bindings.setdefault(key, Binding(model, labels))
-    return cast("Binding", known)
+    binding = model._bindings.get(key) or model._bindings.setdefault(key, Binding(model, labels))
+    return cast("Binding", binding)
 
 
 def potentials(
@@ -492,8 +492,8 @@ def path_alone(
 
     `labels` are those of tapes that the model reads, int32 [T]; other tapes are columns.
     """
-    single, node = model._weights.single, None
-    if single is None:
+    graph, node = model._weights.sentence_graph, None
+    if graph is None:
         return None
     if isinstance(model.index, FeatureIndex):
         sentence = as_sentence(sentence, model.columns)
@@ -502,8 +502,8 @@ def path_alone(
         columns = with_labels(sentence, model.reads, labels)
         data = read_sentences(model.index, [columns], model.columns, model.reads)
         rows = data.design(0, 1).node
-        node = single.potentials(rows.indptr, rows.index, rows.value)
-    return single.viterbi(node) if len(node) else None
+        node = graph.potentials(rows.indptr, rows.index, rows.value)
+    return graph.viterbi(node) if len(node) else None
 
 
 _RUN_TOKENS = 2_000
@@ -518,7 +518,7 @@ def averaged_lattices(model: CRF, corpus: Corpus, tapes: TapeProbabilities) -> l
     read = [tape.name for tape in model.reads if tape.name in tapes]
     prepared = bind(model, {tape: tapes[tape][0] for tape in read}).prepare(corpus)
     static = model._program.chains[0].arc is not None
-    every, start = [], 0
+    sentence_lattices, start = [], 0
     for run in prepared.runs(_RUN_TOKENS):
         bounds = run.offsets.tolist()
         n = bounds[-1]
@@ -530,8 +530,8 @@ def averaged_lattices(model: CRF, corpus: Corpus, tapes: TapeProbabilities) -> l
             values.append(_expected(potentials.arc, probabilities, n))
         for a, b in pairwise(bounds):
             row = lattices.ChainRow(model._program, tuple(v[a:b] for v in values))
-            every.append(lattices.Lattice(row))
-    return every
+            sentence_lattices.append(lattices.Lattice(row))
+    return sentence_lattices
 
 
 def _expected(terms: Iterable[Term], probabilities: Mapping[str, Floats], n: int) -> Floats:

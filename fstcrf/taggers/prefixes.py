@@ -118,16 +118,16 @@ class RescoringContext:
         self._cached: tuple[Longs, Floats] | None = None  # keys, and node potentials for each
 
     @made_once
-    def free(self) -> kernel.Bound:
+    def plain(self) -> kernel.Bound:
         """The tagger under the reference labels."""
-        return self.stage.free_batch(self.potentials)
+        return self.stage.plain_batch(self.potentials)
 
     @made_once
     def legal(self) -> kernel.Bound:
         """The weighted tagger under its grammar and the reference labels."""
         added = self.potentials.evidence_scores, self.potentials.mask
-        same = self.stage.legal is self.stage.free and all(scores is None for scores in added)
-        return self.free if same else self.stage.legal_batch(self.potentials)
+        same = self.stage.legal is self.stage.plain and all(scores is None for scores in added)
+        return self.plain if same else self.stage.legal_batch(self.potentials)
 
     @made_once
     def _observed(self) -> dict[str, Ints]:
@@ -144,7 +144,7 @@ class RescoringContext:
         if self._relabelled is None:
             return self.stage.exponent * self.stage.log_z(self._recomputed(prefixes))
         variants = _variants(prefixes, self._changed(self._relabelled, prefixes))
-        return self.stage.exponent * kernel.rescored(self.free, variants, best=False)
+        return self.stage.exponent * kernel.rescored(self.plain, variants, best=False)
 
     def best(self, prefixes: Prefixes) -> tuple[Floats, Floats]:
         """Return the best score of the stage under each prefix, and the weighted log Z, [P]."""
@@ -155,8 +155,8 @@ class RescoringContext:
             return best, stage.exponent * stage.log_z(potentials)
         changed = self._changed(self._relabelled, prefixes)
         variants = _variants(prefixes, changed)
-        log_z = kernel.rescored(self.free, variants, best=False)
-        if self.legal is not self.free:
+        log_z = kernel.rescored(self.plain, variants, best=False)
+        if self.legal is not self.plain:
             evidence = self.potentials.evidence_scores
             evidence = None if evidence is None else evidence[changed.tokens]
             variants = variants._replace(node=stage.scored(changed.node, evidence, changed.mask))
@@ -194,9 +194,9 @@ class RescoringContext:
     ) -> _ChangedTokens:
         stage, tokens = self.stage, prefixes.tokens
         differs = np.zeros(len(tokens), dtype=bool)
-        for tagger, own, other in zip(stage.earlier, prefixes.labels, self.labels, strict=True):
+        for tagger, chosen, other in zip(stage.earlier, prefixes.labels, self.labels, strict=True):
             if stage.reads_tape(tagger.tape):
-                differs |= own != other.take(tokens)
+                differs |= chosen != other.take(tokens)
         entries = np.flatnonzero(differs)
         tokens = tokens.take(entries)
         labels = [ids.take(entries) for ids in prefixes.labels]

@@ -176,7 +176,7 @@ class Product(Composition[LabelsT]):
             As for `fstcrf.Lattice.__matmul__`.
         """
         followers = (*self.followers, follower)
-        whole = type(self)(self.taggers, self.weights, self.conjuncts, followers)
+        product = type(self)(self.taggers, self.weights, self.conjuncts, followers)
         if isinstance(follower, Transducer):
             read = self._lattice_tapes[
                 -1 if follower.reads is None else self.tapes.index(follower.reads)
@@ -186,7 +186,7 @@ class Product(Composition[LabelsT]):
             transduced.check_lengths(
                 next(m for m in self._transducers if (m.tape,) == follower.tapes)
             )
-        return whole
+        return product
 
     def with_features(self, features: FeatureFunctions | None, where: str = "model") -> Self:
         """Return the product whose taggers compute attributes by functions.
@@ -322,8 +322,8 @@ class Product(Composition[LabelsT]):
         n, lattices = request.n, self._lattices(request.sentences, evidence)
         shown = self.tapes if request.tapes is None else shown_tapes(self.tapes, request.tapes)
         if len(shown) == len(self.tapes) and not (self._ambiguous and request.scores):
-            ranked = nbest_paths(lattices, n, threads=request.threads)
-            paths = [self._with_token_labels(row) for row in ranked]
+            rows = nbest_paths(lattices, n, threads=request.threads)
+            paths = [self._with_token_labels(row) for row in rows]
         elif not any(map(self._span_encoding, shown)):
             paths = [lattice.nbest(n, tapes=shown) for lattice in lattices]
         else:
@@ -459,8 +459,8 @@ def _check_reads(tagger: Composable, tapes: set[str]) -> None:
 
 
 def _check(paths: Sequence[Sequence[Path]], lattices: Sequence[Lattice]) -> None:
-    for number, (ranked, lattice) in enumerate(zip(paths, lattices, strict=True)):
-        if not ranked:
+    for number, (sentence_paths, lattice) in enumerate(zip(paths, lattices, strict=True)):
+        if not sentence_paths:
             raise lattice.row.no_path().of_sentence(number)
 
 

@@ -133,38 +133,38 @@ class Search:
 
     def _cascade(self) -> None:
         """Decode the tapes one after the other: the first incumbents, and the first frontier."""
-        corpus, every = self.corpus, np.arange(len(self.corpus))
-        prefixes = Prefixes.empty(self.offsets, every)
+        corpus, sentences = self.corpus, np.arange(len(self.corpus))
+        prefixes = Prefixes.empty(self.offsets, sentences)
         for k, stage in enumerate(self.stages):
             potentials = partial(self.rule.potentials, k)
             context = RescoringContext(stage, corpus, prefixes.labels, potentials)
             self.contexts.append(context)
-            normaliser: Floats = np.zeros(len(every))
+            normaliser: Floats = np.zeros(len(sentences))
             if k or self.rule.scored:  # the first log Z is the same for all labellings
-                log_z = kernel.log_partitions(context.free)
+                log_z = kernel.log_partitions(context.plain)
                 normaliser = stage.exponent * np.where(np.isneginf(log_z), 0.0, log_z)
             if k == 0:
                 self.first_normaliser = normaliser
             if k < self.last:
-                ranked, others = self._first_ranking(k, context)
-                score = ranked.score[:, 0] - normaliser
-                upper = prefixes.score + np.maximum(ranked.score[:, 1], others) - normaliser
-                cursor = np.ones(len(every), np.int64)
+                nbest, others = self._first_ranking(k, context)
+                score = nbest.score[:, 0] - normaliser
+                upper = prefixes.score + np.maximum(nbest.score[:, 1], others) - normaliser
+                cursor = np.ones(len(sentences), np.int64)
                 self.frontier.append([_Nodes(prefixes, normaliser, cursor, upper)])
-                labels = np.maximum(stage.labels(ranked.path[0]), 0)  # −1 without a legal path
+                labels = np.maximum(stage.labels(nbest.path[0]), 0)  # −1 without a legal path
                 corpus = with_tape(corpus, stage.tagger, labels)
                 prefixes = prefixes.longer(score, normaliser, labels)
             else:
-                ranked = _nbest(context.legal, self._n_last, None)
-                self._complete(prefixes, ranked, normaliser)
-                score = ranked.score[:, 0] - normaliser
+                nbest = _nbest(context.legal, self._n_last, None)
+                self._complete(prefixes, nbest, normaliser)
+                score = nbest.score[:, 0] - normaliser
             context.dead = np.isneginf(score)
             if not stage.depends_on_earlier:
                 self._tighten_heuristic(k, score)
         for k, (nodes,) in enumerate(self.frontier):
             nodes.upper = nodes.upper + self.heuristic[k]
 
-    def _first_ranking(self, k: int, context: RescoringContext) -> tuple[kernel.Ranked, Floats]:
+    def _first_ranking(self, k: int, context: RescoringContext) -> tuple[kernel.NBestPaths, Floats]:
         """Rank the two best labellings of a tape; of the first tape enough for the first round.
 
         Also returned is an upper bound of the scores of labellings that are left out, [B].
@@ -172,11 +172,11 @@ class Search:
         n, longest, within = min(_FIRST, self.budget) + 1, context.legal.longest, np.inf
         if k == 0 and n > 2 and not self.rule.has_deadline and longest * n <= _PART_TOKENS:
             within = _WITHIN + np.log(self.n)
-        ranked = kernel.nbest_paths(context.legal, n if within < np.inf else 2, within=within)
-        others = ranked.score[:, 0] - within
+        nbest = kernel.nbest_paths(context.legal, n if within < np.inf else 2, within=within)
+        others = nbest.score[:, 0] - within
         if k == 0:
-            self.first_ranked, self.first_others = ranked, others
-        return ranked, others
+            self.first_ranked, self.first_others = nbest, others
+        return nbest, others
 
     def _tighten_heuristic(self, k: int, score: Floats) -> None:
         """Tighten the bounds: stage k does not depend on earlier tapes, so its score is known."""
@@ -194,9 +194,9 @@ class Search:
 
     def _obey(self) -> None:
         """Replace incumbents that break hard rules by the best that obey them."""
-        free = self.incumbents
-        missing = np.isneginf(free.score)
-        legal = (self._obeying(free) | missing).all(axis=1) & ~missing[:, 0]
+        relaxed = self.incumbents
+        missing = np.isneginf(relaxed.score)
+        legal = (self._obeying(relaxed) | missing).all(axis=1) & ~missing[:, 0]
         if legal.all():
             return
         illegal = np.flatnonzero(~legal)
@@ -206,10 +206,10 @@ class Search:
         self._restart(illegal[~impossible], candidates)
         self._expand_all()
         obeying = self.incumbents
-        obeying.bound = np.minimum(obeying.bound, np.maximum(free.bound, free.score[:, 0]))
+        obeying.bound = np.minimum(obeying.bound, np.maximum(relaxed.bound, relaxed.score[:, 0]))
         self._put_better(candidates)
-        self._put_all(free, np.flatnonzero(legal))
-        obeying.bound[legal] = free.bound[legal]
+        self._put_all(relaxed, np.flatnonzero(legal))
+        obeying.bound[legal] = relaxed.bound[legal]
 
     def _obeying(self, incumbents: Incumbents) -> Bools:
         """Return which incumbents obey the hard rules, bool [B, W]; none if tapes are hidden."""
@@ -265,17 +265,17 @@ class Search:
         cells = rows.select(row).repeat(rank), rows.entries(row)
         labels = tuple(answer[tape].flat[cells] for tape in self.rule.order)
         none = np.zeros(len(row))
-        every = Prefixes(self.offsets, sentences[row], score[row, rank], none, labels[:-1])
+        labelled = Prefixes(self.offsets, sentences[row], score[row, rank], none, labels[:-1])
         number: dict[_Key, int] = {}
-        keys = zip(every.sentence.tolist(), keys_of(every.rows, every.labels), strict=True)
+        keys = zip(labelled.sentence.tolist(), keys_of(labelled.rows, labelled.labels), strict=True)
         place = np.fromiter((number.setdefault(key, len(number)) for key in keys), np.int64)
         _, first = np.unique(place, return_index=True)
-        prefixes = every.select(first)
+        prefixes = labelled.select(first)
         total = self.first_normaliser[prefixes.sentence]
         for k in range(1, self.last + 1):
             total = total + self.contexts[k].log_z(replace(prefixes, labels=prefixes.labels[:k]))
         candidates.put(
-            every.sentence, every.score - total[place], [labels[k] for k in self.visible]
+            labelled.sentence, labelled.score - total[place], [labels[k] for k in self.visible]
         )
         self.listed = dict(zip(number, prefixes.score.tolist(), strict=True))
 
@@ -374,27 +374,27 @@ class Search:
 
     def _complete_ruled(self, prefixes: Prefixes, normaliser: Floats) -> None:
         """Complete prefixes under hard rules."""
-        ranked, others = self._ranked_under_rules(self.last, prefixes, self._n_last)
+        nbest, others = self._ranked_under_rules(self.last, prefixes, self._n_last)
         others = others + prefixes.score - normaliser
         np.maximum.at(self.incumbents.bound, prefixes.sentence, others)
-        self._complete(prefixes, ranked, normaliser)
+        self._complete(prefixes, nbest, normaliser)
 
     def _ranked_under_rules(
         self, k: int, prefixes: Prefixes, n: int
-    ) -> tuple[kernel.Ranked, Floats]:
+    ) -> tuple[kernel.NBestPaths, Floats]:
         """Rank n labellings of tape k under hard rules; also an upper bound of unproven ones."""
         stage, context = self.ruled[k], self.contexts[k]
         observed = stage.observed_labels(context.ids(prefixes))
         batch = stage.legal_batch(replace(context.under(prefixes), observed=observed))
         result = stage.legal.decoder.paths(batch, n, self.rule.rest)
-        return kernel.Ranked(result.found, result.score, result.path), result.bound
+        return kernel.NBestPaths(result.n_paths, result.score, result.path), result.bound
 
-    def _complete(self, prefixes: Prefixes, ranked: kernel.Ranked, normaliser: Floats) -> None:
+    def _complete(self, prefixes: Prefixes, nbest: kernel.NBestPaths, normaliser: Floats) -> None:
         """Add labellings with ranked labels of the last tape."""
         base, sentence = prefixes.score - normaliser, prefixes.sentence
-        total = base[:, None] + ranked.score
+        total = base[:, None] + nbest.score
         place, rank = np.nonzero(total > self.incumbents.threshold[sentence, None])
-        path = _select_paths(ranked.path, prefixes.rows, place, rank)
+        path = _select_paths(nbest.path, prefixes.rows, place, rank)
         labels = self.ruled[-1].labels(path)
         selected = prefixes.select(place)
         self._put(replace(selected, labels=(*selected.labels, labels)), total[place, rank])
@@ -439,13 +439,13 @@ class Search:
         gain, threshold = self.heuristic[k][prefixes.sentence], self._threshold(prefixes)
         above = _least_score(threshold, prefixes.score + gain - normaliser)
         if self.ruled[k].hard:
-            ranked, others = self._ranked_under_rules(k, prefixes, n + 1)
+            nbest, others = self._ranked_under_rules(k, prefixes, n + 1)
             others = others + prefixes.score + gain - normaliser
             np.maximum.at(self.incumbents.bound, prefixes.sentence, others)
             paths, row = prefixes.rows, np.arange(len(where))
         else:
-            ranked, paths, row = self._ranking(k, prefixes, n, above)
-        score = prefixes.score[:, None] + ranked.score[row] - normaliser[:, None]
+            nbest, paths, row = self._ranking(k, prefixes, n, above)
+        score = prefixes.score[:, None] + nbest.score[row] - normaliser[:, None]
         upper = score + gain[:, None]
         new = np.arange(n + 1) >= nodes.cursor[where, None]
         first = int(nodes.cursor[where].min())
@@ -459,7 +459,7 @@ class Search:
             if len(place):
                 rank += start
                 base = prefixes.select(place)
-                path = _select_paths(ranked.path, paths, row[place], rank)
+                path = _select_paths(nbest.path, paths, row[place], rank)
                 labels = (*base.labels, self.ruled[k].labels(path))
                 log_z = base.log_z + normaliser[place]
                 longer = Prefixes(*(base.offsets, base.sentence, score[place, rank], log_z), labels)
@@ -468,7 +468,7 @@ class Search:
 
     def _ranking(
         self, k: int, prefixes: Prefixes, n: int, above: Floats
-    ) -> tuple[kernel.Ranked, Ragged, Longs]:
+    ) -> tuple[kernel.NBestPaths, Ragged, Longs]:
         """Rank n + 1 labellings of tape k under each prefix.
 
         Also returned are the bounds of the rows in the paths, and the row of each prefix, [P].
@@ -480,11 +480,11 @@ class Search:
         if len(some):
             selected = prefixes.select(some)
             batch = self.stages[k].legal_batch(self.contexts[k].under(selected))
-            ranked = kernel.nbest_paths(batch, n + 1, above=above[some])
+            nbest = kernel.nbest_paths(batch, n + 1, above=above[some])
             if not cached:
-                return ranked, selected.rows, some
-            first.score[selected.sentence] = ranked.score
-            first.path[:, selected.tokens] = ranked.path
+                return nbest, selected.rows, some
+            first.score[selected.sentence] = nbest.score
+            first.path[:, selected.tokens] = nbest.path
         return first, Ragged(self.offsets), sentence
 
 
@@ -578,16 +578,16 @@ def _in_turns(sentence: Longs, total: Floats, most: int) -> Iterator[Longs]:
             yield np.sort(part)
 
 
-def _nbest(batch: kernel.Bound, n: int, above: Floats | None) -> kernel.Ranked:
+def _nbest(batch: kernel.Bound, n: int, above: Floats | None) -> kernel.NBestPaths:
     """Return the n best paths; memory grows with the number of paths that exist."""
     if n == 1:
         path, score = kernel.best_paths(batch)
-        return kernel.Ranked(np.ones(len(score), np.int64), score[:, None], path[None])
+        return kernel.NBestPaths(np.ones(len(score), np.int64), score[:, None], path[None])
     for size in kernel.growing(n):
-        ranked = kernel.nbest_paths(batch, size, above=above)
-        if int(ranked.found.max(initial=0)) < size:
+        nbest = kernel.nbest_paths(batch, size, above=above)
+        if int(nbest.n_paths.max(initial=0)) < size:
             break
-    return ranked
+    return nbest
 
 
 def _rounding(score: Floats) -> Floats:

@@ -3,7 +3,7 @@
 The chain rule multiplies conditional probabilities, p(tape 1) · p(tape 2 | tape 1) · ... A stage
 computes the log of one factor, the score of a path minus log Z, for given labels of the earlier
 tapes. Weights, grammars and evidence change which labels are chosen, but not log Z. So a stage has
-two machines: `free`, the tagger, for log Z, and `legal`, the weighted tagger under its grammar. A
+two machines: `plain`, the tagger, for log Z, and `legal`, the weighted tagger under its grammar. A
 `relaxed` stage lacks the rules over several tapes, which make `legal` slow.
 """
 
@@ -149,16 +149,16 @@ class Stage(Component):
         return self._read[0]
 
     @made_once
-    def free(self) -> Program:
+    def plain(self) -> Program:
         """The tagger without weight and grammar; its log Z normalises the conditional."""
-        return self.relaxed.free if self.hard else Program([self.chain])
+        return self.relaxed.plain if self.hard else Program([self.chain])
 
     @made_once
     def legal(self) -> Program:
         """The weighted tagger under its grammar; observed tapes are its first axes."""
         if self.exponent == 1.0 and not self.multiplied:
-            return self.free
-        weighted = self.free.scaled(self.exponent, grammar=False).chains
+            return self.plain
+        weighted = self.plain.scaled(self.exponent, grammar=False).chains
         chains = [*(tape.chain for tape in self.observed), *weighted]
         return Program(chains, (), self._read[1], "auto" if self.hard else "expanded")
 
@@ -228,7 +228,7 @@ class Stage(Component):
 
         `labels` has one array for each earlier tape, int32 [M].
         """
-        ids = {tagger.tape: own for tagger, own in zip(self.earlier, labels, strict=True)}
+        ids = {tagger.tape: tape_ids for tagger, tape_ids in zip(self.earlier, labels, strict=True)}
         readings = [self.readings[tape.name] for tape in self.tagger.reads]
         return [reading.seen(ids[reading.tape]) for reading in readings]
 
@@ -253,7 +253,7 @@ class Stage(Component):
     @made_once
     def rescorable(self) -> bool:
         """Whether earlier labels change only node potentials, so single tokens can be rescored."""
-        static = not self.observed and self.free.chains[0].arc is not None
+        static = not self.observed and self.plain.chains[0].arc is not None
         inside = all(tape.name in self.readings for tape in self.tagger.reads)
         return static and inside and self.binding.relabels
 
@@ -261,20 +261,20 @@ class Stage(Component):
 
     def log_z(self, potentials: StagePotentials) -> Floats:
         """Return log Z of the tagger, float64 [B]."""
-        return kernel.log_partitions(self.free_batch(potentials))
+        return kernel.log_partitions(self.plain_batch(potentials))
 
-    def free_batch(self, potentials: StagePotentials) -> kernel.Bound:
+    def plain_batch(self, potentials: StagePotentials) -> kernel.Bound:
         """Return the tagger with these potentials."""
-        values = self.free.per_token((potentials.node, *potentials.arcs))
+        values = self.plain.per_token((potentials.node, *potentials.arcs))
         return kernel.Bound(
-            self.free.machine, potentials.offsets, values, checked=self.cannot_overflow
+            self.plain.machine, potentials.offsets, values, checked=self.cannot_overflow
         )
 
     def legal_batch(self, potentials: StagePotentials) -> kernel.Bound:
         """Return the weighted tagger under its grammar and evidence, with these potentials."""
         added = potentials.evidence_scores, potentials.mask
-        if self.legal is self.free and all(scores is None for scores in added):
-            return self.free_batch(potentials)
+        if self.legal is self.plain and all(scores is None for scores in added):
+            return self.plain_batch(potentials)
         pairs = zip(potentials.observed, self.observed, strict=True)
         observed = [pinned(ids, len(tape.kept)) for ids, tape in pairs]
         arcs = [scaled(arc, self.exponent) for arc in potentials.arcs]
@@ -308,11 +308,11 @@ class Stage(Component):
         """
         index, weights = self.tagger.index, self.tagger._weights
         reads = self.depends_on_earlier or not self.earlier
-        if not (self.rescorable and reads) or self.conjuncts or self.legal is not self.free:
+        if not (self.rescorable and reads) or self.conjuncts or self.legal is not self.plain:
             return None
         if not isinstance(index, FeatureIndex) or reads_documents(index.templates):
             return None
-        return weights.single_dense
+        return weights.dense_sentence_graph
 
     def sentence_potentials(self, sentence: Sentence, labels: Sequence[Ints]) -> Floats:
         """Return node potentials, [T, S]; it exists so that `chain.tag_one` needs no corpus.
@@ -336,12 +336,12 @@ def stages_of(
     last = [max((order.index(t) for t in a.tapes if t in parts), default=0) for a in conjuncts]
     stages = []
     for k, tape in enumerate(order):
-        own = tuple(a for a, place in zip(conjuncts, last, strict=True) if place == k)
-        read = {t for acceptor in own for t in acceptor.tapes}
+        rules = tuple(a for a, place in zip(conjuncts, last, strict=True) if place == k)
+        read = {t for acceptor in rules for t in acceptor.tapes}
         part, earlier = parts[tape], tuple(parts[t].tagger for t in order[:k])
         check_closed(part.tagger, part.readings)
         observed = tuple(column for column in columns if column.tape in read)
-        stages.append(Stage(part.tagger, 1.0, part.readings, part.weight, own, earlier, observed))
+        stages.append(Stage(part.tagger, 1.0, part.readings, part.weight, rules, earlier, observed))
     return tuple(stages)
 
 
@@ -371,7 +371,7 @@ def worst_cost_under_rules(stages: Sequence[Stage], labellings: int) -> int:
 
 
 def _best_and_log_z(stage: Stage) -> int:
-    return plan_of(stage.legal).most + plan_of(stage.free).most
+    return plan_of(stage.legal).most + plan_of(stage.plain).most
 
 
 def largest_gains(acceptors: Sequence[Acceptor], longest: int) -> Floats:

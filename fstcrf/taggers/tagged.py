@@ -83,8 +83,7 @@ class TaggedLattices(Lattices[TapeLattice]):
         """The tapes of taggers and maps, and the columns that the grammar reads."""
         return program_tapes(self.program)
 
-    def row(self, k: int) -> TapeLattice:
-        """Return the k-th lattice."""
+    def _row(self, k: int) -> TapeLattice:
         if k in self._cached:
             return self._cached[k]
         run = self._runs[bisect_right(self._runs, k, key=lambda run: run.numbers[0]) - 1]
@@ -92,10 +91,10 @@ class TaggedLattices(Lattices[TapeLattice]):
         lattice = cast("type[TapeLattice]", Lattice)(ChainRow(self.program, values))
         return lattice if run.streamed else self._cached.setdefault(k, lattice)
 
-    def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
+    def _groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
         """Return the runs of the lattices, as groups with one engine each."""
         if request.search is not None:
-            return super().groups(request, threads)
+            return super()._groups(request, threads)
         return [Group(run.numbers, self, run) for run in self._runs]
 
     def posterior(self, budget: Budget | None, threads: int) -> Distributions:
@@ -119,7 +118,7 @@ class TaggedRun(ChainEngine):
         checked: bool = False,
         streamed: bool = False,
     ) -> None:
-        self.whole, self.checked, self.streamed = program, checked, streamed
+        self.composition, self.checked, self.streamed = program, checked, streamed
         self.program, self._pairs = program.pairs or (program, None)
         self.rows, self.numbers = Ragged(run.offsets), range(run.first, run.end)
         self._run, self._make = run, make

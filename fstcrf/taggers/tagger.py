@@ -338,8 +338,8 @@ class Tagger(ABC, Generic[LabelsT]):
         normalised over the labellings that forced labels and the grammar allow. With
         ``normalize="chain"`` they are normalised over all labellings.
         """
-        ranked = self.nbest_all(sentences, 1, **options)
-        return [next(iter(paths), None) for paths in ranked]
+        nbest = self.nbest_all(sentences, 1, **options)
+        return [next(iter(paths), None) for paths in nbest]
 
     def nbest_all(self, sentences: Data, n: int, **options: Unpack[TagOptions]) -> list[list[Path]]:
         """Return the n best paths of each sentence, best first; [] if it has no path.

@@ -52,10 +52,10 @@ def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acce
     """
     name = f"map {read[0]} → {written[0]}"
     try:
-        whole = openfst.from_fst(fst, openfst.Naming((read[1], written[1])))
+        machine = openfst.from_fst(fst, openfst.Naming((read[1], written[1])))
     except LabelError as error:
         raise LabelError(f"the {name}: {error}") from None
-    machine = trimmed(whole)
+    machine = trimmed(machine)
     if not np.isfinite(machine.final).any():
         raise DataError(
             f"the {name} accepts no string: no path leads from its start to a final state"
@@ -93,8 +93,8 @@ def input_grammar(acceptor: Acceptor, table: Ints) -> Acceptor | None:
     score = None if score is None else np.ascontiguousarray(score[:, numbers, table])
     names = acceptor.tapes[:1], acceptor.labels[:1]
     grammar = minimise(trim(Acceptor(*names, target, score, acceptor.final, acceptor.name)))
-    free = grammar.n_states == 1 and bool((grammar.target >= 0).all()) and not grammar.weighted
-    return None if free else grammar
+    trivial = grammar.n_states == 1 and bool((grammar.target >= 0).all()) and not grammar.weighted
+    return None if trivial else grammar
 
 
 def _check_lengths(machine: Machine, name: str) -> None:
@@ -186,21 +186,21 @@ def split(parts: Sequence[object]) -> tuple[list[object], dict[int, pynini.Fst]]
     return taggers, maps
 
 
-def mapped(wholes: Sequence[JointCRF], maps: Mapping[int, pynini.Fst]) -> Mapped:
+def mapped(parts: Sequence[JointCRF], maps: Mapping[int, pynini.Fst]) -> Mapped:
     """Compile maps between parts; `maps` has the number of the part that follows each map."""
-    names = {tape for whole in wholes for tape in whole.tapes}
+    names = {tape for part in parts for tape in part.tapes}
     conjuncts: list[Acceptor] = []
     tapes: list[TapeMap] = []
     relabellings: list[Relabelling] = []
     for number, fst in maps.items():
-        before, after = wholes[number - 1], wholes[number]
+        before, after = parts[number - 1], parts[number]
         open_reads = _open_reads(after)
         source = _source(before, open_reads)
         read = _target(after, open_reads, source, names)
         readers = open_reads[read]
         labels = next(t.labels for t in readers[0].reads if t.name == read)
         pair = (source, before.label_sets[source]), (read, labels)
-        acceptor = pair_acceptor(fst, *pair, _free(read, names))
+        acceptor = pair_acceptor(fst, *pair, _unused_name(read, names))
         table, tape = label_table(acceptor), source
         if table is not None:
             grammar = input_grammar(acceptor, table)
@@ -216,10 +216,10 @@ def mapped(wholes: Sequence[JointCRF], maps: Mapping[int, pynini.Fst]) -> Mapped
     return Mapped(tuple(conjuncts), tuple(tapes), tuple(relabellings))
 
 
-def _open_reads(whole: JointCRF) -> dict[str, list[CRF]]:
+def _open_reads(part: JointCRF) -> dict[str, list[CRF]]:
     """Return the tapes that a part reads but does not write, with the taggers that read them."""
     readers: dict[str, list[CRF]] = {}
-    for component in whole._components:
+    for component in part._components:
         for tape in component.tagger.reads:
             if tape.name not in component.readings:
                 readers.setdefault(tape.name, []).append(component.tagger)
@@ -243,9 +243,9 @@ def _source(before: JointCRF, open_reads: Iterable[str]) -> str:
 def _target(after: JointCRF, open_reads: Iterable[str], source: str, names: Iterable[str]) -> str:
     """Return the tape that a map writes, by the name that the next part reads."""
     reads = list(open_reads)
-    free = [read for read in reads if read not in names]
-    if len(free) == 1:
-        return free[0]
+    unwritten = [read for read in reads if read not in names]
+    if len(unwritten) == 1:
+        return unwritten[0]
     if source in reads:
         return source
     shown = f"reads {', '.join(map(repr, reads))}" if reads else "reads no tape"
@@ -256,7 +256,7 @@ def _target(after: JointCRF, open_reads: Iterable[str], source: str, names: Iter
     )
 
 
-def _free(name: str, names: Iterable[str]) -> str:
+def _unused_name(name: str, names: Iterable[str]) -> str:
     """Return a name that is not among the names of tapes."""
     while name in names:
         name += "-mapped"
@@ -284,37 +284,37 @@ def joined(
     factors = (
         [1.0] * len(taggers) if weights is None else [real_number(w, "weight") for w in weights]
     )
-    wholes = [part if isinstance(part, JointCRF) else JointCRF((part,), (1.0,)) for part in taggers]
-    kinds = {whole.normalize for whole in wholes if _is_of_a_kind(whole)}
+    models = [part if isinstance(part, JointCRF) else JointCRF((part,), (1.0,)) for part in taggers]
+    kinds = {part.normalize for part in models if _is_of_a_kind(part)}
     if normalize is None and len(kinds) > 1:
         raise OptionError(
             "some taggers are composed by product, others by the chain rule: choose "
             "normalize='product' or normalize='chain'"
         )
-    between = mapped(wholes, maps)
-    whole = JointCRF(
-        taggers=tuple(tagger for whole in wholes for tagger in whole.taggers),
+    between = mapped(models, maps)
+    model = JointCRF(
+        taggers=tuple(tagger for part in models for tagger in part.taggers),
         weights=tuple(
             weight * factor
-            for whole, factor in zip(wholes, factors, strict=True)
-            for weight in whole.weights
+            for part, factor in zip(models, factors, strict=True)
+            for weight in part.weights
         ),
-        conjuncts=(*(a for whole in wholes for a in whole.conjuncts), *between.conjuncts),
-        maps=(*(m for whole in wholes for m in whole.maps), *between.maps),
+        conjuncts=(*(a for part in models for a in part.conjuncts), *between.conjuncts),
+        maps=(*(m for part in models for m in part.maps), *between.maps),
         normalize=normalize or (kinds.pop() if kinds else "product"),
-        relabellings=(*(r for whole in wholes for r in whole.relabellings), *between.relabellings),
-        given=_observed(wholes),
-        search=next((whole.search for whole in wholes if whole.search != "auto"), "auto"),
+        relabellings=(*(r for part in models for r in part.relabellings), *between.relabellings),
+        given=_observed(models),
+        search=next((part.search for part in models if part.search != "auto"), "auto"),
     )
-    chosen = normalize is not None or weights is not None or any(map(_is_of_a_kind, wholes))
-    by_chain = not chosen and _reads_own_tapes(whole) and not whole.maps and not whole._literal
-    return replace(whole, normalize="chain") if by_chain else whole
+    chosen = normalize is not None or weights is not None or any(map(_is_of_a_kind, models))
+    by_chain = not chosen and _reads_own_tapes(model) and not model.maps and not model._literal
+    return replace(model, normalize="chain") if by_chain else model
 
 
-def _observed(wholes: Sequence[JointCRF]) -> tuple[ObservedTape, ...]:
+def _observed(compositions: Sequence[JointCRF]) -> tuple[ObservedTape, ...]:
     """Return the observed tapes of compositions; a column has the same labels in all of them."""
     tapes: dict[str, ObservedTape] = {}
-    for tape in (tape for whole in wholes for tape in whole.given):
+    for tape in (tape for composition in compositions for tape in composition.given):
         if tapes.setdefault(tape.tape, tape).labels != tape.labels:
             raise OptionError(
                 f"two grammars read the column {tape.tape!r} with other strings: compose first, "
@@ -323,11 +323,11 @@ def _observed(wholes: Sequence[JointCRF]) -> tuple[ObservedTape, ...]:
     return tuple(tapes.values())
 
 
-def _is_of_a_kind(whole: JointCRF) -> bool:
+def _is_of_a_kind(model: JointCRF) -> bool:
     """Return whether product and chain rule differ for a composition, or it has weights."""
-    several = len(whole.taggers) > 1
-    return several and (_reads_own_tapes(whole) or any(weight != 1.0 for weight in whole.weights))
+    several = len(model.taggers) > 1
+    return several and (_reads_own_tapes(model) or any(weight != 1.0 for weight in model.weights))
 
 
-def _reads_own_tapes(whole: JointCRF) -> bool:
-    return any(component.readings for component in whole._components)
+def _reads_own_tapes(model: JointCRF) -> bool:
+    return any(component.readings for component in model._components)

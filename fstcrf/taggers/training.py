@@ -386,16 +386,16 @@ def _data(call: TrainingCall) -> TrainingData:
 
 
 def _labels(data: TrainingData, settings: Options, start: CRF | None) -> Sequence[str]:
-    known = () if start is None else start.labels
-    labels = label_set(data.target_values, partial=settings.reads_sets, earlier=known)
-    needed, free = label_bytes(len(labels), int(data.offsets[-1])), free_memory()
-    if free is not None and needed > free:
+    start_labels = () if start is None else start.labels
+    labels = label_set(data.target_values, partial=settings.reads_sets, earlier=start_labels)
+    needed, available = label_bytes(len(labels), int(data.offsets[-1])), free_memory()
+    if available is not None and needed > available:
         raise OptionError(
             f"{len(labels):,} labels, such as {labels[0]!r}: all pairs of them, and which each "
-            f"token may have, take {needed / 1e9:,.0f} GB of memory, {free / 1e9:,.1f} GB are "
+            f"token may have, take {needed / 1e9:,.0f} GB of memory, {available / 1e9:,.1f} GB are "
             "free: is the target the right column?"
         )
-    return merged_labels(known, labels)
+    return merged_labels(start_labels, labels)
 
 
 def _problem(data: TrainingData, labels: Sequence[str], call: TrainingCall) -> Problem:

@@ -39,7 +39,7 @@ class Weights:
         else:  # the first sentence need not wait for the layout of all weights
             object.__setattr__(self, "_served", few)
             table, rows = self._packed_for(rows, space.node_cells, space.width, 0)
-        slots = table.gathered(rows, len(self.topology.node_slot_names))
+        slots = table.sum_rows(rows, len(self.topology.node_slot_names))
         return self.topology.node_potentials(slots)
 
     def graph(self, rows: kernel.SparseRows | None) -> kernel.Graph:
@@ -52,7 +52,7 @@ class Weights:
             table = self._packed_arcs
         else:
             table, rows = self._packed_for(rows, space.arc_cells, space.arc_width, 2)
-        slots = table.gathered(rows, len(weights.transition))
+        slots = table.sum_rows(rows, len(weights.transition))
         slots += weights.transition
         return self.topology.graph(slots, weights.initial, weights.final)
 
@@ -75,10 +75,10 @@ class Weights:
         return kernel.Graph(*ends, score, source, target, rest=rest.score, empty=graph.empty)
 
     @made_once
-    def single(self) -> SentenceGraph | None:
-        """The same laid out for sentences that come one at a time.
+    def sentence_graph(self) -> SentenceGraph | None:
+        """The static graph for one sentence at a time.
 
-        None where they need more: attributes of label pairs, longer histories, or where a sentence
+        None if attributes of label pairs have weights, a state is more than a label, or a sentence
         with tokens may have no path.
         """
         graph = self.static_graph
@@ -92,9 +92,9 @@ class Weights:
         return SentenceGraph(self._packed, graph)
 
     @made_once
-    def single_dense(self) -> SentenceGraph | None:
-        """The same with all arcs, of which several best paths are found."""
-        return None if self.single is None else SentenceGraph(self._packed, self.static_graph)
+    def dense_sentence_graph(self) -> SentenceGraph | None:
+        """The static graph with all arcs, for several best paths."""
+        return self.sentence_graph and SentenceGraph(self._packed, self.static_graph)
 
     @property
     def has_arc_attributes(self) -> bool:
@@ -248,4 +248,4 @@ class WeightTable:
 
     def times(self, rows: kernel.SparseRows) -> Floats:
         """Return the sum of each token's rows, float64 [N, width]."""
-        return self.table.gathered(rows, self.width)
+        return self.table.sum_rows(rows, self.width)

@@ -318,7 +318,7 @@ class General:
 
     def _expect(self, block: _Block, weights: _Weights) -> _Sums:
         problem, topology, space = block.problem, self._space.topology, self._space
-        slots = weights.node.gathered(problem.node, len(topology.node_slot_names))
+        slots = weights.node.sum_rows(problem.node, len(topology.node_slot_names))
         node, graph = topology.node_potentials(slots), self._graph(problem, weights)
         free = self._posteriors(problem, block.tokens, graph, node)
         loss = kernel.dot(problem.weight, free.log_z)
@@ -347,7 +347,7 @@ class General:
         if problem.arc is None or weights.arc is None:
             return weights.graph
         plain, topology = weights.plain, self._space.topology
-        slots = weights.arc.gathered(problem.arc, topology.n_arc_slots)
+        slots = weights.arc.sum_rows(problem.arc, topology.n_arc_slots)
         slots += plain.transition
         return topology.graph(slots, plain.initial, plain.final)
 

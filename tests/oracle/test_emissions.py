@@ -33,7 +33,7 @@ def test_threads_and_company_change_no_bit() -> None:
         return Lattices.from_arrays(LABELS, scores[some], chain, lengths=lengths[some]) & bioes()
 
     batch = made(np.arange(150).repeat(9))
-    assert len(batch.groups()) > 1
+    assert len(batch._groups()) > 1
     for name in ("span_probabilities", "marginals", "labels", "confidence"):
         mine, other = (batch.decode(threads=k) for k in (1, 2))
         given = (7,) if name == "confidence" else ()

@@ -77,7 +77,7 @@ def test_one_sentence_has_the_bits_of_a_batch(case: str) -> None:
                 if (graph := stage.sentence_graph) is None:
                     break
                 node, potentials = stage.sentence_potentials(read, prefix), stage.potentials(corpus)
-                batch = stage.free_batch(potentials)
+                batch = stage.plain_batch(potentials)
                 path, *numbers = graph.best(node)
                 (wanted, score), log_z = kernel.best_paths(batch), kernel.log_partitions(batch)
                 assert node.tobytes() == potentials.node.tobytes()

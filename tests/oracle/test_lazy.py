@@ -111,7 +111,7 @@ def test_the_n_best_of_all_paths(n: int, block: int) -> None:
         case = random_case(seed)
         found = kernel.lazy_paths(case.bound, case.grammar, n)
         count = min(n, len(case.ranking))
-        assert found.found.tolist() == found.proven.tolist() == [count]
+        assert found.n_paths.tolist() == found.proven.tolist() == [count]
         assert found.bound[0] == -np.inf
         scores = [score for score, _ in case.ranking[:count]]
         np.testing.assert_allclose(found.score[0, :count], scores, rtol=1e-9, atol=1e-9)
@@ -137,7 +137,7 @@ def test_what_a_budget_leaves_is_said(limit: int) -> None:
             continue
         unproven += 1
         assert max(found.bound[0], found.score[0, 0]) >= top - 1e-9
-        if found.found[0]:
+        if found.n_paths[0]:
             path = tuple(found.path[0].tolist())
             known = {labels: score for score, labels in case.ranking}
             assert found.score[0, 0] == pytest.approx(known[path])

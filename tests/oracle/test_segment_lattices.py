@@ -67,7 +67,7 @@ def test_sausages_are_chains(seed: int) -> None:
     score = node[start, label]
     one = Lattice.from_segments(tokens, start, start + 1, label, score, names, pairs, first, last)
     dense = Lattice.from_arrays(names, np.where(there, node, -np.inf), pairs, first, last)
-    arcs: Any = one.engine
+    arcs: Any = one.row.engine
     if 2 * len(start) >= there.size:
         assert arcs.chain is not None
     assert one.log_partition() == pytest.approx(dense.log_partition(), abs=1e-10)

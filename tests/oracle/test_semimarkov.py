@@ -100,7 +100,7 @@ def test_sums_and_best(seed: int, wide: float, variant: str) -> None:
         lattice = case.lattice(b)
         log_z = lattice.log_partition()
         assert sums.log_z[b] == pytest.approx(log_z, rel=1e-11, abs=1e-10)
-        assert score[b] == pytest.approx(lattice.engine.best_scores[0], rel=1e-12, abs=1e-11)
+        assert score[b] == pytest.approx(lattice.row.engine.best_scores[0], rel=1e-12, abs=1e-11)
         own = label[case.offset[b] : case.offset[b + 1]]
         if log_z == -np.inf:
             assert (own == -1).all()

@@ -311,7 +311,7 @@ def test_batches_have_the_bits_of_single_lattices(
 def test_room_that_does_not_suffice_at_first(usual: int, monkeypatch: pytest.MonkeyPatch) -> None:
     lattice = random_lattice(BIOES, 3, 30)
     whole = as_rows(lattice.probable_spans(0.001))
-    monkeypatch.setattr(spans_of, "_USUAL", usual)
+    monkeypatch.setattr(spans_of, "_SPANS_PER_TOKEN", usual)
     assert as_rows(lattice.probable_spans(0.001)) == whole
 
 

@@ -37,7 +37,7 @@ def everything(case: Case) -> Arrays:
         decoding.log_partitions(case.bound),
         decoding.dead_tokens(case.bound),
         *(found.log_z, *found.node, *arcs),
-        *(ranked.found, ranked.score, ranked.path.T),
+        *(ranked.n_paths, ranked.score, ranked.path.T),
         decoding.sample_paths(case.bound, uniform).T,
     ]
 
@@ -79,7 +79,7 @@ def test_empty_sentences_between_others_change_no_bit(variant: str, case: Case, 
     ranked = decoding.nbest_paths(bound, 5)
     scores = (decoding.best_paths(bound)[1], decoding.log_partitions(bound), ranked.score[:, 0])
     assert all((one[~full] == score).all() for one in scores)
-    assert (ranked.found[~full] == (score > -np.inf)).all()
+    assert (ranked.n_paths[~full] == (score > -np.inf)).all()
     found = decoding.axis_posterior(bound, entropy=True)
     assert (found.log_z[~full] == score).all()
     assert found.entropy is not None

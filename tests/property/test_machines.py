@@ -12,7 +12,7 @@ from hypothesis import given
 from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.kernel import Graph, decoding
-from fstcrf.kernel.decoding import Ranked
+from fstcrf.kernel.decoding import NBestPaths
 from tests.support.machine_strategies import LONG, WIDE, Bounds, machine_cases, random_case
 from tests.support.machines import (
     Case,
@@ -91,11 +91,11 @@ def test_paths_not_far_below_the_best(variant: str, case: Case, within: float) -
     check_cut(case, whole, both, np.maximum(above, whole.score[:, 0] - within))
 
 
-def check_cut(case: Case, whole: Ranked, some: Ranked, floor: Floats) -> None:
+def check_cut(case: Case, whole: NBestPaths, some: NBestPaths, floor: Floats) -> None:
     """Some are the first ones of the whole: the best one, and those that score more."""
     wanted = (whole.score > floor[:, None]).sum(axis=1)
-    assert some.found.tolist() == np.minimum(np.maximum(wanted, 1), whole.found).tolist()
-    inside = np.arange(301) < some.found[:, None]
+    assert some.n_paths.tolist() == np.minimum(np.maximum(wanted, 1), whole.n_paths).tolist()
+    inside = np.arange(301) < some.n_paths[:, None]
     assert some.score.tolist() == np.where(inside, whole.score, -np.inf).tolist()
     rows = np.repeat(inside, np.diff(case.offsets), axis=0).T
     assert some.path.tolist() == np.where(rows, whole.path, -1).tolist()

@@ -49,7 +49,7 @@ def batch_of(
 
 def is_read(batch: ArrayLattices) -> bool:
     """Tell whether scores are read where they lie."""
-    return all(isinstance(group.engine, ArrayEngine) for group in batch.groups())
+    return all(isinstance(group.engine, ArrayEngine) for group in batch._groups())
 
 
 class Exported:
@@ -428,7 +428,7 @@ def test_long_sentences_are_done_block_by_block(tokens: int, dtype: type) -> Non
 
 
 def test_labels_that_are_none_are_refused_by_the_kernel() -> None:
-    engine = batch_of(drawn(1, 3, 3)).groups()[0].engine
+    engine = batch_of(drawn(1, 3, 3))._groups()[0].engine
     assert isinstance(engine, ArrayEngine)
     flat = kernel.ExpandedChain(
         3, np.arange(3, dtype=np.int32), np.zeros((3, 3)), *np.zeros((2, 3))
@@ -438,7 +438,7 @@ def test_labels_that_are_none_are_refused_by_the_kernel() -> None:
         with pytest.raises(KernelError):
             engine.path_spans(np.array([0, wrong, 0], dtype=np.int32))
         with pytest.raises(KernelError):
-            rows.given(np.array([[0, wrong, 0]], dtype=np.int32), rows.sums())
+            rows.score_labels(np.array([[0, wrong, 0]], dtype=np.int32), rows.sums())
     none, two = np.zeros(3), np.zeros(2)
     states = kernel.ExpandedChain(3, np.array([0, 3], dtype=np.int32), np.zeros((2, 2)), two, two)
     with pytest.raises(KernelError):

@@ -27,7 +27,7 @@ def test_the_same_sums_as_the_full_table(seed: int, width: int, valued: bool) ->
     rows = SparseRows(indptr, index, value, n_rows)
     for kept in (width, 1, width - 3):
         np.testing.assert_allclose(
-            packed.gathered(rows, kept), rows.times(table)[:, :kept], rtol=1e-12, atol=1e-12
+            packed.sum_rows(rows, kept), rows.times(table)[:, :kept], rtol=1e-12, atol=1e-12
         )
 
 
@@ -59,4 +59,4 @@ def test_sizes_must_agree() -> None:
     packed = PackedTable.from_cells(2, 8, np.array([1]), np.ones(1))
     rows = SparseRows(np.array([0, 1]), np.zeros(1, dtype=np.int32), None, 3)
     with pytest.raises(ShapeError, match="rows over 3 columns"):
-        packed.gathered(rows, 8)
+        packed.sum_rows(rows, 8)

@@ -34,7 +34,7 @@ def test_as_in_batches(variant: str, states: int, length: int) -> None:
     for value in (None, rng.normal(size=indptr[-1]).astype(np.float32)):
         rows = kernel.SparseRows(indptr, index, value, 51)
         node = single.potentials(indptr, index, value)
-        assert np.array_equal(node, table.gathered(rows, states))
+        assert np.array_equal(node, table.sum_rows(rows, states))
         assert np.array_equal(single.viterbi(node), kernel.viterbi(graph, offsets, node)[0])
         log_z, posterior = single.forward_backward(node)
         expected = kernel.forward_backward(graph, offsets, node)

@@ -41,7 +41,7 @@ def test_a_residual_without_edges_reads_nothing() -> None:
     assert (path == -1).all()
     assert np.isneginf(score).all()
     assert np.isneginf(decoding.log_partitions(batch)).all()
-    assert decoding.nbest_paths(batch, 2).found.tolist() == [0, 0]
+    assert decoding.nbest_paths(batch, 2).n_paths.tolist() == [0, 0]
 
 
 # --- Batches -------------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ def test_rows_without_weights_take_no_place(monkeypatch: pytest.MonkeyPatch) -> 
     wanted = whole.tag_all(data), [m.tolist() for m in whole.marginals_all(data)[0]]
     monkeypatch.setattr("fstcrf.taggers.weights._ROWS", 1)
     monkeypatch.setattr("fstcrf.taggers.weights._LOOKED_UP", 0)
-    assert few._weights.single is None
+    assert few._weights.sentence_graph is None
     assert (few.tag_all(data), [m.tolist() for m in few.marginals_all(data)[0]]) == wanted
     assert [few.tag(sentence) for sentence in data] == wanted[0]
     assert not {"_packed", "_packed_arcs"} & set(vars(few._weights))

@@ -31,7 +31,7 @@ def test_few_attributes_have_the_same_potentials() -> None:
         found = fresh.node(rows)
         assert "_packed" not in fresh.__dict__
         assert np.array_equal(found, whole.node(rows))
-        slots = table.gathered(rows, len(tagger.topology.node_slot_names))
+        slots = table.sum_rows(rows, len(tagger.topology.node_slot_names))
         assert np.array_equal(found, tagger.topology.node_potentials(slots))
 
 

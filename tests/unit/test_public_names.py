@@ -31,7 +31,7 @@ NAMES: dict[type, str] = {
     """,
     Lattice: """
         arc_marginals arc_probabilities best confidence constrained dense draw
-        engine entropy expectations expected from_arrays from_ctc from_fst from_machine
+        entropy expectations expected from_arrays from_ctc from_fst from_machine
         from_paths from_segments from_spans gradient labels length lengths
         log_partition machine marginals max_marginals minimum_risk nbest number on
         plan probability probable_spans restrict sample scale score segmented sizes
@@ -41,8 +41,8 @@ NAMES: dict[type, str] = {
     """,
     Lattices: """
         answer arc_marginals best constrained count decode entropy from_arrays
-        gradient groups index log_partition marginals max_marginals minimum_risk nbest on
-        posterior probability probable_spans restrict row rows sample scale score select
+        gradient index log_partition marginals max_marginals minimum_risk nbest on
+        posterior probability probable_spans restrict rows sample scale score select
         span_probabilities weighted width without_grammar
     """,
     fstcrf.Transducer: """

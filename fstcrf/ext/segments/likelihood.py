@@ -124,7 +124,7 @@ class SegmentSpace:
     def tokens(self, table: PackedTable, rows: SparseRows) -> Floats:
         """Return the scores of tokens, float64 [N, 3, P]."""
         width = ROLES * self.width
-        return table.gathered(rows, width).reshape(len(rows), ROLES, self.width)
+        return table.sum_rows(rows, width).reshape(len(rows), ROLES, self.width)
 
 
 def gold_roles(gold: GoldSegments) -> Iterator[tuple[Longs, Longs]]:

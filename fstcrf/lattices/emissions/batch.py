@@ -131,20 +131,20 @@ def array_lattices(
     `chain` has transitions, initial and final scores. `copied`: copy the scores, so that later
     changes of the caller's arrays have no effect.
     """
-    usual = usual_names(labels, names)
-    read, size = read_scores(scores, lengths, mask=mask, n_labels=len(usual)), len(usual)
+    renamed = usual_names(labels, names)
+    read, size = read_scores(scores, lengths, mask=mask, n_labels=len(renamed)), len(renamed)
     if copied:
         read = replace(read, rows=frozen(read.rows))
     transitions, initial, final = chain
     if _per_token(transitions):
-        lattices = _with_token_transitions(read, usual, transitions, (initial, final), tape)
+        lattices = _with_token_transitions(read, renamed, transitions, (initial, final), tape)
         return lattices if grammar is None else lattices & grammar
     parameters = ChainParameters(
         _checked(transitions, "transitions", (size, size)),
         _checked(initial, "initial", (size,)),
         _checked(final, "final", (size,)),
     )
-    return ArrayLattices(read, Tape(tape, usual, segments=False), parameters, grammar)
+    return ArrayLattices(read, Tape(tape, renamed, segments=False), parameters, grammar)
 
 
 def _per_token(transitions: Any) -> bool:
@@ -210,8 +210,7 @@ class ArrayLattices(Lattices[TapeLattice]):
     def __len__(self) -> int:
         return len(self.scores)
 
-    def row(self, k: int) -> TapeLattice:
-        """Return the k-th lattice."""
+    def _row(self, k: int) -> TapeLattice:
         if k not in self._made:
             values = self.values[slice(*self.scores.offsets[k : k + 2].tolist())]
             self._made[k] = Lattice(ChainRow(self.program, (values,)))
@@ -249,10 +248,10 @@ class ArrayLattices(Lattices[TapeLattice]):
         program, _ = array_lattice(labels, np.empty((0, len(labels))), *self.chain, name)
         return program if self.grammar is None else constrained(program, self.grammar.constraints)
 
-    def groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
+    def _groups(self, request: EngineRequest = PLAIN, threads: int = 1) -> list[Group]:
         """Return runs of the lattices, which read the scores from the arrays of the caller."""
         if self.structure is None or request.search is not None:
-            return super().groups(request, threads)
+            return super()._groups(request, threads)
         rows, parts = self.rows, [self]
         if not len(self) or rows.total > RUN_TOKENS:
             parts = [self._with(self.scores.part(*run)) for run in rows.runs(RUN_TOKENS)]
@@ -340,7 +339,7 @@ class ArrayEngine(ChainEngine):
     that float32 cannot hold, and all other questions, to `ChainEngine`, which computes in float64.
     """
 
-    _alone = False  # one row is read as in a batch, and has the same bits
+    _is_short_sentence = False  # one row is read as in a batch, and has the same bits
     _pairs = None  # the elements are labels
     numbers: range
 
@@ -358,11 +357,11 @@ class ArrayEngine(ChainEngine):
         return self._batch.on
 
     @property
-    def whole(self) -> Program:  # type: ignore[override]
+    def composition(self) -> Program:  # type: ignore[override]
         """The program, which is compiled when it is first read."""
         return self._batch.program
 
-    program = whole
+    program = composition
 
     @property
     def joined(self) -> tuple[Floats, ...]:
@@ -438,7 +437,7 @@ class ArrayEngine(ChainEngine):
         """Return the engine, in float64, of the rows that the kernel left out."""
         rows = np.flatnonzero(left).tolist()
         numbers = [self.numbers[k] for k in rows]
-        return ChainEngine(self.whole, [self.part(k) for k in rows], numbers)
+        return ChainEngine(self.composition, [self.part(k) for k in rows], numbers)
 
 
 @dataclass(frozen=True, eq=False)

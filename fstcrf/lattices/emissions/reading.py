@@ -350,22 +350,22 @@ def usual_names(labels: LabelSet, names: LabelNames | None) -> tuple[str, ...]:
     if not original:
         raise OptionError("labels are empty, expected at least one label")
     if names is None:
-        usual = original
+        converted = original
     elif isinstance(names, str):
-        usual = tuple(map(_form(names), original))
+        converted = tuple(map(_form(names), original))
     elif isinstance(names, Mapping):
         odd = [name for name in names if name not in original]
         if odd:
             raise OptionError(f"names contains {odd[0]!r}, which is not one of the labels")
-        usual = tuple(str(names.get(label, label)) for label in original)
+        converted = tuple(str(names.get(label, label)) for label in original)
     else:
-        usual = tuple(str(names(label)) for label in original)
-    if len(set(usual)) < len(usual):
-        i = next(i for i, label in enumerate(usual) if label in usual[:i])
-        first = usual.index(usual[i])
+        converted = tuple(str(names(label)) for label in original)
+    if len(set(converted)) < len(converted):
+        i = next(i for i, label in enumerate(converted) if label in converted[:i])
+        first = converted.index(converted[i])
         both = f"{original[first]!r} and {original[i]!r}"
-        raise OptionError(f"labels {both} get one name, {usual[i]!r}, by names=")
-    return usual
+        raise OptionError(f"labels {both} get one name, {converted[i]!r}, by names=")
+    return converted
 
 
 def _form(example: str) -> Callable[[str], str]:

@@ -149,13 +149,13 @@ def _structure(
     tapes: tuple[tuple[str, tuple[str, ...]], ...], constraints: tuple[Constraint, ...] | None
 ) -> LegalStates | None:
     sizes = tuple(len(labels) for _, labels in tapes)
-    free = Program(
+    unconstrained = Program(
         [
             TapeChain(name, free_topology(labels), np.zeros(n), np.zeros(n), np.zeros(n * n))
             for (name, labels), n in zip(tapes, sizes, strict=True)
         ]
     )
-    program = free if constraints is None else constrained(free, constraints)
+    program = unconstrained if constraints is None else constrained(unconstrained, constraints)
     try:
         states = int(np.prod(program.shape)) * program.machine.n_residual
     except TooLargeError:

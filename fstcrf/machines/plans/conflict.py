@@ -112,7 +112,7 @@ class AllowedLabels:
             path, score = kernel.best_paths(self._bound(self.program, values))
             return None if score[0] == -np.inf else self._word(path)
         searched = self._search(small, values)
-        if searched.found[0]:
+        if searched.n_paths[0]:
             return self._word(searched.path[0])
         return self._expanded(small, values) if searched.bound[0] > -np.inf else None
 

@@ -177,7 +177,7 @@ class Decoder:
         """
         for some in kernel.growing(n):
             searched = self._paths(bound, some, budget)
-            if (searched.found < some).all():
+            if (searched.n_paths < some).all():
                 break
         return searched
 
@@ -188,18 +188,18 @@ class Decoder:
         return _proven(_over(bound, n))
 
 
-def _over(bound: kernel.Bound, n: int) -> kernel.Ranked:
+def _over(bound: kernel.Bound, n: int) -> kernel.NBestPaths:
     """Return the n best paths of the machine of a batch."""
     if n > 1:
         return kernel.nbest_paths(bound, n)
     path, score = kernel.best_paths(bound)
-    return kernel.Ranked((score > -np.inf).astype(np.int64), score[:, None], path[None])
+    return kernel.NBestPaths((score > -np.inf).astype(np.int64), score[:, None], path[None])
 
 
-def _proven(paths: kernel.Ranked) -> kernel.SearchResult:
-    size = len(paths.found)
+def _proven(paths: kernel.NBestPaths) -> kernel.SearchResult:
+    size = len(paths.n_paths)
     return kernel.SearchResult(
-        *(paths.found, paths.found, paths.score, paths.path),
+        *(paths.n_paths, paths.n_paths, paths.score, paths.path),
         bound=np.full(size, -np.inf),
         states_expanded=np.zeros(size, dtype=np.int64),
     )
