@@ -227,7 +227,7 @@ class _Ended(BaseException):
     """Ends a part whose result is not needed, after its present call of the kernel."""
 
 
-def _outcome(function: Callable[..., R], *given: Any) -> Outcome[R]:
+def _outcome(function: Callable[..., R], *given: object) -> Outcome[R]:
     try:
         return function(*given), None
     except BaseException as error:  # noqa: BLE001 (`_value` raises it)
