@@ -206,7 +206,9 @@ def best(rule: ChainRule, corpus: Corpus) -> Incumbents:
 
     If the budget ends before the search finds a legal labelling, the best of the product is used.
     """
-    hard = any(stage.hard for stage in rule.ruled)  # then the product shows where no path exists
+    hard = any(
+        stage.hard for stage in rule.ruled
+    )  # then the product finds sentences without a path
     program = None if hard else rule.composition._grammar_program
     possible = possible_lengths(program, np.diff(corpus.offsets))
     if possible.all():
