@@ -58,12 +58,12 @@ if TYPE_CHECKING:
     from fstcrf.kernel.single import SentencePath as SentencePath
     from fstcrf.kernel.spans import ARC_CARRIES as ARC_CARRIES
     from fstcrf.kernel.spans import ARC_OPENS as ARC_OPENS
-    from fstcrf.kernel.spans import AskedSpans as AskedSpans
     from fstcrf.kernel.spans import FoundSpans as FoundSpans
     from fstcrf.kernel.spans import SpanLabels as SpanLabels
-    from fstcrf.kernel.spans import asked_spans as asked_spans
+    from fstcrf.kernel.spans import SpanQuery as SpanQuery
     from fstcrf.kernel.spans import probable_spans as probable_spans
     from fstcrf.kernel.spans import span_counts as span_counts
+    from fstcrf.kernel.spans import span_probabilities as span_probabilities
     from fstcrf.kernel.stochastic import ArcWeights as ArcWeights
     from fstcrf.kernel.stochastic import StochasticLearner as StochasticLearner
     from fstcrf.kernel.sweep import Layout as Layout
@@ -90,7 +90,7 @@ __all__, __getattr__ = importer(
         "online": "Learner Parameters PassiveAggressive",
         "rows": "PackedTable SparseRows padded",
         "single": "MOST_ALONE SentenceMachine SentencePath",
-        "spans": "ARC_CARRIES ARC_OPENS AskedSpans FoundSpans SpanLabels asked_spans "
+        "spans": "ARC_CARRIES ARC_OPENS SpanQuery FoundSpans SpanLabels span_probabilities "
         "probable_spans span_counts",
         "stochastic": "ArcWeights StochasticLearner",
         "sweep": "Layout Shard ShardAttributes Sweep SweepWorkspace VectorStore dot norm",

@@ -148,8 +148,8 @@ class LazyAcceptor:
                 rows[-1] = np.maximum(nearer, rows[-1])
         return np.ascontiguousarray(rows)
 
-    def _one_more(self, behind: Floats) -> Floats:
-        value = np.where(self.target >= 0, behind[self.target], -np.inf)
+    def _one_more(self, bound: Floats) -> Floats:
+        value = np.where(self.target >= 0, bound[self.target], -np.inf)
         return np.asarray((value if self.score is None else value + self.score).max(axis=1))
 
 

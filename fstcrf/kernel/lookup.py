@@ -213,7 +213,7 @@ class RowFinder:
         check(status, "looking attributes up", where[0])
         return out
 
-    def rows_at(self, codes: Ints, places: TokenPlaces, own: Ints) -> Ints:
+    def rows_at(self, codes: Ints, places: TokenPlaces, listed: Ints) -> Ints:
         """Return the row of each family at listed tokens, int32 [M, F], −1 if missing.
 
         Each listed token brings its own string ids, int32 [K, M], in place of its ids in `codes`,
@@ -226,7 +226,7 @@ class RowFinder:
             array_in(places.token, np.int64, (size,), "token"),
             array_in(places.before, np.int32, (size,), "before"),
             array_in(places.after, np.int32, (size,), "after"),
-            array_in(own, np.int32, (codes.shape[0], size), "own"),
+            array_in(listed, np.int32, (codes.shape[0], size), "own"),
             codes.shape[0],
             codes.shape[1],
             array_in(codes, np.int32, codes.shape, "codes"),

@@ -451,16 +451,16 @@ class Bound:
         """Arguments with which all C calls begin: the view, number and bounds of sentences."""
         return self.view, self.n_sentences, self.offsets
 
-    def check_paths(self, n: int, beside: int = 0) -> None:
+    def check_paths(self, n: int, extra: int = 0) -> None:
         """Raise an error if n best paths need more memory than the machine has.
 
         Parameters
         ----------
         n : int
-        beside : int
-            Further float64 numbers, besides the recursion and the paths.
+        extra : int
+            Float64 numbers that the call needs in addition to the recursion and the paths.
         """
-        size = int(lib.fc_machine_work(self.view, self.longest)) + n * self.n_tokens // 2 + beside
+        size = int(lib.fc_machine_work(self.view, self.longest)) + n * self.n_tokens // 2 + extra
         cells = self.machine.outer * self.machine.width * self.machine.n_residual
         what = f"the {n:,} best paths of {self.longest:,} tokens, {cells:,} states at each"
         check_memory(size, what, self.longest)

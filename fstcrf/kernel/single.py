@@ -265,7 +265,7 @@ class SentenceMachine:
 
     def _searched(self, tokens: int, budget: Budget | None) -> SentencePath:
         arena = self._arena
-        assert arena is not None  # noqa: S101 (the caller has looked)
+        assert arena is not None  # noqa: S101 (callers check it)
         if not arena.reset(1):
             arena = self._arena = lazy.Arena(arena.words)
         limit, give_up = (budget or self._budget).most_states, 0

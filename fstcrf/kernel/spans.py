@@ -92,8 +92,8 @@ class FoundSpans(NamedTuple):
     log_z: Floats
 
 
-class AskedSpans(NamedTuple):
-    """Given spans, whose probabilities are wanted.
+class SpanQuery(NamedTuple):
+    """Spans whose probabilities are to be computed.
 
     Parameters
     ----------
@@ -150,14 +150,14 @@ def probable_spans(batch: Bound, labels: SpanLabels, floor: float) -> FoundSpans
     return FoundSpans(bounds, span, np.concatenate([np.empty(0), *(p for _, p in pieces)]), log_z)
 
 
-def asked_spans(batch: Bound, labels: SpanLabels, asked: AskedSpans) -> tuple[Floats, Floats]:
+def span_probabilities(batch: Bound, labels: SpanLabels, query: SpanQuery) -> tuple[Floats, Floats]:
     """Return the probabilities of given spans, and log Z of the sentences.
 
     Parameters
     ----------
     batch : Bound
     labels : SpanLabels
-    asked : AskedSpans
+    query : SpanQuery
 
     Returns
     -------
@@ -170,15 +170,15 @@ def asked_spans(batch: Bound, labels: SpanLabels, asked: AskedSpans) -> tuple[Fl
     ShapeError
         A span that ends after its sentence.
     """
-    counts = Ragged(asked.bounds).lengths
+    counts = Ragged(query.bounds).lengths
     length = np.repeat(Ragged(batch.bounds).lengths, counts)
-    if (asked.span[:, 1] > length).any():
+    if (query.span[:, 1] > length).any():
         raise ShapeError("a span ends after the end of its sentence")
-    probability, log_z = np.zeros(len(asked.span)), np.empty(batch.n_sentences)
+    probability, log_z = np.zeros(len(query.span)), np.empty(batch.n_sentences)
     for sentences, run in _runs(batch, labels, None):
-        first, end = asked.bounds[[sentences.start, sentences.stop]].tolist()
-        bounds = asked.bounds[sentences.start : sentences.stop + 1] - first
-        span = np.ascontiguousarray(asked.span[first:end])
+        first, end = query.bounds[[sentences.start, sentences.stop]].tolist()
+        bounds = query.bounds[sentences.start : sentences.stop + 1] - first
+        span = np.ascontiguousarray(query.span[first:end])
         search = _Search(run, labels, lib.FC_ASKED, _most_open(bounds, span))
         if run.n_sentences == 1 and is_long(run, run.longest):
             _, log_z[sentences] = search.long(None, span, probability[first:end])
@@ -316,14 +316,14 @@ class _Search:
         total = int(ends[-1])
         return span[:total].copy(), probability[:total].copy(), ends, log_z
 
-    def log_z(self, span: Ints, probability: Floats, asked: Longs | None = None) -> Floats:
+    def log_z(self, span: Ints, probability: Floats, bounds: Longs | None = None) -> Floats:
         """Search all sentences when no room for spans is needed; return log Z of each."""
-        answer = self.search_sentences(span, probability, asked)
+        answer = self.search_sentences(span, probability, bounds)
         assert answer is not None  # noqa: S101 (no span is found)
         return answer[1]
 
     def search_sentences(
-        self, span: Ints, probability: Floats, asked: Longs | None = None
+        self, span: Ints, probability: Floats, bounds: Longs | None = None
     ) -> tuple[Longs, Floats] | None:
         """Search all sentences; return the spans found up to the end of each, and log Z.
 
@@ -336,7 +336,7 @@ class _Search:
         status = lib.fc_machine_segments(
             *self.batch.inputs,
             self.view,
-            ffi.NULL if asked is None else array_in(asked, np.int64, asked.shape, "bounds"),
+            ffi.NULL if bounds is None else array_in(bounds, np.int64, bounds.shape, "bounds"),
             search,
             array_out(ends),
             array_out(log_z),

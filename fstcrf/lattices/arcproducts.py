@@ -370,7 +370,7 @@ def _pieces(arcs: ArcEngine) -> ArcEngine:
 
 
 def _transducer_arcs(one: ArcEngine, two: ArcEngine, above: Longs, below: Longs) -> Longs | None:
-    """Return the transducer arcs of pairs of arcs; −1 where a lattice takes none."""
+    """Return the transducer arcs of pairs of arcs; −1 if a pair lacks the arc of a lattice."""
     pairs = ((one.transducer_arcs, above), (two.transducer_arcs, below))
     parts = [_at(taken, arc, -1) for taken, arc in pairs if taken is not None]
     return np.column_stack(parts) if parts else None

@@ -81,10 +81,10 @@ class _RankedPaths:
         self.gains, self.shares = self._scored(legal, self.model.nbest(n))
         self.most = math.exp(sum(_most(a, len(lattice)) for a in self.conjuncts))
 
-    def _scored(self, legal: list[Path], free: list[Path]) -> tuple[Floats, Floats]:
+    def _scored(self, legal: list[Path], unconstrained: list[Path]) -> tuple[Floats, Floats]:
         """Return the grammar's score of each path (−inf: illegal), and the model's probability."""
         under = {path.labels: path.score for path in legal}
-        before = {path.labels: path.score for path in free if path.labels not in under}
+        before = {path.labels: path.score for path in unconstrained if path.labels not in under}
         gains = _gains(self.conjuncts, self._ids([*under, *before]))
         scores = np.asarray([*under.values(), *before.values()])
         scores[: len(under)] -= gains[: len(under)]

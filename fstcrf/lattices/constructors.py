@@ -157,7 +157,7 @@ def from_spans(
     if not outside_score < np.inf:
         raise NumericError(f"outside is {outside_score}, expected a number or -inf")
     other = len(types), outside_score
-    arcs = _segment_arcs(size, *columns, value, len(names), *_free_pairs(), free=other)
+    arcs = _segment_arcs(size, *columns, value, len(names), *_free_pairs(), outside=other)
     return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
@@ -495,19 +495,19 @@ def _segment_arcs(
     labels: int,
     pairs: PairScores,
     class_final: Floats,
-    free: tuple[int, float] | None = None,
+    outside: tuple[int, float] | None = None,
 ) -> ArcEngine:
     """Return the arcs of segments.
 
-    `free`, a label and a score, adds an arc for each token outside of segments.
+    `outside`, a label and a score, adds an arc for each token outside of segments.
     """
     origin, read = np.arange(len(start)), label
-    if free is not None:
+    if outside is not None:
         tokens = np.arange(length, dtype=np.int32)
         start, end = np.append(start, tokens), np.append(end, tokens + np.int32(1))
-        label = np.append(label, np.full(length, free[0], dtype=np.int32))
+        label = np.append(label, np.full(length, outside[0], dtype=np.int32))
         read = np.append(read, np.full(length, -1, dtype=np.int32))
-        score = np.append(score, np.full(length, free[1]))
+        score = np.append(score, np.full(length, outside[1]))
         origin = np.append(origin, np.full(length, -1))
     classes = label if pairs.pair.shape[2] > 1 else np.zeros_like(label)
     if not _is_sorted(start, label, end):

@@ -34,8 +34,8 @@ _PREFIXES, _EACH = 10_000, 1_000
 def resolved(arcs: ArcEngine) -> ArcEngine:
     """Return the arcs of the best runs; the same arcs if there are too many runs to compare."""
     runs = arcs.trimmed()
-    assert runs.run_keys is not None  # noqa: S101 (the caller has looked)
-    assert runs.gain is not None  # noqa: S101 (it is there where that is)
+    assert runs.run_keys is not None  # noqa: S101 (callers check it)
+    assert runs.gain is not None  # noqa: S101 (it comes with run_keys)
     key, ends = runs.run_keys[:, 0], np.where(runs.final > -np.inf, 0.0, -np.inf)
     columns, begins = runs.run_keys[:, 1:], runs.begins.tolist()
     graph = Graph(runs.source, runs.target, key, columns, runs.gain, ends, begins)
@@ -61,7 +61,7 @@ def best_paths(arcs: ArcEngine, n: int) -> tuple[Ints, Floats, Longs] | None:
     Only the best of several runs over the same strings is a path.
     """
     machine, which = arcs.explicit
-    assert arcs.run_keys is not None  # noqa: S101 (the caller has looked)
+    assert arcs.run_keys is not None  # noqa: S101 (callers check it)
     read = [np.column_stack([arcs.label[:, k], arcs.under[:, k]]) for k in range(arcs.tapes)]
     read = [rows for rows in read if (rows[:, 1] >= 0).any()]
     facts = [*read, *arcs.run_keys.T[:, :, None]]

@@ -24,26 +24,26 @@ from fstcrf.ragged import Ragged
 # --- A machine as a lattice -----------------------------------------------------------------------
 
 
-def acyclic_acceptor(whole: Machine) -> tuple[Machine, Longs]:
+def acyclic_acceptor(fst: Machine) -> tuple[Machine, Longs]:
     """Return the part of an acceptor on complete paths, and the original numbers of its arcs.
 
     States are in topological order, the arcs of a state in the order of their labels. The numbers
     are int64 [A].
     """
-    ends, usable = whole.final > -np.inf, whole.score > -np.inf
-    arcs, useful = on_paths(whole.source, whole.target, ends, usable)
-    _check_acceptor(whole, arcs)
+    ends, usable = fst.final > -np.inf, fst.score > -np.inf
+    arcs, useful = on_paths(fst.source, fst.target, ends, usable)
+    _check_acceptor(fst, arcs)
     useful[0] = True
     number = np.cumsum(useful) - 1
-    source, target = (number[x[arcs]].astype(np.int32) for x in (whole.source, whole.target))
-    read, final = whole.input[arcs], whole.final[useful]
+    source, target = (number[x[arcs]].astype(np.int32) for x in (fst.source, fst.target))
+    read, final = fst.input[arcs], fst.final[useful]
     if (target <= source).any():
         number = _topological(source, target, read < 0, len(final))
         source, target = number[source], number[target]
         final = final[np.argsort(number)]
     order = np.lexsort((read, source))
-    part = source[order], read[order], read[order], target[order], whole.score[arcs[order]]
-    acceptor = replace(whole, tape=None, output=whole.input, output_symbols=whole.input_symbols)
+    part = source[order], read[order], read[order], target[order], fst.score[arcs[order]]
+    acceptor = replace(fst, tape=None, output=fst.input, output_symbols=fst.input_symbols)
     return made(acceptor, [part], final), arcs[order]
 
 
@@ -65,11 +65,11 @@ def _check_acceptor(machine: Machine, arcs: Longs) -> None:
         )
 
 
-def _topological(source: Ints, target: Ints, free: Bools, states: int) -> Ints:
+def _topological(source: Ints, target: Ints, silent: Bools, states: int) -> Ints:
     number, cycle = acyclic.topological(Ragged.from_rows(source, states).offsets, target)
     if cycle >= 0:
-        row = Ragged.from_rows(source[free], states).offsets
-        _, loop = acyclic.topological(row, target[free])
+        row = Ragged.from_rows(source[silent], states).offsets
+        _, loop = acyclic.topological(row, target[silent])
         fault = "a cycle" if loop < 0 else "an epsilon loop"
         raise DataError(
             f"the Fst is cyclic, there is {fault} through state "

@@ -238,7 +238,7 @@ def span_probabilities(
 
 def known_probabilities(
     lattices: Sequence[Questions | None],
-    found: SpanArrays,
+    spans: SpanArrays,
     offsets: Longs,
     *,
     tape: str,
@@ -250,7 +250,7 @@ def known_probabilities(
     ----------
     lattices : sequence of B (Lattice or None)
         The spans of a sentence without a lattice have probability 0.
-    found : SpanArrays
+    spans : SpanArrays
         M spans; the lattices have their labels.
     offsets : int64 [B + 1]
         Bounds of the sentences among the tokens.
@@ -268,8 +268,8 @@ def known_probabilities(
     TooLargeError
         A grammar too large to multiply out.
     """
-    scheme, out = named_scheme("conlleval"), np.zeros(len(found.start))
-    ends = np.searchsorted(found.start, offsets)
+    scheme, out = named_scheme("conlleval"), np.zeros(len(spans.start))
+    ends = np.searchsorted(spans.start, offsets)
     counts = np.diff(ends)
     pairs = [(b, lattices[b]) for b in np.flatnonzero(counts).tolist()]
     several = [(b, lattice) for b, lattice in pairs if lattice is not None]
@@ -277,17 +277,17 @@ def known_probabilities(
 
     def ask(group: Group) -> tuple[Longs, Floats]:
         sentences = numbers[group.numbers]
-        spans = Ragged(ends)
-        chosen, rows = spans.select(sentences), spans.entries(sentences)
+        bounds = Ragged(ends)
+        chosen, rows = bounds.select(sentences), bounds.entries(sentences)
         engine = cast("ChainEngine", group.engine)
         labels, types = _span_labels(engine.program, engine.bound.machine, tape, scheme)
         assert labels is not None  # noqa: S101 (there are spans)
-        place = np.asarray([types.index(t) if t in types else -1 for t in found.types])
+        place = np.asarray([types.index(t) if t in types else -1 for t in spans.types])
         first = chosen.repeat(offsets[sentences])
-        span = (found.start[rows] - first, found.end[rows] - first, place[found.type[rows]])
+        span = (spans.start[rows] - first, spans.end[rows] - first, place[spans.type[rows]])
         table = np.stack(span, axis=1).astype(np.int32)
-        values, log_z = kernel.asked_spans(
-            engine.bound, labels, kernel.AskedSpans(chosen.offsets, table)
+        values, log_z = kernel.span_probabilities(
+            engine.bound, labels, kernel.SpanQuery(chosen.offsets, table)
         )
         engine.check(log_z)
         return rows, values
@@ -324,7 +324,7 @@ def probabilities(
     distinct, number = np.unique(np.asarray(rows, dtype=np.int64), axis=0, return_inverse=True)
     bounds = np.searchsorted(distinct[:, 0], np.arange(len(spans) + 1))
     table = np.ascontiguousarray(distinct[:, [1, 3, 2]], dtype=np.int32)
-    values, log_z = kernel.asked_spans(engine.bound, labels, kernel.AskedSpans(bounds, table))
+    values, log_z = kernel.span_probabilities(engine.bound, labels, kernel.SpanQuery(bounds, table))
     engine.check(log_z)
     each = iter(values[number.reshape(-1)].tolist())
     return [np.asarray([next(each) if s[2] in place else 0.0 for s in row]) for row in spans]
@@ -394,9 +394,9 @@ def _improved(
         chosen, ratio = heaviest, better
 
 
-def _ratio(right: float, found: int, true: float) -> float:
-    """Return 2 E[right] / (found + E[true]), or 1 if both counts are zero."""
-    return 2.0 * right / (found + true) if found + true > 0.0 else 1.0
+def _ratio(right: float, predicted: int, true: float) -> float:
+    """Return 2 E[right] / (predicted + E[true]), or 1 if both counts are zero."""
+    return 2.0 * right / (predicted + true) if predicted + true > 0.0 else 1.0
 
 
 def _expected_spans(engine: ChainEngine, tape: str, scheme: Scheme) -> float:

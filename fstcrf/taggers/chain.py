@@ -206,7 +206,7 @@ def best(rule: ChainRule, corpus: Corpus) -> Incumbents:
 
     If the budget ends before the search finds a legal labelling, the best of the product is used.
     """
-    hard = any(stage.hard for stage in rule.ruled)  # then the product shows where no path exists
+    hard = any(stage.hard for stage in rule.ruled)  # `Search` then asks the product for paths
     program = None if hard else rule.composition._grammar_program
     possible = possible_lengths(program, np.diff(corpus.offsets))
     if possible.all():

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fstcrf.taggers import product as products
     from fstcrf.taggers import tagmaps
     from fstcrf.taggers.product import Product
-else:  # a tagger that is loaded does not wait for what few calls need
+else:  # loading a tagger does not import modules that few calls need
     tagmaps = LazyModule("fstcrf.taggers.tagmaps")
     products = LazyModule("fstcrf.taggers.product")
     grammars = LazyModule("fstcrf.machines.grammar")
@@ -215,7 +215,7 @@ def joint(
     if grammar is not None:
         composition = composition.constrained(grammar)
     if composition.normalize == "product" and not composition._only_cascades:
-        _ = composition._program.decoder  # what is too large is said here, not when tagging
+        _ = composition._program.decoder  # raises an error if the machine is too large
     return composition
 
 

@@ -328,7 +328,7 @@ class CRF(TokenTagger[list[str]]):
     # --- Tagging ------------------------------------------------------------------------------
 
     def _lattices(
-        self, sentences: Data, known: Evidence | None, *, streamed: bool = False
+        self, sentences: Data, evidence: Evidence | None, *, streamed: bool = False
     ) -> TaggedLattices:
         """Return the lattice of each sentence, with the evidence in its scores."""
         data = read_sentences(self.index, sentences, self.columns, self.reads)
@@ -338,9 +338,9 @@ class CRF(TokenTagger[list[str]]):
             design = data.design(run.first, run.end)
             node, graph = weights.node(design.node), weights.graph(design.arc)
             values = (node, graph.score) if graph.per_token else (node,)
-            return values if known is None else known.added_to(program, run, values)
+            return values if evidence is None else evidence.added_to(program, run, values)
 
-        checked = known is None and self._cannot_overflow
+        checked = evidence is None and self._cannot_overflow
         return tagged.TaggedLattices(
             program, data.lengths, make, checked=checked, streamed=streamed
         )

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fstcrf.taggers.stages import Stage
     from fstcrf.taggers.tagged import TaggedLattices
     from fstcrf.taggers.tagger import TuningOptions
-else:  # what tags with one tagger does without
+else:  # one tagger alone does not need these modules
     component, stages = LazyModule("fstcrf.taggers.component"), LazyModule("fstcrf.taggers.stages")
     plans, chains = LazyModule("fstcrf.machines.plans"), LazyModule("fstcrf.machines.plans.chain")
     grammars = LazyModule("fstcrf.machines.grammar")

@@ -56,7 +56,7 @@ Runs = Callable[[int, int], Floats]
 
 @dataclass(frozen=True, slots=True)
 class TermShape:
-    """What a term will look like."""
+    """The shape of a term before it is bound to an index."""
 
     context: tuple[str, ...]  # tapes that it depends on
     shape: tuple[int, ...]  # labels of each tape, then states or arcs
@@ -68,7 +68,7 @@ class BoundTerm(Protocol):
 
     @property
     def outline(self) -> TermShape:
-        """What its values look like."""
+        """The shape of the values, and the tapes of their axes."""
 
     def runs(self, reader: Reader) -> Runs:
         """Return the function from a run of sentences, (first, end), to float64 [N or 1, ...]."""
@@ -82,8 +82,8 @@ def bound(
 ) -> tuple[BoundTerm, ...]:
     """Return the terms of one side of an index; contexts without weights have none.
 
-    Families come by context, as `divided` gives them, without those of the empty context; cells are
-    the weights of the `n_rows` attributes, by state or by arc.
+    Families come by context, as `divided` gives them, except the empty context; cells are the
+    weights of the `n_rows` attributes, by state or by arc.
     """
     terms: list[BoundTerm] = []
     for context, side in sides.items():
@@ -222,7 +222,7 @@ class Potentials:
 class PreparedPotentials:
     """Sentences, ready to give their potentials; made by `Binding.prepare`.
 
-    `potentials` maps (first, end) to those of these sentences. `relabelled` maps
+    `potentials` maps (first, end) to the potentials of these sentences. `relabelled` maps
     (tokens int64 [M], labels int32 [K, M] of the tapes that are read, in order) to potentials of
     states, float64 [M, S], of tokens as if the tapes had these labels there; None where attributes
     are not of one string a token, or depend on open tapes.
@@ -271,7 +271,7 @@ class Binding:
         return plain, bound(sides, self._open, cells, n_rows)
 
     def prepare(self, sentences: Data) -> PreparedPotentials:
-        """Prepare sentences; what is done per distinct string is done once, here.
+        """Prepare sentences: compute the values of distinct strings once.
 
         They need no columns for open tapes.
         """
@@ -345,7 +345,7 @@ class Binding:
     def of_one(self, sentence: Sentence, ids: Iterable[Ints]) -> Floats:
         """Return the node potentials of a sentence under labels of the tapes, float64 [T, S].
 
-        Of what `relabels`, for `is_short` sentences, with `weights.sentence_graph`.
+        It needs `relabels`, an `is_short` sentence and `weights.sentence_graph`.
 
         Parameters
         ----------
@@ -452,7 +452,7 @@ def bind(model: CRF, labels: Mapping[str, Sequence[str]] | None = None) -> Bindi
 
     `labels` are the open tapes and the labels that each may have, in the order of its axis; all
     tapes that are read, with the labels of their taggers, when absent. The others are columns. The
-    model keeps what is bound to it.
+    model keeps its bindings.
     """
     if labels is None:
         labels = {tape.name: tape.labels for tape in model.reads}
@@ -472,7 +472,7 @@ def potentials(
     """Return the potentials of a run of sentences, the labels of earlier tapes left open.
 
     They are those from `first` to `end`; labels as for `bind`. For many runs of one corpus,
-    ``bind(model).prepare(corpus)`` does what is done per distinct string once.
+    ``bind(model).prepare(corpus)`` computes the values of distinct strings once.
     """
     data = bind(model, labels).prepare(sentences)
     count = len(data.lengths)
@@ -490,7 +490,7 @@ def path_alone(
 ) -> Ints | None:
     """Return the best labels of a sentence, int32 [T]; None if it needs a batch.
 
-    `labels` are those of tapes that the model reads, int32 [T]; other tapes are columns.
+    `labels` are the labels of tapes that the model reads, int32 [T]; other tapes are columns.
     """
     graph, node = model._weights.sentence_graph, None
     if graph is None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.transducer import Transducer
     from fstcrf.taggers import JointCRF, JointExplanation, WeightTrial, composition, infeasible
     from fstcrf.taggers.spanencoding import SpanEncoding
-else:  # a tagger that is loaded does not wait for what few calls need
+else:  # loading a tagger does not import modules that few calls need
     composition = LazyModule("fstcrf.taggers.composition")
     infeasible = LazyModule("fstcrf.taggers.infeasible")
     lattices, engine = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.engine")
@@ -262,7 +262,7 @@ class Tagger(ABC, Generic[LabelsT]):
 
     def _searched(self, search: Search) -> Tagger[LabelsT]:
         """Return the tagger with another search for best paths under a grammar."""
-        del search  # without a grammar, nothing is searched
+        del search  # only a grammar needs a search
         return self
 
     def without_grammar(self) -> Tagger[LabelsT] | None:

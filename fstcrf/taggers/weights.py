@@ -166,7 +166,7 @@ class Weights:
 
     @made_once
     def _label_weights(self) -> Tables:
-        """The weights of labels by themselves: of their successions, of beginning and ending."""
+        """The weights of features without attributes: transitions, first labels, last labels."""
         space, none = self.space, self.space.node_cells[:0]
         rest = replace(space, n_node_rows=0, node_cells=none, n_arc_rows=0, arc_cells=none)
         _, transition, _, initial, final = space.parts(self.theta)

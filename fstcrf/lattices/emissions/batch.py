@@ -391,10 +391,10 @@ class ArrayEngine(ChainEngine):
             counts, counts, score[:, None], path[None], bound, states_expanded
         )
 
-    def labels_found(self, found: kernel.SearchResult, tapes: int) -> list[Ints]:
+    def labels_found(self, result: kernel.SearchResult, tapes: int) -> list[Ints]:
         """Return the elements of the paths, which are labels."""
         del tapes
-        return [found.path]
+        return [result.path]
 
     def labels_along(self, path: Ints, tape: int) -> TapeLabels:
         del tape
