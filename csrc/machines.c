@@ -381,7 +381,7 @@ static int64_t gather(rescoring *w, const int64_t *offsets, int64_t C, const int
         s->to = c;
         if (T == 0) {
             for (int64_t k = s->from; k < c; k++) w->total[k] = w->m->machine->empty;
-            break; /* its variants are not among those of a group */
+            break; /* a group has only sentences with tokens */
         }
         w->sentences++;
         tokens += T;

@@ -6,8 +6,8 @@
  *   Z' = (+) F'_b (x) node'_b (x) B_b,   F'_a = F_a
  *
  * where B_b are the continuations after token b. A variant costs the steps from a to b, not the
- * sentence. The rows of several sentences, or variants, are stepped together. What a row adds up does
- * not depend on the other rows. */
+ * sentence. The rows of several sentences, or variants, are stepped together, and each row has the same
+ * bits in any company. */
 #ifndef FSTCRF_RESCORE_H
 #define FSTCRF_RESCORE_H
 
@@ -265,7 +265,7 @@ static inline outcome rescore_group(rescoring *w, semiring K) {
     return K == SUM_TIMES && any_lost(m) ? LOST : DONE;
 }
 
-/* The same; a sentence of which a sum loses a term is done again by itself, in the log domain. */
+/* Computes a group. A sentence whose sums lose a term is repeated alone, in the log domain. */
 static inline void rescore_sentences(rescoring *w, semiring K) {
     const int64_t n = w->sentences;
     if (rescore_group(w, K) == DONE) return;

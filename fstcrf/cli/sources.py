@@ -31,7 +31,7 @@ from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.columns import WidthError
 from fstcrf.text.corpus.conllu import CONLLU, JOINED, check_features
 from fstcrf.text.features import FeatureIndex, LiteralIndex, TemplateSet
-from fstcrf.text.features.surroundings import reads_documents, with_surroundings
+from fstcrf.text.features.reader import reads_documents, with_surroundings
 from fstcrf.text.lines import text_fields, text_lines
 
 _LONG = 5_000

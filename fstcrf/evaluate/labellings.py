@@ -14,9 +14,8 @@ from itertools import chain
 import numpy as np
 
 from fstcrf.arguments import items_of, string_list, string_lists
-from fstcrf.arrays import Bools, Longs
+from fstcrf.arrays import Bools, Longs, Ragged
 from fstcrf.errors import LabelWarning, ShapeError
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import spans
 from fstcrf.text.corpus.corpus import Column
 from fstcrf.text.corpus.schemes import convert, has_spans, span_arrays

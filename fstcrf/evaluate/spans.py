@@ -15,10 +15,9 @@ import numpy as np
 
 from fstcrf import display
 from fstcrf.arguments import string_lists
-from fstcrf.arrays import Bools, Longs
+from fstcrf.arrays import Bools, Longs, Ragged
 from fstcrf.errors import DataError, LabelWarning, OptionError, ShapeError
 from fstcrf.evaluate.labellings import LabelPairs, counted, paired
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.schemes import Scheme, SpanArrays, named_scheme, span_arrays
 
 

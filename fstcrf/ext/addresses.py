@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.arrays import Bools, Floats, Longs, Ragged
 from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.ext.foreign import load_crfsuite
 from fstcrf.ext.tokenwise import TokenPotentials
@@ -22,7 +22,6 @@ from fstcrf.lattices.batching import Paths, path_batches
 from fstcrf.lazy import made_once, optional
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import no_path_error, one_warning, warn_unproven
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 
 __all__ = [

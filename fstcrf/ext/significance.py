@@ -16,10 +16,9 @@ import numpy as np
 
 from fstcrf import display
 from fstcrf.arguments import string_lists
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.evaluate.labellings import paired, written_alike
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column
 from fstcrf.text.corpus.schemes import span_arrays
 

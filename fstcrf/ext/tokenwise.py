@@ -13,10 +13,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Floats, Longs, Ragged
 from fstcrf.errors import OptionError
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.weights import WeightTable
 from fstcrf.text.features import LiteralIndex

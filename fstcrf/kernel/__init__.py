@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from fstcrf.kernel.lazy import LazyAcceptor as LazyAcceptor
     from fstcrf.kernel.lazy import SearchResult as SearchResult
     from fstcrf.kernel.lazy import lazy_paths as lazy_paths
+    from fstcrf.kernel.learners import ArcWeights as ArcWeights
+    from fstcrf.kernel.learners import Learner as Learner
+    from fstcrf.kernel.learners import Parameters as Parameters
+    from fstcrf.kernel.learners import PassiveAggressive as PassiveAggressive
+    from fstcrf.kernel.learners import StochasticLearner as StochasticLearner
     from fstcrf.kernel.machines import Axis as Axis
     from fstcrf.kernel.machines import Bound as Bound
     from fstcrf.kernel.machines import Factor as Factor
@@ -47,9 +52,6 @@ if TYPE_CHECKING:
     from fstcrf.kernel.native import use as use
     from fstcrf.kernel.native import variant as variant
     from fstcrf.kernel.native import variants as variants
-    from fstcrf.kernel.online import Learner as Learner
-    from fstcrf.kernel.online import Parameters as Parameters
-    from fstcrf.kernel.online import PassiveAggressive as PassiveAggressive
     from fstcrf.kernel.rows import PackedTable as PackedTable
     from fstcrf.kernel.rows import SparseRows as SparseRows
     from fstcrf.kernel.rows import padded as padded
@@ -64,8 +66,6 @@ if TYPE_CHECKING:
     from fstcrf.kernel.spans import probable_spans as probable_spans
     from fstcrf.kernel.spans import span_counts as span_counts
     from fstcrf.kernel.spans import span_probabilities as span_probabilities
-    from fstcrf.kernel.stochastic import ArcWeights as ArcWeights
-    from fstcrf.kernel.stochastic import StochasticLearner as StochasticLearner
     from fstcrf.kernel.sweep import Layout as Layout
     from fstcrf.kernel.sweep import Shard as Shard
     from fstcrf.kernel.sweep import ShardAttributes as ShardAttributes
@@ -87,12 +87,11 @@ __all__, __getattr__ = importer(
         "lazy": "Allowance Budget Conjunction LazyAcceptor SearchResult lazy_paths",
         "machines": "Axis Bound Factor JointChain Residual",
         "native": "use variant variants",
-        "online": "Learner Parameters PassiveAggressive",
+        "learners": "Learner Parameters PassiveAggressive ArcWeights StochasticLearner",
         "rows": "PackedTable SparseRows padded",
         "single": "MOST_ALONE SentenceMachine SentencePath",
         "spans": "ARC_CARRIES ARC_OPENS SpanQuery FoundSpans SpanLabels span_probabilities "
         "probable_spans span_counts",
-        "stochastic": "ArcWeights StochasticLearner",
         "sweep": "Layout Shard ShardAttributes Sweep SweepWorkspace VectorStore dot norm",
     },
 )

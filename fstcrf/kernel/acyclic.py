@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, lib, patiently
 from fstcrf.lazy import given_state, made_once
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData

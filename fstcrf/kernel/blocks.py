@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints
+from fstcrf.arrays import Floats, Ints, Ragged
 from fstcrf.errors import NumericError
 from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import CALL_STEPS, array_in, array_out, check, ffi, lib
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData

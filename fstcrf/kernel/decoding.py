@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.blocks import LongSentence, portions, runs
 from fstcrf.kernel.graphs import Domain, domain_number
 from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import CALL_STEPS, array_in, array_out, check, ffi, lib, patiently
-from fstcrf.ragged import Ragged
 
 _RANKED = 64  # cost of a token of each further path, in multiply-adds
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from fstcrf.arrays import Array, Bools, Bytes, Floats, Ints, Longs
+from fstcrf.arrays import Array, Bools, Bytes, Floats, Ints, Longs, Ragged
 from fstcrf.errors import KernelError, NumericError
 from fstcrf.kernel.machines import allocated
 from fstcrf.kernel.native import (
@@ -28,7 +28,6 @@ from fstcrf.kernel.native import (
     lib,
     mapped,
 )
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData, View

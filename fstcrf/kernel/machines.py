@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, ffi, freeze, frozen, lib
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData, View

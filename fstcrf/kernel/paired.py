@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.native import array_in, array_out, check, ffi, frozen, lib
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData

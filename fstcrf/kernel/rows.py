@@ -1,20 +1,24 @@
-"""Sparse rows (CSR) times a table: potentials from weights, gradients from posteriors."""
+"""Sparse rows (CSR) times a table: potentials from weights, gradients from posteriors.
+
+The rows of attributes are found by string ids of tokens, packed into keys.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Floats, Ints, Longs, Singles
+from fstcrf.arrays import Floats, Ints, Longs, Ragged, Singles
 from fstcrf.errors import ShapeError
-from fstcrf.kernel.native import ENTRY, array_in, array_out, check, ffi, freeze, lib
-from fstcrf.ragged import Ragged
+from fstcrf.kernel.native import ENTRY, SLOT, array_in, array_out, check, ffi, freeze, lib
+from fstcrf.lazy import made_once
 
 if TYPE_CHECKING:
-    from fstcrf.kernel.native import CData
+    from fstcrf.kernel.native import CData, View
 
 
 _LANES = 8
@@ -283,3 +287,243 @@ class PackedTable:
         )
         check(status, "rows times packed table")
         return out
+
+
+Firing = Literal["every", "first", "last", "inner"]
+_FIRING = {"every": lib.FC_EVERY, "first": lib.FC_FIRST, "last": lib.FC_LAST, "inner": lib.FC_INNER}
+
+
+class KeyTerm(NamedTuple):
+    """One string id of a key."""
+
+    column: int  # of the codes
+    offset: int  # relative to the token
+    # outside the sentence the term reads a pad; otherwise the attribute is missing there
+    pads: bool
+    width: int  # bits
+
+
+def _bits(n: int) -> int:
+    return max(n.bit_length() + 1, 2)
+
+
+def hash_table(keys: NDArray[np.uint64], rows: Ints) -> NDArray[np.generic]:
+    """Return a hash table of distinct keys, [n], and their rows, [n], ≥ 0; half or more is free."""
+    bits = _bits(len(keys))
+    slots = np.empty(1 << bits, dtype=SLOT)
+    status = lib.fc_fill_slots(
+        len(keys),
+        array_in(keys, np.uint64, keys.shape, "keys"),
+        array_in(rows, np.int32, keys.shape, "rows"),
+        len(slots),
+        64 - bits,
+        array_out(slots),
+    )
+    check(status, "hash table")
+    return slots
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFamily:
+    """One kind of attributes: the terms of its keys, and the row of each key.
+
+    Sorted keys need no construction, but each doubling of their number adds a step to look-ups;
+    `laid_out` builds a faster table.
+    """
+
+    firing: Firing  # tokens at which it fires; inner: all but the first
+    terms: tuple[KeyTerm, ...]  # first term highest in the key
+    keys: NDArray[np.uint64]  # [n], increasing
+    rows: Ints  # [n], ≥ 0
+    direct: Ints | None = None  # row of every possible key, −1: unknown key; or:
+    slots: NDArray[np.generic] | None = None  # (key, row) [2^k], a hash table
+
+    @classmethod
+    def of(
+        cls,
+        terms: Sequence[KeyTerm],
+        keys: NDArray[np.uint64],
+        rows: Ints,
+        *,
+        firing: Firing = "every",
+    ) -> Self:
+        """Return a family with these keys, [n], ascending, and their rows, [n], ≥ 0."""
+        return cls(firing, tuple(terms), keys, rows)
+
+    @property
+    def steps(self) -> int:
+        """Comparisons of a look-up in the sorted keys."""
+        return len(self.keys).bit_length()
+
+    def laid_out(self) -> KeyFamily:
+        """Return the family with an array over all keys, or a hash table."""
+        if self.direct is not None or self.slots is not None:
+            return self
+        keys, rows = self.keys, self.rows
+        bits = _bits(len(keys))
+        width = sum(term.width for term in self.terms)
+        if width <= bits + 2:  # an array over all keys is no larger
+            direct = np.full(1 << width, -1, dtype=np.int32)
+            direct[keys] = rows
+            return replace(self, direct=direct)
+        return replace(self, slots=hash_table(keys, rows))
+
+    def c_fields(self) -> tuple[dict[str, object], list[object]]:
+        """Return the fields of the C view, and the memory they point into."""
+        terms = ffi.new("fc_term[]", [tuple(map(int, term)) for term in self.terms])
+        fields = {"firing": _FIRING[self.firing], "M": len(self.terms), "term": terms}
+        if self.direct is not None:
+            memory = array_in(self.direct, np.int32, self.direct.shape, "direct")
+            return {**fields, "size": len(self.direct), "direct": memory}, [terms, memory]
+        if self.slots is not None:
+            memory = array_in(self.slots, SLOT, self.slots.shape, "slots")
+            shift = 65 - len(self.slots).bit_length()
+            return {**fields, "size": len(self.slots), "shift": shift, "slot": memory}, [
+                terms,
+                memory,
+            ]
+        keys = array_in(self.keys, np.uint64, self.keys.shape, "keys")
+        rows = array_in(self.rows, np.int32, self.keys.shape, "rows")
+        return {**fields, "size": len(self.keys), "key": keys, "row": rows}, [terms, keys, rows]
+
+
+def check_keys(
+    keys: NDArray[np.uint64], widths: Sequence[int] = (), limits: Sequence[int] = ()
+) -> None:
+    """Check that keys ascend, and that each packs numbers below these limits.
+
+    Parameters
+    ----------
+    keys : uint64 [n]
+    widths : sequence of int
+        Bits of each number, at most 63 together; empty: keys are any numbers.
+    limits : sequence of int
+        1 + the largest value of each number.
+
+    Raises
+    ------
+    KernelError
+        The keys violate this.
+    """
+    where = ffi.new("int64_t *")
+    width, limit = ffi.new("int64_t[]", list(widths)), ffi.new("int64_t[]", list(limits))
+    view = array_in(keys, np.uint64, keys.shape, "keys")
+    status = lib.fc_check_keys(len(keys), view, len(widths), width, limit, where)
+    check(status, "keys", where[0])
+
+
+def is_permutation(rows: Ints) -> bool:
+    """Return whether int32 [n] contains each of the numbers below n once."""
+    seen = np.zeros(len(rows), dtype=np.uint8)
+    view = array_in(rows, np.int32, rows.shape, "rows")
+    status = lib.fc_check_permutation(len(rows), view, array_out(seen), ffi.new("int64_t *"))
+    return bool(status == lib.FC_OK)
+
+
+class TokenPlaces(NamedTuple):
+    """Tokens, in any order, any number of times."""
+
+    token: Longs  # [M] of the codes
+    before: Ints  # [M] number of tokens before it in its sentence
+    after: Ints  # [M] number of tokens after it in its sentence
+
+
+class RowFinder:
+    """Families prepared for repeated look-ups.
+
+    String ids below 2 * reach are the pads outside of sentences.
+    """
+
+    def __init__(self, families: Sequence[KeyFamily], *, reach: int) -> None:
+        self._given = tuple(families)
+        self._lists, self._memory = _views(self._given)
+        self._steps = sum(family.steps for family in self._given)
+        # building tables pays after this many steps
+        self._pays = sum(len(family.keys) for family in self._given)
+        self._done = 0
+        self._reach = reach
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    @made_once
+    def _laid_out(self) -> View:
+        """The families with arrays or hash tables, for C, and the memory they point into."""
+        return _views([family.laid_out() for family in self._given])
+
+    def _families(self, tokens: int) -> CData:
+        """Return the families in the form that is faster for `tokens` more tokens.
+
+        Tables are built once look-ups in sorted keys have taken as many steps as there are keys:
+        for few sentences, never.
+        """
+        # a race between threads may lose some: then tables are built a bit later
+        self._done += tokens * self._steps
+        return self._lists if self._done <= self._pays else self._laid_out[0]
+
+    def rows(self, codes: Ints, offsets: Longs) -> Ints:
+        """Return the row of each family at each token, int32 [N, F], −1 for a missing attribute.
+
+        Codes, int32 [K, M], are string ids of each token in K columns, −1 if unknown. Ids below
+        2 * reach are pads: those before the sentence, by distance, then those after it. Sentences
+        are from any of the M tokens on; rows are of the tokens ``offsets[0] : offsets[-1]``.
+        """
+        n = int(offsets[-1] - offsets[0])
+        out, where = np.empty((n, len(self)), dtype=np.int32), ffi.new("int64_t *")
+        status = lib.fc_find_rows(
+            len(offsets) - 1,
+            array_in(offsets, np.int64, offsets.shape, "offsets"),
+            codes.shape[0],
+            codes.shape[1],
+            array_in(codes, np.int32, codes.shape, "codes"),
+            self._reach,
+            len(self),
+            self._families(n),
+            array_out(out),
+            where,
+        )
+        check(status, "looking attributes up", where[0])
+        return out
+
+    def rows_at(self, codes: Ints, places: TokenPlaces, listed: Ints) -> Ints:
+        """Return the row of each family at listed tokens, int32 [M, F], −1 if missing.
+
+        Each listed token brings its own string ids, int32 [K, M], in place of its ids in `codes`,
+        which is as for `rows`; its neighbours keep theirs.
+        """
+        size = len(places.token)
+        out, where = np.empty((size, len(self)), dtype=np.int32), ffi.new("int64_t *")
+        status = lib.fc_find_rows_at(
+            size,
+            array_in(places.token, np.int64, (size,), "token"),
+            array_in(places.before, np.int32, (size,), "before"),
+            array_in(places.after, np.int32, (size,), "after"),
+            array_in(listed, np.int32, (codes.shape[0], size), "own"),
+            codes.shape[0],
+            codes.shape[1],
+            array_in(codes, np.int32, codes.shape, "codes"),
+            self._reach,
+            len(self),
+            self._families(size),
+            array_out(out),
+            where,
+        )
+        check(status, "looking attributes up", where[0])
+        return out
+
+
+def _views(families: Sequence[KeyFamily]) -> View:
+    """Return families for C, and the memory they point into."""
+    views = [family.c_fields() for family in families]
+    return ffi.new("fc_family[]", [fields for fields, _ in views]), [memory for _, memory in views]
+
+
+def compacted(rows: Ints) -> tuple[Longs, Ints]:
+    """Return the nonnegative entries of int32 [N, F] as sparse rows: indptr and index."""
+    n, width = rows.shape
+    indptr, index = np.empty(n + 1, dtype=np.int64), np.empty(n * width, dtype=np.int32)
+    status = lib.fc_compact_rows(
+        n, width, array_in(rows, np.int32, rows.shape, "rows"), array_out(indptr), array_out(index)
+    )
+    check(status, "compacting rows")
+    return indptr, index[: indptr[n]]

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.blocks import LongSentence, Suffixes, is_long
 from fstcrf.kernel.machines import Bound, JointChain, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData, View

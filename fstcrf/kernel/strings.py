@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 
-from fstcrf.arrays import Bytes, Ints, Longs
+from fstcrf.arrays import Bytes, Ints, Longs, Ragged
 from fstcrf.errors import DataError, FstcrfError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, frozen, lib
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Floats, Ints, Longs, Singles
+from fstcrf.arrays import Floats, Ints, Longs, Ragged, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, array_out, check, ffi, freeze, frozen, lib
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.kernel.native import CData

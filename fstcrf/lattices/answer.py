@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import display
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import columns
 from fstcrf.lattices.paths import Path, Positions, labels_of_tapes, shares
 from fstcrf.lazy import given_state, made_once
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Scheme, Span, named_scheme, span_arrays
 from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, check_readable
 

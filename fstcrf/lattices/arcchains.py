@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints
+from fstcrf.arrays import Floats, Ints, Ragged
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.chains import ChainEngine
 from fstcrf.lattices.engine import PathBatch
 from fstcrf.lattices.inputs import chain_program
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.plans import Program
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.lattices.arcs import ArcEngine

@@ -13,12 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import OptionError
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.arcs import TAPED, ArcEngine, check_size
 from fstcrf.lattices.engine import Coupling
-from fstcrf.ragged import Ragged
 
 _T = TypeVar("_T", bound=np.generic)
 _FREE, _CARRIED = -1, -2

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from fstcrf.arguments import items_of, one_of, string_list
-from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, distinct
 from fstcrf.errors import (
     AmbiguousError,
     GrammarError,
@@ -29,28 +29,28 @@ from fstcrf.lattices import arcproducts
 from fstcrf.lattices.arcs import ArcEngine
 from fstcrf.lattices.ctc import Frames
 from fstcrf.lattices.engine import (
+    AnyPath,
     Coupling,
     EngineRequest,
     Labelling,
     Over,
     PathBatch,
+    Row,
     Segment,
     Tape,
     refuse_options,
 )
+from fstcrf.lattices.labellings import best_sequences, probable_sequences
 from fstcrf.lattices.machines import joint_symbol
 from fstcrf.lattices.paths import Path, labels_of_tapes, share
 from fstcrf.lattices.reading import label_pairs
 from fstcrf.lattices.results import MinimumRisk, ProbableSpans, SegmentCounts
-from fstcrf.lattices.row import AnyPath, Row
-from fstcrf.lattices.sequences import best_sequences, probable_sequences
 from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Plan, Search
 from fstcrf.machines.plans.chain import scaled_acceptor
 from fstcrf.machines.plans.program import AxisPlan
 from fstcrf.machines.transducer import Transducer
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme, named_scheme
 from fstcrf.text.corpus.schemes import OUTSIDE, split_label
 

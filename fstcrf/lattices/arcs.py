@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import AmbiguousError, TooLargeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.acyclic import Acyclic
@@ -37,7 +37,6 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import scaled
 from fstcrf.machines.ways import on_paths
-from fstcrf.ragged import Ragged
 
 MOST_ARCS = 30_000_000
 """Most arcs, or pairs of classes, of a lattice."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arguments import AS_GRAMMAR, LabelSet, is_fst, refuse_fst, whole_number
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import NoPathError, ShapeError
 from fstcrf.kernel import Budget, columns
 from fstcrf.lattices import batching, spans
@@ -17,7 +17,6 @@ from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import warn_unproven
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme
 
 if TYPE_CHECKING:

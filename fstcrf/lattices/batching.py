@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 import numpy as np
 
 from fstcrf.arguments import items_of, whole_number
-from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.arrays import Bools, Floats, Longs, Ragged
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.native import mapped
@@ -32,11 +32,9 @@ from fstcrf.lattices.paths import (
 from fstcrf.lattices.questions import ArrayT_co, Questions
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans import Search, warn_unproven
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.engine import Engine, Labelling, Tape
-    from fstcrf.lattices.row import Row
+    from fstcrf.lattices.engine import Engine, Labelling, Row, Tape
 
 AnswerT = TypeVar("AnswerT")
 LatticeT = TypeVar("LatticeT")

@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from fstcrf.arguments import items_of, one_of
-from fstcrf.arrays import Bools, Floats
+from fstcrf.arrays import Bools, Floats, Ragged
 from fstcrf.errors import NoPathError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.lattices.chains import ChainEngine, program_tapes, runs_of
 from fstcrf.lattices.engine import (
+    AnyPath,
     Coupling,
     EngineRequest,
     Labelling,
     Over,
     PathBatch,
+    Row,
     Segment,
     Tape,
 )
@@ -38,11 +40,9 @@ from fstcrf.lattices.inputs import (
     scaled_program,
 )
 from fstcrf.lattices.questions import Questions
-from fstcrf.lattices.row import AnyPath, Row
 from fstcrf.lazy import LazyModule, made_once, memoised
 from fstcrf.machines.plans import Plan, Program, Search, plan_of, scaled
 from fstcrf.machines.plans.program import searched
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.lattices import confidence as sureness

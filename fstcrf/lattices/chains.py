@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import RUN_TOKENS, Floats, Ints, Longs, Ragged
 from fstcrf.errors import NoPathError
 from fstcrf.kernel import Budget
 from fstcrf.lattices.engine import Engine, PathBatch, Tape, TapeLabels
@@ -23,7 +23,6 @@ from fstcrf.lazy import made_once
 from fstcrf.machines import plans
 from fstcrf.machines.plans import Program, TapeChain
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import RUN_TOKENS, Ragged
 
 _RUN_BYTES = 64_000_000
 """Size of the potentials of an engine."""

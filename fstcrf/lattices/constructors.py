@@ -20,7 +20,7 @@ from fstcrf.arguments import (
     real_array,
     real_number,
 )
-from fstcrf.arrays import Floats, Ints, Longs, distinct
+from fstcrf.arrays import Floats, Ints, Longs, Ragged, distinct
 from fstcrf.errors import (
     DataError,
     LabelError,
@@ -39,7 +39,6 @@ from fstcrf.lattices.machines import acyclic_acceptor, check_labels, joint_array
 from fstcrf.lazy import memoised
 from fstcrf.machines.machine import Machine
 from fstcrf.machines.openfst import symbols
-from fstcrf.ragged import Ragged
 
 _NONE = np.zeros(0)
 OUTSIDE, BLANK = "O", "<blank>"

@@ -22,7 +22,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import TooLargeError
 from fstcrf.lattices.arcs import MOST_ARCS
-from fstcrf.lattices.sequences import Entry, Labels, ScoredLabels, search
+from fstcrf.lattices.labellings import Entry, Labels, ScoredLabels, search
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor, intersect
 from fstcrf.machines.plans import scaled

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.lattices.sequences import LabelledMachine, ScoredLabels, best_sequences
+from fstcrf.lattices.labellings import LabelledMachine, ScoredLabels, best_sequences
 from fstcrf.machines.rivals import Graph, ManyRivalsError, best_runs
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.lattices.arcs import ArcEngine

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import RUN_TOKENS, Bools, Floats, Ints, Longs, Ragged
 from fstcrf.kernel import MOST_ALONE, Budget
 from fstcrf.kernel.transduced import IndexedTransducer
 from fstcrf.lattices.arcs import ArcEngine
@@ -42,7 +42,6 @@ from fstcrf.machines.plans.folds import (
     grammar_fold,
 )
 from fstcrf.machines.transducer import Transducer
-from fstcrf.ragged import RUN_TOKENS, Ragged
 
 _Write: TypeAlias = Callable[[Bools | None], ArcEngine]
 

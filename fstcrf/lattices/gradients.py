@@ -15,7 +15,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import AmbiguousError
-from fstcrf.lattices.row import Row
+from fstcrf.lattices.engine import Row
 from fstcrf.machines import ambiguity
 
 if TYPE_CHECKING:

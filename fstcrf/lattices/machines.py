@@ -10,7 +10,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arguments import LabelSet
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
 from fstcrf.lattices.inputs import SentenceInputs
@@ -19,7 +19,6 @@ from fstcrf.machines.machine import Machine
 from fstcrf.machines.openfst import EPSILON, symbols
 from fstcrf.machines.transducer import Transducer
 from fstcrf.machines.ways import on_paths
-from fstcrf.ragged import Ragged
 
 # --- A machine as a lattice -----------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from fstcrf.lattices import gradients
-    from fstcrf.lattices.row import Row
+    from fstcrf.lattices.engine import Row
     from fstcrf.text.corpus import Scheme
 
     ArrayT_co = TypeVar("ArrayT_co", default=Any, covariant=True)

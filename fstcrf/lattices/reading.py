@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, Ragged
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

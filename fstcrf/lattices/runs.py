@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.lattices.arcs import ArcEngine, check_size
 from fstcrf.lattices.paths import share
 from fstcrf.lattices.results import ProbableSpans
 from fstcrf.lattices.spans import span_reading
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme
 
 

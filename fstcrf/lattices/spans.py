@@ -15,7 +15,7 @@ from typing import cast
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Longs, Ragged, distinct
 from fstcrf.errors import OptionError
 from fstcrf.lattices.batching import Group, answered
 from fstcrf.lattices.chains import ChainEngine, axis_ends
@@ -24,7 +24,6 @@ from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.results import MinimumRisk, ProbableSpans, check_share
 from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme, Span, named_scheme
 from fstcrf.text.corpus import spans as spans_of
 from fstcrf.text.corpus.schemes import (

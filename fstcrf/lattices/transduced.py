@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arguments import closest
-from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import (
     EpsilonCycleError,
     LabelError,
@@ -37,16 +37,14 @@ from fstcrf.kernel.transduced import IndexedTransducer, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import ArcEngine
 from fstcrf.lattices.chainrow import ChainRow
-from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.engine import Row, Tape
 from fstcrf.lattices.folds import FoldedTransducer, FoldEngine, folded_transducer
 from fstcrf.lattices.machines import joint_nodes
-from fstcrf.lattices.row import Row
 from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
 from fstcrf.machines.plans import Program
 from fstcrf.machines.transducer import Transducer
 from fstcrf.machines.ways import on_paths
-from fstcrf.ragged import Ragged
 
 _T = TypeVar("_T", bound=np.generic)
 _NONE = np.zeros(0)

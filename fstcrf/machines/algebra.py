@@ -14,14 +14,13 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.arguments import check_strings, one_of, whole_number
-from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import OptionError, TooLargeError
 from fstcrf.kernel import composed as kernel
 from fstcrf.kernel.composed import MOST_ARCS, Operand
 from fstcrf.kernel.native import frozen
 from fstcrf.machines.machine import M, Machine
 from fstcrf.machines.ways import on_paths, silent_ways, totals
-from fstcrf.ragged import Ragged
 
 Side = Literal["input", "output"]
 Labels: TypeAlias = tuple[str, ...]

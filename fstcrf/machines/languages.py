@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.arguments import whole_number
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Floats, Ragged
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.machines.algebra import (
     MAX_ARCS,
@@ -27,7 +27,6 @@ from fstcrf.machines.grammar.acceptor import Acceptor, minimise
 from fstcrf.machines.grammar.automata import MAX_STATES, deterministic, is_deterministic
 from fstcrf.machines.machine import M, Machine
 from fstcrf.machines.ways import totals
-from fstcrf.ragged import Ragged
 
 _LONG = 1_000
 """Length of a random walk before it heads for an end."""

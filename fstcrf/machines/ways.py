@@ -14,10 +14,9 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from fstcrf.arrays import Array, Bools, Floats, Longs
+from fstcrf.arrays import Array, Bools, Floats, Longs, Ragged
 from fstcrf.errors import EpsilonCycleError, NumericError, TooLargeError
 from fstcrf.kernel.acyclic import connected
-from fstcrf.ragged import Ragged
 
 MAX_WAYS = 2_000_000
 """Largest number of steps that extend paths without a symbol, or find best paths in cycles."""

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints
+from fstcrf.arrays import Floats, Ints, Ragged
 from fstcrf.errors import DataError
 from fstcrf.machines.plans import no_path_error, warn_unproven
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import as_read
 from fstcrf.taggers.evidence import Evidence
 from fstcrf.taggers.potentials import path_alone
 from fstcrf.taggers.tagged import TaggedLattices
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureIndex
-from fstcrf.text.features.surroundings import with_surroundings
+from fstcrf.text.features.reader import with_surroundings
 from fstcrf.text.features.template import tape_column
 from fstcrf.text.sentences import Data, Run, SentenceLike, as_sentence, as_sentences
 

@@ -27,16 +27,15 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arguments import items_of, string_list, whole_number
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import CostWarning, NoPathError, OptionError, ShapeError, level_outside
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lattices import Answer
 from fstcrf.machines.plans import Plan, plan_of, warn_unproven
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, check_empty
 from fstcrf.taggers.chainrule import BUDGET, ChainRule, product_answer
 from fstcrf.taggers.evidence import Evidence, Request
-from fstcrf.taggers.incumbents import Incumbents
+from fstcrf.taggers.prefixes import Incumbents
 from fstcrf.taggers.search import Search
 from fstcrf.taggers.stages import (
     Stage,

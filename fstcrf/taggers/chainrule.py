@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import TooLargeError
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Answer
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import lattices_of
 from fstcrf.taggers.evidence import Evidence
-from fstcrf.taggers.incumbents import Incumbents
+from fstcrf.taggers.prefixes import Incumbents
 from fstcrf.taggers.stages import Stage, StagePotentials, largest_gains, with_tape
 from fstcrf.text.corpus import Corpus
 

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.lazy import LazyModule, made_once
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.weights import Cells, WeightTable
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureIndex, FunctionIndex

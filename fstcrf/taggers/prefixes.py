@@ -1,22 +1,260 @@
-"""Prefixes: labellings of the first tapes of a chain, scored by the next tagger.
+"""Prefixes of a search over a chain, and its incumbents: the best labellings found so far.
 
-Most prefixes differ from the labels of the cascade at a few tokens. If the next tagger reads them
-in node potentials only, the kernel recomputes its recursions from those tokens on.
+A prefix is a labelling of the first tapes, scored by the next tagger. Most prefixes differ from the
+labels of the cascade at a few tokens. If the next tagger reads them in node potentials only, the
+kernel recomputes its recursions from those tokens on.
+
+Incumbents are the n best distinct labellings of each sentence. Two labellings are distinct if their
+labels differ on some visible tape. Equal labellings are found by a hash of their labels, and
+compared if the hashes agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.stages import Stage, StagePotentials, with_tape
 from fstcrf.text.corpus import Corpus
+
+_WIDE = 1024  # initial capacity: labellings of a sentence
+
+_Hashes = NDArray[np.uint64]
+
+
+class Incumbents:
+    """The n best labellings of the visible tapes, for each sentence of a corpus, best first.
+
+    Parameters
+    ----------
+    offsets : int64 [B + 1]
+    n : int
+    tapes : int
+        Number of visible tapes.
+    repeated : bool
+        Whether the search may find one labelling repeatedly.
+
+    Attributes
+    ----------
+    labels : list of int32 [W, N]
+        One array for each visible tape; −1 in unused rows. W is the capacity, at most n.
+    score : float64 [B, W]
+        Descending; −inf in unused columns.
+    bound : float64 [B]
+        Upper bound of the scores of all other labellings.
+    """
+
+    def __init__(self, offsets: Longs, n: int, tapes: int, *, repeated: bool) -> None:
+        size, width = len(offsets) - 1, min(n, _WIDE)
+        self.offsets, self.n, self.repeated = offsets, n, repeated
+        self.score = np.full((size, width), -np.inf)
+        self.labels = [np.full((width, int(offsets[-1])), -1, np.int32) for _ in range(tapes)]
+        self.bound = np.full(size, -np.inf)
+        self._rows = Ragged(offsets)
+
+    @property
+    def threshold(self) -> Floats:
+        """Score of the n-th incumbent, [B], which new ones must exceed; −inf if there are fewer."""
+        full = self.score.shape[1] == self.n
+        return self.score[:, -1] if full else np.full(len(self._rows), -np.inf)
+
+    @property
+    def count(self) -> int:
+        """Maximum number of incumbents of a sentence."""
+        return int((self.score > -np.inf).sum(axis=1).max(initial=0))
+
+    def columns(self, n: int) -> Floats:
+        """Return the scores, padded to [B, n] with −inf."""
+        score, more = self.score[:, :n], max(0, n - self.score.shape[1])
+        return np.pad(score, ((0, 0), (0, more)), constant_values=-np.inf) if more else score
+
+    def rows(self, tape: int, n: int) -> Ints:
+        """Return the labels of a visible tape, padded to [n, N] with −1."""
+        labels, more = self.labels[tape][:n], max(0, n - self.score.shape[1])
+        return np.pad(labels, ((0, more), (0, 0)), constant_values=-1) if more else labels
+
+    def labellings(self, sentence: Longs, rank: Longs) -> list[Ints]:
+        """Return the labels of the incumbents of these ranks, concatenated, for each tape."""
+        tokens = self._rows.entries(sentence)
+        row = self._rows.select(sentence).repeat(rank)
+        return [labels[row, tokens] for labels in self.labels]
+
+    def put(self, sentence: Longs, score: Floats, labels: Sequence[Ints]) -> None:
+        """Add labellings, and keep the n best; of equal scores the earlier labelling is kept.
+
+        Parameters
+        ----------
+        sentence : int64 [P]
+            In ascending order.
+        score : float64 [P]
+        labels : sequence of int32
+            For each tape the labels of all P labellings, concatenated.
+        """
+        if not len(sentence):
+            return
+        if self.n == 1:
+            self._put_best(sentence, score, labels)
+            return
+        rows, place = np.unique(sentence, return_inverse=True)
+        width, n_tokens = self.score.shape[1], self.labels[0].shape[1]
+        starts = self.offsets[rows, None] + n_tokens * np.arange(width)  # of incumbents in `labels`
+        row = np.concatenate([np.repeat(np.arange(len(rows)), width), place])
+        pool = Ragged.from_lengths(self._rows.lengths[rows[row]])  # incumbents, then new labellings
+        cells = pool.part(0, starts.size).ranges(starts.ravel())
+        pooled = [
+            np.concatenate([kept.reshape(-1).take(cells), new])
+            for kept, new in zip(self.labels, labels, strict=True)
+        ]
+        scores = np.concatenate([self.score[rows].ravel(), score])
+        order = np.lexsort((-scores, row))
+        order = order[scores[order] > -np.inf]
+        if self.repeated:
+            order = order[_first_of_equals(row[order], pool, order, pooled)]
+        rank = ranks(row[order])
+        order, rank = order[rank < self.n], rank[rank < self.n]
+        if len(rank) and rank.max() >= width:
+            self._widen(int(rank.max()) + 1)
+        row = row[order]
+        block = np.full((len(rows), self.score.shape[1]), -np.inf)
+        block[row, rank] = scores[order]
+        self.score[rows] = block
+        cells = pool.select(order).ranges(rank * n_tokens + self.offsets[rows[row]])
+        entries = pool.entries(order)
+        for kept, new in zip(self.labels, pooled, strict=True):
+            kept.reshape(-1)[cells] = new.take(entries)
+
+    def _put_best(self, sentence: Longs, score: Floats, labels: Sequence[Ints]) -> None:
+        best = np.lexsort((-score, sentence))
+        best = best[np.append(True, sentence[best[1:]] != sentence[best[:-1]])]
+        best = best[score[best] > self.score[sentence[best], 0]]
+        rows = sentence[best]
+        self.score[rows, 0] = score[best]
+        entries, tokens = self._rows.select(sentence).entries(best), self._rows.entries(rows)
+        for kept, new in zip(self.labels, labels, strict=True):
+            kept[0, tokens] = new.take(entries)
+
+    def _widen(self, width: int) -> None:
+        more = min(self.n, max(width, 2 * self.score.shape[1])) - self.score.shape[1]
+        self.score = np.pad(self.score, ((0, 0), (0, more)), constant_values=-np.inf)
+        self.labels = [np.pad(ids, ((0, more), (0, 0)), constant_values=-1) for ids in self.labels]
+
+    def promising(self, sentence: Longs, score: Floats) -> tuple[Longs, Floats]:
+        """Return the new labellings that may be among the n best, and the raised thresholds, [B].
+
+        The labellings are distinct from each other and from the incumbents.
+
+        Parameters
+        ----------
+        sentence : int64 [P]
+            In ascending order.
+        score : float64 [P]
+            Lower bounds of the scores.
+        """
+        better = np.flatnonzero(score > self.threshold[sentence])
+        rows, place = np.unique(sentence[better], return_inverse=True)
+        kept = self.score[rows]
+        row = np.concatenate([np.repeat(np.arange(len(rows)), kept.shape[1]), place])
+        scores = np.concatenate([kept.ravel(), score[better]])
+        order = np.lexsort((-scores, row))
+        order = order[scores[order] > -np.inf]
+        rank = ranks(row[order])
+        raised = self.threshold.copy()
+        last = order[rank == self.n - 1]
+        raised[rows[row[last]]] = scores[last]
+        chosen = order[rank < self.n] - kept.size
+        return better[np.sort(chosen[chosen >= 0])], raised
+
+    def scores_of(self, sentence: Longs, labels: Sequence[Ints]) -> Floats:
+        """Return the scores of labellings that are incumbents, [P]; −inf for all others."""
+        rows, tokens = self._rows.select(sentence), self._rows.entries(sentence)
+        score = np.full(len(sentence), -np.inf)
+        for rank in range(self.count):
+            differs = np.zeros(len(tokens), dtype=bool)
+            for kept, other in zip(self.labels, labels, strict=True):
+                differs |= kept[rank].take(tokens) != other
+            same = _sums(differs, rows) == 0
+            score[same] = self.score[sentence[same], rank]
+        return score
+
+    def replace(self, sentences: Longs, other: Incumbents) -> None:
+        """Replace the incumbents of some sentences by the result of a search for these."""
+        if other.score.shape[1] > self.score.shape[1]:
+            self._widen(other.score.shape[1])
+        width, tokens = other.score.shape[1], self._rows.entries(sentences)
+        self.score[sentences], self.score[sentences, :width] = -np.inf, other.score
+        for kept, new in zip(self.labels, other.labels, strict=True):
+            kept[:, tokens] = -1
+            kept[:width, tokens] = new
+        self.bound[sentences] = other.bound
+
+
+def ranks(row: Longs) -> Longs:
+    """Return the place of each entry among the entries of its row; rows ascend."""
+    return np.arange(len(row)) - np.searchsorted(row, row)
+
+
+# --- Equal labellings -----------------------------------------------------------------------------
+
+
+def _first_of_equals(row: Longs, pool: Ragged, order: Longs, labels: Sequence[Ints]) -> Longs:
+    """Return the places in `order` of labellings that differ from all earlier ones of their row."""
+    key = _hashes(pool, labels)[order]
+    for _ in range(2):
+        group = np.lexsort((key, row))
+        again = (row[group[1:]] == row[group[:-1]]) & (key[group[1:]] == key[group[:-1]])
+        first, second = group[:-1][again], group[1:][again]
+        if _equal(pool, order[first], order[second], labels).all():
+            break
+        key = _numbers(pool, order, labels)  # since two different labellings have the same hash
+    return np.delete(np.arange(len(order)), second)
+
+
+def _hashes(pool: Ragged, labels: Sequence[Ints]) -> _Hashes:
+    """Return a hash of each labelling, uint64 [P]."""
+    total: _Hashes = np.zeros(len(pool), np.uint64)
+    place = pool.ranges().astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for tape, ids in enumerate(labels):
+        mixed = (ids.astype(np.uint64) + np.uint64(tape << 32)) * np.uint64(0xD6E8FEB86659FD93)
+        mixed = (mixed ^ place) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+        total += _sums(mixed ^ (mixed >> np.uint64(32)), pool)
+    return total
+
+
+def _equal(pool: Ragged, first: Longs, second: Longs, labels: Sequence[Ints]) -> Bools:
+    """Return whether labellings of equal length are the same, pair by pair."""
+    left, right = pool.entries(first), pool.entries(second)
+    differs = np.zeros(len(left), dtype=bool)
+    for ids in labels:
+        differs |= ids.take(left) != ids.take(right)
+    return np.equal(_sums(differs, pool.select(first)), 0)
+
+
+def _sums(values: Bools | _Hashes, rows: Ragged) -> _Hashes:
+    """Return the sum of each row, modulo 2^64."""
+    total = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(values, dtype=np.uint64, out=total[1:])
+    return total[rows.offsets[1:]] - total[rows.offsets[:-1]]
+
+
+def _numbers(pool: Ragged, order: Longs, labels: Sequence[Ints]) -> _Hashes:
+    """Return a number for each labelling in `order`, uint64; equal labellings have the same."""
+    numbers: dict[tuple[bytes, ...], int] = {}
+    keys = keys_of(pool, labels)
+    each = [numbers.setdefault(keys[i], len(numbers)) for i in order.tolist()]
+    return np.asarray(each, dtype=np.uint64)
+
+
+def keys_of(pool: Ragged, labels: Sequence[Ints]) -> list[tuple[bytes, ...]]:
+    """Return a key for each labelling; equal labellings have equal keys."""
+    rows = [np.asarray(ids, np.int32) for ids in labels]
+    return [tuple(ids[part].tobytes() for ids in rows) for part in pool.slices()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ begin with it, up to a heuristic as in A*: the most that grammars and biases of 
 This holds because the factor of each later tagger is a probability, so its log is at most 0.
 
 The *cascade* labels each tape given the best labels of the earlier tapes. Its labels, and the n
-best labels of the last tape after them, are the first *incumbents* (`taggers/incumbents.py`). A
+best labels of the last tape after them, are the first *incumbents* (`taggers/prefixes.py`). A
 sentence is open while the upper bound of some prefix exceeds its threshold, the score of its n-th
 incumbent. Once no sentence is open, the incumbents are exact; if the budget ends first, the largest
 open upper bound limits the score of all labellings that were not found.
@@ -39,12 +39,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, distinct
 from fstcrf.lattices import Answer
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.chainrule import ChainRule, product_answer
-from fstcrf.taggers.incumbents import Incumbents, keys_of, ranks
-from fstcrf.taggers.prefixes import Prefixes, RescoringContext
+from fstcrf.taggers.prefixes import Incumbents, Prefixes, RescoringContext, keys_of, ranks
 from fstcrf.taggers.stages import with_tape
 from fstcrf.text.corpus import Corpus
 

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import OptionError
 from fstcrf.lattices import Lattice
 from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology, chain_topology
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.schemes import OUTSIDE, named_scheme, span_letters
 
 _SINGLE, _FIRST, _SINGLE_TOUCHING, _FIRST_TOUCHING, _INNER, _LAST = range(6)

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import TooLargeError
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import Program, plan_of, scaled
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import (
     Component,
     ObservedTape,
@@ -34,7 +33,7 @@ from fstcrf.taggers.component import (
 from fstcrf.taggers.potentials import Binding, bind, check_closed
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.features import FeatureIndex
-from fstcrf.text.features.surroundings import reads_documents
+from fstcrf.text.features.reader import reads_documents
 from fstcrf.text.features.template import tape_column
 
 if TYPE_CHECKING:

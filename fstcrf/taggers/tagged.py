@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from fstcrf.arrays import Floats
+from fstcrf.arrays import RUN_TOKENS, Floats, Ragged
 from fstcrf.kernel import Budget
 from fstcrf.lattices.batch import Lattices
 from fstcrf.lattices.batching import Group
@@ -19,7 +19,6 @@ from fstcrf.lattices.engine import PLAIN, EngineRequest, Tape
 from fstcrf.lattices.lattice import Lattice, TapeLattice
 from fstcrf.lazy import made_once
 from fstcrf.machines.plans import Program
-from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.text.sentences import Run, runs_of
 
 if TYPE_CHECKING:

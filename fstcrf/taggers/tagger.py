@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Acceptor, Grammar
     from fstcrf.machines.plans import Plan, Search
     from fstcrf.machines.transducer import Transducer
-    from fstcrf.taggers import JointCRF, JointExplanation, WeightTrial, composition, infeasible
+    from fstcrf.taggers import JointCRF, JointExplanation, WeightTrial, composition, evidence
     from fstcrf.taggers.spanencoding import SpanEncoding
 else:  # loading a tagger does not import modules that few calls need
     composition = LazyModule("fstcrf.taggers.composition")
-    infeasible = LazyModule("fstcrf.taggers.infeasible")
+    infeasible = LazyModule("fstcrf.taggers.evidence")
     lattices, engine = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.engine")
     constructors = LazyModule("fstcrf.lattices.constructors")
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
@@ -237,9 +237,9 @@ class Tagger(ABC, Generic[LabelsT]):
             try:
                 answer = tagger._decode(request)
             except NoPathError as error:
-                raise infeasible.explained(error, tagger, request, named) from None
+                raise evidence.explained(error, tagger, request, named) from None
             if on_no_path == "relax" and answer.dead.any():
-                answer = infeasible.relaxed(answer, tagger, request)
+                answer = evidence.relaxed(answer, tagger, request)
             plans.warn_unproven(tagger._count_unproven(answer), len(answer))
         return answer
 

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Floats, Longs, Ragged
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology, best_alone_pays, rest_of
-from fstcrf.ragged import Ragged
 from fstcrf.training.problem import ParameterSpace, Tables
 
 _LOOKED_UP = 64  # weights that are laid out in the time in which an entry is looked up

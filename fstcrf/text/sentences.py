@@ -16,11 +16,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from fstcrf.arguments import whole_number
-from fstcrf.arrays import Bools, Ints, Longs, distinct
+from fstcrf.arrays import Bools, Ints, Longs, Ragged, distinct
 from fstcrf.errors import DataError, LabelError
 from fstcrf.kernel.native import mapped
 from fstcrf.kernel.strings import pack_strings
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.corpus.corpus import each_sentence
 from fstcrf.text.corpus.items import ATTRIBUTES, item_of
@@ -32,7 +31,7 @@ from fstcrf.text.features import (
     LiteralIndex,
     is_literal,
 )
-from fstcrf.text.features.surroundings import is_surrounding
+from fstcrf.text.features.reader import is_surrounding
 from fstcrf.text.features.template import tape_column
 
 

@@ -16,10 +16,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import ArcWeights, Graph, StochasticLearner, dot, norm, padded
-from fstcrf.ragged import Ragged
 from fstcrf.training.online import Orders, masked_arcs, shuffled
 from fstcrf.training.optimiser import State, Step
 from fstcrf.training.problem import ParameterSpace, Problem

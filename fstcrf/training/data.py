@@ -10,12 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fstcrf.arguments import real_array, string_lists
-from fstcrf.arrays import Bools, Floats, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Longs, Ragged, distinct
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.kernel import SparseRows
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import (
@@ -28,7 +27,7 @@ from fstcrf.text.features import (
     TemplateSet,
     is_literal,
 )
-from fstcrf.text.features.surroundings import with_surroundings
+from fstcrf.text.features.reader import with_surroundings
 from fstcrf.text.features.template import as_templates
 from fstcrf.text.sentences import UNKNOWN, Data, allowed_labels, alternatives, sized
 from fstcrf.training.gold import (

@@ -15,11 +15,10 @@ from typing import Protocol, Self, TypeAlias
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Longs, Singles, distinct
+from fstcrf.arrays import Bools, Floats, Longs, Ragged, Singles, distinct
 from fstcrf.errors import DataError
 from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.machines.topology import DefaultArcs, Topology, sparse_pays
-from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.magnitudes import valued
 from fstcrf.training.problem import ParameterSpace, Problem, Tables

@@ -8,9 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Longs, distinct
+from fstcrf.arrays import Bools, Longs, Ragged, distinct
 from fstcrf.errors import DataError, SchemeError
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus, Scheme, Sentence, convert, named_scheme
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.conllu import CONLLU, JOINED, is_gold

@@ -19,10 +19,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Longs, Singles
+from fstcrf.arrays import Floats, Longs, Ragged, Singles
 from fstcrf.errors import DataError
 from fstcrf.kernel import SparseRows
-from fstcrf.ragged import Ragged
 from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.shards import spans
 

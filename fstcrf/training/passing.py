@@ -21,11 +21,10 @@ from typing import TypeVar
 import numpy as np
 
 from fstcrf.arguments import first_twice
-from fstcrf.arrays import Floats, Longs, distinct
+from fstcrf.arrays import Floats, Longs, Ragged, distinct
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.lattices import marginals, nbest
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import AttributeIndex, Design, LiteralIndex
 from fstcrf.text.features.template import tape_column

@@ -29,13 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, Singles
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows, dot
 from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import Ragged
 from fstcrf.training.optimiser import Objective, Optimiser, State, Step, snapshot
 from fstcrf.training.problem import ParameterSpace, Problem, Tables, arc_slots
 from fstcrf.training.shards import attribute_pointers, spans

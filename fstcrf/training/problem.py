@@ -8,12 +8,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.kernel import SparseRows, padded
 from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True)

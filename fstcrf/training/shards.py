@@ -25,10 +25,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, Singles
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SparseRows, padded
 from fstcrf.machines.topology import DefaultArcs, Topology
-from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.memory import SweepCounts
 from fstcrf.training.problem import ParameterSpace, Problem

@@ -10,10 +10,9 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Longs, distinct
+from fstcrf.arrays import RUN_TOKENS, Bools, Floats, Longs, Ragged, distinct
 from fstcrf.kernel import SparseRows, padded
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.training.problem import ParameterSpace, Problem, slot_table
 
 Extent = Literal["supported", "complete"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fstcrf.arrays import Ragged
 from fstcrf.kernel.emissions import EmissionRows, ExpandedChain
-from fstcrf.ragged import Ragged
 
 TOKENS = 20_000
 

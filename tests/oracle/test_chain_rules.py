@@ -16,7 +16,7 @@ from fstcrf.errors import CostWarning
 from fstcrf.kernel import Budget
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.taggers import JointCRF
-from fstcrf.taggers.incumbents import Incumbents
+from fstcrf.taggers.prefixes import Incumbents
 from fstcrf.taggers.search import Search
 from fstcrf.taggers.stages import Stage
 from tests.support.joint_cases import GRAMMARS, LONG, Truth, close, taggers

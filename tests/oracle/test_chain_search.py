@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fstcrf import CRF, Composition, compose, demo, read_columns
-from fstcrf.taggers import incumbents
-from fstcrf.taggers.incumbents import Incumbents
+from fstcrf.taggers import prefixes
+from fstcrf.taggers.prefixes import Incumbents
 from tests.support.joint_cases import LONG, TEST, close, taggers
 from tests.support.training import flat_train
 
@@ -130,7 +130,7 @@ def test_incumbents_are_the_best_that_differ(
     with pytest.MonkeyPatch.context() as patch:
         if collide:
             same = np.zeros(1, dtype=np.uint64)
-            patch.setattr(incumbents, "_hashes", lambda pool, _: np.repeat(same, len(pool)))
+            patch.setattr(prefixes, "_hashes", lambda pool, _: np.repeat(same, len(pool)))
         for _ in range(4):
             sentence = np.sort(rng.integers(len(lengths), size=int(rng.integers(1, 6))))
             score = rng.integers(-9, 0, size=len(sentence)).astype(float)

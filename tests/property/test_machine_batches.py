@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arrays import Ragged
 from fstcrf.kernel import decoding
-from fstcrf.ragged import Ragged
 from tests.support.machine_strategies import Bounds, machine_cases, random_case
 from tests.support.machines import Case, assert_near
 from tests.support.strategies import each_variant

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fstcrf.ragged import Ragged
+from fstcrf.arrays import Ragged
 
 LISTS = st.lists(st.lists(st.integers(0, 99), max_size=6), max_size=12)
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from fstcrf import Lattice, Transducer
+from fstcrf.arrays import Ragged
 from fstcrf.lazy import MOST_BYTES, bytes_of, made_once, memoised
-from fstcrf.ragged import Ragged
 
 
 def test_bytes_of_arrays_in_whatever_holds_them() -> None:

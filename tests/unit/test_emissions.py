@@ -10,6 +10,7 @@ import pytest
 
 import fstcrf
 from fstcrf import Grammar, Lattices, decode, kernel
+from fstcrf.arrays import Ragged
 from fstcrf.constraints import at_most, bio, bioes
 from fstcrf.errors import (
     FstcrfError,
@@ -23,7 +24,6 @@ from fstcrf.errors import (
 )
 from fstcrf.lattices.emissions.batch import ArrayEngine, ArrayLattices, array_lattices
 from fstcrf.lattices.emissions.reading import usual_names
-from fstcrf.ragged import Ragged
 
 LABELS = ["O", "B-X", "I-X"]
 

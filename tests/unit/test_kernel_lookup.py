@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import KernelError, ShapeError
 from fstcrf.ext.segments.kernel import PhraseFinder, PhraseTrie
-from fstcrf.kernel.lookup import (
+from fstcrf.kernel.native import SLOT
+from fstcrf.kernel.rows import (
     Firing,
     KeyFamily,
     KeyTerm,
@@ -23,7 +24,6 @@ from fstcrf.kernel.lookup import (
     compacted,
     is_permutation,
 )
-from fstcrf.kernel.native import SLOT
 
 FIRINGS: tuple[Firing, ...] = ("every", "first", "last", "inner")
 

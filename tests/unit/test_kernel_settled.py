@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from fstcrf import kernel
+from fstcrf.arrays import Ragged
 from fstcrf.errors import KernelError, ShapeError
 from fstcrf.ext.documents.kernel import Gibbs, Labelling, MarkovChain
 from fstcrf.ext.feedback.descent import Aim, Descent, Rule
 from fstcrf.ext.feedback.kernel import Feedback
 from fstcrf.kernel import Graph, Learner, Parameters, SparseRows, acyclic
 from fstcrf.kernel.lazy import Conjunction, LazyAcceptor, lazy_paths
+from fstcrf.kernel.learners import ArcWeights, StochasticLearner
 from fstcrf.kernel.native import frozen
-from fstcrf.kernel.stochastic import ArcWeights, StochasticLearner
 from fstcrf.kernel.strings import Strings, TextColumn, joined_rows, pack_strings
 from fstcrf.kernel.sweep import Layout, Shard, ShardAttributes, SweepWorkspace
-from fstcrf.ragged import Ragged
 
 Arrays = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fstcrf.lattices.sequences import Entry, Labels, search
+from fstcrf.lattices.labellings import Entry, Labels, search
 
 SCORES: dict[Labels, float] = {(): -3.0, (0,): -2.0, (1,): -2.0, (0, 1): -1.0, (1, 0): -2.0}
 

@@ -16,7 +16,7 @@ from fstcrf.constraints import at_most, contiguous
 from fstcrf.errors import OptionError
 from fstcrf.lattices import Lattice
 from fstcrf.machines import topology
-from fstcrf.machines.topology import chain_topology, rests, sparse_pays
+from fstcrf.machines.topology import chain_topology, machines, sparse_pays
 from fstcrf.taggers.weights import Weights
 from fstcrf.text.corpus import legal_transitions
 from fstcrf.text.features import FeatureIndex, parse_template
@@ -289,7 +289,7 @@ def test_lattices(
         for part in grammar:
             mine = mine & part
         with monkeypatch.context() as patch:
-            patch.setattr(rests, "sparse_pays", lambda *_args, **_options: False)
+            patch.setattr(machines, "sparse_pays", lambda *_args, **_options: False)
             for part in grammar:
                 its = its & part
             assert its.plan().axes[0].kind == "dense"

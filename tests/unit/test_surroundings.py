@@ -21,7 +21,7 @@ from fstcrf.text.features import (
     template_set,
     window,
 )
-from fstcrf.text.features.surroundings import with_surroundings
+from fstcrf.text.features.reader import with_surroundings
 from fstcrf.training import Chain, Run
 from fstcrf.training.executors import ProcessExecutor
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import LabelError, OptionError, ShapeError
-from fstcrf.machines.topology import START, Topology, chain_topology, chains
+from fstcrf.machines.topology import START, Topology, chain_topology, machines
 from tests.support.strategies import topologies
 
 LABELS = ("O", "B", "I")
@@ -109,7 +109,7 @@ def test_options(arguments: dict[str, Any], words: str) -> None:
 
 
 def test_too_many_arcs_are_not_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chains, "MAX_ARCS", 11)
+    monkeypatch.setattr(machines, "MAX_ARCS", 11)
     with pytest.raises(OptionError, match="12 arcs, more than 11"):
         chain_topology(("a", "b"), 2)
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import OptionError
 from fstcrf.ext.arrow.columns import pyarrow
 from fstcrf.ext.calibration.curves import Calibration
 from fstcrf.lattices import Answer
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, has_spans
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Ints, Longs
+from fstcrf.arrays import Bools, Ints, Longs, Ragged
 from fstcrf.errors import DataError, OptionError
 from fstcrf.lazy import optional
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.pipelines import TrainedPipeline
 from fstcrf.taggers.tagger import Tagger

@@ -25,6 +25,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fstcrf.arrays import Ragged
 from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.ext.arrow.answers import (
     Output,
@@ -52,7 +53,6 @@ from fstcrf.ext.calibration.curves import Calibration
 from fstcrf.ext.tokens import TokenDecoder
 from fstcrf.files import atomic_write, path_name
 from fstcrf.lazy import memoised, optional
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.loading import load
 from fstcrf.taggers.tagger import OnNoPath, Tagger
 from fstcrf.text.corpus.collection import parquet_error

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, get_args
 import msgspec
 import numpy as np
 
-from fstcrf.arrays import Floats, Longs, distinct
+from fstcrf.arrays import Floats, Longs, Ragged, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ext.documents.document import (
     DeclaredModel,
@@ -25,7 +25,6 @@ from fstcrf.ext.documents.document import (
     repeated_sequences,
     span_tables,
 )
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus, span_arrays
 
 

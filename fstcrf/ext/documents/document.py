@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from fstcrf.arguments import string_list
-from fstcrf.arrays import Bytes, Ints, Longs
+from fstcrf.arrays import Bytes, Ints, Longs, Ragged
 from fstcrf.errors import (
     FstcrfError,
     LabelError,
@@ -33,7 +33,6 @@ from fstcrf.errors import (
 )
 from fstcrf.files import atomic_write, path_name
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import OUTSIDE, named_scheme, split_label, succession_tables
 

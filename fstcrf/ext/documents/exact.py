@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Floats, Ragged
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.ext.documents.consistency import Consistency
 from fstcrf.ext.documents.document import (
@@ -31,7 +31,6 @@ from fstcrf.ext.documents.fields import Fields
 from fstcrf.ext.documents.sampler import Annealing, DocumentChain
 from fstcrf.ext.documents.scores import LocalScores, check_types
 from fstcrf.lattices import Lattice
-from fstcrf.ragged import Ragged
 
 Model: TypeAlias = Consistency | Fields
 Span: TypeAlias = tuple[int, int, int]  # start, end, type

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from fstcrf.arrays import Ragged
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.ext.documents.document import Document, ViolationModel, each_a
 from fstcrf.ext.documents.sampler import Annealing, DocumentChain
 from fstcrf.ext.documents.scores import LocalScores, check_types
 from fstcrf.lattices import Lattice
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs, Ragged
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, GraphCall, viterbi
 from fstcrf.kernel.native import array_in, array_out, check, ffi, frozen, lib
-from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import LabelError, OptionError
 from fstcrf.ext.documents.consistency import Consistency
 from fstcrf.ext.documents.document import (
@@ -31,7 +31,6 @@ from fstcrf.ext.documents.kernel import (
 )
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.machines import JointArrays, joint_arrays, joint_nodes
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.evidence import Evidence
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arguments import one_of
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.ext.documents.document import Document, ViolationModel, each_a, whole_number
 from fstcrf.ext.documents.sampler import Annealing, DocumentChain, Start, Sweeps
@@ -21,7 +21,6 @@ from fstcrf.lattices import Answer
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF, Tagger
 from fstcrf.taggers.batches import check_empty
 from fstcrf.taggers.evidence import Evidence, Request

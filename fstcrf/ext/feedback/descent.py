@@ -10,8 +10,8 @@ import numpy as np
 
 from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
+from fstcrf.kernel.learners import Parameters
 from fstcrf.kernel.native import array_in, check, ffi, frozen, lib
-from fstcrf.kernel.online import Parameters
 from fstcrf.kernel.rows import SparseRows
 
 Objective = Literal["expected-loss", "preference", "cross-entropy", "logistic"]

@@ -17,13 +17,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Floats, Ragged
 from fstcrf.errors import ModelFileError, OptionError, RecoveryWarning
 from fstcrf.ext.feedback.descent import Aim, Controls, Descent, Rule
 from fstcrf.ext.feedback.kernel import Proposals
 from fstcrf.files import path_name, sync_folder
 from fstcrf.kernel import Parameters, SparseRows
-from fstcrf.ragged import Ragged
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.training.online import named_parameters
 

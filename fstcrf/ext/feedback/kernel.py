@@ -22,8 +22,8 @@ from fstcrf.ext.feedback.descent import (
     Rule,
 )
 from fstcrf.kernel.graphs import Graph, graph_view
+from fstcrf.kernel.learners import parameters_view
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
-from fstcrf.kernel.online import parameters_view
 from fstcrf.kernel.rows import SparseRows, padded
 
 _LEAST_SCALE = 1e-9

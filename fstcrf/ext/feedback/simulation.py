@@ -16,13 +16,12 @@ from warnings import warn
 import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple, real_array
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Floats, Ragged
 from fstcrf.errors import DataError, LearningWarning, OptionError
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.ext.feedback.bandit import Bandit, RewardedPaths, Schedule, feedback_over, gold_judge
 from fstcrf.ext.feedback.descent import Aim, Descent, Rule
 from fstcrf.ext.feedback.raters import Rater
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus, legal_transitions
 from fstcrf.text.corpus.schemes import has_spans

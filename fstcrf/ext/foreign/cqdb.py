@@ -8,9 +8,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bytes, Longs, distinct
+from fstcrf.arrays import Bytes, Longs, Ragged, distinct
 from fstcrf.errors import ModelFileError
-from fstcrf.ragged import Ragged
 
 U4 = np.dtype("<u4")
 Scalar = TypeVar("Scalar", bound=np.generic)

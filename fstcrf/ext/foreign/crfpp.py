@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Longs, Ragged, distinct
 from fstcrf.errors import ModelFileError
 from fstcrf.ext.foreign.doublearray import double_array
 from fstcrf.ext.foreign.formats import (
@@ -34,7 +34,6 @@ from fstcrf.ext.foreign.patterns import (
 )
 from fstcrf.ext.foreign.rendering import Dialect, TextModel, rendered
 from fstcrf.files import BOM
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.text.features.derive import Plain, Source
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bytes, Floats, Longs
+from fstcrf.arrays import Bytes, Floats, Longs, Ragged
 from fstcrf.errors import ModelFileError, OptionError, ShapeError
 from fstcrf.ext.foreign.cqdb import U4, Chunk, Texts, joined, read_strings, spread, string_table
 from fstcrf.ext.foreign.formats import (
@@ -32,7 +32,6 @@ from fstcrf.kernel import padded
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.text.features import FeatureFunction, FeatureIndex, LiteralIndex
 from fstcrf.training.problem import ParameterSpace

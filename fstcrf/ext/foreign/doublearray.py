@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Longs
-from fstcrf.ragged import Ragged
+from fstcrf.arrays import Bools, Longs, Ragged
 
 UNIT = np.dtype([("base", "<i4"), ("check", "<u4")])
 _REACH = 257  # units from a base to the last of its children, and one

@@ -20,11 +20,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Floats, Longs, Ragged
 from fstcrf.errors import ModelFileError, OptionError, TemplateError
 from fstcrf.kernel import padded
 from fstcrf.machines.topology import chain_topology
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.text.features import FeatureIndex, Macro, Template, TemplateSet
 from fstcrf.text.features.bytewise import show

@@ -15,10 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.arrays import Bools, Floats, Longs, Ragged
 from fstcrf.errors import OptionError
 from fstcrf.ext.foreign.patterns import SparseWeights
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.derive import Derived, Plain, Source, root

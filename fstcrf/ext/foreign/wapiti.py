@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Floats, Longs, Ragged
 from fstcrf.errors import ModelFileError, TemplateError
 from fstcrf.ext.foreign.formats import (
     TAPE,
@@ -34,7 +34,6 @@ from fstcrf.ext.foreign.rendering import Dialect, rendered
 from fstcrf.files import BOM
 from fstcrf.kernel import padded
 from fstcrf.machines.topology import chain_topology
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.text.features import FeatureFunction, LiteralIndex
 from fstcrf.text.features.bytewise import misjudges

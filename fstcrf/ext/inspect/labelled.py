@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fstcrf.arrays import Ints
+from fstcrf.arrays import Ints, Ragged
 from fstcrf.evaluate.labellings import written_alike
 from fstcrf.ext.pipelines.trained import Decode, TrainedPipeline
 from fstcrf.lattices import Answer
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import JointCRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import OUTSIDE

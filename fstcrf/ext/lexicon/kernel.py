@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bytes, Ints, Longs
+from fstcrf.arrays import Bytes, Ints, Longs, Ragged
 from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 
 UNIT = np.dtype([("base", np.int32), ("check", np.uint32)])
 WORD_ENTRY = np.dtype(

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arguments import check_strings
-from fstcrf.arrays import Bytes, Floats, Ints, Longs
+from fstcrf.arrays import Bytes, Floats, Ints, Longs, Ragged
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.ext.lexicon import sources
 from fstcrf.ext.lexicon.characters import Characters, Kind
@@ -40,7 +40,6 @@ from fstcrf.kernel.strings import pack_strings
 from fstcrf.lattices import AnyLattice, Lattice
 from fstcrf.lattices.constructors import from_words
 from fstcrf.lazy import LazyModule, given_state, made_once, memoised
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import Tagger
 from fstcrf.text.lines import text_lines
 

@@ -9,9 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column
 from fstcrf.text.corpus.schemes import span_arrays
 from fstcrf.training.memory import SweepCounts

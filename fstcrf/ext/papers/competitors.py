@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, distinct
 from fstcrf.ext.papers.batches import Batch, BatchPotentials, Segments
 from fstcrf.ext.papers.kernel import scatter
 from fstcrf.kernel import SparseRows
 from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import Ragged
 from fstcrf.training.problem import ParameterSpace, slot_table
 from fstcrf.training.support import entries
 

@@ -26,14 +26,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, Singles
 from fstcrf.errors import OptionError
 from fstcrf.ext.parts.spool import Spool
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import Workers
 from fstcrf.lazy import made_once
 from fstcrf.machines.topology import DefaultArcs, Topology
-from fstcrf.ragged import Ragged
 from fstcrf.training.evidence import NO_START, DataCounts, TiedEvidence
 from fstcrf.training.executors.executor import Placement
 from fstcrf.training.expectation import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ext.parts.evidence import (
     PartFacts,
@@ -28,7 +28,6 @@ from fstcrf.ext.parts.evidence import (
 from fstcrf.ext.parts.spool import ArrayFile, Spool
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus, concatenated
 from fstcrf.text.corpus.collection import CorpusFiles, Piece
 from fstcrf.text.features import Design, FeatureIndex, TemplateSet
@@ -46,8 +45,15 @@ from fstcrf.text.features.counting import (
 from fstcrf.text.features.derive import root
 from fstcrf.text.features.hashed import Hashed
 from fstcrf.text.features.keys import Packing, Vocabulary, width_of
-from fstcrf.text.features.reader import Encoder, Family, Reader, families, padding, sources
-from fstcrf.text.features.surroundings import reads_documents
+from fstcrf.text.features.reader import (
+    Encoder,
+    Family,
+    Reader,
+    families,
+    padding,
+    reads_documents,
+    sources,
+)
 from fstcrf.text.features.tables import AttributeTables, Vocabularies
 from fstcrf.text.sentences import UNKNOWN, allowed_labels, label_set
 from fstcrf.training.data import TARGET, class_weighted

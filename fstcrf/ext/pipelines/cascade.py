@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints
+from fstcrf.arrays import Floats, Ints, Ragged
 from fstcrf.errors import NoPathError
 from fstcrf.lattices import Answer, ChainRow, Lattice, marginals
 from fstcrf.lattices.batching import nbest_paths
 from fstcrf.lattices.distributions import Distributions
 from fstcrf.machines.plans import Program
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.component import as_read

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fstcrf.arguments import string_lists
+from fstcrf.arrays import Ragged
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.ext.pipelines.trained import Decode, TrainedPipeline
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import surrounded
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.batches import batches

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 import msgspec
 
 from fstcrf.arguments import one_of
+from fstcrf.arrays import Ragged
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.ext.pipelines.cascade import cascaded
 from fstcrf.files import atomic_write, check_writable, path_name, sync_folder
@@ -38,7 +39,6 @@ from fstcrf.lattices.results import Confidence
 from fstcrf.lazy import LazyModule, made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search, one_warning
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, JointCRF, Tagger, load
 from fstcrf.taggers.batches import as_corpus, cascade_one
 from fstcrf.taggers.evidence import Bias, Columns, Forced, Request

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,14 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs, distinct
+from fstcrf.arrays import Floats, Ints, Longs, Ragged, distinct
 from fstcrf.errors import DataError, LabelError, OptionError, TooLargeError
 from fstcrf.ext.rules.kernel import Counter, Counts, counting_bytes, expected_steps
 from fstcrf.ext.rules.patterns import CountingAutomaton, kinds_of
 from fstcrf.machines.grammar.labels import listed, nearest
 from fstcrf.machines.plans import TapeChain
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, with_tokens
 from fstcrf.taggers.component import bare_chain
 from fstcrf.taggers.crf import CRF

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fstcrf import display
-from fstcrf.arrays import Array, Floats, Ints, Longs
+from fstcrf.arrays import RUN_TOKENS, Array, Floats, Ints, Longs, Ragged
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
@@ -35,7 +35,6 @@ from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.batching import log_partition
 from fstcrf.lattices.engine import Tape
 from fstcrf.lazy import given_state, made_once
-from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.evidence import Evidence, Request, biases, mask
 from fstcrf.taggers.product import Product
 from fstcrf.taggers.spanencoding import SpanEncoding

@@ -8,9 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Ints, Longs, distinct
+from fstcrf.arrays import Bools, Ints, Longs, Ragged, distinct
 from fstcrf.errors import DataError, LabelWarning
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus, span_arrays
 from fstcrf.text.corpus.schemes import OUTSIDE
 

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel import PackedTable
-from fstcrf.kernel.lookup import hash_table
 from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
+from fstcrf.kernel.rows import hash_table
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, Singles
 from fstcrf.errors import NumericError
 from fstcrf.ext.course import Course
 from fstcrf.ext.segments.gold import GoldSegments
@@ -29,7 +29,6 @@ from fstcrf.ext.segments.kernel import (
 from fstcrf.ext.segments.phrases import observed_values
 from fstcrf.kernel import PackedTable, SparseRows, dot, padded
 from fstcrf.kernel.native import Workers
-from fstcrf.ragged import Ragged
 from fstcrf.training.magnitudes import row_magnitudes, units
 from fstcrf.training.optimiser import Optimiser, Staged
 from fstcrf.training.preconditioning import InUnits, units_of

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs, distinct
+from fstcrf.arrays import Floats, Ints, Longs, Ragged, distinct
 from fstcrf.errors import OptionError
 from fstcrf.ext.segments.gold import GoldSegments
 from fstcrf.ext.segments.kernel import Extras, PhraseFinder, PhraseTrie
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.lines import text_fields
 

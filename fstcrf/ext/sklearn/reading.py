@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Floats, Longs, Ragged
 from fstcrf.errors import DataError
 from fstcrf.lazy import optional
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus, Sentence
 from fstcrf.text.features import is_literal
 from fstcrf.text.sentences import Data

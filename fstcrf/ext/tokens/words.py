@@ -9,13 +9,12 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Array, Bools, Floats, Longs
+from fstcrf.arrays import Array, Bools, Floats, Longs, Ragged
 from fstcrf.errors import LabelError, NoPathError, OptionError
 from fstcrf.ext.tokens.biases import Steps
 from fstcrf.ext.tokens.pieces import PieceRows
 from fstcrf.lattices import Lattices, TapeLattice
 from fstcrf.lazy import made_once
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Span
 from fstcrf.text.corpus.schemes import Scheme, named_scheme, split_label
 

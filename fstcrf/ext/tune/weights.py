@@ -17,13 +17,12 @@ from typing import TypeVar
 import numpy as np
 
 from fstcrf.arguments import string_lists
-from fstcrf.arrays import Ints
+from fstcrf.arrays import Ints, Ragged
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.lattices.batching import Group, answered
 from fstcrf.machines.plans import Program, scaled, scaled_chain, warn_unproven
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.chain import decode
 from fstcrf.taggers.evidence import Request

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Array, Bools
+from fstcrf.arrays import Array, Bools, Ragged
 from fstcrf.errors import DataError
-from fstcrf.ragged import Ragged
 
 _BEGINS, _NONE, _OPEN = "|", "-", " "
 _ABSENT = ("*", "")

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from fstcrf.arguments import whole_number
-from fstcrf.arrays import Floats, Ints, Longs, distinct
+from fstcrf.arrays import Floats, Ints, Longs, Ragged, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.ext.course import Course, known
@@ -37,7 +37,6 @@ from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices import AnyLattice
 from fstcrf.lazy import LazyModule, given_state, made_once
-from fstcrf.ragged import Ragged
 from fstcrf.text.sentences import Run as SentenceRun
 from fstcrf.text.sentences import runs_of
 from fstcrf.training.arguments import Dev, Run

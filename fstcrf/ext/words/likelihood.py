@@ -13,14 +13,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import NumericError
 from fstcrf.ext.words.candidates import TrainingLattice
 from fstcrf.ext.words.machines import Shape, chained
 from fstcrf.kernel import dot
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.native import Workers
-from fstcrf.ragged import Ragged
 from fstcrf.training.shards import N_SHARDS
 
 _MOST = 500  # texts in one chain of lattices

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fstcrf.arrays import Array, Bools, Ints, Longs, distinct
+from fstcrf.arrays import Array, Bools, Ints, Longs, Ragged, distinct
 from fstcrf.kernel import acyclic
-from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Array, Floats, Ints, Longs
+from fstcrf.arrays import Array, Floats, Ints, Longs, Ragged
 from fstcrf.ext.lexicon import Candidates, Lexicon
 from fstcrf.ext.lexicon.words import WordLabels
 from fstcrf.ext.words.classes import ClassVocabulary, WordClasses
@@ -17,7 +17,6 @@ from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.lattices import AnyLattice, Lattice
 from fstcrf.lattices.constructors import from_words, word_arcs
 from fstcrf.lazy import Turns
-from fstcrf.ragged import Ragged
 
 _MOST = 1 << 26  # cells of a table of neighbours
 _OWN = 0xFFFF  # bits of a context of the lexicon

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from fstcrf import kernel
 from fstcrf.arguments import LabelSet, string_lists
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import RUN_TOKENS, Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget, EmissionRows
 from fstcrf.kernel.native import frozen
@@ -45,7 +45,6 @@ from fstcrf.lattices.spans import span_reading
 from fstcrf.lazy import given_state, made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Program
-from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.text.corpus import named_scheme
 
 

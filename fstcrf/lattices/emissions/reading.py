@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet, check_fits, label_tuple, truth_array
-from fstcrf.arrays import Array, Bools, Floats, Longs
+from fstcrf.arrays import Array, Bools, Floats, Longs, Ragged
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.lazy import given_state, made_once
-from fstcrf.ragged import Ragged
 
 ScoresLike: TypeAlias = Any
 """[B, T, L], or a sequence of [T_i, L]: lists, or arrays with ``__array__`` or ``__dlpack__``."""

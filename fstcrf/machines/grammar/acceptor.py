@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arguments import string_list
-from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, distinct
 from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import connected
-from fstcrf.ragged import Ragged
 
 MAX_STATES = 10_000
 """States of a product, before trimming."""

@@ -15,8 +15,7 @@ from fstcrf.machines.openfst.binary import (
     to_bytes,
     to_fst,
 )
-from fstcrf.machines.openfst.machine import EPSILON, Naming, symbols
-from fstcrf.machines.openfst.text import att_text, from_att
+from fstcrf.machines.openfst.text import EPSILON, Naming, att_text, from_att, symbols
 
 __all__ = [
     "EPSILON",

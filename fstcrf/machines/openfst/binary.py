@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arguments import one_of
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.files import read_file
 from fstcrf.lazy import optional
 from fstcrf.machines.machine import Machine, Semiring
-from fstcrf.machines.openfst.machine import (
+from fstcrf.machines.openfst.text import (
     AS_WRITTEN,
     EPSILON,
     Arcs,
@@ -31,7 +31,6 @@ from fstcrf.machines.openfst.machine import (
     Table,
     arcs_by_source,
 )
-from fstcrf.ragged import Ragged
 
 T = TypeVar("T")
 

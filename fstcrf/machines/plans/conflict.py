@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, distinct
 from fstcrf.errors import ContradictionError, NoPathError, TooLargeError
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import (
@@ -48,7 +48,6 @@ from fstcrf.machines.plans.chain import Coupling, TapeChain, scaled
 from fstcrf.machines.plans.decoder import readers
 from fstcrf.machines.plans.folding import arc_ends
 from fstcrf.machines.plans.program import Program
-from fstcrf.ragged import Ragged
 
 MAX_STATES = 4_096
 """Largest number of states of a product of constraints."""

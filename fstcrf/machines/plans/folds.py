@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, Ragged, distinct
 from fstcrf.kernel.acyclic import connected
 from fstcrf.kernel.transduced import IndexedTransducer
 from fstcrf.lazy import made_once
@@ -27,7 +27,6 @@ from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.machines.plans.chain import TapeChain
 from fstcrf.machines.plans.folding import Folding, arc_ends
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import Ragged
 
 LEAST_ARCS, MOST_ARCS = 20_000, 1_000_000
 """Arcs at a token that a fold may have where arcs are few, and where they are many."""

@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arguments import label_tuple, real_array, string_list
-from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs, Ragged
 from fstcrf.errors import LabelError, ShapeError
 from fstcrf.lazy import LazyModule, made_once
-from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,11 +10,10 @@ from typing import BinaryIO, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Ints, Longs
+from fstcrf.arrays import Ints, Longs, Ragged
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source, open_binary, source_name
 from fstcrf.kernel.strings import line_count
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column, Corpus, concatenated
 from fstcrf.text.lines import text_chunks
 

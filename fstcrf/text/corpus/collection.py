@@ -18,10 +18,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from fstcrf.arrays import Ragged
 from fstcrf.errors import DataError, FstcrfError, OptionError
 from fstcrf.files import check_regular, path_name
 from fstcrf.lazy import optional
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.columns import read_columns, stream_columns
 from fstcrf.text.corpus.conllu import read_conllu, stream_conllu
 from fstcrf.text.corpus.corpus import Column, Corpus, concatenated

@@ -21,11 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fstcrf.arguments import closest, first_twice
-from fstcrf.arrays import Bytes, Longs, distinct
+from fstcrf.arrays import Bytes, Longs, Ragged, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source
 from fstcrf.kernel.strings import Forms, Lines, RowError, Strings, located_forms, read_lines
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
 from fstcrf.text.corpus.columns import WidthError, shortened
 from fstcrf.text.corpus.corpus import Column, Corpus

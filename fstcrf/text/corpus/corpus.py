@@ -16,9 +16,8 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 import numpy as np
 
 from fstcrf.arguments import check_items, first_twice, items_of
-from fstcrf.arrays import Ints, Longs
+from fstcrf.arrays import Ints, Longs, Ragged
 from fstcrf.errors import DataError, OptionError
-from fstcrf.ragged import Ragged
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple, string_list
-from fstcrf.arrays import Bools, Ints, Longs
+from fstcrf.arrays import Bools, Ints, Longs, Ragged
 from fstcrf.errors import (
     DataError,
     GrammarError,
@@ -39,7 +39,6 @@ from fstcrf.errors import (
     SchemeError,
     level_outside,
 )
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column, Corpus
 
 OUTSIDE = "O"

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fstcrf.arrays import Ints, Longs, Singles
+from fstcrf.arrays import Ints, Longs, Ragged, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel import SparseRows
-from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, slots=True)

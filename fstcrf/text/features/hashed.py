@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Ints, distinct
+from fstcrf.arrays import Bools, Ints, Ragged, distinct
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.strings import pack_strings
-from fstcrf.ragged import Ragged
 from fstcrf.text.features.derive import Source
 from fstcrf.text.features.design import assembled
 from fstcrf.text.features.reader import Encoder, Entries, Family, Reader

@@ -23,11 +23,10 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bytes, Ints, Longs
+from fstcrf.arrays import Bytes, Ints, Longs, Ragged
 from fstcrf.errors import KernelError, ModelFileError, OptionError, TemplateError
-from fstcrf.kernel.lookup import check_keys, is_permutation
+from fstcrf.kernel.rows import check_keys, is_permutation
 from fstcrf.kernel.strings import pack_strings
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Corpus, Sentence
 from fstcrf.text.features.derive import Plain
 from fstcrf.text.features.design import Design, check_order
@@ -52,8 +51,8 @@ from fstcrf.text.features.reader import (
     families,
     padding,
     sources,
+    with_surroundings,
 )
-from fstcrf.text.features.surroundings import with_surroundings
 from fstcrf.text.features.tables import AttributeTables, Vocabularies, fitted
 from fstcrf.text.features.template import TemplateSet, parse_template, tape_column
 

@@ -17,11 +17,10 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bytes, Ints, Longs, Singles, distinct
+from fstcrf.arrays import Bytes, Ints, Longs, Ragged, Singles, distinct
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.strings import pack_strings
-from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Sentence
 from fstcrf.text.features.design import Design, check_order
 from fstcrf.text.features.hashed import Collisions, check_bits, hashed_rows, string_hashes

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Ints, Longs
 from fstcrf.kernel import SparseRows
-from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder, TokenPlaces, compacted
+from fstcrf.kernel.rows import Firing, KeyFamily, KeyTerm, RowFinder, TokenPlaces, compacted
 from fstcrf.lazy import made_once
 from fstcrf.text.corpus.corpus import Sentence
 from fstcrf.text.features.derive import Plain, Source, root

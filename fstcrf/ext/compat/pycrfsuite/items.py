@@ -21,9 +21,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Ints, Longs, Singles
+from fstcrf.arrays import Ints, Longs, Ragged, Singles
 from fstcrf.errors import DataError
-from fstcrf.ragged import Ragged
 
 _LARGEST = 3.4e38  # values are 32-bit numbers in the kernel
 _NESTED = (list, tuple, set, frozenset)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
 from fstcrf.errors import DataError, FstcrfError, NumericError, OptionError
 from fstcrf.ext.compat.pycrfsuite.items import AttributeRows, Growing, Items, joined, labels_of
 from fstcrf.ext.compat.pycrfsuite.log import Evaluation, Log, TrainLogParser
@@ -30,7 +30,6 @@ from fstcrf.ext.foreign.crfsuite import (
 from fstcrf.files import atomic_write, check_writable
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import chain_topology
-from fstcrf.ragged import Ragged
 from fstcrf.taggers.weights import Weights
 from fstcrf.training import ParameterSpace, Problem, Progress, fit, frequent, parameter_space
 from fstcrf.training.options import Options, checked_options, optimiser_of
