@@ -145,6 +145,21 @@ def write_pages(names: Sequence[str], reports: Path, pages: Path) -> Iterator[st
             yield f"{page.name}: what was written by hand is about another report, and left out"
 
 
+def tab_separated(text: str) -> str:
+    """Return a report with tabs between the cells of its tables, and all else as comments."""
+    kept = []
+    for line in text.splitlines():
+        if re.fullmatch(r"\|(?:[ :-]+\|)+", line) and "-" in line:
+            continue  # the rule below the names of columns
+        if line.startswith("|"):
+            kept.append("\t".join(cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]))
+        elif line.strip() and not line.startswith("!["):
+            kept.append(f"# {line.lstrip('# ')}")
+        elif kept and kept[-1]:
+            kept.append("")
+    return "\n".join([*kept, ""])
+
+
 def hours(pages: Path) -> str:
     """Return the table of what each page is from: commit, date, hours."""
     lines = ["| recipe | commit | date | hours of a processor |", "| --- | --- | --- | --- |"]
