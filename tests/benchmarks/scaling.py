@@ -3,8 +3,7 @@
 ``python -m tests.benchmarks.scaling --data DIR [--texts conll:16 conll:64 ud:32] [--rounds N]
 [--write]`` prints the measurements, and an estimate for more machines; ``--write`` writes both into
 docs/measurements/benchmarks-scaling.tsv. ``python -m tests.benchmarks --only scaling`` judges the
-ratios. Each run is a process of its own, and kinds
-of runs take turns.
+ratios. Each run is a process of its own, and kinds of runs take turns.
 
 Kinds: ``memory`` without workers; ``limit`` within a limit; ``pressed`` the same, while a control
 group (of Linux, as root) gives process and page cache together no more than the limit, so that each

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "docs" / "measurements"
-PAGES = sorted([*FOLDER.glob("*.md"), *FOLDER.glob("*.tsv")])
+PAGES = sorted((ROOT / "docs" / "measurements").glob("*.[mt]*"))  # pages and tables
 _COMMIT = re.compile(r"commit(?:, date *[|\t])? *`?([0-9a-f]{8,40})\b")
 
 

@@ -171,9 +171,7 @@ PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
             "tests/unit/test_odd_files.py::test_arrays",
         ),
         "Loading costs at most": ("tests/fuzz/test_readers.py::test_mutated_files",),
-        "The page is protected against": (
-            "tests/unit/test_inspector.py::test_strangers_are_refused",
-        ),
+        "The page is protected": ("tests/unit/test_inspector.py::test_strangers_are_refused",),
         "It binds to this machine": (
             "tests/unit/test_inspector.py::test_strangers_are_refused",
             "tests/unit/test_inspector.py::test_a_token_is_asked_for",

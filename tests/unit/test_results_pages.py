@@ -1,4 +1,4 @@
-"""The index of results names every recipe and every page; benchmarks write tables beside the pages."""
+"""The index of results names every recipe and page; benchmarks write tables beside the pages."""
 
 from __future__ import annotations
 
