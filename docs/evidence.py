@@ -1,11 +1,10 @@
-"""Make the evidence: every recipe in full, and the pages of their reports.
+"""Make the evidence: every recipe in full, and the tables of their reports.
 
-``python docs/evidence.py --data FOLDER [NAME...]``: reports lie under ``build/evidence``, where an
-interrupted run goes on. Nothing is run with changes that are not committed, and pages are written
-when all recipes have ended, so that each report names a clean commit; parts that another commit had
-made are told, there and here. The settings that were frozen stand beside the page. What is written
-by hand on a page stands between `BY_HAND` with the date of the report that it is about, and `END`;
-above another report it is left out, and told.
+``python docs/evidence.py --data FOLDER [NAME...]``: reports are kept under ``build/evidence``, and
+an interrupted run continues there. Nothing is run with uncommitted changes. A complete report is
+stored as ``docs/measurements/results-NAME.tsv``, with plots and frozen settings beside it, and
+``results.tsv`` has the headlines of all. The pages are written by hand; each names the date of the
+report that it describes, and a page of another report is named at the end.
 """
 
 from __future__ import annotations
@@ -26,14 +25,10 @@ from fstcrf.recipes.seminars import SPLITS_FULL
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "measurements"
 REPORTS = ROOT / "build" / "evidence"
-INDEX = PAGES / "results.md"
+INDEX = PAGES / "results.tsv"
 
-BY_HAND, END = "<!-- about the report of {date} -->", "<!-- end -->"
-_BY_HAND = re.compile(
-    BY_HAND.replace("{date}", r"(\S+)") + r"\n\n(.*?)\n\n" + re.escape(END), re.DOTALL
-)
-_FACT = re.compile(r"^\| ([a-z ]+) \| (.*) \|$", re.MULTILINE)
-_TABLE_OF_FACTS = re.compile(r"^\|  \|  \|\n(?:\|.*\n)+", re.MULTILINE)
+_FACT = re.compile(r"^([a-z ]+)\t([^\t\n]*)$", re.MULTILINE)
+_TABLE_OF_FACTS = re.compile(r"^\t\n(?:.*\t.*\n)+", re.MULTILINE)
 _PICTURE = re.compile(r"!\[([^]]*)\]\(plots/([^)]+)\)")
 
 UNPAGED = {"usaddress"}
@@ -45,12 +40,7 @@ RUNS = {"neural": FEW_SEEDS, "seminars": SPLITS_FULL}
 SETTINGS = "settings.json"
 _MADE_BY = re.compile(r"commit ([0-9a-f]+)")
 
-_HEADLINE = re.compile(
-    r"^\| row \| metric \|.*\| 95 % interval of ours \|\n\|.*\n((?:\|.*\n)+)", re.MULTILINE
-)
-
-CLAIMS_BEGIN, CLAIMS_END = "<!-- claims: python docs/evidence.py -->", "<!-- end of claims -->"
-HOURS_BEGIN, HOURS_END = "<!-- hours: python docs/evidence.py -->", "<!-- end of hours -->"
+_HEADLINE = re.compile(r"^row\tmetric\t.*\t95 % interval of ours\n((?:.*\t.*\n)+)", re.MULTILINE)
 
 
 def run(name: str, data: Path, reports: Path, jobs: int = 1) -> int:
@@ -63,36 +53,17 @@ def run(name: str, data: Path, reports: Path, jobs: int = 1) -> int:
     return max((one.wait() for one in several), key=abs)
 
 
-def facts(report: str) -> dict[str, str]:
-    """Return what a report says of itself: date, commit, machine, hours."""
-    table = _TABLE_OF_FACTS.search(report)
-    return dict(_FACT.findall(table[0])) if table else {}
+def facts(table: str) -> dict[str, str]:
+    """Return what a stored report says of itself: date, commit, machine, hours."""
+    found = _TABLE_OF_FACTS.search(table)
+    return dict(_FACT.findall(found[0])) if found else {}
 
 
-def page_of(name: str, report: str, old: str) -> tuple[str, str]:
-    """Return the page of a report, and what of the old page is left out; empty for nothing.
-
-    Parameters
-    ----------
-    name : str
-        Of the recipe.
-    report : str
-        Its report, as Markdown.
-    old : str
-        The page that stands; empty for none.
-    """
-    date = facts(report).get("date", "")
-    page = report.replace(f"`fstcrf recipe {name}`", f"`fstcrf recipe {name} --full`", 1)
-    page = _PICTURE.sub(lambda m: f"![{m[1]}]({picture(name, m[2])})", page)
-    page = page.replace(f"frozen in `{SETTINGS}`", f"frozen in [`{SETTINGS}`]({frozen(name)})")
-    written = _BY_HAND.search(old)
-    if written is None or not date:
-        return page, ""
-    if written[1] != date:
-        return page, written[2]
-    table = _TABLE_OF_FACTS.search(page)
-    place = table.end() if table else len(page)
-    return f"{page[:place]}\n{written[0]}\n{page[place:]}", ""
+def stored(name: str, report: str) -> str:
+    """Return a report, given as Markdown, as it is stored beside its page."""
+    text = report.replace(f"`fstcrf recipe {name}`", f"`fstcrf recipe {name} --full`", 1)
+    text = _PICTURE.sub(lambda m: f"Plot: {picture(name, m[2])}", text)
+    return tab_separated(text.replace(f"frozen in `{SETTINGS}`", f"frozen in `{frozen(name)}`"))
 
 
 def picture(name: str, file: str) -> str:
@@ -121,7 +92,7 @@ def uncommitted() -> str:
 
 
 def write_pages(names: Sequence[str], reports: Path, pages: Path) -> Iterator[str]:
-    """Write the pages of complete reports; yield a line on each that is not as it was wanted."""
+    """Store complete reports; yield a line on each problem."""
     for name in names:
         path = reports / name / "report.md"
         if name in UNPAGED:
@@ -132,17 +103,32 @@ def write_pages(names: Sequence[str], reports: Path, pages: Path) -> Iterator[st
             continue
         report = path.read_text("utf-8")
         if "**Not complete**" in report:
-            yield f"{name}: its run was not complete, the page stays as it is"
+            yield f"{name}: its run was not complete, its table stays as it is"
             continue
-        page = pages / f"results-{name}.md"
-        text, left_out = page_of(name, report, page.read_text("utf-8") if page.exists() else "")
-        page.write_text(text, "utf-8")
+        table = stored(name, report)
+        (pages / f"results-{name}.tsv").write_text(table, "utf-8")
         for plot in sorted((reports / name).glob("plots/*")):
             shutil.copy(plot, pages / picture(name, plot.name))
         if (reports / name / SETTINGS).exists():
             shutil.copy(reports / name / SETTINGS, pages / frozen(name))
-        if left_out:
-            yield f"{page.name}: what was written by hand is about another report, and left out"
+        page = pages / f"results-{name}.md"
+        if not page.exists() or facts(table)["date"] not in page.read_text("utf-8"):
+            yield f"{page.name}: it does not describe the report of {facts(table)['date']}"
+
+
+def tab_separated(text: str) -> str:
+    """Return a report with tabs between the cells of its tables, and all else as comments."""
+    kept = []
+    for line in text.splitlines():
+        if re.fullmatch(r"\|(?:[ :-]+\|)+", line) and "-" in line:
+            continue  # the rule below the names of columns
+        if line.startswith("|"):
+            kept.append("\t".join(cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]))
+        elif line.strip() and not line.startswith("!["):
+            kept.append(f"# {line.lstrip('# ')}")
+        elif kept and kept[-1]:
+            kept.append("")
+    return "\n".join([*kept, ""])
 
 
 def hours(pages: Path) -> str:
@@ -150,7 +136,7 @@ def hours(pages: Path) -> str:
     lines = ["| recipe | commit | date | hours of a processor |", "| --- | --- | --- | --- |"]
     together = 0.0
     for name in sorted(RECIPES):
-        path = pages / f"results-{name}.md"
+        path = pages / f"results-{name}.tsv"
         known = facts(path.read_text("utf-8")) if path.exists() else {}
         if "processor" in known:
             commit = known["fstcrf"].partition("commit ")[2]
@@ -167,20 +153,20 @@ def claims(pages: Path) -> str:
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name in sorted(RECIPES):
-        path = pages / f"results-{name}.md"
+        path = pages / f"results-{name}.tsv"
         page = path.read_text("utf-8") if path.exists() else ""
         for row in headline(page):
             what, metric, published, ours, _, interval = row
             runs = str(runs_of(name, page, what)) if "±" in ours else "1"
             command = f"`fstcrf recipe {name} --full`"
-            cells = f"[{name}]({path.name})", what, metric, published, ours, runs
+            cells = name, what, metric, published, ours, runs
             lines.append(f"| {' | '.join((*cells, verdict(published, ours, interval), command))} |")
     return "\n".join(lines)
 
 
 def runs_of(name: str, page: str, row: str) -> int:
     """Return how many runs the figure of a row is the mean of."""
-    told = re.search(rf"^\| {re.escape(row)} \| .* over ([0-9]+) seeds \|", page, re.MULTILINE)
+    told = re.search(rf"^{re.escape(row)}\t.* over ([0-9]+) seeds(?:\t|$)", page, re.MULTILINE)
     if told:
         return int(told[1])
     return SEEDS if row.startswith("news") else RUNS.get(name, SEEDS)
@@ -189,29 +175,28 @@ def runs_of(name: str, page: str, row: str) -> int:
 def headline(page: str) -> list[list[str]]:
     """Return the rows of the table that a page begins with; none where it has no such table."""
     table = _HEADLINE.search(page)
-    rows = table[1].strip().splitlines() if table else []
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    rows = table[1].splitlines() if table else []
+    return [row.split("\t") for row in rows]
 
 
 def verdict(published: str, ours: str, interval: str) -> str:
-    """Return what a figure is beside a published one; more is better."""
+    """Return whether a published figure is reached; more is better."""
     if not published:
         return "no figure is published"
     wanted, found = _number(published), _number(ours.partition("±")[0])
     if found >= wanted:
         return "reached"
     highest = _number(interval.rpartition(" to ")[2]) if interval else found
-    return "below, within chance" if highest >= wanted else "below"
+    return "not decided" if highest >= wanted else "not reached"
 
 
 def _number(text: str) -> float:
     return float(text.replace(",", "").strip())
 
 
-def renewed(index: str, begin: str, end: str, table: str) -> str:
-    """Return the index of results with the table of now between two marks."""
-    before, _, rest = index.partition(begin)
-    return f"{before}{begin}\n\n{table}\n\n{end}{rest.partition(end)[2]}"
+def summary(pages: Path) -> str:
+    """Return the headlines of all reports, and the hours of the processor that they took."""
+    return tab_separated(f"{claims(pages)}\n\n{hours(pages)}\n")
 
 
 def main() -> int:
@@ -236,11 +221,9 @@ def main() -> int:
     problems += write_pages(names, options.reports, PAGES)
     for name in names:
         path = options.reports / name / "report.md"
-        if path.exists() and (commits := made_elsewhere(path.read_text("utf-8"))):
+        if path.exists() and (commits := made_elsewhere(tab_separated(path.read_text("utf-8")))):
             sys.stderr.write(f"{name}: parts of it were made by {', '.join(commits)}\n")
-    index = renewed(INDEX.read_text("utf-8"), HOURS_BEGIN, HOURS_END, hours(PAGES))
-    index = renewed(index, CLAIMS_BEGIN, CLAIMS_END, claims(PAGES))
-    INDEX.write_text(index, "utf-8")
+    INDEX.write_text(summary(PAGES), "utf-8")
     sys.stderr.writelines(f"{line}\n" for line in problems)
     return 1 if problems else 0
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and of docs/guides/composition.md: ``python docs/pictures.py``.
+"""Draw the pictures of the README and of docs/start/concepts.md: ``python docs/pictures.py``.
 
 The first code block of the page makes the lattices; their ``draw()`` makes the pictures.
 """
@@ -15,7 +15,7 @@ from typing import Any
 from fstcrf.constraints import at_most
 from fstcrf.ext.pictures.svg import Drawing
 
-PAGE = Path(__file__).parent / "guides" / "composition.md"
+PAGE = Path(__file__).parent / "start" / "concepts.md"
 WORDS = ("they", "can", "fish")
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BUDGET = 16
 """Maximum number of labellings of a tape that are expanded.
 
-Chosen on held-out sentences: docs/guides/joint-score.md."""
+Chosen on held-out sentences: docs/guides/cascades.md."""
 
 WIDE_BUDGET = 64
 """The maximum under a grammar or evidence, which make the best labels less probable, and for the n

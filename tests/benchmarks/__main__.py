@@ -69,7 +69,7 @@ LINES: dict[str, Callable[[Bench], list[Line]]] = {
 ONLY_FULL = {"complete", "scaling"}
 GROUPS = {"cliffs": [name for name in LINES if name.startswith("cliffs-")]}
 
-PAGE = machine.PAGES / "benchmarks.md"
+PAGE = machine.PAGES / "benchmarks.tsv"
 PLOT = "benchmarks-growth.svg"
 ROUNDS = 3
 
@@ -167,7 +167,7 @@ def _write(report: Report, options: argparse.Namespace) -> None:
     page = report.markdown()
     print(page)
     if options.write:
-        PAGE.write_text(page, "utf-8")
+        PAGE.write_text(machine.tab_separated(page), "utf-8")
         _say(f"wrote {PAGE}")
     if options.page is not None:
         options.page.write_text(page, "utf-8")

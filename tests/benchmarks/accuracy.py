@@ -1,7 +1,7 @@
 """Taggers trained and scored from the shell on the corpora of a data folder, as one table.
 
 ``python -m tests.benchmarks.accuracy --data DIR [--write]``; with ``--write`` the table goes to
-docs/measurements/accuracy.md. Settings are fixed beforehand; nothing is chosen on the test parts.
+docs/measurements/accuracy.tsv. Settings are fixed beforehand; nothing is chosen on the test parts.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.benchmarks.machine import PAGES, ROOT, commit, this
+from tests.benchmarks.machine import PAGES, ROOT, commit, tab_separated, this
 from tests.benchmarks.report import table
 
-PAGE = PAGES / "accuracy.md"
+PAGE = PAGES / "accuracy.tsv"
 
 WORDS = """\
 U00:%x[-2,{w}]
@@ -163,7 +163,7 @@ in `tests/benchmarks/accuracy.py`; nothing was chosen on the test parts.
 {machine.processor}, {machine.cores} cores, commit {commit()}, {datetime.now(UTC):%Y-%m-%d}.
 """
     if options.write:
-        PAGE.write_text(page, encoding="utf-8")
+        PAGE.write_text(tab_separated(page), encoding="utf-8")
     print(page)
 
 

@@ -1,7 +1,7 @@
 """POS and chunks of CoNLL-2000 decided together: cascade, product and chain rule compared.
 
 ``python -m tests.benchmarks.joint --data DIR [--write]``; with ``--write`` the page goes to
-docs/measurements/joint-accuracy.md.
+docs/measurements/joint-accuracy.tsv.
 
 Every tenth training sentence is held out. On those, the weight of the chunker in the product is
 chosen (most tokens right on both tapes; of equals the one nearest 1), and the decoder that the page
@@ -26,7 +26,7 @@ from fstcrf import CRF, Composition, Corpus, compose, read_columns
 from fstcrf.arrays import Bools
 from fstcrf.ext.significance import SpanCounts, mcnemar, randomised_f, span_counts
 from fstcrf.text.corpus import Column
-from tests.benchmarks.machine import PAGES, Machine, commit, this
+from tests.benchmarks.machine import PAGES, Machine, commit, tab_separated, this
 from tests.benchmarks.report import table
 from tests.benchmarks.running import in_turns
 from tests.benchmarks.taggers import COLUMNS, chunker, decoding_seconds, pos_tagger, words_of
@@ -36,7 +36,7 @@ FOLDS = 5
 HELD_OUT = 10  # every tenth sentence
 ROUNDS = 5
 SHUFFLES = 9_999
-PAGE = PAGES / "joint-accuracy.md"
+PAGE = PAGES / "joint-accuracy.tsv"
 
 Tapes = tuple[Column, ...]
 Decoder = Callable[[Corpus], Tapes]
@@ -324,7 +324,7 @@ def main() -> None:
     text = page(outcomes, sizes, rounds, seconds, machine)
     print(text)
     if options.write:
-        PAGE.write_text(text, "utf-8")
+        PAGE.write_text(tab_separated(text), "utf-8")
 
 
 if __name__ == "__main__":

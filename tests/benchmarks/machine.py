@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import runpy
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,6 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "measurements"
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+def tab_separated(text: str) -> str:
+    """Return a report with tabs between the cells of its tables, as docs/evidence.py stores it."""
+    stored: str = runpy.run_path(str(ROOT / "docs" / "evidence.py"))["tab_separated"](text)
+    return stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,9 @@
 """Training over parts: seconds an evaluation, bytes over the wire, memory, a killed worker.
 
 ``python -m tests.benchmarks.scaling --data DIR [--texts conll:16 conll:64 ud:32] [--rounds N]
-[--write]`` prints the measurements of docs/guides/scaling.md, and what
-follows from them for more machines; ``--write`` writes both. ``python
--m tests.benchmarks --only scaling`` judges the ratios. Each run is a process of its own, and kinds
-of runs take turns.
+[--write]`` prints the measurements, and an estimate for more machines; ``--write`` writes both into
+docs/measurements/benchmarks-scaling.tsv. ``python -m tests.benchmarks --only scaling`` judges the
+ratios. Each run is a process of its own, and kinds of runs take turns.
 
 Kinds: ``memory`` without workers; ``limit`` within a limit; ``pressed`` the same, while a control
 group (of Linux, as root) gives process and page cache together no more than the limit, so that each
@@ -42,7 +41,7 @@ from tests.benchmarks.report import Line, table
 from tests.benchmarks.running import Bench, BenchmarkError
 from tests.support.training import flat_train
 
-PAGE = machine.ROOT / "docs" / "guides" / "scaling.md"
+PAGE = machine.PAGES / "benchmarks-scaling.tsv"
 COLUMNS = ("word", "pos", "chunk")
 TREEBANKS = "ud_english_ewt/en_ewt-ud-{}.conllu"
 FORMS = """\
@@ -422,14 +421,6 @@ def computed(cost: float) -> str:
     )
 
 
-def write(name: str, text: str) -> None:
-    """Replace a section of the page."""
-    page = PAGE.read_text("utf-8")
-    first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
-    begin, end = page.index(first) + len(first), page.index(last)
-    PAGE.write_text(page[:begin] + text + "\n" + page[end:], "utf-8")
-
-
 def main() -> None:
     """Measure, and print the section."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.scaling", description=__doc__)
@@ -460,11 +451,10 @@ def main() -> None:
         killed = run(path, options.kinds[-1], options.iterations, kill=True)
     largest = max((runs["memory"] for runs in found.values()), key=lambda runs: runs[0]["tokens"])
     cost = seconds(largest) / largest[0]["tokens"]
-    sections = {"measured": section(found, killed), "computed": computed(cost)}
-    print(*sections.values(), sep="\n\n")
+    written = f"{section(found, killed)}\n\n{computed(cost)}\n"
+    print(written)
     if options.write:
-        for title, written in sections.items():
-            write(title, written)
+        PAGE.write_text(machine.tab_separated(written), "utf-8")
 
 
 if __name__ == "__main__":

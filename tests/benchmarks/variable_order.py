@@ -3,7 +3,7 @@
 ``python -m tests.benchmarks.variable_order --data DIR --vocrf PROGRAM [--write]`` writes CoNLL-2000
 as VO-CRF (crfsuite-variableorder, to be built elsewhere) reads it, trains both at sigma = 1, and
 prints objectives, seconds, memory and F. With ``--write`` the table goes to
-docs/measurements/benchmarks-variable-order.md.
+docs/measurements/benchmarks-variable-order.tsv.
 
 VO-CRF's pairs of labels begin at the second token, and what it logs as the log-likelihood has the
 penalty subtracted (lbfgs_evaluate in its crfvo_learn_lbfgs.c). So fstcrf is trained twice: with the
@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tests.benchmarks.machine import PAGES, commit, this
+from tests.benchmarks.machine import PAGES, commit, tab_separated, this
 from tests.benchmarks.report import table
 from tests.benchmarks.running import Finished, child
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fstcrf.training import ParameterSpace
 
 
-PAGE = PAGES / "benchmarks-variable-order.md"
+PAGE = PAGES / "benchmarks-variable-order.tsv"
 END = "__BOS_EOS__"  # VO-CRF's label before and behind a sentence
 CONSTANT = "LABEL"
 Extent = Literal["supported", "complete"]
@@ -251,7 +251,7 @@ HEAD += ["VO-CRF's ÷ these", "seconds of the process", "peak MB", "F, test, %"]
 
 
 def page(found: Sequence[Sequence[str]]) -> str:
-    """Write docs/measurements/benchmarks-variable-order.md."""
+    """Write docs/measurements/benchmarks-variable-order.tsv."""
     about = this()
     return (
         "# The order-2 chunker beside VO-CRF\n\n"
@@ -285,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = page(list(rows(given.vocrf, given.data)))
     print(text)
     if given.write:
-        PAGE.write_text(text, "utf-8")
+        PAGE.write_text(tab_separated(text), "utf-8")
 
 
 def _part(part: str, data: Path, extent: Extent, to: Path) -> None:

@@ -1,4 +1,4 @@
-"""The programs of the page on arrays that need PyTorch or JAX, run as they stand there."""
+"""The programs of the page on networks that need PyTorch or JAX, run as they stand there."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import torch
 
 from tests.test_docs import DOCS, blocks
 
-PROGRAMS = [b.text for b in blocks((DOCS / "guides" / "arrays.md").read_text("utf-8")) if b.not_run]
+PROGRAMS = [
+    b.text for b in blocks((DOCS / "guides" / "network.md").read_text("utf-8")) if b.not_run
+]
 
 
 def ran(program: str) -> dict[str, Any]:
     """Run a program and return its names."""
     names: dict[str, Any] = {}
-    exec(compile(program, "arrays.md", "exec"), names)
+    exec(compile(program, "network.md", "exec"), names)
     return names
 
 

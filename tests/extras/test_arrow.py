@@ -373,12 +373,13 @@ def test_what_is_no_table(one: Any, both: Any) -> None:
 def test_the_page_of_the_documentation_runs() -> None:
     pytest.importorskip("polars")
     pytest.importorskip("duckdb")
-    page = (ROOT / "docs" / "guides" / "arrow.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    page = (ROOT / "docs" / "guides" / "serving.md").read_text(encoding="utf-8")
+    part = page.partition("\n## Tables\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```python\n(.*?)```", part, flags=re.DOTALL)
+    assert len(blocks) == 2
     space: dict[str, Any] = {}
     for block in blocks:
-        if "spark" not in block:
-            exec(compile(block, "arrow.md", "exec"), space)
+        exec(compile(block, "serving.md", "exec"), space)
     assert space["tagged"].schema.names[-3:] == ["labels", "spans", "probability"]
 
 

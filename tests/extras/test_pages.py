@@ -40,7 +40,7 @@ def test_the_program_for_hugging_face(
     tokenizer = tiny_tokenizer(folder, PIECES)
     tiny_classifier(tokenizer, seed=1).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    (program,) = programs("hugging-face.md")
+    program, _, _ = programs("token-classifiers.md")
     names = ran(program)
     assert "'" in capsys.readouterr().out
     long = "Anna met Bob in Berlin. " * 40
@@ -53,7 +53,7 @@ def test_the_programs_for_spacy(
 ) -> None:
     pytest.importorskip("spacy")
     monkeypatch.chdir(tmp_path)
-    first, second = programs("spacy.md")
+    _, first, second = programs("token-classifiers.md")
     ran(first)
     assert "Ann Lee PER" in capsys.readouterr().out
     ran(second)
@@ -107,7 +107,7 @@ def test_the_program_for_flair(
         module = ModuleType(f"flair.{name}")
         vars(module).update(values)
         monkeypatch.setitem(sys.modules, f"flair.{name}", module)
-    page = (DOCS / "guides" / "hugging-face.md").read_text("utf-8")
+    page = (DOCS / "guides" / "token-classifiers.md").read_text("utf-8")
     (program,) = [b.text for b in blocks(page) if "from flair" in b.text]
     ran(program)
     assert capsys.readouterr().out.count("Washington LOC 0.") == 2

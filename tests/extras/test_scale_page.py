@@ -1,4 +1,4 @@
-"""The programs of the page about tagging at scale, each as it stands there, in its own process."""
+"""The programs of the page about serving, each as it stands there, in its own process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
 
 pytestmark = pytest.mark.extras
 
-PAGE = (DOCS / "guides" / "tagging-at-scale.md").read_text("utf-8")
+PAGE = (DOCS / "guides" / "serving.md").read_text("utf-8")
 MARK = "<!-- not run: tests/extras/test_scale_page.py runs it -->\n```"
 MINE = [part.split("\n```")[0].partition("\n")[2] for part in PAGE.split(MARK)[1:]]
 PROGRAMS = [b for b in blocks(PAGE) if b.language == "python" and b.text.strip() in MINE]
 COMMANDS = [b for b in blocks(PAGE) if b.language == "console" and b.text.strip() in MINE]
-ENGINES = {"pyspark": 4000, "ray": 4000, "dask": 4000, "polars": 2000, "duckdb": 3000}
+ENGINES = {"pyspark": 4000, "ray": 4000, "dask": 4000}
 
 
 def ran(command: Sequence[str], folder: Path) -> None:

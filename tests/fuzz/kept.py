@@ -17,7 +17,7 @@ from tests.fuzz.coverage import Places, counted
 __all__ = ["COUNTS", "PAGE", "findings", "keep", "table"]
 
 COUNTS = Path(__file__).with_name("counts.json")
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "contributing.md"
+PAGE = Path(__file__).with_name("counts.md")
 _BLOCK = re.compile(
     r"(?<=\$ python -m tests\.fuzz --counts\n).*?(?=^```$)", re.DOTALL | re.MULTILINE
 )

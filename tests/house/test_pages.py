@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs" / "measurements").glob("*.md"))
-_COMMIT = re.compile(r"commit(?:, date \|)? `?([0-9a-f]{8,40})\b")
+PAGES = sorted((ROOT / "docs" / "measurements").glob("*.[mt]*"))  # pages and tables
+_COMMIT = re.compile(r"commit(?:, date *[|\t])? *`?([0-9a-f]{8,40})\b")
 
 
 def git(*command: str) -> subprocess.CompletedProcess[str]:
@@ -22,7 +22,7 @@ def commits(text: str) -> set[str]:
     return {name for name in _COMMIT.findall(text) if not name.isdigit()}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commits_are_in_the_history(page: Path) -> None:
     shallow = git("rev-parse", "--is-shallow-repository").stdout.strip()
     if shallow != "false":
@@ -36,5 +36,6 @@ def test_commits_are_in_the_history(page: Path) -> None:
 
 def test_it_notices() -> None:
     page = "| commit, date | `0123456789ab`, 2026-11-22 |\nAMD, commit f1b85c0445b5, 12345678\n"
-    assert commits(page) == {"0123456789ab", "f1b85c0445b5"}
+    page += "commit, date\t`abcdef012345`, 2026-11-22\n"
+    assert commits(page) == {"0123456789ab", "f1b85c0445b5", "abcdef012345"}
     assert git("merge-base", "--is-ancestor", "0123456789ab", "HEAD").returncode != 0

@@ -102,11 +102,11 @@ CALLS: dict[str, Sequence[Callable[[], Any]]] = {
         lambda: ONE @ machine("0 0 c y\n0"),
         lambda: WRITTEN @ Lattice.from_segments(3, [0], [3], [0], [0.0], ("X",), tape="z"),
     ),
-    "there already": (
+    "exists already": (
         lambda: ONE @ machine("0 0 a y\n0", "label"),
         lambda: compose(taggers()[0], taggers()[0]),
     ),
-    "none said of several": (
+    "no tape given": (
         lambda: ONE @ WRITES.on("pos"),
         lambda: TWO.span_probability(0, 1, "a"),
         lambda: TWO.nbest(1, tapes=["pos"]),
@@ -135,12 +135,12 @@ CALLS: dict[str, Sequence[Callable[[], Any]]] = {
         lambda: compose(ONE, ONE, normalize="chain"),
         lambda: compose(*taggers(), coupling={(0, 1): TABLE}),
     ),
-    "a clock of its own": (
+    "not aligned with tokens": (
         lambda: WRITTEN.constrained(at_most(1, "y", tape="z"), over="tokens"),
         lambda: WRITTEN @ tokens(3, ("y",), "z"),
     ),
-    "within one another": (lambda: Lattice.from_spans(3, [(0, 2, "X", 1.0)], nested=True),),
-    "a grammar behind": (
+    "within other spans": (lambda: Lattice.from_spans(3, [(0, 2, "X", 1.0)], nested=True),),
+    "a grammar after": (
         lambda: ONE @ RULE,
         lambda: taggers()[0] @ RULE,
         lambda: compose(ONE, RULE),

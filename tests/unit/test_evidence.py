@@ -1,4 +1,4 @@
-"""Pages of results are reports: what is written by hand stays with the report that it is about."""
+"""Reports of recipes are stored as tables beside the pages that describe them."""
 
 from __future__ import annotations
 
@@ -28,32 +28,15 @@ Made by `fstcrf recipe mce`.
 
 Chosen and frozen in `settings.json` before.
 """
-HAND = "<!-- about the report of 2026-01-02T03:04:05+00:00 -->\n\n- It is good.\n\n<!-- end -->"
+DATE = "2026-01-02T03:04:05+00:00"
 
 
-def test_a_report_becomes_a_page() -> None:
-    page, left_out = PROGRAM["page_of"]("mce", REPORT, "")
-    assert not left_out
-    assert "Made by `fstcrf recipe mce --full`." in page
-    assert "![plots/curve.svg](results-mce-curve.svg)" in page
-    assert "frozen in [`settings.json`](results-mce-settings.json) before" in page
-
-
-def test_what_is_about_this_report_stays_below_its_facts() -> None:
-    page, left_out = PROGRAM["page_of"]("mce", REPORT, f"# Title\n\n{HAND}\n\nfigures of it\n")
-    assert not left_out
-    assert (
-        page.index("| processor |") < page.index("- It is good.") < page.index("| row | metric |")
-    )
-    again, _ = PROGRAM["page_of"]("mce", REPORT, page)
-    assert again == page
-
-
-def test_what_is_about_another_report_is_left_out_and_told() -> None:
-    old = HAND.replace("2026-01-02", "2025-12-31")
-    page, left_out = PROGRAM["page_of"]("mce", REPORT, old)
-    assert left_out == "- It is good."
-    assert "It is good" not in page
+def test_a_report_becomes_a_table() -> None:
+    table = PROGRAM["stored"]("mce", REPORT)
+    assert table.splitlines()[:3] == ["# Title", "", "# Made by `fstcrf recipe mce --full`."]
+    assert "MAP\t93.7" in table
+    assert "# Plot: results-mce-curve.svg" in table
+    assert "frozen in `results-mce-settings.json` before" in table
 
 
 def test_pages_plots_and_hours_are_written(tmp_path: Path) -> None:
@@ -65,11 +48,13 @@ def test_pages_plots_and_hours_are_written(tmp_path: Path) -> None:
     (reports / "mce" / "settings.json").write_text("{}", "utf-8")
     (reports / "rules").mkdir()
     (reports / "rules" / "report.md").write_text("**Not complete**: interrupted.\n", "utf-8")
-    (pages / "results-rules.md").write_text("of a run that was complete", "utf-8")
+    (pages / "results-rules.tsv").write_text("of a run that was complete", "utf-8")
+    (pages / "results-mce.md").write_text("about another report", "utf-8")
     names = ["mce", "rules", "usaddress", "words"]
     told = list(PROGRAM["write_pages"](names, reports, pages))
     assert told == [
-        "rules: its run was not complete, the page stays as it is",
+        f"results-mce.md: it does not describe the report of {DATE}",
+        "rules: its run was not complete, its table stays as it is",
         "usaddress: no page, for its report quotes the corpus",
         "words: no report",
     ]
@@ -77,17 +62,17 @@ def test_pages_plots_and_hours_are_written(tmp_path: Path) -> None:
         "results-mce-settings.json",
         "results-mce.md",
         "results-mce.svg",
-        "results-rules.md",
+        "results-mce.tsv",
+        "results-rules.tsv",
     }
-    assert (pages / "results-rules.md").read_text("utf-8") == "of a run that was complete"
+    assert (pages / "results-rules.tsv").read_text("utf-8") == "of a run that was complete"
     table = PROGRAM["hours"](pages)
     assert table.splitlines()[2:] == [
         "| `mce` | 0123456789ab | 2026-01-02 | 1.25 |",
         "| together | | | 1.25 |",
     ]
-    begin, end = PROGRAM["HOURS_BEGIN"], PROGRAM["HOURS_END"]
-    index = PROGRAM["renewed"](f"before\n\n{begin}\nold\n{end}\nafter\n", begin, end, table)
-    assert index == f"before\n\n{begin}\n\n{table}\n\n{end}\nafter\n"
+    (pages / "results-mce.md").write_text(f"of {DATE}", "utf-8")
+    assert not list(PROGRAM["write_pages"](["mce"], reports, pages))
 
 
 def test_nothing_is_run_with_changes_that_are_not_committed(
@@ -101,11 +86,30 @@ def test_nothing_is_run_with_changes_that_are_not_committed(
     assert "not committed: fstcrf/x.py" in capsys.readouterr().err
 
 
-def test_the_table_of_claims_is_that_of_the_pages() -> None:
-    index = PROGRAM["INDEX"].read_text("utf-8")
-    table = PROGRAM["claims"](PROGRAM["PAGES"])
-    assert table in index
-    assert len(table.splitlines()) > 50
+def test_the_headlines_are_those_of_the_reports() -> None:
+    pages = PROGRAM["PAGES"]
+    assert PROGRAM["INDEX"].read_text("utf-8") == PROGRAM["summary"](pages)
+    assert len(PROGRAM["claims"](pages).splitlines()) > 50
+
+
+def test_pages_describe_the_reports_beside_them() -> None:
+    for table in PROGRAM["PAGES"].glob("results-*.tsv"):
+        date = PROGRAM["facts"](table.read_text("utf-8"))["date"]
+        assert date in table.with_suffix(".md").read_text("utf-8"), table.name
+
+
+def test_verdicts_of_the_page_of_results_are_those_of_its_figures() -> None:
+    text = (PROGRAM["PAGES"] / "results.md").read_text("utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("| [")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    known = {
+        (row[2], row[3]) for path in PROGRAM["PAGES"].glob("results-*.tsv")
+        for row in PROGRAM["headline"](path.read_text("utf-8"))
+    }  # fmt: skip
+    assert 20 < len(rows) <= 35
+    for _, claim, published, ours, interval, verdict in rows:
+        assert PROGRAM["verdict"](published, ours, interval) == verdict, claim
+        assert claim.startswith("gain") or (published, ours) in known, claim
 
 
 @pytest.mark.parametrize(
@@ -113,9 +117,9 @@ def test_the_table_of_claims_is_that_of_the_pages() -> None:
     [
         ("", "82.3", "80 to 84", "no figure is published"),
         ("85.5", "85.50 ± 0.1", "84 to 86", "reached"),
-        ("85.5", "85.2", "84.00 to 86.01", "below, within chance"),
-        ("85.5", "82.2", "81 to 83.5", "below"),
-        ("1,000.5", "999", "", "below"),
+        ("85.5", "85.2", "84.00 to 86.01", "not decided"),
+        ("85.5", "82.2", "81 to 83.5", "not reached"),
+        ("1,000.5", "999", "", "not reached"),
     ],
 )
 def test_verdicts(published: str, ours: str, interval: str, verdict: str) -> None:

@@ -1,4 +1,4 @@
-"""Promises of SECURITY.md and of the page "What can be relied on", and the tests that hold them.
+"""Promises of SECURITY.md and of the page "Reliability", and the tests that hold them.
 
 Every sentence of the two files either promises something, and then tests are named here, or it
 promises nothing. A sentence that is new, or has changed, is in neither list and fails the test.
@@ -79,18 +79,18 @@ PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     PAGE: {
-        "Each promise has tests that show it": (
+        "Each has tests, named": (
             f"{HERE}::test_every_sentence_is_held_by_tests_or_promises_nothing",
             f"{HERE}::test_the_tables_name_tests_that_exist",
         ),
-        "Of that, log Z and scores": (
+        "The relative error of log Z": (
             "tests/oracle/test_numbers.py::test_sums_and_best_paths_of_any_size",
             "tests/property/test_magnitudes.py::test_batches",
         ),
-        "A probability may be off": (
+        "The error of a probability": (
             "tests/oracle/test_numbers.py::test_sums_and_best_paths_of_any_size",
         ),
-        "What all potentials have in common": (
+        "A constant that all potentials share": (
             "tests/oracle/test_numbers.py::test_sums_and_best_paths_of_any_size",
             "tests/oracle/test_kernel_domains.py::test_states_that_never_meet",
         ),
@@ -98,13 +98,12 @@ PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
             "tests/laws/test_tropical.py",
             "tests/oracle/test_competitors.py",
         ),
-        "What may follow is told apart": ("tests/laws/test_tropical.py",),
-        "It does not grow with the number": (
+        "Memory does not grow with the number": (
             "tests/unit/test_memory_flat.py::test_memory_over_many_sentences_is_flat",
             "tests/unit/test_memory_flat.py::test_memory_over_single_sentences_is_flat",
             "tests/unit/test_memory_flat.py::test_models_that_are_dropped_leave_nothing",
         ),
-        "What grammars and transducers were compiled": (
+        "Compiled grammars and transducers are cached": (
             "tests/unit/test_caches.py::test_few_large_values_are_kept_and_many_small_ones",
         ),
         "Any number of threads or workers": (
@@ -112,29 +111,26 @@ PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
             "tests/unit/test_lattice_batches.py::test_threads_change_no_bit",
             "tests/unit/test_model_resume.py::test_resume",
         ),
-        "Most of it does not depend on NumPy": (
+        "These results do not depend on": (
             "tests/unit/test_numpy_bits.py::test_what_is_promised_depends_on_no_numpy",
         ),
-        "These have the same bits": (
-            "tests/unit/test_numpy_bits.py::test_what_is_promised_depends_on_no_numpy",
-        ),
-        "One tagger, composition, lattice": (
+        "Several threads may call one tagger": (
             "tests/unit/test_threads.py::test_first_calls_are_alike",
             "tests/unit/test_threads.py::test_first_calls_tag_alike",
             "tests/unit/test_threads.py::test_the_page_answers_threads_alike",
         ),
-        "A `FeedbackLearner` lets them": (
+        "A `FeedbackLearner` serialises": (
             "tests/unit/test_threads.py::test_learners_take_turns",
             "tests/unit/test_feedback_learner.py::test_threads_wait_for_each_other",
         ),
-        "The variant of the kernel is chosen": (
+        "The variant of the kernel is selected": (
             "tests/unit/test_threads.py::test_the_variant_is_chosen_before_there_are_threads",
         ),
-        "A child that is forked": (
+        "A forked child works": (
             "tests/unit/test_forks.py::test_children_answer",
             "tests/unit/test_feedback_learner.py::test_children_of_the_process_leave_it_alone",
         ),
-        "It ends a call within about a second": (
+        "Ctrl-C ends a call": (
             "tests/unit/test_interrupts.py::test_ctrl_c_ends_a_long_call",
         ),
         "Transducers and relations that are too large": (
@@ -144,7 +140,7 @@ PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
             "tests/unit/test_arguments.py::test_names_are_compared_within_bounds",
             "tests/laws/test_work.py::test_long_labels_are_not_compared",
         ),
-        "A file appears whole": (
+        "A file appears completely": (
             "tests/faults/test_disks.py::test_some_moments",
             "tests/faults/test_disks.py::test_lost_power_shows_what_was_not_synced",
         ),
@@ -153,7 +149,7 @@ PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
             "tests/faults/test_disks.py::test_steps_fail_and_kill",
             "tests/unit/test_storage.py::test_what_fails_leaves_the_old_file",
         ),
-        "What a killed writer left": (
+        "The next writer removes": (
             f"{CORPUS}::test_what_killed_writers_left_is_swept_and_nothing_else",
         ),
         "A tagger of 64 MB or more": (
@@ -164,18 +160,18 @@ PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
         "`fstcrf.load(path, mmap=False)`": (
             "tests/unit/test_storage.py::test_a_file_that_was_read_may_be_changed_in_place",
         ),
-        "Records of what is tagged": (
+        "Records of tagged files": (
             f"{CLUSTER}::test_a_line_of_which_the_end_reached_the_disk_first_does_not_count",
             f"{SEARCHES}::test_a_journal_of_which_only_a_part_of_the_first_line_is_there",
         ),
         "A model file cannot run code": (f"{HERE}::test_no_module_unpickles_or_evaluates",),
-        "It is checked when it is loaded": (
+        "Loading checks checksum": (
             "tests/unit/test_storage.py::test_every_byte_counts",
             "tests/unit/test_storage.py::test_foreign_files",
             "tests/unit/test_odd_files.py::test_arrays",
         ),
-        "It costs at most a small multiple": ("tests/fuzz/test_readers.py::test_mutated_files",),
-        "Whom it is to withstand": ("tests/unit/test_inspector.py::test_strangers_are_refused",),
+        "Loading costs at most": ("tests/fuzz/test_readers.py::test_mutated_files",),
+        "The page is protected": ("tests/unit/test_inspector.py::test_strangers_are_refused",),
         "It binds to this machine": (
             "tests/unit/test_inspector.py::test_strangers_are_refused",
             "tests/unit/test_inspector.py::test_a_token_is_asked_for",
@@ -191,13 +187,12 @@ NOTHING: dict[str, tuple[str, ...]] = {
     "SECURITY.md": (
         "The latest release is mended", "Before 1.0,", "Please report", "Say which version",
         "When it is mended", "What is not kept to that", "**may take long", "A tagger of a million",
-        "Limits:", "They are strings.", "[What can be relied on]",
+        "Limits:", "They are strings.", "[Reliability]",
     ),
     PAGE: (
-        "**Digits.", "**Refusals.", "Rounding is of", "The *magnitude*", "Take it off", "**Memory.",
-        "**Equal bits.", "That holds on one machine", "NumPy's exponentials", "Python itself does",
-        "What takes longer", "Kills at random moments", "See `SECURITY.md`",
-        "It does not withstand",
+        "This page lists", "**Precision.", "The *magnitude*", "**Memory.", "**Equal bits.",
+        "This holds on one machine", "These results depend on it", "**Refusals.",
+        "Import modules before", "A single NumPy call", "See `SECURITY.md`", "It is not protected",
         "Measured by `python -m tests.laws", "Measured by `python -m tests.unit",
     ),
 }  # fmt: skip

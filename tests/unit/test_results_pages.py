@@ -1,4 +1,4 @@
-"""The index of results names every recipe and every page; benchmarks write where pages stand."""
+"""The index of results names every recipe and page; benchmarks write tables beside the pages."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_every_page_of_results_is_linked() -> None:
     assert {page.name for page in PAGES.glob("results-*.md")} <= linked
 
 
-@pytest.mark.parametrize("program", ["__main__", "accuracy", "joint", "variable_order"])
-def test_what_a_benchmark_writes_is_a_page_of_measurements(program: str) -> None:
+@pytest.mark.parametrize("program", ["__main__", "accuracy", "joint", "scaling", "variable_order"])
+def test_benchmarks_write_tables_of_measurements(program: str) -> None:
     page = importlib.import_module(f"tests.benchmarks.{program}").PAGE
     assert page.parent == PAGES
     assert page.is_file()
