@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FC_LANES sentences side by side, over a single axis whose arcs are listed, or most of whose pairs
- * have one weight (rest.h). Rows are [P][FC_LANES], a lane each; sentences of a group have about the
- * same length. The recursion and its results are the same as in recursion.h, for each sentence.
- * Sentences that linear sums cannot represent are left to recursion.h, and so are few sentences over
- * listed arcs: their results are the same to the bit. Best paths, their scores and max-marginals equal
- * the results of a dense axis to the bit. */
+ * FC_LANES sentences side by side, over a single axis whose arcs are the same at every token. Rows are
+ * [P][FC_LANES], a lane each; sentences of a group have about the same length. The recursion and its
+ * results are the same as in recursion.h, for each sentence. Sentences that linear sums cannot
+ * represent are left to recursion.h, and so are few sentences whose axis has no rest (rest.h): their
+ * results are the same to the bit. Best paths over a rest, their scores and max-marginals equal the
+ * results of a dense axis to the bit. */
 #ifndef FSTCRF_ABREAST_H
 #define FSTCRF_ABREAST_H
 
@@ -13,13 +13,12 @@
 
 typedef struct {
     int64_t most;         /* tokens of the longest sentence that is processed in a group */
-    int64_t fewest;       /* sentences of a group */
+    int64_t fewest;       /* lanes of a group that must be in use, on average */
     double *suffix;       /* [most][P][FC_LANES] */
     double *node, *begun; /* same shape: potentials, and scaled F after them */
     double *top;          /* [most][FC_LANES] the largest of each row, */
     int64_t *best;        /* ... and its first position */
     double *x, *y;        /* [P][FC_LANES] */
-    double *rows;         /* [FC_LANES][P] */
     double *sum;          /* [E][FC_LANES] sums of outer products along arcs */
     int64_t *order;       /* [B + longest + 2] */
 } side_by_side;
@@ -35,16 +34,24 @@ typedef struct {
 
 /* --- Groups ------------------------------------------------------------------------------------ */
 
-/* Whether a machine is a chain whose arcs are listed, the same ones at every token. */
-static inline int listed_chain(const fc_machine *machine) {
+/* Whether sentences of a machine with one row of potentials a token can be processed side by side. */
+static inline int fixed_chain(const fc_machine *machine) {
     const fc_axis *g = machine->axis;
-    return is_chain(machine) && (g->rest != NULL || (g->A > 0 && !g->moving));
+    const int rows = REG == 2 && g->A == 0 && g->rest == NULL; /* rows are faster */
+    return is_chain(machine) && !g->moving && !rows;
 }
 
-/* Whether sentences of a machine can be processed side by side. */
 static inline int full_chain(const fc_machine *machine) {
     const fc_factor *f = machine->factor;
-    return listed_chain(machine) && machine->factors == 1 && f->width == machine->S && f->rows == 1;
+    return fixed_chain(machine) && machine->factors == 1 && f->width == machine->S && f->rows == 1;
+}
+
+/* Whether an axis has an own weight for every pair, so that a step is a matrix product. */
+static inline int is_matrix(const loaded_axis *a) { return a->dense && !a->full; }
+
+/* The number of sentences for which lanes are faster than rows one by one. */
+static inline int64_t fewest_lanes(const loaded_axis *a) {
+    return a->full ? 1 : !a->dense ? FEW_ROWS : a->S < 16 ? 4 : 6;
 }
 
 static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int64_t B,
@@ -53,7 +60,7 @@ static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int
     const int64_t cells = m->P * FC_LANES;
     const int64_t room = ((int64_t)16 << 20) / (cells * (int64_t)sizeof(double)) + 1;
     const int64_t T = w->most = room < longest ? room : longest;
-    w->fewest = m->axis[0].full ? 1 : FEW_ROWS;
+    w->fewest = fewest_lanes(m->axis);
     w->suffix = take(&work, T * cells);
     w->node = take(&work, T * cells);
     w->begun = take(&work, T * cells);
@@ -61,7 +68,6 @@ static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int
     w->best = (int64_t *)take(&work, T * FC_LANES);
     w->x = take(&work, cells);
     w->y = take(&work, cells);
-    w->rows = take(&work, cells);
     w->sum = take(&work, m->axis[0].full ? m->axis[0].listed * FC_LANES : 0);
     w->order = (int64_t *)take(&work, B + longest + 2);
     return work - start;
@@ -75,7 +81,8 @@ static inline void by_length(int64_t B, const int64_t *offsets, int64_t longest,
     for (int64_t b = 0; b < B; b++) order[start[longest - (offsets[b + 1] - offsets[b])]++] = b;
 }
 
-/* The group that begins at place `at` of the order; 0: a sentence too long, or with few neighbours. */
+/* The group that begins at place `at` of the order; 0: a sentence too long, or with few neighbours of
+ * its length. */
 static inline int make_group(const side_by_side *w, int64_t B, const int64_t *offsets, int64_t at,
                              group *g) {
     g->n = B - at < FC_LANES ? B - at : FC_LANES;
@@ -86,7 +93,9 @@ static inline int make_group(const side_by_side *w, int64_t B, const int64_t *of
         g->weight[l] = 1.0;
     }
     g->longest = g->T[0];
-    if (g->T[0] <= w->most && g->n >= w->fewest) return 1;
+    int64_t tokens = 0;
+    for (int64_t l = 0; l < FC_LANES; l++) tokens += g->T[l];
+    if (g->longest <= w->most && tokens >= w->fewest * g->longest) return 1;
     g->n = 1;
     return 0;
 }
@@ -102,37 +111,47 @@ static inline group lane_alone(const group *g, int64_t l) {
 
 /* --- Backward ---------------------------------------------------------------------------------- */
 
-/* Sums of lanes over P rows, in the order of fc_sum, so that scaled rows equal the rows of recursion.h
+/* Sums of lanes over S rows, in the order of fc_sum, so that scaled rows equal the rows of recursion.h
  * to the bit. */
-static inline void sum_lanes(int64_t P, const double *x, double *total) {
+static inline void sum_lanes(int64_t S, const double *x, double *total) {
     for (int g = 0; g < LANE_REGS; g++) {
         reg eighth[FC_LANES];
+        int64_t j = 0;
         for (int k = 0; k < FC_LANES; k++) eighth[k] = (reg){0};
-        for (int64_t j = 0; j < P; j += FC_LANES)
+        for (; j + FC_LANES <= S; j += FC_LANES)
             for (int k = 0; k < FC_LANES; k++)
                 eighth[k] += ((const reg *)(x + (j + k) * FC_LANES))[g];
+        for (int k = 0; k < FC_LANES; k++)
+            if (j + k < S) eighth[k] += ((const reg *)(x + (j + k) * FC_LANES))[g];
         ((reg *)total)[g] = ((eighth[0] + eighth[4]) + (eighth[1] + eighth[5])) +
                             ((eighth[2] + eighth[6]) + (eighth[3] + eighth[7]));
     }
 }
 
-/* Node potentials of token t of each lane in the form of the semiring, and their shifts. */
-static inline void node_lanes(const side_by_side *w, tensor *m, semiring K, group *g, int64_t t,
-                              double *lanes, double *shifts) {
-    const int64_t S = m->S, P = m->P;
-    int64_t n = 0;
-    for (; n < g->n && t < g->T[n]; n++) {
-        const double *value = plain_row(m, g->first[n] + t);
-        double *row = w->rows + n * P, shift = 0.0;
-        memcpy(row, value, (size_t)S * sizeof *row);
-        fc_fill(P - S, FC_NEVER, row + S);
-        if (K == SUM_TIMES) {
-            shift = finite_or_zero(fc_max(P, row));
-            g->lost[n] |= exp_scores(P, shift, row, row) > 0;
+/* Node potentials of token t of each lane in the form of the semiring, and their shifts. Lanes without
+ * the token repeat the first lane: their cells are zero (x), whatever the potentials. */
+static inline void node_lanes(const tensor *m, semiring K, group *g, int64_t t,
+                              double *restrict lanes, double *restrict shifts) {
+    const int64_t S = m->S;
+    const double *row[FC_LANES];
+    for (int64_t l = 0; l < FC_LANES; l++) row[l] = plain_row(m, g->first[t < g->T[l] ? l : 0] + t);
+    rows_to_lanes(S, row, lanes);
+    if (K == MAX_PLUS) return;
+    int64_t lost[FC_LANES] = {0};
+    reg top[LANE_REGS];
+    for (int p = 0; p < LANE_REGS; p++) top[p] = (reg){0} + FC_NEVER;
+    for (int64_t j = 0; j < S; j++)
+        for (int p = 0; p < LANE_REGS; p++)
+            top[p] = reg_max(((const reg *)(lanes + j * FC_LANES))[p], top[p]);
+    memcpy(shifts, top, sizeof top);
+    for (int l = 0; l < FC_LANES; l++) shifts[l] = finite_or_zero(shifts[l]);
+    for (int64_t j = 0; j < S; j++)
+        for (int l = 0; l < FC_LANES; l++) {
+            const double score = lanes[j * FC_LANES + l] - shifts[l];
+            lost[l] += score < -700.0 && score > FC_NEVER;
+            lanes[j * FC_LANES + l] = fc_exp(score);
         }
-        shifts[n] = shift;
-    }
-    turn_rows(n, P, FC_LANES, none(K), w->rows, lanes);
+    for (int64_t l = 0; l < g->n && t < g->T[l]; l++) g->lost[l] |= lost[l] > 0;
 }
 
 /* Whether a sum is a number. If not, something underflowed and the lane is repeated. */
@@ -144,20 +163,88 @@ static inline int sound(const group *g, int64_t l, double sum) {
 /* G = x (x) node, scaled to a sum of one in sum semirings. */
 static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t, const double *x,
                                 const double *node, const double *shifts, double *G) {
-    const int64_t cells = m->P * FC_LANES;
+    const int64_t cells = m->S * FC_LANES;
     const double step = m->axis[0].shift; /* of the arcs into the next token */
     double sum[FC_LANES], by[FC_LANES];
     for (int64_t k = 0; k < cells; k++) G[k] = times(K, x[k], node[k]);
     if (K == MAX_PLUS) return;
-    sum_lanes(m->P, G, sum);
+    sum_lanes(m->S, G, sum);
     for (int64_t l = 0; l < FC_LANES; l++) {
         FC_ASSERT(sound(g, l, sum[l]));
         by[l] = sum[l] > 0.0 ? 1.0 / sum[l] : 0.0;
         if (l < g->n && t < g->T[l])
             fc_add(g->total + l, (t + 1 < g->T[l] ? step : 0.0) + (shifts[l] + log(sum[l])));
     }
-    for (int64_t j = 0; j < m->P; j++)
+    for (int64_t j = 0; j < m->S; j++)
         for (int64_t l = 0; l < FC_LANES; l++) G[j * FC_LANES + l] *= by[l];
+}
+
+#if defined(__GNUC__) && !defined(__clang__)
+#define UNROLLED_ROWS _Pragma("GCC unroll 16")
+#else
+#define UNROLLED_ROWS
+#endif
+#define MATRIX_ROWS (REG == 8 ? 12 : 3) /* rows of y whose sums remain in registers */
+
+/* R rows of y: two sums a row, of even and of odd i, as in row_product. */
+FC_INLINE void matrix_rows(const semiring K, const int R, int64_t S, const double *s,
+                           int64_t stride, const double *x, double *y) {
+    reg sum[2][MATRIX_ROWS][LANE_REGS];
+    const double *odd = s + stride;
+    int64_t i = 0;
+#define EACH_SUM() \
+    UNROLLED_ROWS for (int r = 0; r < R; r++) UNROLLED_ROWS for (int g = 0; g < LANE_REGS; g++)
+#define ADD(k, s, x) EACH_SUM() sum[k][r][g] = fold(K, sum[k][r][g], s[r], ((const reg *)(x))[g])
+    EACH_SUM() sum[0][r][g] = sum[1][r][g] = (reg){0} + none(K);
+    for (; i + 2 <= S; i += 2, s += 2 * stride, odd += 2 * stride, x += 2 * FC_LANES) {
+        ADD(0, s, x);
+        ADD(1, odd, x + FC_LANES);
+    }
+    if (i < S) ADD(0, s, x);
+    EACH_SUM() {
+        const reg a = sum[0][r][g], b = sum[1][r][g];
+        if (K == MAX_PLUS)
+            ((reg *)y)[r * LANE_REGS + g] = reg_max(a, b);
+        else
+            ((reg *)y)[r * LANE_REGS + g] = a + b;
+    }
+#undef ADD
+#undef EACH_SUM
+}
+
+/* y_j = (+)_i x_i (x) M_ij in every lane. */
+FC_INLINE void matrix_step(const semiring K, int64_t S, const double *M, int64_t stride,
+                           const double *x, double *y) {
+    int64_t j = 0;
+#define LAST(n) \
+    case n: matrix_rows(K, n, S, M + j, stride, x, y + j * FC_LANES); break
+    for (; j + MATRIX_ROWS <= S; j += MATRIX_ROWS)
+        matrix_rows(K, MATRIX_ROWS, S, M + j, stride, x, y + j * FC_LANES);
+    switch (S - j) {
+#if REG == 8
+        LAST(11);
+        LAST(10);
+        LAST(9);
+        LAST(8);
+        LAST(7);
+        LAST(6);
+        LAST(5);
+        LAST(4);
+        LAST(3);
+#endif
+        LAST(2);
+        LAST(1);
+        default: break;
+    }
+#undef LAST
+}
+
+FC_APART void matrix_sums(int64_t S, const double *M, int64_t stride, const double *x, double *y) {
+    matrix_step(SUM_TIMES, S, M, stride, x, y);
+}
+FC_APART void matrix_maxima(int64_t S, const double *M, int64_t stride, const double *x,
+                            double *y) {
+    matrix_step(MAX_PLUS, S, M, stride, x, y);
 }
 
 /* One step along the axis: x -> y; for maxima over a rest also the largest x and its position. */
@@ -165,6 +252,11 @@ static inline void step_lanes(const tensor *m, semiring K, direction d, const do
                               double *top, int64_t *best) {
     const loaded_axis *a = &m->axis[0];
     const spokes s = spokes_into(a, d == FORWARD);
+    if (is_matrix(a)) {
+        (K == SUM_TIMES ? matrix_sums : matrix_maxima)(m->S, d == FORWARD ? a->weight : a->turned,
+                                                       m->P, x, y);
+        return;
+    }
     if (K == SUM_TIMES || !a->full) {
         listed_step(K, WHOLE, a, d, FC_LANES, a->weight, x, y, NULL);
         return;
@@ -179,10 +271,10 @@ static inline void step_lanes(const tensor *m, semiring K, direction d, const do
 /* (+) initial (x) G_0 of each lane, SUM_TIMES. */
 static inline void end_sums(const side_by_side *w, const tensor *m, group *g) {
     double z[FC_LANES];
-    for (int64_t j = 0; j < m->P; j++)
+    for (int64_t j = 0; j < m->S; j++)
         for (int64_t l = 0; l < FC_LANES; l++)
             w->x[j * FC_LANES + l] = m->initial[j] * w->suffix[j * FC_LANES + l];
-    sum_lanes(m->P, w->x, z);
+    sum_lanes(m->S, w->x, z);
     for (int64_t l = 0; l < g->n; l++) {
         g->lost[l] |= z[l] > 0.0 && z[l] < FAINT;
         fc_add(g->total + l, log(z[l]));
@@ -208,9 +300,9 @@ static inline void backward_lanes(const side_by_side *w, tensor *m, semiring K, 
                        w->best + (t + 1) * FC_LANES);
         }
         for (int64_t l = 0; l < g->n; l++)
-            for (int64_t j = 0; t == g->T[l] - 1 && j < m->P; j++)
+            for (int64_t j = 0; t == g->T[l] - 1 && j < m->S; j++)
                 w->x[j * FC_LANES + l] = m->final[j];
-        node_lanes(w, m, K, g, t, node, shifts);
+        node_lanes(m, K, g, t, node, shifts);
         suffix_lanes(m, K, g, t, w->x, node, shifts, G);
     }
     if (K != SUM_TIMES) return;
@@ -297,41 +389,42 @@ static inline void posterior_lanes(const side_by_side *w, const tensor *m, semir
                                    int64_t t, double *node, double *scale) {
     const double *G = w->suffix + t * m->P * FC_LANES;
     double mass[FC_LANES];
-    for (int64_t k = 0; k < m->P * FC_LANES; k++) w->y[k] = times(K, w->x[k], G[k]);
+    for (int64_t k = 0; k < m->S * FC_LANES; k++) w->y[k] = times(K, w->x[k], G[k]);
     if (K == SUM_TIMES) {
         double by[FC_LANES];
-        sum_lanes(m->P, w->y, mass);
+        sum_lanes(m->S, w->y, mass);
         for (int64_t l = 0; l < FC_LANES; l++) {
             const int live = l < g->n && t < g->T[l] && g->total[l].sum > FC_NEVER;
             g->lost[l] |= live && !(mass[l] > FAINT);
             by[l] = live && mass[l] > FAINT ? 1.0 / mass[l] : 0.0;
             scale[l] = by[l] * g->weight[l];
         }
-        for (int64_t j = 0; j < m->P; j++)
+        for (int64_t j = 0; j < m->S; j++)
             for (int64_t l = 0; l < FC_LANES; l++)
                 w->y[j * FC_LANES + l] = w->y[j * FC_LANES + l] * by[l] * g->weight[l];
     }
-    lanes_into_rows(g->n, m->P, w->y, w->rows);
-    for (int64_t l = 0; l < g->n && t < g->T[l]; l++)
-        memcpy(node + (g->first[l] + t) * m->S, w->rows + l * m->P, (size_t)m->S * sizeof *node);
+    double *row[FC_LANES];
+    int64_t n = 0;
+    for (; n < g->n && t < g->T[n]; n++) row[n] = node + (g->first[n] + t) * m->S;
+    lanes_to_rows(m->S, n, w->y, row);
 }
 
-/* F of the next token, before the step: sums are scaled to one; finished lanes become empty. */
+/* w->y: F of the next token, before the step: sums are scaled to one; finished lanes become empty. */
 static inline void read_lanes_on(const side_by_side *w, const tensor *m, semiring K, const group *g,
                                  int64_t t) {
     const double *node = w->node + t * m->P * FC_LANES;
-    double sum[FC_LANES];
-    for (int64_t k = 0; k < m->P * FC_LANES; k++) w->x[k] = times(K, w->x[k], node[k]);
+    double sum[FC_LANES], *restrict F = w->y;
+    for (int64_t k = 0; k < m->S * FC_LANES; k++) F[k] = times(K, w->x[k], node[k]);
     for (int64_t l = 0; l < g->n; l++)
-        for (int64_t j = 0; t + 1 == g->T[l] && j < m->P; j++) w->x[j * FC_LANES + l] = none(K);
+        for (int64_t j = 0; t + 1 == g->T[l] && j < m->S; j++) F[j * FC_LANES + l] = none(K);
     if (K == MAX_PLUS) return;
-    sum_lanes(m->P, w->x, sum);
+    sum_lanes(m->S, F, sum);
     for (int64_t l = 0; l < FC_LANES; l++) {
         FC_ASSERT(sound(g, l, sum[l]));
         sum[l] = sum[l] > 0.0 ? 1.0 / sum[l] : 0.0;
     }
-    for (int64_t j = 0; j < m->P; j++)
-        for (int64_t l = 0; l < FC_LANES; l++) w->x[j * FC_LANES + l] *= sum[l];
+    for (int64_t j = 0; j < m->S; j++)
+        for (int64_t l = 0; l < FC_LANES; l++) F[j * FC_LANES + l] *= sum[l];
 }
 
 /* w->sum += scale F (x) G along the arcs into token t. */
@@ -341,7 +434,7 @@ static inline void add_lanes(const side_by_side *w, const tensor *m, int64_t t,
     const int64_t cells = m->P * FC_LANES;
     double *F = w->begun + (t - 1) * cells;
     const double *G = w->suffix + t * cells;
-    for (int64_t j = 0; j < m->P; j++)
+    for (int64_t j = 0; j < m->S; j++)
         for (int64_t l = 0; l < FC_LANES; l++) F[j * FC_LANES + l] *= scale[l];
     for (int64_t i = 0; i < m->S; i++) {
         const double *restrict from = F + i * FC_LANES;
@@ -360,7 +453,7 @@ static inline void forward_lanes(const side_by_side *w, tensor *m, semiring K, g
     const int64_t cells = m->P * FC_LANES;
     double scale[FC_LANES], top[FC_LANES];
     int64_t best[FC_LANES];
-    for (int64_t j = 0; j < m->P; j++)
+    for (int64_t j = 0; j < m->S; j++)
         for (int64_t l = 0; l < FC_LANES; l++)
             w->x[j * FC_LANES + l] = l < g->n ? m->initial[j] : none(K);
     if (arcs) fc_fill(m->axis[0].listed * FC_LANES, 0.0, w->sum);
@@ -370,9 +463,8 @@ static inline void forward_lanes(const side_by_side *w, tensor *m, semiring K, g
         if (t + 1 == g->longest) break;
         if (K == SUM_TIMES) forget_underflow(); /* an underflow in a posterior is harmless */
         read_lanes_on(w, m, K, g, t);
-        if (arcs) memcpy(w->begun + t * cells, w->x, (size_t)cells * sizeof *w->x);
-        step_lanes(m, K, FORWARD, w->x, w->y, top, best);
-        memcpy(w->x, w->y, (size_t)(m->S * FC_LANES) * sizeof *w->x);
+        if (arcs) memcpy(w->begun + t * cells, w->y, (size_t)(m->S * FC_LANES) * sizeof *w->y);
+        step_lanes(m, K, FORWARD, w->y, w->x, top, best);
         SETTLE();
         if (K == SUM_TIMES && underflown())
             for (int64_t l = 0; l < g->n; l++) g->lost[l] = 1;

@@ -74,7 +74,9 @@ FC_APART void listed_rows(semiring K, part p, const loaded_axis *a, direction d,
                 turn_rows(n, P, FC_LANES, 0.0, y + r * P, out);
             }
             listed_step(K, p, a, d, FC_LANES, weight, in, out, less);
-            lanes_into_rows(n, P, out, y + r * P);
+            double *row[FC_LANES];
+            for (int64_t k = 0; k < n; k++) row[k] = y + (r + k) * P;
+            lanes_to_rows(P, n, out, row);
         }
         if (p == WHOLE)
             for (int64_t k = r; k < r + n; k++) fc_fill(P - a->S, none(K), y + k * P + a->S);

@@ -161,8 +161,6 @@ static void sort_sentences(const fc_shard *s, int64_t *order) {
 
 /* --- Sums ------------------------------------------------------------------------------------ */
 
-typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
-
 FC_INLINE void turn(const float *from, int64_t step, float *to, int64_t stride) {
     const quad a = *(const quad *)from, b = *(const quad *)(from + step),
                c = *(const quad *)(from + 2 * step), d = *(const quad *)(from + 3 * step);

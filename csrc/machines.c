@@ -16,7 +16,7 @@ int64_t fc_machine_batch_work(const fc_machine *machine, int64_t B, int64_t long
     tensor m;
     const int64_t alone = fc_machine_work(machine, longest);
     lay_out_tensor(&m, machine, longest, NULL);
-    if (!listed_chain(machine)) return alone;
+    if (!fixed_chain(machine)) return alone;
     const int64_t abreast = lay_out_side_by_side(&w, &m, B, longest, NULL);
     return alone + (B < w.fewest ? 0 : abreast);
 }
@@ -25,7 +25,9 @@ int64_t fc_machine_batch_work(const fc_machine *machine, int64_t B, int64_t long
 static int take_abreast(side_by_side *w, tensor *m, semiring K, int64_t B, const int64_t *offsets,
                         double *work) {
     const int64_t longest = longest_of(B, offsets);
-    if (!full_chain(m->machine) || (!m->axis[0].full && B < FEW_ROWS)) return 0;
+    if (!full_chain(m->machine) || B < fewest_lanes(m->axis)) return 0;
+    if (is_matrix(m->axis) && K == MAX_PLUS && m->forgets)
+        return 0; /* best paths: rows are faster */
     lay_out_side_by_side(w, m, B, longest, work + fc_machine_work(m->machine, longest));
     m->brief = 0;
     load_static(m, K);
@@ -136,11 +138,6 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
     return FC_OK;
 }
 
-/* The domain for a sentence that failed in the linear domain in a group, or is not in a group. */
-static fc_domain again(fc_domain domain, int tried) {
-    return tried && domain == FC_AUTO ? FC_LOG : domain;
-}
-
 fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const int64_t *offsets,
                                    fc_domain domain, double *log_z, double *work, int64_t *where) {
     *where = 0;
@@ -168,8 +165,8 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
             *where = g.b[l];
             log_z[*where] = fc_value(g.total[l]);
             if (together && !g.lost[l]) continue;
-            if (backward_sums(&m, g.first[l], g.T[l], again(domain, together), &K,
-                              log_z + *where) == LOST)
+            const fc_domain left = together && domain == FC_AUTO ? FC_LOG : domain;
+            if (backward_sums(&m, g.first[l], g.T[l], left, &K, log_z + *where) == LOST)
                 return FC_ERANGE;
         }
     }
@@ -203,8 +200,8 @@ static fc_status marginals_abreast(const side_by_side *w, tensor *m, int64_t B,
             if (together && !g.lost[l]) continue;
             const answers out = {
                 .weight = g.weight[l], .node = {node + g.first[l] * m->S}, .sum = {sum}};
-            if (sentence_marginals(m, g.first[l], g.T[l], again(domain, together), log_z + *where,
-                                   &out) == LOST)
+            /* linear sums once more: log Z stays linear if only the posteriors are lost */
+            if (sentence_marginals(m, g.first[l], g.T[l], domain, log_z + *where, &out) == LOST)
                 return FC_ERANGE;
         }
     }
@@ -258,6 +255,14 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
     return FC_OK;
 }
 
+/* Best path of a lane whose suffixes are maxima; returns its score. */
+static double path_of_lane(const side_by_side *w, tensor *m, const group *g, int64_t l,
+                           int32_t *path, int32_t *q) {
+    if (!is_matrix(m->axis)) return walk_lane(w, m, g, l, path);
+    suffix_of(w, m, MAX_PLUS, l, g->T[l]);
+    return walk_best(m, g->first[l], g->T[l], path, q);
+}
+
 /* Max-marginals of a sentence; with `path`, also its best path. */
 static void max_alone(tensor *m, int64_t first, int64_t T, const answers *out, int32_t *path,
                       double *score, int32_t *q) {
@@ -299,7 +304,7 @@ fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const i
         }
         backward_lanes(&w, &m, MAX_PLUS, &g, 1);
         for (int64_t l = 0; l < g.n && path != NULL; l++)
-            score[g.b[l]] = walk_lane(&w, &m, &g, l, path + g.first[l]);
+            score[g.b[l]] = path_of_lane(&w, &m, &g, l, path + g.first[l], q);
         forward_lanes(&w, &m, MAX_PLUS, &g, 0, node[0]);
     }
     return FC_OK;

@@ -467,15 +467,16 @@ FC_APART void rest_exps(const spokes *s, int64_t W, const double *x, const doubl
 
 typedef double four __attribute__((vector_size(32), aligned(8), may_alias));
 
-FC_INLINE void turn_four(four a, four b, four c, four d, double *to, int64_t stride) {
+FC_INLINE void turn_four(four a, four b, four c, four d, double *to, double *to_b, double *to_c,
+                         double *to_d) {
     const four ab = __builtin_shufflevector(a, b, 0, 4, 2, 6),
                AB = __builtin_shufflevector(a, b, 1, 5, 3, 7),
                cd = __builtin_shufflevector(c, d, 0, 4, 2, 6),
                CD = __builtin_shufflevector(c, d, 1, 5, 3, 7);
     *(four *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-    *(four *)(to + stride) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
-    *(four *)(to + 2 * stride) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-    *(four *)(to + 3 * stride) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+    *(four *)to_b = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
+    *(four *)to_c = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    *(four *)to_d = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
 }
 
 /* n rows of P numbers, a multiple of 4, as [P][L]; columns beyond n are `none`. */
@@ -484,23 +485,41 @@ static inline void turn_rows(int64_t n, int64_t P, int64_t L, double none, const
     const four empty = (four){0} + none;
     for (int64_t l = 0; l < L; l += 4) {
         const double *row = rows + l * P;
-        for (int64_t j = 0; j < P; j += 4)
+        double *to = lanes + l;
+        for (int64_t j = 0; j < P; j += 4, to += 4 * L)
             turn_four(l < n ? *(const four *)(row + j) : empty,
                       l + 1 < n ? *(const four *)(row + P + j) : empty,
                       l + 2 < n ? *(const four *)(row + 2 * P + j) : empty,
-                      l + 3 < n ? *(const four *)(row + 3 * P + j) : empty, lanes + j * L + l, L);
+                      l + 3 < n ? *(const four *)(row + 3 * P + j) : empty, to, to + L, to + 2 * L,
+                      to + 3 * L);
     }
 }
 
-static inline void lanes_into_rows(int64_t n, int64_t P, const double *lanes, double *rows) {
+/* A row of S numbers for each lane, as [S][FC_LANES]. */
+static inline void rows_to_lanes(int64_t S, const double *const *row, double *lanes) {
+    int64_t j = 0;
+    for (; j + 4 <= S; j += 4)
+        for (int l = 0; l < FC_LANES; l += 4) {
+            double *to = lanes + j * FC_LANES + l;
+            turn_four(*(const four *)(row[l] + j), *(const four *)(row[l + 1] + j),
+                      *(const four *)(row[l + 2] + j), *(const four *)(row[l + 3] + j), to,
+                      to + FC_LANES, to + 2 * FC_LANES, to + 3 * FC_LANES);
+        }
+    for (; j < S; j++)
+        for (int l = 0; l < FC_LANES; l++) lanes[j * FC_LANES + l] = row[l][j];
+}
+
+/* The first n lanes back to their rows. */
+static inline void lanes_to_rows(int64_t S, int64_t n, const double *lanes, double *const *row) {
     for (int64_t l = 0; l < n; l += 4) {
         const double *from = lanes + l;
-        for (int64_t j = 0; j + 4 <= P && l + 4 <= n; j += 4, from += 4 * FC_LANES)
+        int64_t j = 0;
+        for (; j + 4 <= S && l + 4 <= n; j += 4, from += 4 * FC_LANES)
             turn_four(*(const four *)from, *(const four *)(from + FC_LANES),
                       *(const four *)(from + 2 * FC_LANES), *(const four *)(from + 3 * FC_LANES),
-                      rows + l * P + j, P);
-        for (int64_t k = l; k < n && l + 4 > n; k++)
-            for (int64_t j = 0; j < P; j++) rows[k * P + j] = lanes[j * FC_LANES + k];
+                      row[l] + j, row[l + 1] + j, row[l + 2] + j, row[l + 3] + j);
+        for (; j < S; j++, from += FC_LANES)
+            for (int64_t k = l; k < n && k < l + 4; k++) row[k][j] = from[k - l];
     }
 }
 

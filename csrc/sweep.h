@@ -219,11 +219,15 @@ FC_APART int guard(sweep *w, int64_t t) {
 /* Potentials of states from potentials of slots. */
 static void to_states(const sweep *w, const float *restrict u, float *restrict e) {
     const fc_shard *s = w->shard;
-    if (s->K == 0) { /* the padding of u is zero */
-        for (int64_t j = 0; j < s->P; j += NARROW)
-            *(narrow *)(e + j) = *(const narrow *)(u + j) + *(const narrow *)(w->pad + j);
-        for (int64_t j = s->P; j < w->Q; j += NARROW)
-            *(narrow *)(e + j) = *(const narrow *)(w->pad + j);
+    if (s->K == 0) { /* the padding of u is zero; stores are as wide as the loads that follow */
+        for (int64_t j = 0; j < w->Q; j += WIDE) {
+            wide sum = *(const wide *)(w->pad + j);
+            if (j + WIDE <= s->P)
+                sum += *(const wide *)(u + j);
+            else if (j < s->P)
+                sum += widened(u + j);
+            *(wide *)(e + j) = sum;
+        }
         return;
     }
     for (int64_t j = w->S; j < w->Q; j++) e[j] = w->pad[j];
@@ -410,18 +414,15 @@ static int forward_rows(sweep *w, int64_t T, int64_t always, double *log_z) {
         if (!(top > -1e29f && top < 1e29f)) return 0;
         for (int64_t j = 0; j < Q; j++) e[j] = expf_fast(e[j] - top);
         if (t == 0) {
-            for (int64_t j = 0; j < Q; j++) a[j] = w->initial[j] * e[j];
+            memcpy(a, w->initial, (size_t)Q * sizeof *a);
+        } else if (w->into != NULL) {
+            sum_rows(w, w->into, a - Q, a);
         } else {
-            if (w->into != NULL) {
-                sum_rows(w, w->into, a - Q, a);
-            } else {
-                product(S, Q, w->forward, a - Q, a);
-            }
-            for (int64_t j = 0; j < Q; j++) a[j] *= e[j];
+            product(S, Q, w->forward, a - Q, a);
         }
         if (!always && !settled) settled = w->into == NULL ? guard(w, t) : guard_listed(w, t);
-        const float sum = sum_of(Q, a);
-        if (any_below(Q, a, w->faint) || !(sum > 0.0f)) return 0;
+        float sum;
+        if (times_row(Q, e, w->faint, a, &sum) || !(sum > 0.0f)) return 0;
         const float c = 1.0f / sum;
         for (int64_t j = 0; j < Q; j++) a[j] *= c;
         w->scale[t] = c;

@@ -23,9 +23,22 @@
 #endif
 typedef float wide __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef int32_t wide_mask __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t quad_mask __attribute__((vector_size(16), aligned(4), may_alias));
 typedef float narrow __attribute__((vector_size(4 * NARROW), aligned(4), may_alias));
 typedef int32_t narrow_mask __attribute__((vector_size(4 * NARROW), aligned(4), may_alias));
 typedef double narrow_double __attribute__((vector_size(8 * NARROW), aligned(8), may_alias));
+
+/* The first NARROW numbers of a register; the others are zero, if there are any. */
+FC_INLINE wide widened(const float *x) {
+    const narrow own = *(const narrow *)x;
+#if WIDE == 16
+    return __builtin_shufflevector(own, (narrow){0}, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
+                                   14, 15);
+#else
+    return own;
+#endif
+}
 
 FC_INLINE wide wide_max(wide a, wide b) {
     const wide_mask larger = a > b;
@@ -35,31 +48,52 @@ FC_INLINE wide wide_max(wide a, wide b) {
 FC_INLINE float max_of(int64_t Q, const float *x) {
     wide best = *(const wide *)x;
     for (int64_t j = WIDE; j < Q; j += WIDE) best = wide_max(best, *(const wide *)(x + j));
-    float lane[WIDE];
-    memcpy(lane, &best, sizeof lane);
-    for (int h = WIDE / 2; h > 0; h /= 2)
-        for (int l = 0; l < h; l++) lane[l] = lane[l] > lane[l + h] ? lane[l] : lane[l + h];
-    return lane[0];
+    quad four[WIDE / 4];
+    memcpy(four, &best, sizeof four);
+    for (int k = 1; k < WIDE / 4; k++) {
+        const quad_mask larger = four[k] > four[0];
+        four[0] = (quad)(((quad_mask)four[k] & larger) | ((quad_mask)four[0] & ~larger));
+    }
+    const float a = four[0][0] > four[0][1] ? four[0][0] : four[0][1];
+    const float b = four[0][2] > four[0][3] ? four[0][2] : four[0][3];
+    return a > b ? a : b;
+}
+
+FC_INLINE float sum_of_lanes(wide x) {
+    quad four[WIDE / 4];
+    memcpy(four, &x, sizeof four);
+    for (int h = WIDE / 8; h > 0; h /= 2)
+        for (int k = 0; k < h; k++) four[k] += four[k + h];
+    return (four[0][0] + four[0][2]) + (four[0][1] + four[0][3]);
 }
 
 FC_INLINE float sum_of(int64_t Q, const float *x) {
     wide total = *(const wide *)x;
     for (int64_t j = WIDE; j < Q; j += WIDE) total += *(const wide *)(x + j);
-    float lane[WIDE];
-    memcpy(lane, &total, sizeof lane);
-    for (int h = WIDE / 2; h > 0; h /= 2)
-        for (int l = 0; l < h; l++) lane[l] += lane[l + h];
-    return lane[0];
+    return sum_of_lanes(total);
 }
 
-FC_INLINE int any_below(int64_t Q, const float *x, const float *y) {
-    wide_mask below = *(const wide *)x < *(const wide *)y;
-    for (int64_t j = WIDE; j < Q; j += WIDE)
-        below |= *(const wide *)(x + j) < *(const wide *)(y + j);
-    int64_t lane[WIDE / 2], any = 0;
-    memcpy(lane, &below, sizeof lane);
-    for (int l = 0; l < WIDE / 2; l++) any |= lane[l];
-    return any != 0;
+FC_INLINE int any_of_lanes(wide_mask x) {
+    quad_mask four[WIDE / 4];
+    memcpy(four, &x, sizeof four);
+    for (int k = 1; k < WIDE / 4; k++) four[0] |= four[k];
+    int64_t half[2];
+    memcpy(half, four, sizeof half);
+    return (half[0] | half[1]) != 0;
+}
+
+/* y *= x, and the sum; returns whether any number is below its bound. */
+FC_INLINE int times_row(int64_t Q, const float *restrict x, const float *restrict bound,
+                        float *restrict y, float *sum) {
+    wide total = *(wide *)y *= *(const wide *)x;
+    wide_mask below = total < *(const wide *)bound;
+    for (int64_t j = WIDE; j < Q; j += WIDE) {
+        const wide own = *(wide *)(y + j) *= *(const wide *)(x + j);
+        total += own;
+        below |= own < *(const wide *)(bound + j);
+    }
+    *sum = sum_of_lanes(total);
+    return any_of_lanes(below);
 }
 
 /* y = sum_i x[i] M[i] over V vectors: two independent chains of additions hide latency. */

@@ -99,7 +99,7 @@ int64_t fc_machine_work(const fc_machine *machine, int64_t longest);
 fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,
                           int32_t *path, double *score, double *work);
 /* Doubles of scratch for a batch: fc_machine_work, and rows of the sentences that are processed side by
-   side (abreast.h). */
+   side (abreast.h). Paths over a dense axis are searched one by one: fc_machine_work suffices. */
 int64_t fc_machine_batch_work(const fc_machine *machine, int64_t B, int64_t longest);
 
 /* The n best paths of each sentence, best first. The search is exact and best-first over the backward

@@ -193,7 +193,7 @@ def log_partitions(batch: Bound, *, domain: Domain = "auto") -> Floats:
             *portion.inputs,
             domain_number(domain),
             array_out(log_z[sentences]),
-            portion.scratch(),
+            portion.scratch(lanes=True),
             where,
         )
         check(status, "log_partition: sentence", where[0])
@@ -259,7 +259,7 @@ def axis_posterior(
             [array_out(a) for a in node_part],
             *((nothing, wanted) if summed else (wanted, nothing)),
             ffi.NULL if nats is None else array_out(nats[sentences]),
-            portion.scratch(),
+            portion.scratch(lanes=True),
             where,
         )
         check(status, "marginals: sentence", where[0])
@@ -281,7 +281,7 @@ def axis_max_marginals(batch: Bound) -> tuple[Floats, ...]:
             *portion.inputs,
             [array_out(a) for a in node_part],
             *(ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL),
-            portion.scratch(),
+            portion.scratch(lanes=True),
         )
         check(status, "max_marginals")
     return node

@@ -464,10 +464,15 @@ class Bound:
         what = f"the {n:,} best paths of {self.longest:,} tokens, {cells:,} states at each"
         check_memory(size, what, self.longest)
 
-    def scratch(self, size: int | None = None) -> CData:
-        """Return work space for one call: threads may use the same batch at once."""
-        if size is None:
+    def scratch(self, size: int | None = None, *, lanes: bool = False) -> CData:
+        """Return work space for one call: threads may use the same batch at once.
+
+        Only with `lanes` may sentences of a dense axis be processed side by side.
+        """
+        if size is None and (lanes or self.machine.axes[0].kind != "dense"):
             size = int(lib.fc_machine_batch_work(self.view, self.n_sentences, self.longest))
+        elif size is None:
+            size = int(lib.fc_machine_work(self.view, self.longest))
         cells = self.machine.outer * self.machine.width * self.machine.n_residual
         what = f"a sentence of {self.longest:,} tokens, {cells:,} states at each"
         return ffi.from_buffer("double[]", allocated(size, what, self.longest))
