@@ -26,7 +26,17 @@ from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.paths import Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import VERSION, write_arrays
-from fstcrf.taggers.evidence import Bias, Columns, Evidence, Forced, Request, budget_of, in_columns
+from fstcrf.taggers.evidence import (
+    Bias,
+    Columns,
+    Evidence,
+    Forced,
+    Request,
+    budget_of,
+    explained,
+    in_columns,
+    relaxed,
+)
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.sentences import Data, SentenceLike, check_text
 
@@ -44,11 +54,10 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Acceptor, Grammar
     from fstcrf.machines.plans import Plan, Search
     from fstcrf.machines.transducer import Transducer
-    from fstcrf.taggers import JointCRF, JointExplanation, WeightTrial, composition, evidence
+    from fstcrf.taggers import JointCRF, JointExplanation, WeightTrial, composition
     from fstcrf.taggers.spanencoding import SpanEncoding
 else:  # loading a tagger does not import modules that few calls need
     composition = LazyModule("fstcrf.taggers.composition")
-    infeasible = LazyModule("fstcrf.taggers.evidence")
     lattices, engine = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.engine")
     constructors = LazyModule("fstcrf.lattices.constructors")
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
@@ -237,9 +246,9 @@ class Tagger(ABC, Generic[LabelsT]):
             try:
                 answer = tagger._decode(request)
             except NoPathError as error:
-                raise evidence.explained(error, tagger, request, named) from None
+                raise explained(error, tagger, request, named) from None
             if on_no_path == "relax" and answer.dead.any():
-                answer = evidence.relaxed(answer, tagger, request)
+                answer = relaxed(answer, tagger, request)
             plans.warn_unproven(tagger._count_unproven(answer), len(answer))
         return answer
 
