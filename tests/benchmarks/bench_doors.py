@@ -22,11 +22,23 @@ WORK = {
     "dictionaries": "one sentence a call with dictionaries, over python-crfsuite",
     "dictionary-marginals": "all marginals of one sentence with dictionaries, over python-crfsuite",
     "tapes": "the 5 best labellings of a tape over the 5 best paths, product of two",
+    "chain-rule": "the chain rule of two under a rule over both tapes, over the chain alone",
+    "chain-cascade": "the chain rule of two under a rule over both tapes, over the cascade",
+    "gradient": "gradient of a lattice with a transducer, over log Z",
+    "no-transitions": "log Z without transitions under a transducer, over the paths of OpenFst",
+    "marginals": "marginals of arrays over decoding",
+    "low-score": "log Z with a score 760 below its row's best, over log Z",
+    "joint-arcs": "marginals of the arcs of two tapes over log Z",
+    "ten-best": "the 10 best over the best, lattice with a transducer",
+    "labels-257": "bio() of 257 labels over 255",
+    "at-most": "bio() & at_most(2, label) over bio()",
+    "contiguous": "bioes() & contiguous(label) of 12 types over bioes()",
+    "edit-lexicon": "edits @ lexicon over OpenFst",
 }
 
 
 def doors(bench: Bench) -> list[Line]:
-    """One sentence a call, dictionaries, labellings of one tape."""
+    """One sentence a call, dictionaries, labellings of one tape; lattices; chains under rules."""
     folder = bench.path("chained")
     ask = partial(
         bench.job,
@@ -37,7 +49,12 @@ def doors(bench: Bench) -> list[Line]:
         quick=bench.quick,
     )
     cases = [case for work in ("alone", "dictionaries", "tapes") for case in ask(work)["cases"]]
-    return [_line(door, [case for case in cases if case["door"] == door]) for door in WORK]
+    rounds = 1 if bench.quick else 3 * bench.rounds
+    for work in ("lattices", "chains"):
+        answer = bench.job("doors_lattices", work, rounds=rounds, quick=bench.quick)
+        cases += answer["cases"]
+    doors = dict.fromkeys(case["door"] for case in cases)
+    return [_line(door, [case for case in cases if case["door"] == door]) for door in doors]
 
 
 def _line(door: str, cases: list[dict[str, Any]]) -> Line:
@@ -53,6 +70,8 @@ def _line(door: str, cases: list[dict[str, Any]]) -> Line:
 
 
 def _note(case: dict[str, Any]) -> str:
-    p50, p99 = (f"{number(1e6 * case[name])} µs" for name in ("p50_s", "p99_s"))
-    first = number(1e3 * case["first_s"], "ms")
-    return f"{case['text']}: {case['ratio']:.2f}× (p50 {p50}, p99 {p99}, first answer {first})"
+    first = f"first answer {number(1e3 * case['first_s'], 'ms')}"
+    if "p50_s" in case:
+        p50, p99 = (f"{number(1e6 * case[name])} µs" for name in ("p50_s", "p99_s"))
+        first = f"p50 {p50}, p99 {p99}, {first}"
+    return f"{case['text']}: {case['ratio']:.2f}× ({first})"
