@@ -104,12 +104,12 @@ def _no_transitions(*, quick: bool) -> Rows:
         fst = pynini.Fst(arc_type="log64")
         fst.add_states(TOKENS + 1)
         fst.set_start(0).set_final(TOKENS)
-        symbols = pynini.SymbolTable()
+        symbols = pywrapfst.SymbolTable()
         symbols.add_symbol("<eps>", 0)
         for k, label in enumerate(labels):
             symbols.add_symbol(label, k + 1)
         for (t, k), score in np.ndenumerate(scores):
-            weight = pynini.Weight("log64", -score)
+            weight = pywrapfst.Weight("log64", -score)
             fst.add_arc(t, pywrapfst.Arc(k + 1, k + 1, weight, t + 1))
         fst.set_input_symbols(symbols).set_output_symbols(symbols)
         paths = partial(_log_z, partial(Lattice.from_fst, fst), memory)
