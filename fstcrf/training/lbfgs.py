@@ -37,9 +37,9 @@ from fstcrf.training.preconditioning import (
     InUnits,
     Untied,
     arc_cells,
+    curvature_units,
     scaled,
     tied_size,
-    units_of,
     value_units,
 )
 from fstcrf.training.problem import ParameterSpace
@@ -477,10 +477,7 @@ class LBFGSSettings(QuasiNewton):
             if arc_cells(data.topology, data.counts.tokens) > _MOST_CELLS:
                 return plain
             diagonal = ties.hessian(self.l2, u)
-        if unit is None:
-            return units_of(diagonal, _UNIT_POWER).astype(np.float32)
-        diagonal *= unit.astype(np.float64) ** 2
-        return np.asarray(unit * units_of(diagonal, _UNIT_POWER), dtype=np.float32)
+        return curvature_units(diagonal, unit, _UNIT_POWER).astype(np.float32)
 
 
 def start_pays(data: Evidence, epochs: int) -> bool:
