@@ -26,7 +26,6 @@ from fstcrf.arrays import Floats, Singles
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import VectorStore, dot, norm
 from fstcrf.kernel.native import SERIAL, Workers
-from fstcrf.training.asgd import ASGD, ASGDSettings, stochastic
 from fstcrf.training.descent import ARMIJO, LINE_SEARCHES, Found, LineDescent, QuasiNewton
 from fstcrf.training.evidence import Evidence, TiedEvidence, Whole
 from fstcrf.training.likelihood import LikelihoodSettings
@@ -44,6 +43,7 @@ from fstcrf.training.preconditioning import (
 )
 from fstcrf.training.problem import ParameterSpace
 from fstcrf.training.settings import FROM_ZERO, Needs, TrainingRun
+from fstcrf.training.sgd import ASGDSettings, SGDOptimiser, stochastic
 from fstcrf.training.shards import N_SHARDS, part_count, spans, start_step, sweep_counts
 
 _PARTS = 16  # of vectors, for threads
@@ -414,7 +414,9 @@ class LBFGSSettings(QuasiNewton):
         first_part = data.start()
         share = len(first_part.weight) / data.counts.sentences
         settings = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
-        first = ASGD(first_part, data.space, theta, settings, seed=seed, remedy=_WITHOUT_EPOCHS)
+        first = SGDOptimiser(
+            first_part, data.space, theta, settings, seed=seed, remedy=_WITHOUT_EPOCHS
+        )
         # An epoch cannot use a second thread; meanwhile the layout is computed, which takes
         # longest.
         here = isinstance(data, Whole) and self._at_once(data.space, threads, epochs)
