@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Learning one sentence at a time: averaged perceptron, passive-aggressive steps, adaptive
- * regularisation of weights, stochastic gradient descent. */
+ * regularisation of weights. */
 
 #include "difference.h"
 #include "learner.h"
@@ -210,63 +210,6 @@ fc_status fc_arow(const fc_machine *machine, const fc_batch *batch, const fc_lea
             *place_of(&o, theta, cell) += rate * *v * c;
             *v /= 1.0 + *v * c * c / gamma;
         }
-    }
-    return FC_OK;
-}
-
-/* --- Stochastic gradient descent ------------------------------------------------------------- */
-
-/* theta -= rate * (expected - observed) of one sentence, from the posteriors in o->out, o->arc_out */
-static void descend(online *o, int64_t first, int64_t T, const int32_t *gold, double rate,
-                    fc_parameters *theta) {
-    const fc_learner *r = o->learner;
-    const int64_t S = o->S, W = r->W;
-    for (int64_t t = 0; t < T; t++) o->out[t * S + gold[t]] -= 1.0;
-    for (int64_t t = 1; t < T; t++) o->arc_out[arc_of(&o->axis, gold[t - 1], gold[t])] -= 1.0;
-    for (int64_t t = 0; t < T; t++) {
-        double *g = o->slots + t * W;
-        fc_fill(W, 0.0, g);
-        for (int64_t s = 0; s < S; s++)
-            for (int64_t k = 0; k < r->K; k++) g[r->slot[s * r->K + k]] += rate * o->out[t * S + s];
-        for (int64_t k = r->indptr[first + t]; k < r->indptr[first + t + 1]; k++) {
-            double *restrict row = theta->table + r->index[k] * W;
-            const uint8_t *restrict mask = r->mask + r->index[k] * W;
-            const double v = r->value == NULL ? 1.0 : (double)r->value[k];
-            for (int64_t j = 0; j < W; j++) row[j] -= v * g[j] * (double)mask[j];
-        }
-    }
-    for (int64_t a = 0; a < o->arcs; a++) {
-        const int32_t m = r->arc_slot[a];
-        if (r->arc_mask[m]) theta->arc[m] -= rate * o->arc_out[a];
-    }
-    for (int64_t s = 0; s < S && r->ends; s++) {
-        theta->initial[s] -= rate * o->out[s];
-        theta->final[s] -= rate * o->out[(T - 1) * S + s];
-    }
-}
-
-fc_status fc_sgd(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
-                 int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
-                 const double *rate, double decay, fc_parameters *theta, double *scale,
-                 double *loss, double *work, int64_t *where) {
-    const fc_status status = check_learner(machine, batch, learner, n_order, order, where);
-    if (status != FC_OK) return status;
-    online o;
-    prepare(&o, machine, batch, learner, work);
-    *loss = 0.0;
-    for (int64_t k = 0; k < n_order; k++) {
-        const int64_t b = order[k], first = batch->offsets[b], T = batch->offsets[b + 1] - first;
-        double log_z;
-        potentials(&o, first, T, theta, *scale);
-        const outcome result = posteriors(&o, T, &log_z);
-        const double nll = log_z - path_score(&o, T, gold + first);
-        if (result != DONE || !isfinite(nll)) return numeric(k, where);
-        collect_outer(&o.m, o.arc_out);
-        *loss += weight[b] * nll;
-        *scale *= 1.0 - rate[k] * decay;
-        const double step = rate[k] * weight[b] / *scale;
-        if (!(*scale > 0.0) || !isfinite(step)) return numeric(k, where);
-        descend(&o, first, T, gold + first, step, theta);
     }
     return FC_OK;
 }

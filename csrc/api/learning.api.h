@@ -74,19 +74,7 @@ fc_status fc_arow(const fc_machine *machine, const fc_batch *batch, const fc_lea
                   double gamma, fc_parameters *theta, fc_parameters *variance, double *loss,
                   double *work, int64_t *where);
 
-/* One epoch of stochastic gradient descent on weight_b (log Z_b - score(gold_b)) + decay/2 |theta|^2,
- * one sentence a step, with rate[k] for the k-th of order. The decay is one factor: the true parameters
- * are scale[0] * theta.
- *   scale [1] in/out
- *   loss  [1] out     sum of weight_b * (log Z_b - score(gold_b)), each before its own step
- * FC_ENUMERIC with *where = k when a step leaves the finite numbers.
- * Source: Shalev-Shwartz, Singer and Srebro (2007), Pegasos; Bottou (2010). */
-fc_status fc_sgd(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
-                 int64_t n_order, const int64_t *order, const int32_t *gold, const double *weight,
-                 const double *rate, double decay, fc_parameters *theta, double *scale,
-                 double *loss, double *work, int64_t *where);
-
-/* Doubles of scratch for the perceptron and gradient descent; then for passive-aggressive steps and
+/* Doubles of scratch for the perceptron; then for passive-aggressive steps and
  * AROW. 0 if a size is out of range. */
 int64_t fc_learner_work(const fc_machine *machine, const fc_learner *learner, int64_t longest);
 int64_t fc_difference_work(const fc_machine *machine, const fc_batch *batch,

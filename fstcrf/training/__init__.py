@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from fstcrf.training.arguments import Gold as Gold
     from fstcrf.training.arguments import Reads as Reads
     from fstcrf.training.arguments import Run as Run
-    from fstcrf.training.asgd import ASGD as ASGD
     from fstcrf.training.lbfgs import LBFGS as LBFGS
     from fstcrf.training.lbfgs import OWLQN as OWLQN
     from fstcrf.training.likelihood import Likelihood as Likelihood
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from fstcrf.training.problem import Problem as Problem
     from fstcrf.training.problem import Tables as Tables
     from fstcrf.training.record import TrainingRecord as TrainingRecord
-    from fstcrf.training.sgd import L2SGD as L2SGD
+    from fstcrf.training.sgd import SGDOptimiser as SGDOptimiser
     from fstcrf.training.support import frequent as frequent
     from fstcrf.training.support import parameter_space as parameter_space
 
@@ -50,7 +49,6 @@ __all__, __getattr__ = importer(
     __name__,
     {
         "arguments": "Chain Dev Features Gold Reads Run",
-        "asgd": "ASGD",
         "lbfgs": "LBFGS OWLQN",
         "likelihood": "Likelihood",
         "loop": "Checkpoint Outcome Progress fit",
@@ -60,7 +58,7 @@ __all__, __getattr__ = importer(
         "preconditioning": "DiagonalHessian InUnits Ties Untied tied",
         "problem": "ParameterSpace Problem Tables",
         "record": "TrainingRecord",
-        "sgd": "L2SGD",
+        "sgd": "SGDOptimiser",
         "support": "frequent parameter_space",
         "fstcrf.ext.papers.local": "LocalLikelihood normalised",
         "fstcrf.ext.papers.voted": "voted_paths",

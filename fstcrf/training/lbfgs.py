@@ -26,7 +26,6 @@ from fstcrf.arrays import Floats, Singles
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import VectorStore, dot, norm
 from fstcrf.kernel.native import SERIAL, Workers
-from fstcrf.training.asgd import ASGD, ASGDSettings, stochastic
 from fstcrf.training.descent import ARMIJO, LINE_SEARCHES, Found, LineDescent, QuasiNewton
 from fstcrf.training.evidence import Evidence, TiedEvidence, Whole
 from fstcrf.training.likelihood import LikelihoodSettings
@@ -37,13 +36,14 @@ from fstcrf.training.preconditioning import (
     InUnits,
     Untied,
     arc_cells,
+    curvature_units,
     scaled,
     tied_size,
-    units_of,
     value_units,
 )
 from fstcrf.training.problem import ParameterSpace
 from fstcrf.training.settings import FROM_ZERO, Needs, TrainingRun
+from fstcrf.training.sgd import ASGDSettings, SGDOptimiser, stochastic
 from fstcrf.training.shards import N_SHARDS, part_count, spans, start_step, sweep_counts
 
 _PARTS = 16  # of vectors, for threads
@@ -414,7 +414,9 @@ class LBFGSSettings(QuasiNewton):
         first_part = data.start()
         share = len(first_part.weight) / data.counts.sentences
         settings = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
-        first = ASGD(first_part, data.space, theta, settings, seed=seed, remedy=_WITHOUT_EPOCHS)
+        first = SGDOptimiser(
+            first_part, data.space, theta, settings, seed=seed, remedy=_WITHOUT_EPOCHS
+        )
         # An epoch cannot use a second thread; meanwhile the layout is computed, which takes
         # longest.
         here = isinstance(data, Whole) and self._at_once(data.space, threads, epochs)
@@ -477,10 +479,7 @@ class LBFGSSettings(QuasiNewton):
             if arc_cells(data.topology, data.counts.tokens) > _MOST_CELLS:
                 return plain
             diagonal = ties.hessian(self.l2, u)
-        if unit is None:
-            return units_of(diagonal, _UNIT_POWER).astype(np.float32)
-        diagonal *= unit.astype(np.float64) ** 2
-        return np.asarray(unit * units_of(diagonal, _UNIT_POWER), dtype=np.float32)
+        return curvature_units(diagonal, unit, _UNIT_POWER).astype(np.float32)
 
 
 def start_pays(data: Evidence, epochs: int) -> bool:

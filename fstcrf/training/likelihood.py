@@ -4,7 +4,8 @@
 
 log Z(allowed) sums over the label sequences that the target allows; if all labels are known it is
 the score of the gold path. The gradient is the difference of the expected feature counts, plus 2 l2
-theta. Source: Lafferty, McCallum and Pereira (2001); for partial labels, Tsuboi et al. (2008).
+theta. Chains, segments, words and rules differ in their `Expectation`. Source: Lafferty, McCallum
+and Pereira (2001); for partial labels, Tsuboi et al. (2008).
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from fstcrf.training.shards import fits, observed_sum, parts_of, spans, sweepabl
 
 Precision = Literal["float32", "float64"]
 _ROUNDING = {True: 2.0**-26, False: 2.0**-50}  # of sums whose errors cancel: measured
+LOG_ROUNDING = 2.0**-48
+"""Relative rounding error of log Z, if it is a sum of logarithms."""
 
 
 class LikelihoodSettings(ObjectiveSettings):
@@ -39,11 +42,12 @@ class LikelihoodSettings(ObjectiveSettings):
 
 
 class SummedLikelihood:
-    """Penalised negative log-likelihood of data whose sums are computed elsewhere.
+    """Penalised negative log-likelihood, from an expectation.
 
     Parameters
     ----------
     expectation : Expectation
+        Its `subtracted`, if it has one, is a score that its last value is without.
     observed : float64 [size]
         Count of each feature on the gold paths of sentences whose labels are all known.
     l2 : float
@@ -60,6 +64,12 @@ class SummedLikelihood:
         Part of the gold score that does not depend on the weights.
     value_sums : float64 [2, size], optional
         Magnitudes of feature values (see `magnitudes`); all are 1 if absent.
+    weight : float
+        Weight of each sentence, besides weights that the expectation includes.
+    block_l2 : (slice, float), optional
+        A block of weights with another coefficient than `l2`.
+    rounding : float, optional
+        Relative rounding error of log Z.
 
     Attributes
     ----------
@@ -78,16 +88,22 @@ class SummedLikelihood:
         observed: Floats | Singles,
         *,
         l2: float,
-        fused: bool,
+        fused: bool = False,
         threads: int | Workers = 1,
         members: Ints | None = None,
         scored: int = 0,
         fixed: float = 0.0,
         value_sums: Floats | None = None,
+        weight: float = 1.0,
+        block_l2: tuple[slice, float] | None = None,
+        rounding: float | None = None,
     ) -> None:
         self.l2, self.size, self.evaluations, self.noise = l2, len(observed), 0, 0.0
         self._scored, self._fixed, self._value_sums = scored, fixed, value_sums
-        self._members, self._fused = members, fused
+        self._members, self._fused, self._weight = members, fused, weight
+        self._block, other_l2 = block_l2 or (slice(0), l2)
+        self._more_l2 = other_l2 - l2  # of the block
+        self._rounding = _ROUNDING[fused] if rounding is None else rounding
         self.observed = _narrow(observed)
         self._workers = Workers(threads) if isinstance(threads, int) else threads
         self._spans = spans(self.size)
@@ -119,13 +135,24 @@ class SummedLikelihood:
         seen, gold, square, scored = self._seen(u, unit)
         loss, gradient = self._expectation(seen)
         del seen
-        self.noise = _ROUNDING[self._fused] * abs(loss + scored)
+        scored += getattr(self._expectation, "subtracted", 0.0)
+        self.noise = self._rounding * abs(self._weight * (loss + scored))
         # No path scores more than the sum of all paths: a value below zero is rounding error.
-        value = max(loss - gold - self._fixed, 0.0) + self.l2 * square
+        value = self._weight * max(loss - gold - self._fixed, 0.0) + self.l2 * square
+        block = u[self._block] if unit is None else u[self._block] * unit[self._block]
+        value += self._more_l2 * dot(block, block)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
         self._finish(gradient, u, unit)
+        slope = 2.0 * self._more_l2 * block
+        gradient[self._block] += slope if unit is None else slope * unit[self._block]
         return value, gradient
+
+    def expected(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the log-likelihood without the penalty, and the expected counts at theta."""
+        seen, gold, _, _ = self._seen(theta)
+        loss, counts = self._expectation(seen)
+        return gold + self._fixed - loss, counts
 
     def curvature(self, theta: Floats) -> Floats | None:
         """Return the approximate diagonal of the Hessian at theta, float64 [size].
@@ -139,7 +166,9 @@ class SummedLikelihood:
         self.evaluations += 1
         if self._members is not None:
             diagonal *= self._members
+        diagonal *= self._weight
         diagonal += 2.0 * self.l2
+        diagonal[self._block] += 2.0 * self._more_l2
         return diagonal
 
     @property
@@ -147,7 +176,7 @@ class SummedLikelihood:
         """Units of weights, float32 [size], that compensate the values of features (`units`)."""
         if self._value_sums is None:
             return None
-        sums = self._value_sums
+        sums = self._weight * self._value_sums
         return units(sums if self._members is None else sums * self._members, self.l2)
 
     def _seen(
@@ -180,6 +209,8 @@ class SummedLikelihood:
             own -= self.observed[part]
             if self._members is not None:
                 own *= np.sqrt(self._members[part])
+            if self._weight != 1.0:
+                own *= self._weight
             if unit is None:
                 own += 2.0 * self.l2 * u[part]
             else:

@@ -179,8 +179,10 @@ class Checkpoint:
 
 def _restore(optimiser: Optimiser, state: State) -> None:
     """Restore an optimiser's state, if its arrays have the right shapes."""
-    if state.get("left", np.zeros(1))[0] >= 0:  # otherwise a second optimiser is active
-        for name, own in optimiser.state().items():
+    expected = optimiser.state()
+    # Otherwise a second optimiser is active, or `restore` converts a state of an earlier version.
+    if state.get("left", np.zeros(1))[0] >= 0 and expected.keys() <= state.keys():
+        for name, own in expected.items():
             # Arrays that are empty at first may grow.
             if own.size and state[name].shape != own.shape:
                 raise ShapeError(f"{name} is {list(state[name].shape)}, expected {list(own.shape)}")

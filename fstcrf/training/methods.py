@@ -63,7 +63,7 @@ _LIKELIHOOD: Mapping[str, type[MethodSettings]] = SettingsTable(
         "gis": "ext.papers.weightwise.GISSettings",
         "quickprop": "ext.papers.weightwise.QuickPropSettings",
         "l2sgd": "training.sgd.L2SGDSettings",
-        "asgd": "training.asgd.ASGDSettings",
+        "asgd": "training.sgd.ASGDSettings",
         "ap": "training.online.APSettings",
         "pa": "training.online.PASettings",
         "arow": "training.online.AROWSettings",

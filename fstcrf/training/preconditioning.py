@@ -354,8 +354,7 @@ class DiagonalHessian:
         if self._arc is not None and sums.arc is not None:
             arc = self._arc.transposed().times(sums.arc)
         node = self._node.transposed().times(sums.node)
-        begin, end = sums.ends
-        return self._space.collect(Tables(node, sums.transition, arc, begin, end))
+        return self._space.collect(replace(sums, node=node, arc=arc))
 
     def completed(self, diagonal: Floats) -> Floats:
         """Complete these sums to the diagonal, in place."""
@@ -364,20 +363,21 @@ class DiagonalHessian:
         diagonal += 2.0 * self.l2
         return diagonal
 
-    def _variances(self, theta: Floats) -> _Sums:
+    def _variances(self, theta: Floats) -> Tables:
+        """Return the variances of slots, except that attributes have a row for each token."""
         space, topology, tokens = self._space, self._space.topology, len(self._node)
         tables = space.tables(theta if self._scale is None else theta * self._scale)
-        sums = _Sums(
+        sums = Tables(
             np.zeros((tokens, space.width)),
-            np.zeros((tokens, space.arc_width)) if space.n_arc_rows else None,
             np.zeros(topology.n_arc_slots),
-            np.zeros((2, topology.n_states)),
+            np.zeros((tokens, space.arc_width)) if space.n_arc_rows else None,
+            *np.zeros((2, topology.n_states)),
         )
         for chosen, part in self._parts:
             self._add(chosen, part, tables, sums)
         return sums
 
-    def _add(self, chosen: slice, part: Problem, tables: Tables, sums: _Sums) -> None:
+    def _add(self, chosen: slice, part: Problem, tables: Tables, sums: Tables) -> None:
         """Add the variances of some sentences, except for attributes, which follow by a product."""
         topology, space = self._space.topology, self._space
         node = topology.node_potentials(part.node.times(tables.node))
@@ -393,18 +393,8 @@ class DiagonalHessian:
         sums.transition[:] += arcs.sum(axis=0)
         if sums.arc is not None:
             sums.arc[chosen, : topology.n_arc_slots] = arcs
-        for k, tokens in enumerate((first, last)):
-            sums.ends[k] += (weight[tokens] * _variance(posterior.node[tokens])).sum(axis=0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    """Variances of slots at tokens, of arc slots at tokens and in total, and of end states."""
-
-    node: Floats
-    arc: Floats | None
-    transition: Floats
-    ends: Floats
+        for ends, tokens in ((sums.initial, first), (sums.final, last)):
+            ends[:] += (weight[tokens] * _variance(posterior.node[tokens])).sum(axis=0)
 
 
 def _bounds(problem: Problem) -> list[int]:
@@ -509,6 +499,18 @@ def units_of(curvature: Floats, power: int) -> Floats:
                 product *= root
         np.reciprocal(product, out=curvature[part])
     return curvature
+
+
+def curvature_units(curvature: Floats, unit: Singles | None, power: int) -> Floats:
+    """Return units for the values of features, times a power of the curvature in these units.
+
+    The first argument is overwritten.
+    """
+    if unit is None:
+        return units_of(curvature, power)
+    values = unit.astype(np.float64)
+    curvature *= values**2
+    return np.asarray(values * units_of(curvature, power))
 
 
 class Multiplied(_Seen):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -160,9 +161,33 @@ class Tables:
     final: Floats
 
 
+class Blocks(ABC):
+    """The weights that exist, in blocks; theta lists them block after block."""
+
+    @property
+    @abstractmethod
+    def blocks(self) -> tuple[int, ...]:
+        """Number of weights of each block."""
+
+    @made_once
+    def bounds(self) -> list[int]:
+        """Start of each block of theta, and its end."""
+        bounds: list[int] = Ragged.from_lengths(self.blocks).offsets.tolist()
+        return bounds
+
+    @property
+    def size(self) -> int:
+        """Number of weights."""
+        return self.bounds[-1]
+
+    def parts(self, theta: Floats) -> list[Floats]:
+        """Return views of the blocks of theta."""
+        return [theta[i:j] for i, j in pairwise(self.bounds)]
+
+
 @dataclass(frozen=True)
-class ParameterSpace:
-    """The weights that exist; theta lists them part by part.
+class ParameterSpace(Blocks):
+    """The weights of a chain, in the blocks node, transition, arc, initial, final.
 
     Parameters
     ----------
@@ -198,22 +223,11 @@ class ParameterSpace:
         """Padded number of arc slots, Wa."""
         return padded(self.topology.n_arc_slots)
 
-    @made_once
-    def bounds(self) -> list[int]:
-        """Start of each part of theta, and its end."""
-        parts = (self.node_cells, self.transitions, self.arc_cells, self.initial, self.final)
-        bounds: list[int] = Ragged.from_lengths(len(part) for part in parts).offsets.tolist()
-        return bounds
-
     @property
-    def size(self) -> int:
-        """Number of weights."""
-        return self.bounds[-1]
-
-    def parts(self, theta: Floats) -> list[Floats]:
-        """Return views of theta: node, transition, arc, initial, final."""
-        b = self.bounds
-        return [theta[i:j] for i, j in pairwise(b)]
+    def blocks(self) -> tuple[int, ...]:
+        """Number of weights of each block."""
+        parts = (self.node_cells, self.transitions, self.arc_cells, self.initial, self.final)
+        return tuple(len(part) for part in parts)
 
     def tables(self, theta: Floats) -> Tables:
         """Convert theta to tables; weights that do not exist are zero."""

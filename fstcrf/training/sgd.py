@@ -1,11 +1,16 @@
-"""Stochastic gradient descent with L2, one sentence a step.
+"""Stochastic gradient descent with L2, one sentence a step: ``l2sgd``, and ``asgd`` with averages.
 
-The step sizes are 1 / (lambda (t0 + t)) with lambda = 2 l2 / B, as in Pegasos; t0 follows from the
-first step size, which is chosen on a sample. Source: Bottou (2010); Shalev-Shwartz et al. (2007).
+With λ = 2 l2 / B and the first step size η₀, which is chosen on a sample, the step sizes of
+``l2sgd`` are η₀ / (1 + λ η₀ t), as in Pegasos. Those of ``asgd`` are η₀ / (1 + λ η₀ t)^¾. They
+decrease more slowly, so that the weights continue to move around the minimum, and their mean from
+the second epoch on is closer to it than any of them. Source: Shalev-Shwartz et al. (2007); Bottou
+(2010); Polyak and Juditsky (1992); Ruppert (1988); Xu (2011), whose sums update the mean at the
+cost of one more number for each weight of a sentence.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -13,20 +18,30 @@ from typing import Annotated, ClassVar
 import numpy as np
 from msgspec import Meta
 
-from fstcrf.arrays import Floats, Longs
-from fstcrf.errors import NumericError
-from fstcrf.kernel import dot, norm
+from fstcrf.arrays import Floats, Ints, Longs, Ragged
+from fstcrf.errors import NumericError, OptionError
+from fstcrf.kernel import ArcWeights, Graph, StochasticLearner, dot, norm, padded
 from fstcrf.training.online import (
-    OnlineEpochs,
     Orders,
-    named_parameters,
-    online_bytes,
-    online_parameters,
+    collect_parameters,
+    masked_arcs,
     restored_parameters,
+    shuffled,
 )
 from fstcrf.training.optimiser import State, Step
 from fstcrf.training.problem import ParameterSpace, Problem
-from fstcrf.training.settings import Delta, MethodSettings, Penalised, TrainingRun
+from fstcrf.training.settings import Delta, MaxIterations, MethodSettings, Penalised, TrainingRun
+from fstcrf.training.shards import (
+    alone_cost,
+    attribute_layout,
+    dense_cost,
+    fits,
+    sweep_counts,
+    whole_attributes,
+)
+
+_DIVERGED = 10.0  # times the loss of zero weights: far above the loss of converging steps
+
 
 # --- The first step size of stochastic gradient descent -------------------------------------------
 
@@ -48,6 +63,37 @@ class Calibrated(MethodSettings):
         int, Meta(ge=1, description="step sizes in each direction")
     ] = 10
     calibration_trials: Annotated[int, Meta(ge=1, description="step sizes in all")] = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class StochasticSettings(Penalised, Calibrated):
+    """Settings of stochastic gradients."""
+
+    delta: Delta = 1e-6
+
+    def optimiser(self, run: TrainingRun) -> SGDOptimiser:
+        """Return the optimiser of a run."""
+        return SGDOptimiser(run.problem, run.space, run.theta, self, seed=run.seed)
+
+    def memory_of(self, run: TrainingRun) -> int | None:
+        """Return the peak memory of a run, in bytes: an epoch, and its result."""
+        return sweep_counts(run.problem, run.space).stochastic() + 2 * 8 * run.space.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class L2SGDSettings(StochasticSettings):
+    """The likelihood by stochastic gradients, one sentence a step."""
+
+    name: ClassVar[str] = "l2sgd"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ASGDSettings(StochasticSettings):
+    """The likelihood by stochastic gradients; the result is a mean, from the second epoch on."""
+
+    name: ClassVar[str] = "asgd"
+
+    max_iterations: MaxIterations = 8
 
 
 class _Search:
@@ -112,44 +158,108 @@ def calibrated_rate(
     return search.best
 
 
+# --- Sentences in the form of the kernel ----------------------------------------------------------
+
+
+def stochastic(space: ParameterSpace) -> bool:
+    """Return whether stochastic epochs can train the weights if labels are known.
+
+    `stochastic_learner` raises an error with the reason.
+    """
+    few = len(space.topology.node_slot_names) <= np.iinfo(np.uint16).max
+    return few and not space.n_arc_rows
+
+
+def stochastic_learner(problem: Problem, space: ParameterSpace) -> StochasticLearner:
+    """Return a problem in the form of the kernel.
+
+    Raises
+    ------
+    OptionError
+        Unknown labels in the data, or weights of arc attributes: both need a batch objective. Or
+        more slots than the kernel can number.
+    """
+    topology = problem.topology
+    problem.require_known("train with method 'lbfgs'")
+    if space.n_arc_rows:
+        raise OptionError("the template has B features of the input: train with method 'lbfgs'")
+    n_slots, most = len(topology.node_slot_names), np.iinfo(np.uint16).max
+    if n_slots > most:
+        raise OptionError(
+            f"{n_slots:,} labels, expected at most {most:,}: train with method 'lbfgs'"
+        )
+    layout, (graph, places) = attribute_layout(space), stochastic_graph(problem, space)
+    return StochasticLearner(
+        graph,
+        layout,
+        width=padded(n_slots),
+        state_slots=None if topology.direct else np.ascontiguousarray(topology.node_slots),
+        offsets=problem.offsets,
+        weight=problem.weight,
+        attributes=whole_attributes(problem.node, layout, n_slots),
+        gold=problem.states,
+        arcs=_arc_weights(space, places),
+    )
+
+
+def stochastic_graph(problem: Problem, space: ParameterSpace) -> tuple[Graph, Ints]:
+    """Return the graph without weights, and the index of each arc's weight; −1: no weight."""
+    topology, n = problem.topology, len(space.transitions)
+    states = topology.n_states
+    if fits(problem, space) and (not topology.dense or alone_cost(states, n) < dense_cost(states)):
+        default_arcs = topology.default_arcs(space.transitions)
+        listed = 0 if default_arcs is None else len(default_arcs.source)
+        pays = not topology.dense or alone_cost(states, listed) < dense_cost(states)
+        if default_arcs is not None and pays:
+            ends = np.zeros((2, states))
+            return default_arcs.graph(np.zeros(n), *ends), default_arcs.place
+    graph = topology.graph(np.zeros(topology.n_arc_slots))
+    slot, mask = masked_arcs(space, graph)
+    place = np.full(len(mask), -1, dtype=np.int32)
+    place[space.transitions] = np.arange(n)
+    return graph, place[slot]
+
+
+def _arc_weights(space: ParameterSpace, places: Ints) -> ArcWeights:
+    """Return the indices of the weights of arcs and ends, which follow the attributes' weights."""
+    ends = np.full((2, space.topology.n_states), -1, dtype=np.int32)
+    n = len(space.transitions)
+    ends[0, space.initial] = n + np.arange(len(space.initial))
+    ends[1, space.final] = n + len(space.initial) + np.arange(len(space.final))
+    return ArcWeights(n + len(space.initial) + len(space.final), places, ends[0], ends[1])
+
+
 # --- Stochastic gradient descent ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class L2SGDSettings(Penalised, Calibrated):
-    """The likelihood by stochastic gradients, one sentence a step."""
+class SGDOptimiser:
+    """Stochastic gradient descent, averaged with `ASGDSettings`; a step is an epoch.
 
-    name: ClassVar[str] = "l2sgd"
-
-    delta: Delta = 1e-6
-
-    def optimiser(self, run: TrainingRun) -> L2SGD:
-        """Return the optimiser of a run."""
-        return L2SGD(run.problem, run.space, run.theta, self, seed=run.seed)
-
-    def memory_of(self, run: TrainingRun) -> int:
-        """Return the bytes that a run takes at its peak."""
-        return online_bytes(run, 1)
-
-
-class L2SGD(OnlineEpochs[L2SGDSettings]):
-    """Stochastic gradient descent with L2; a step is an epoch.
-
-    The sample for the choice of the first step size is the beginning of the first epoch.
+    The sample for the choice of the first step size is the beginning of the first epoch. The value
+    of an epoch is the penalised likelihood of its sentences, each before its own step.
 
     Parameters
     ----------
-    problem, space, theta, settings, seed, orders
-        As for `OnlineEpochs`.
+    problem : Problem
+    space : ParameterSpace
+    theta : float64 [size]
+        Initial weights.
+    settings : L2SGDSettings or ASGDSettings
+    seed : int
+        Random seed of the order of sentences, which is drawn for each epoch.
     first_rate : float, optional
         First step size; chosen on a sample if absent.
+    orders : Orders, optional
+        The order of sentences in each epoch, in place of `seed`.
+    remedy : str
+        Advice in errors about too long steps.
 
     Raises
     ------
     NumericError
         No candidate for the first step size converges.
     OptionError
-        Labels that are not known, or weights of arc attributes.
+        Labels that are not known, weights of arc attributes, or too many labels.
     """
 
     def __init__(
@@ -157,106 +267,127 @@ class L2SGD(OnlineEpochs[L2SGDSettings]):
         problem: Problem,
         space: ParameterSpace,
         theta: Floats,
-        settings: L2SGDSettings = L2SGDSettings(),
+        settings: StochasticSettings = ASGDSettings(),
         *,
         seed: int = 0,
         first_rate: float | None = None,
         orders: Orders | None = None,
+        remedy: str = REMEDY,
     ) -> None:
-        super().__init__(problem, space, theta, settings, seed=seed, orders=orders)
-        self.l2, self._period = settings.l2, settings.period
-        self._start, self._scale = theta, 1.0
+        self.settings, self.rescued, self._remedy = settings, 0, remedy
+        self._averaging, self._space = isinstance(settings, ASGDSettings), space
+        self._size, self._epoch = len(problem.weight), 0
+        self._decay = 2.0 * settings.l2 / self._size
+        self._orders = shuffled(seed, self._size) if orders is None else orders
         self._values: list[float] = []
-        self.first_rate = self._calibrate() if first_rate is None else first_rate
+        tokens = Ragged(problem.offsets).lengths.astype(np.float64)
+        self._ignorance = dot(problem.weight, tokens * math.log(problem.topology.n_states))
+        self._learner = stochastic_learner(problem, space)
+        self.first_rate = self._calibrate(theta) if first_rate is None else first_rate
+        self._learner.restart(theta)
+        self._theta = theta
 
     def theta(self) -> Floats:
-        """Return the current weights."""
-        return self._scale * self._collected()
+        """Return the current weights, or their mean since the second epoch."""
+        return self._theta
+
+    def snapshot(self) -> Callable[[], Floats]:
+        """Return a function that returns the current weights later."""
+        theta = self._theta  # safe: an epoch makes a new array
+        return lambda: theta
 
     def step(self) -> Step:
         """Run one epoch."""
-        order = self._next_order()
-        rates = self._rates(self.first_rate, (self._epoch - 1) * self._size, len(order))
-        self._scale, loss = self._learner.sgd_epoch(
-            order, rates, self._decay, self._tables["theta"], self._scale
-        )
-        theta = self.theta()
-        value = loss + self.l2 * dot(theta, theta)
-        if not np.isfinite(value):
-            raise NumericError(f"the objective is {value} after epoch {self._epoch}")
-        self._values = [*self._values[-self._period :], value]
+        order, rates = self._orders(self._epoch), self._rates(self.first_rate, self._epoch)
+        self._epoch += 1
+        try:
+            loss, self.rescued = self._learner.epoch(
+                order, rates, self._decay, averaging=self._averaging and self._epoch > 1
+            )
+        except NumericError as error:
+            raise NumericError(f"epoch {self._epoch}: {error}; {self._remedy}") from None
+        self._theta = self._learner.theta(mean=self._averaging)
+        value = loss + self.settings.l2 * dot(self._theta, self._theta)
+        if self._epoch > 1 and loss > _DIVERGED * self._ignorance:
+            raise NumericError(
+                f"epoch {self._epoch} with steps from {rates[0]:.3g} ended far above where all "
+                f"labels are equally likely (at {loss:.4g}, not {self._ignorance:.4g}); "
+                + self._remedy
+            )
+        self._values = [*self._values[-self.settings.period :], value]
         measures = {
-            "norm": norm(theta),
+            "norm": norm(self._theta),
             "rate": float(rates[-1]),
             "updates": float(self._epoch * self._size),
         }
-        if len(self._values) > self._period:
+        if len(self._values) > self.settings.period:
             measures["improvement"] = self._improvement()
         return Step(value, None, self._epoch, self._converged(), measures)
 
     def state(self) -> State:
         """Return the state that is needed to continue with the same bits."""
         return {
-            "scalars": np.asarray([self._scale, self.first_rate]),
+            "scalars": np.asarray([self.first_rate]),
             "epoch": np.asarray([self._epoch]),
             "values": np.asarray(self._values),
-            **named_parameters("theta", self._tables["theta"]),
+            "theta": self._theta,
+            **self._learner.state(),
         }
 
     def restore(self, state: State) -> None:
-        """Restore a state."""
-        self._scale, self.first_rate = state["scalars"].tolist()
-        self._epoch = int(state["epoch"][0])
+        """Restore a state; also of a version that trained ``l2sgd`` in float64."""
+        self.first_rate, self._epoch = float(state["scalars"][-1]), int(state["epoch"][0])
         self._values = state["values"].tolist()
-        self._tables["theta"] = restored_parameters("theta", state)
+        if "theta.0" in state:
+            weights = collect_parameters(self._space, restored_parameters("theta", state))
+            self._theta = float(state["scalars"][0]) * weights
+            self._learner.restart(self._theta)
+            return
+        self._theta = state["theta"].astype(np.float64)
+        table = state["table"].astype(np.float32)
+        self._learner.restore(table, *(state[n].astype(np.float64) for n in ("dense", "numbers")))
 
-    @property
-    def _decay(self) -> float:
-        return 2.0 * self.l2 / self._size
-
-    def _rates(self, first: float, done: int, n: int) -> Floats:
-        decay = max(self._decay, 1e-12)
-        return np.asarray(1.0 / (decay * (1.0 / (decay * first) + done + np.arange(n))))
+    def _rates(self, first: float, epoch: int, n: int | None = None) -> Floats:
+        done = epoch * self._size + np.arange(self._size if n is None else n)
+        fall = 1.0 + self._decay * first * done
+        if not self._averaging:
+            return np.asarray(first / fall)
+        # To the power of 0.75, after Xu (2011). Roots have the same bits in every version of NumPy,
+        # powers do not.
+        root = np.sqrt(fall)
+        return np.asarray(first / (root * np.sqrt(root)))
 
     def _converged(self) -> str | None:
-        if len(self._values) > self._period and self._improvement() < self.settings.delta:
-            return f"less than {self.settings.delta:g} gained in {self._period} epochs"
+        if len(self._values) > self.settings.period and self._improvement() < self.settings.delta:
+            return f"less than {self.settings.delta:g} gained in {self.settings.period} epochs"
         return None
 
     def _improvement(self) -> float:
         """Return the gain of the last `period` epochs, relative to the last value."""
-        old, new = self._values[-self._period - 1], self._values[-1]
+        old, new = self._values[-self.settings.period - 1], self._values[-1]
         return (old - new) / abs(new) if new else 0.0
 
-    def _calibrate(self) -> float:
+    def _calibrate(self, theta: Floats) -> float:
         sample = self._orders(0)[: self.settings.calibration_sentences]
 
         def trial(rate: float) -> float:
-            return self._trial(rate, sample)
+            self._learner.restart(theta)
+            try:
+                rates = self._rates(rate, 0, len(sample))
+                self._learner.epoch(sample, rates, self._decay, averaging=False)
+            except NumericError:
+                return np.inf
+            return self._objective(sample)
 
-        return calibrated_rate(trial, self._objective(sample, 1.0), self.settings)
+        self._learner.restart(theta)
+        return calibrated_rate(trial, self._objective(sample), self.settings, self._remedy)
 
-    def _trial(self, rate: float, sample: Longs) -> float:
-        """Return the objective on the sample after one pass; afterwards weights are restored."""
-        rates = self._rates(rate, 0, len(sample))
-        try:
-            scale, _ = self._learner.sgd_epoch(
-                sample, rates, self._decay, self._tables["theta"], 1.0
-            )
-            return self._objective(sample, scale)
-        except NumericError:
-            return np.inf
-        finally:
-            del self._tables["theta"]  # two tables at a time would be the peak of memory
-            self._tables["theta"] = online_parameters(self.space, self._start)
-
-    def _objective(self, sample: Longs, scale: float) -> float:
+    def _objective(self, sample: Longs) -> float:
         """Return the objective on the sample, or infinity if it is not finite."""
+        no_rates = np.zeros(len(sample))
         try:
-            _, loss = self._learner.sgd_epoch(
-                sample, np.zeros(len(sample)), 0.0, self._tables["theta"], scale
-            )
+            loss, _ = self._learner.epoch(sample, no_rates, 0.0, averaging=False)
         except NumericError:
             return np.inf
-        weights = scale * self._collected()
-        return loss + self.l2 * len(sample) / self._size * dot(weights, weights)
+        weights = self._learner.theta(mean=False)
+        return loss + self.settings.l2 * len(sample) / self._size * dot(weights, weights)

@@ -152,11 +152,11 @@ def steps(task: Task, *, iterations: int) -> dict[str, Any]:
     import numpy as np
 
     from fstcrf.training import LBFGS, Likelihood
-    from fstcrf.training.asgd import ASGD, ASGDSettings
+    from fstcrf.training.sgd import ASGDSettings, SGDOptimiser
 
     problem, space = problem_of(task)
     clock, objective = time.process_time, Likelihood(problem, space, l2=L2)
-    first = ASGD(problem, space, np.zeros(space.size), ASGDSettings(l2=L2), first_rate=0.1)
+    first = SGDOptimiser(problem, space, np.zeros(space.size), ASGDSettings(l2=L2), first_rate=0.1)
     epochs = [seconds_of(first.step, clock) for _ in range(iterations)]
     curvature = [seconds_of(partial(objective.curvature, first.theta()), clock) for _ in range(2)]
     evaluation = [seconds_of(partial(objective, first.theta()), clock) for _ in range(iterations)]

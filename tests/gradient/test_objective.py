@@ -13,8 +13,8 @@ from fstcrf import CRF
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.training import Chain
-from fstcrf.training.asgd import ASGDSettings
 from fstcrf.training.online import shuffled
+from fstcrf.training.sgd import ASGDSettings
 from tests.support.training import flat_train
 
 VALUES = (1e-4, 1e-2, 1.0, 1e2, 1e4, 1e6, 1e8, 1e10, 1e14)

@@ -19,7 +19,6 @@ from fstcrf.machines.topology import chain_topology
 from fstcrf.text.features import LiteralIndex
 from fstcrf.training import (
     AROW,
-    L2SGD,
     AveragedPerceptron,
     Optimiser,
     ParameterSpace,
@@ -29,7 +28,7 @@ from fstcrf.training import (
     parameter_space,
 )
 from fstcrf.training.online import APSettings, AROWSettings, PASettings
-from fstcrf.training.sgd import L2SGDSettings, calibrated_rate
+from fstcrf.training.sgd import L2SGDSettings, SGDOptimiser, calibrated_rate
 from tests.support.crfsuite_models import random_sentences
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
@@ -229,7 +228,7 @@ def test_gradient_descent(tmp_path: Path) -> None:
     (first,) = re.findall(r"Best learning rate \(eta\): (\S+)", theirs.log)
     shuffles = TheirOrders(len(made.weight))
     drawn = [shuffles.shuffle() for _ in range(EPOCHS + 1)]  # the first one is for calibration
-    ours = L2SGD(
+    ours = SGDOptimiser(
         made,
         space,
         np.zeros(space.size),

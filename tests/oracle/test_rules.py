@@ -9,9 +9,10 @@ import pytest
 
 import fstcrf
 from fstcrf.ext.rules import learn_rules
-from fstcrf.ext.rules.learning import RuleLikelihood, potentials
+from fstcrf.ext.rules.learning import RuleExpectation, potentials
 from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
+from fstcrf.kernel.native import SERIAL
 from fstcrf.taggers import CRF
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.training import Run
@@ -24,11 +25,11 @@ def tagger(request: pytest.FixtureRequest) -> CRF:
     return CRF.train(corpus(40, 1), "tag", template, order=order, l2=0.3)
 
 
-def objective(tagger: CRF, data: fstcrf.Corpus, l2: float = 0.0) -> RuleLikelihood:
+def expectation(tagger: CRF, data: fstcrf.Corpus) -> RuleExpectation:
     whole = JointCRF((tagger,), (1.0,))
     automaton = counting_automaton(RuleFile.of(RULES), whole)
     sentences = rule_sentences(whole, automaton, data, None, "skip")
-    return RuleLikelihood(potentials(whole, sentences), automaton, l2=l2)
+    return RuleExpectation(potentials(whole, sentences), automaton, workers=SERIAL)
 
 
 def enumerated(
@@ -51,7 +52,7 @@ def enumerated(
 @pytest.mark.parametrize("weights", [(0.0, 0.0, 0.0), (1.5, -0.7, 2.0), (-40.0, 30.0, -20.0)])
 def test_sums_and_expected_counts(tagger: CRF, weights: tuple[float, ...]) -> None:
     data = corpus(6, 3)
-    log_z, expected = objective(tagger, data).expected(np.asarray(weights))
+    log_z, expected = expectation(tagger, data)(np.asarray(weights))
     wanted = enumerated(tagger, data, weights)
     assert log_z == pytest.approx(wanted[0], rel=1e-12)
     assert expected == pytest.approx(wanted[1], rel=1e-9, abs=1e-12)

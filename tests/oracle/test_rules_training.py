@@ -17,12 +17,12 @@ from fstcrf.ext.course import structured
 from fstcrf.ext.rules import TrainedWithRules, kernel, learn_rules, train_with_rules
 from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
-from fstcrf.ext.rules.training import JointLikelihood
+from fstcrf.ext.rules.training import RuledProblem
 from fstcrf.taggers import CRF
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.training import Chain
 from fstcrf.training.lbfgs import LBFGSSettings
-from fstcrf.training.likelihood import Likelihood
+from fstcrf.training.likelihood import Likelihood, SummedLikelihood
 from tests.support.rule_cases import LABELS, OPEN, RULES, TEMPLATES, corpus, labellings
 from tests.support.training import flat_train
 
@@ -47,17 +47,16 @@ def tagger(request: pytest.FixtureRequest) -> CRF:
 
 
 def objective(
-    tagger: CRF,
-    data: fstcrf.Corpus,
-    rules: str = RULES,
-    l2: float = 0.0,
-    rule_l2: float = 0.0,
-    threads: int = 1,
-) -> JointLikelihood:
+    tagger: CRF, data: fstcrf.Corpus, rules: str = RULES, l2: float = 0.0, rule_l2: float = 0.0
+) -> SummedLikelihood:
+    return problem(tagger, data, rules).likelihood(l2, rule_l2)
+
+
+def problem(tagger: CRF, data: fstcrf.Corpus, rules: str = RULES) -> RuledProblem:
     whole = JointCRF((tagger,), (1.0,))
     automaton = counting_automaton(RuleFile.of(rules), whole)
     sentences = rule_sentences(whole, automaton, data, None, "skip")
-    return JointLikelihood.of(tagger, sentences, automaton, l2, rule_l2, threads)
+    return RuledProblem.of(tagger, sentences, automaton)
 
 
 class Enumerated:
@@ -121,16 +120,18 @@ def test_objective_and_gradients_are_those_of_enumeration(
     own, slopes = found(theta)
     assert own == pytest.approx(value, rel=1e-11, abs=1e-9)
     assert slopes == pytest.approx(gradient, rel=1e-8, abs=1e-9)
+    unit = np.full(found.size, 4.0)  # both penalties also hold in other units
+    assert found.in_units(theta / unit, unit)[0] == pytest.approx(own, rel=1e-12)
+    assert found.in_units(theta / unit, unit)[1] == pytest.approx(unit * slopes, rel=1e-12)
 
 
 def test_the_oracle_notices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the counts, off by one part in a million, is noticed."""
     tagger = TAGGERS["pairs"]
-    data, wanted = enumerated(tagger)
+    (data, wanted), exact = enumerated(tagger), kernel.expected_steps
     found = objective(tagger, data)
     theta = np.random.default_rng(1).normal(size=found.size)
     value, gradient = wanted(theta, np.zeros(found.size))
-    exact = kernel.expected_steps
     for name in ("log_z", "read", "ended", "state", "pair"):
 
         def off(*given: Any, name: str = name, **more: Any) -> kernel.Counts:
@@ -145,8 +146,9 @@ def test_the_oracle_notices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_rules_it_is_the_likelihood_of_a_tagger(tagger: CRF) -> None:
     """Weights of zero, and of the hard rules none: value and gradient are CRF.train's."""
-    found = objective(tagger, corpus(20, 4), ONE, l2=0.3, rule_l2=9.0)
-    plain = Likelihood(found.problem, found.space, l2=0.3, precision="float64")
+    ruled = problem(tagger, corpus(20, 4), ONE)
+    found = ruled.likelihood(0.3, 9.0)
+    plain = Likelihood(ruled.problem, ruled.space, l2=0.3, precision="float64")
     theta = np.append(np.random.default_rng(2).normal(size=tagger.space.size), 0.0)
     (value, gradient), (wanted, slopes) = found(theta), plain(theta[:-1])
     assert value == pytest.approx(wanted, rel=1e-12)
@@ -254,6 +256,5 @@ def test_slopes_of_other_taggers(kind: str) -> None:
     found = objective(tagger, data, ONE + HARD, l2=0.1, rule_l2=0.2)
     rng = np.random.default_rng(4)
     theta, direction = rng.normal(size=(2, found.size))
-    step = 1e-5 * direction
-    change = (found(theta + step)[0] - found(theta - step)[0]) / 2e-5
+    change = (found(theta + 1e-5 * direction)[0] - found(theta - 1e-5 * direction)[0]) / 2e-5
     assert found(theta)[1] @ direction == pytest.approx(change, rel=1e-6)

@@ -12,7 +12,7 @@ import pytest
 from fstcrf.ext.lexicon import Lexicon
 from fstcrf.ext.words import Annotation, KnownWord, LatticeCRF, Words, WordTemplates
 from fstcrf.ext.words.crf import _Corpus
-from fstcrf.ext.words.likelihood import WordLikelihood
+from fstcrf.ext.words.likelihood import word_likelihood
 from fstcrf.ext.words.structure import Costs
 from fstcrf.ext.words.templates import Rewrites
 from tests.support.wordlists import random_lexicon
@@ -147,7 +147,7 @@ def test_likelihood_and_gradient_are_those_of_all_ways(seed: int, costs: Costs) 
     templates, rewrites = WordTemplates.parse(TEMPLATE), Rewrites.parse(REWRITE)
     corpus = _Corpus.read(lexicon, data, templates, rewrites, [0], costs=costs, on_missing="error")
     chosen = corpus.chosen(0, scaled=costs == "scaled")
-    objective = WordLikelihood(corpus.problem, chosen.space, l2=0.3, threads=2)
+    objective = word_likelihood(corpus.problem, chosen.space, l2=0.3, threads=2)
     theta = generator.normal(size=chosen.space.size)
     value, gradient = objective(theta)
     scale = {"none": 0.0, "fixed": 1.0, "scaled": 1.0 + theta[0]}[costs]

@@ -48,12 +48,6 @@ def epoch(one: Learner, theta: Parameters, *, order: NDArray[Any] | None = None)
     one.perceptron_epoch(np.arange(2) if order is None else order, theta, theta.zeros(), 1)
 
 
-def sgd(one: Learner, theta: Parameters, **changes: Any) -> tuple[float, float]:
-    fields: dict[str, Any] = {"order": np.arange(2), "rate": np.full(2, 0.1), "decay": 0.1}
-    fields |= {"scale": 1.0, **changes}
-    return one.sgd_epoch(fields["order"], fields["rate"], fields["decay"], theta, fields["scale"])
-
-
 @pytest.mark.parametrize(("state", "token"), [(2, 4), (-1, 0), (2**31 - 1, 3)])
 def test_gold_names_states(state: int, token: int) -> None:
     gold = np.asarray([0, 1, 1, 1, 0], dtype=np.int32)
@@ -81,55 +75,24 @@ def test_parameters_must_be_writable() -> None:
 def test_orders_name_sentences(order: list[int]) -> None:
     with pytest.raises(OptionError, match="order names an unknown sentence, expected 0 to 1"):
         epoch(learner(), parameters(), order=np.asarray(order))
-    with pytest.raises(OptionError, match="order names an unknown sentence, expected 0 to 1"):
-        sgd(learner(), parameters(), order=np.asarray(order), rate=np.zeros(len(order)))
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"rate": np.zeros(3)},
-        {"rate": np.zeros(2, dtype=np.float32)},
-        {"order": np.arange(2, dtype=np.int32)},
-        {"order": np.zeros((2, 1), dtype=np.int64)},
-    ],
-)
-def test_rates_and_orders_have_shapes(changes: dict[str, Any]) -> None:
-    with pytest.raises(ShapeError, match=r"(rate|order) is"):
-        sgd(learner(), parameters(), **changes)
+@pytest.mark.parametrize("order", [np.arange(2, dtype=np.int32), np.zeros((2, 1), dtype=np.int64)])
+def test_orders_have_shapes(order: NDArray[Any]) -> None:
+    with pytest.raises(ShapeError, match="order is"):
+        epoch(learner(), parameters(), order=order)
 
 
 def test_an_empty_epoch_changes_nothing(variant: str) -> None:
     theta, nothing = parameters(), np.zeros(0, dtype=np.int64)
     assert learner().perceptron_epoch(nothing, theta, theta.zeros(), 7) == (7, 0, 0.0)
-    assert sgd(learner(), theta, order=nothing, rate=np.zeros(0)) == (1.0, 0.0)
     assert not any(a.any() for a in theta.arrays())
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"rate": np.full(2, 10.0)},  # rate × decay = 1: the scale becomes 0
-        {"rate": np.asarray([0.1, 10.0])},  # the same in the last step
-        {"rate": np.full(2, 20.0)},  # negative
-        {"rate": np.asarray([np.nan, 0.1])},
-        {"rate": np.asarray([0.1, np.inf]), "decay": 0.0},
-        {"scale": np.nan},
-        {"scale": 0.0},
-        {"scale": 5e-324},
-    ],
-)
-def test_diverging_steps_are_noticed(variant: str, changes: dict[str, Any]) -> None:
-    with pytest.raises(NumericError, match=r"diverged at sentence [01]: lower the step size"):
-        sgd(learner(), parameters(), **changes)
 
 
 def test_weights_that_are_no_numbers(variant: str) -> None:
     for bad in (np.nan, np.inf):
         theta = parameters()
         theta.table[1, 0] = bad
-        with pytest.raises(NumericError, match="sentence 0"):
-            sgd(learner(), theta)
         epoch(learner(), theta)  # no crash; what it learns is nobody's business
 
 
@@ -180,10 +143,3 @@ def test_what_the_kernel_itself_refuses(aggressiveness: float) -> None:
         passive(learner(), parameters(), aggressiveness=aggressiveness)
     with pytest.raises(KernelError):
         arow(learner(), parameters(), gamma=aggressiveness)
-
-
-def test_gold_that_the_weights_forbid(variant: str) -> None:
-    theta = parameters()
-    theta.arc[1] = -np.inf
-    with pytest.raises(NumericError, match="sentence 0"):
-        sgd(learner(), theta)

@@ -22,7 +22,7 @@ from fstcrf.training import (
     shards,
     structure,
 )
-from fstcrf.training.asgd import stochastic_learner
+from fstcrf.training.sgd import stochastic_learner
 
 Sentence = Sequence[tuple[str, ...]]
 Rows = Sequence[Sentence]

@@ -15,7 +15,6 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.training import (
     AROW,
-    L2SGD,
     LBFGS,
     AveragedPerceptron,
     Likelihood,
@@ -23,9 +22,13 @@ from fstcrf.training import (
     PassiveAggressive,
     fit,
 )
-from fstcrf.training.asgd import ASGD, ASGDSettings
 from fstcrf.training.online import APSettings, AROWSettings, PASettings, PerceptronSettings
-from fstcrf.training.sgd import L2SGDSettings, calibrated_rate
+from fstcrf.training.sgd import (
+    ASGDSettings,
+    L2SGDSettings,
+    SGDOptimiser,
+    calibrated_rate,
+)
 from tests.support.problems import Case, iob2, random_case, separable_case
 
 BIO = ("B-X", "I-X", "O")
@@ -127,15 +130,6 @@ def plain_steps(
     return history, losses
 
 
-def plain_sgd(case: Case, epochs: int) -> tuple[Floats, None]:
-    decay, first = 2 * 0.3 / case.n_sentences, 0.2
-    start = np.zeros(case.space.size)
-    history, _ = plain_steps(
-        case, epochs, lambda k: 1 / (decay * (1 / (decay * first) + k)), decay, start, 5
-    )
-    return history[-1][-1], None
-
-
 Start = tuple[Any, Any, Floats]
 
 
@@ -169,10 +163,6 @@ METHODS: dict[str, tuple[Callable[[Start], Optimiser], Plain]] = {
         )
         for variance, gamma in ((1.0, 1.0), (0.25, 3.0))
     },
-    "sgd": (
-        lambda start: L2SGD(*start, L2SGDSettings(l2=0.3), seed=5, first_rate=0.2),
-        plain_sgd,
-    ),
 }
 
 
@@ -189,11 +179,16 @@ def test_epochs_are_those_of_the_plain_version(
     assert optimiser.theta() == pytest.approx(wanted, abs=1e-9)
 
 
+def stochastic(
+    settings: type[L2SGDSettings | ASGDSettings], case: Case, start: Floats
+) -> SGDOptimiser:
+    return SGDOptimiser(case.problem, case.space, start, settings(l2=0.5, delta=0.0))
+
+
 STOCHASTIC: dict[str, tuple[Callable[[Case, Floats], Optimiser], float]] = {
-    "sgd": (lambda c, start: L2SGD(c.problem, c.space, start, L2SGDSettings(**WEAK)), 0.005),
-    "asgd": (lambda c, start: ASGD(c.problem, c.space, start, ASGDSettings(**WEAK)), 0.03),
+    "sgd": (partial(stochastic, L2SGDSettings), 0.005),
+    "asgd": (partial(stochastic, ASGDSettings), 0.03),
 }
-WEAK: dict[str, Any] = {"l2": 0.5, "delta": 0.0}
 
 
 @pytest.mark.thorough
@@ -214,7 +209,7 @@ def test_more_epochs_come_closer_to_the_optimum(method: str, options: dict[str, 
     assert left[1] < close
 
 
-@pytest.mark.parametrize(("method", "far"), [("sgd", 1e290), ("asgd", 1e39)])
+@pytest.mark.parametrize(("method", "far"), [("sgd", 1e39), ("asgd", 1e39)])
 def test_no_step_size_converges(method: str, far: float) -> None:
     case = random_case(0, values=True)
     wanted = "no step size from .* converges: lower calibration_rate or l2"
@@ -237,8 +232,10 @@ def test_separable_data_is_learnt() -> None:
     assert rates.reason == "fewer than 1e-06 of the labels are wrong"
     assert margins.reason == "the mean loss is below 1e-06"
     assert arow.reason == "the mean loss is no more than 0"
-    sgd = fit(L2SGD(case.problem, case.space, start, L2SGDSettings(l2=0.01)), max_iterations=30)
-    mean = fit(ASGD(case.problem, case.space, start, ASGDSettings(l2=0.01)), max_iterations=30)
+    sgd, mean = (
+        fit(SGDOptimiser(case.problem, case.space, start, settings), max_iterations=30)
+        for settings in (L2SGDSettings(l2=0.01), ASGDSettings(l2=0.01))
+    )
     batch = fit(LBFGS(Likelihood(case.problem, case.space, l2=0.01), start), max_iterations=50)
     for outcome in (perceptron, rates, margins, arow, sgd, mean, batch):
         for b in range(case.n_sentences):
@@ -250,8 +247,8 @@ LEARNERS: dict[str, tuple[Any, Any]] = {
     "perceptron": (AveragedPerceptron, PerceptronSettings()),
     "passive-aggressive": (PassiveAggressive, PASettings()),
     "arow": (AROW, AROWSettings()),
-    "sgd": (L2SGD, L2SGDSettings(l2=0.5)),
-    "asgd": (ASGD, ASGDSettings()),
+    "sgd": (SGDOptimiser, L2SGDSettings(l2=0.5)),
+    "asgd": (SGDOptimiser, ASGDSettings()),
 }
 
 
@@ -282,22 +279,12 @@ def test_what_needs_a_batch_objective(name: str) -> None:
         made(name, random_case(0, arcs=True), 0)
 
 
-def test_sgd_that_diverges_says_so() -> None:
-    case = random_case(0, values=True)
-    optimiser = L2SGD(
-        case.problem, case.space, np.zeros(case.space.size), L2SGDSettings(l2=0.5), first_rate=1e308
-    )
-    wanted = "diverged at sentence [0-9]+: lower the step size"
-    with np.errstate(all="ignore"), pytest.raises(NumericError, match=wanted):
-        fit(optimiser, max_iterations=5)
-
-
 def test_the_start_counts_and_is_copied() -> None:
     case = random_case(2, transitions="all")
     start = np.random.default_rng(0).normal(size=case.space.size)
     kept = start.copy()
     perceptron = AveragedPerceptron(case.problem, case.space, start, PerceptronSettings())
-    sgd = L2SGD(case.problem, case.space, start, L2SGDSettings(l2=0.5))
+    sgd = SGDOptimiser(case.problem, case.space, start, L2SGDSettings(l2=0.5))
     assert np.array_equal(perceptron.theta(), start)
     assert np.array_equal(sgd.theta(), start)
     perceptron.step()
@@ -338,7 +325,8 @@ def test_calibration_stays_within_its_limits() -> None:
 @pytest.mark.parametrize("l2", [0.0, 1e-9, 50.0])
 def test_weak_and_strong_penalties(l2: float) -> None:
     case = separable_case(sentences=8)
-    optimiser = L2SGD(case.problem, case.space, np.zeros(case.space.size), L2SGDSettings(l2=l2))
+    start, settings = np.zeros(case.space.size), L2SGDSettings(l2=l2)
+    optimiser = SGDOptimiser(case.problem, case.space, start, settings)
     values = [optimiser.step().value for _ in range(20)]
     assert np.isfinite(values).all()
     likelihood = Likelihood(case.problem, case.space, l2=l2)

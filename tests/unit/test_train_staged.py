@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.training import L2SGD, LBFGS, Likelihood, Optimiser, Staged, fit
+from fstcrf.training import LBFGS, Likelihood, Optimiser, SGDOptimiser, Staged, fit
 from fstcrf.training.descent import QuasiNewton
 from fstcrf.training.evidence import Whole
 from fstcrf.training.lbfgs import LBFGSSettings, start_pays
@@ -23,7 +23,8 @@ def lbfgs(theta: object) -> Optimiser:
 
 
 def staged(epochs: int = 3) -> Staged:
-    return Staged(L2SGD(CASE.problem, CASE.space, ZERO, L2SGDSettings(l2=0.2)), epochs, lbfgs)
+    first = SGDOptimiser(CASE.problem, CASE.space, ZERO, L2SGDSettings(l2=0.2))
+    return Staged(first, epochs, lbfgs)
 
 
 def test_it_ends_where_lbfgs_ends() -> None:

@@ -14,13 +14,13 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from fstcrf.arguments import one_of
-from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.errors import LearningWarning, NumericError
+from fstcrf.arrays import Floats, Ints, Longs, Singles
+from fstcrf.errors import LearningWarning
 from fstcrf.ext.course import Course
 from fstcrf.ext.rules.kernel import Counts, expected_steps
 from fstcrf.ext.rules.patterns import CountingAutomaton, RuleFile, counting_automaton, written
@@ -33,7 +33,6 @@ from fstcrf.ext.rules.sentences import (
     rule_sentences,
 )
 from fstcrf.files import atomic_write
-from fstcrf.kernel import dot
 from fstcrf.kernel.native import Workers
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import TapeChain
@@ -42,6 +41,7 @@ from fstcrf.taggers.joint import JointCRF
 from fstcrf.text.sentences import Data
 from fstcrf.training.arguments import Run
 from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.likelihood import LOG_ROUNDING, SummedLikelihood
 from fstcrf.training.shards import shard_bounds
 
 
@@ -194,24 +194,21 @@ def learn_rules(
     automaton = counting_automaton(file, whole)
     sentences = rule_sentences(whole, automaton, data, target, on_missing)
     scores = potentials(whole, sentences)
-    objective = RuleLikelihood(scores, automaton, l2=course.l2, threads=course.threads)
+    objective = rule_likelihood(scores, automaton, l2=course.l2, threads=course.threads)
     start = np.zeros(objective.size)
-    before = objective.told(start)
+    before = objective.expected(start)
     warn_of_idle(file, sentences, before)
     outcome = course.run(course.minimiser(objective, start), fingerprint=str, evaluate=None)
     weights = as_written(outcome.theta)
-    after = objective.told(weights)
+    after = objective.expected(weights)
     return LearnedRules(**learned(file, sentences, weights, before, after), reason=outcome.reason)
 
 
 # --- What is told of rules ------------------------------------------------------------------------
 
 
-class RuleExpectations(NamedTuple):
-    """A model's results for sentences: log-likelihood of their gold labels, expected counts."""
-
-    likelihood: float
-    expected: Floats  # [open costs]
+Expected: TypeAlias = tuple[float, Floats]
+"""The log-likelihood of gold labels, without the penalty, and the expected counts of open costs."""
 
 
 def as_written(weights: Floats) -> Floats:
@@ -223,11 +220,11 @@ def learned(
     file: RuleFile,
     sentences: RuleSentences,
     weights: Floats,
-    before: RuleExpectations,
-    after: RuleExpectations,
+    before: Expected,
+    after: Expected,
 ) -> dict[str, Any]:
     """Return the fields of `LearnedRules` but the reason."""
-    numbers = zip(weights, sentences.counts, before.expected, after.expected, strict=True)
+    numbers = zip(weights, sentences.counts, before[1], after[1], strict=True)
     n = len(sentences.corpus)
     return {
         "rules": tuple(
@@ -237,14 +234,14 @@ def learned(
         "text": file.with_costs(weights.tolist()),
         "sentences": n,
         "skipped": sentences.skipped,
-        "before": before.likelihood / n,
-        "after": after.likelihood / n,
+        "before": before[0] / n,
+        "after": after[0] / n,
     }
 
 
-def warn_of_idle(file: RuleFile, sentences: RuleSentences, before: RuleExpectations) -> None:
+def warn_of_idle(file: RuleFile, sentences: RuleSentences, before: Expected) -> None:
     """Warn of rules that never match any labels: their weights cannot be learnt."""
-    idle = (sentences.counts == 0.0) & (before.expected == 0.0)
+    idle = (sentences.counts == 0.0) & (before[1] == 0.0)
     names = [rule.name for rule, alone in zip(file.open, idle, strict=True) if alone]
     if names:
         warnings.warn(
@@ -301,38 +298,23 @@ def potentials(whole: JointCRF, sentences: RuleSentences) -> RuleText:
 # --- The objective --------------------------------------------------------------------------------
 
 
-class RuleLikelihood:
-    """Penalised negative log-likelihood of gold labels, as a function of the rules' weights.
+class RuleExpectation:
+    """Sum of log Z over all labellings, and expected counts of the rules.
 
     Parameters
     ----------
     text : RuleText
     automaton : CountingAutomaton
-    l2 : float
-        Coefficient of |weights|².
-    threads : int
-        The result has the same bits for any number.
-
-    Attributes
-    ----------
-    observed : float64 [open costs]
-        How often each rule counts in the gold labels.
-    gold : float
-        Scores of the gold labels, weights of zero, added up.
+    workers : Workers
+        The result has the same bits for any number of threads.
     """
 
-    def __init__(
-        self, text: RuleText, automaton: CountingAutomaton, *, l2: float, threads: int = 1
-    ) -> None:
-        self.l2, self.size, self.evaluations, self.noise = l2, len(automaton.patterns), 0, 0.0
-        self._automaton, self._workers = automaton, Workers(threads)
-        self._shards = list(text.shards())
-        gold = text.sums(automaton, np.zeros(self.size), gold=True)
-        self.gold = math.fsum(gold.log_z.tolist())
-        self.observed = automaton.counted(gold.read, gold.ended)
+    def __init__(self, text: RuleText, automaton: CountingAutomaton, *, workers: Workers) -> None:
+        self._automaton, self._workers, self._shards = automaton, workers, list(text.shards())
 
-    def expected(self, weights: Floats) -> tuple[float, Floats]:
-        """Return the sum of log Z, and how often each rule is expected to count."""
+    def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
+        """Return the sum of log Z and the expected counts at weights of the rules."""
+        weights = theta.astype(np.float64, copy=False)
         parts = list(
             self._workers.map(lambda shard: shard.sums(self._automaton, weights), self._shards)
         )
@@ -341,23 +323,22 @@ class RuleLikelihood:
         ended = np.sum([part.ended for part in parts], axis=0)
         return log_z, self._automaton.counted(read, ended)
 
-    def told(self, weights: Floats) -> RuleExpectations:
-        """Return log-likelihood, without the penalty, and expected counts."""
-        log_z, expected = self.expected(weights)
-        return RuleExpectations(self.gold + dot(weights, self.observed) - log_z, expected)
+    def curvature(self, theta: Singles | Floats) -> None:
+        """Return `None`: there is no curvature."""
+        del theta
 
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient at weights, float64 [open costs].
 
-        Raises
-        ------
-        NumericError
-            The value is not finite.
-        """
-        self.evaluations += 1
-        log_z, expected = self.expected(theta)
-        value = log_z - self.gold - dot(theta, self.observed) + self.l2 * dot(theta, theta)
-        if not np.isfinite(value):
-            raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        self.noise = 2.0**-48 * abs(log_z)
-        return value, expected - self.observed + 2.0 * self.l2 * theta
+def rule_likelihood(
+    text: RuleText, automaton: CountingAutomaton, *, l2: float, threads: int = 1
+) -> SummedLikelihood:
+    """Return the penalised likelihood of gold labels, as a function of the rules' weights."""
+    workers = Workers(threads)
+    gold = text.sums(automaton, np.zeros(len(automaton.patterns)), gold=True)
+    return SummedLikelihood(
+        RuleExpectation(text, automaton, workers=workers),
+        automaton.counted(gold.read, gold.ended),
+        l2=l2,
+        threads=workers,
+        fixed=math.fsum(gold.log_z.tolist()),
+        rounding=LOG_ROUNDING,
+    )

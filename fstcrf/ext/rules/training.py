@@ -25,8 +25,8 @@ from fstcrf.errors import OptionError
 from fstcrf.ext.course import Course, known
 from fstcrf.ext.rules.kernel import Counter, expected_steps
 from fstcrf.ext.rules.learning import (
+    Expected,
     LearnedRules,
-    RuleExpectations,
     as_written,
     learned,
     warn_of_idle,
@@ -50,7 +50,7 @@ from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import SummedLikelihood
 from fstcrf.training.loop import Outcome
 from fstcrf.training.magnitudes import magnitudes
-from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.problem import Blocks, ParameterSpace, Problem
 from fstcrf.training.record import TrainingRecord
 from fstcrf.training.shards import digest, observed_sum, parts_of
 
@@ -150,17 +150,18 @@ def train_with_rules(
     strength = _tagger_l2(model, tagger_l2)
     automaton = counting_automaton(file, whole)
     sentences = rule_sentences(whole, automaton, data, target, on_missing)
-    objective = JointLikelihood.of(model, sentences, automaton, strength, course.l2, course.threads)
+    problem = RuledProblem.of(model, sentences, automaton)
+    objective = problem.likelihood(strength, course.l2, threads=course.threads)
     theta = model.theta if start == "tagger" else np.zeros(model.space.size)
     first = np.concatenate([theta, np.zeros(len(automaton.patterns))])
-    mark = _fingerprint(objective, automaton, first)
-    before = objective.told(first)
+    mark = problem.fingerprint(first, strength, course.l2)
+    before = problem.expected(objective, first)
     warn_of_idle(file, sentences, before)
     minimiser = course.minimiser(objective, first)
     outcome = course.run(minimiser, fingerprint=lambda: mark, evaluate=None)
-    theta, weights = objective.split(outcome.theta)
+    theta, weights = problem.parts(outcome.theta)
     weights = as_written(weights)
-    after = objective.told(np.concatenate([theta, weights]))
+    after = problem.expected(objective, np.concatenate([theta, weights]))
     record = _record(model, file, sentences, outcome, strength, mark, target)
     return TrainedWithRules(
         **learned(file, sentences, weights, before, after),
@@ -187,28 +188,6 @@ def _tagger_l2(model: CRF, given: float | None) -> float:
     if not 0.0 <= strength < np.inf:
         raise OptionError(f"tagger_l2 is {strength}, expected a number from 0")
     return strength
-
-
-def _fingerprint(objective: JointLikelihood, automaton: CountingAutomaton, first: Floats) -> str:
-    """Hash everything that determines the course of a run."""
-    found = hashlib.sha256(repr((objective.l2, objective.rule_l2)).encode())
-    for part in parts_of(objective.problem):
-        found.update(digest(part))
-    space = objective.space
-    arrays: list[NDArray[Any]] = [
-        first,
-        space.node_cells,
-        space.transitions,
-        space.arc_cells,
-        objective.kind,
-    ]
-    arrays += [automaton.target, automaton.step, automaton.end]
-    for pattern in automaton.patterns:
-        arrays += [pattern.cell, pattern.value, pattern.end]
-    for array in arrays:
-        found.update(f"{array.dtype}{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
 
 
 def _record(
@@ -309,8 +288,9 @@ class RuledExpectation:
         return kernel.Posterior(found.log_z, found.state, pair)
 
 
-class JointLikelihood(SummedLikelihood):
-    """Penalised negative log-likelihood as a function of a tagger's weights, then the rules'.
+@dataclass(frozen=True, eq=False)
+class RuledProblem(Blocks):
+    """Sentences with the features of a tagger and the rules; its weights are those of both.
 
     Parameters
     ----------
@@ -320,52 +300,16 @@ class JointLikelihood(SummedLikelihood):
     sentences : RuleSentences
         The same ones.
     automaton : CountingAutomaton
-    l2, rule_l2 : float
-        Coefficients of |weights|², of the tagger and of the rules.
-    threads : int
-        The result has the same bits for any number.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        space: ParameterSpace,
-        sentences: RuleSentences,
-        automaton: CountingAutomaton,
-        *,
-        l2: float,
-        rule_l2: float,
-        threads: int = 1,
-    ) -> None:
-        workers = Workers(threads)
-        self.problem, self.space, self.kind = problem, space, sentences.kind
-        self.rule_l2 = rule_l2
-        self._sums = RuledExpectation(problem, space, sentences.kind, automaton, workers=workers)
-        observed = np.concatenate([observed_sum(parts_of(problem), space), sentences.counts])
-        sums = magnitudes(problem, space)
-        if sums is not None:
-            sums = np.pad(sums, ((0, 0), (0, len(sentences.counts))), constant_values=1.0)
-        super().__init__(
-            self._sums,
-            observed,
-            l2=l2,
-            fused=False,
-            threads=workers,
-            fixed=sentences.score,
-            value_sums=sums,
-        )
+    problem: Problem
+    space: ParameterSpace
+    sentences: RuleSentences
+    automaton: CountingAutomaton
 
     @classmethod
-    def of(
-        cls,
-        model: CRF,
-        sentences: RuleSentences,
-        automaton: CountingAutomaton,
-        l2: float,
-        rule_l2: float,
-        threads: int,
-    ) -> JointLikelihood:
-        """Return the objective of a tagger on sentences."""
+    def of(cls, model: CRF, sentences: RuleSentences, automaton: CountingAutomaton) -> RuledProblem:
+        """Return the problem of a tagger on sentences."""
         corpus = sentences.corpus
         design = read_sentences(model.index, corpus, model.columns, model.reads).design
         rows = design(0, len(corpus))
@@ -373,29 +317,46 @@ class JointLikelihood(SummedLikelihood):
         allowed[np.arange(corpus.n_tokens), sentences.gold] = True
         weight = np.ones(len(corpus))
         problem = Problem(model.topology, corpus.offsets, rows.node, rows.arc, allowed, weight)
-        return cls(
-            problem, model.space, sentences, automaton, l2=l2, rule_l2=rule_l2, threads=threads
+        return cls(problem, model.space, sentences, automaton)
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """Number of weights of the tagger and of the rules."""
+        return self.space.size, len(self.automaton.patterns)
+
+    def likelihood(self, l2: float, rule_l2: float, *, threads: int = 1) -> SummedLikelihood:
+        """Return the penalised likelihood, with a coefficient for the tagger and for the rules."""
+        workers, problem, space = Workers(threads), self.problem, self.space
+        counts, kind = self.sentences.counts, self.sentences.kind
+        sums = magnitudes(problem, space)
+        if sums is not None:
+            sums = np.pad(sums, ((0, 0), (0, len(counts))), constant_values=1.0)
+        return SummedLikelihood(
+            RuledExpectation(problem, space, kind, self.automaton, workers=workers),
+            np.concatenate([observed_sum(parts_of(problem), space), counts]),
+            l2=l2,
+            threads=workers,
+            fixed=self.sentences.score,
+            value_sums=sums,
+            block_l2=(slice(space.size, None), rule_l2),
         )
 
-    def split(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Return the weights of the tagger, and the weights of the rules."""
-        return theta[: self.space.size], theta[self.space.size :]
+    def expected(self, objective: SummedLikelihood, theta: Floats) -> Expected:
+        """Return the log-likelihood, without the penalties, and expected counts of the rules."""
+        likelihood, counts = objective.expected(theta)
+        return likelihood, self.parts(counts)[1]
 
-    def told(self, theta: Floats) -> RuleExpectations:
-        """Return log-likelihood, without the penalties, and expected counts of the rules."""
-        log_z, expected = self._sums(theta)
-        gold = kernel.dot(theta, self.observed.astype(np.float64)) + self._fixed
-        return RuleExpectations(gold - log_z, self.split(expected)[1])
-
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient at theta, float64 [tagger's weights + rules].
-
-        Raises
-        ------
-        NumericError
-            The value is not finite.
-        """
-        value, gradient = super().__call__(theta)
-        own, further = self.split(theta)[1], self.rule_l2 - self.l2
-        self.split(gradient)[1][:] += 2.0 * further * own
-        return value + further * kernel.dot(own, own), gradient
+    def fingerprint(self, first: Floats, *penalties: float) -> str:
+        """Hash everything that determines the course of a run from the weights `first`."""
+        state = hashlib.sha256(repr(penalties).encode())
+        for part in parts_of(self.problem):
+            state.update(digest(part))
+        space, automaton = self.space, self.automaton
+        arrays: list[NDArray[Any]] = [first, space.node_cells, space.transitions, space.arc_cells]
+        arrays += [self.sentences.kind, automaton.target, automaton.step, automaton.end]
+        for pattern in automaton.patterns:
+            arrays += [pattern.cell, pattern.value, pattern.end]
+        for array in arrays:
+            state.update(f"{array.dtype}{array.shape}".encode())
+            state.update(np.ascontiguousarray(array).tobytes())
+        return state.hexdigest()

@@ -15,7 +15,6 @@ from itertools import pairwise
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, Singles
-from fstcrf.errors import NumericError
 from fstcrf.ext.course import Course
 from fstcrf.ext.segments.gold import GoldSegments
 from fstcrf.ext.segments.kernel import (
@@ -27,11 +26,13 @@ from fstcrf.ext.segments.kernel import (
     segment_sums,
 )
 from fstcrf.ext.segments.phrases import observed_values
-from fstcrf.kernel import PackedTable, SparseRows, dot, padded
+from fstcrf.kernel import PackedTable, SparseRows, padded
 from fstcrf.kernel.native import Workers
-from fstcrf.training.magnitudes import row_magnitudes, units
+from fstcrf.training.likelihood import LOG_ROUNDING, SummedLikelihood
+from fstcrf.training.magnitudes import row_magnitudes
 from fstcrf.training.optimiser import Optimiser, Staged
-from fstcrf.training.preconditioning import InUnits, units_of
+from fstcrf.training.preconditioning import InUnits, curvature_units
+from fstcrf.training.problem import Blocks
 from fstcrf.training.shards import N_SHARDS, shard_bounds
 from fstcrf.training.support import SlotSets, entries
 
@@ -40,7 +41,7 @@ ROLES = 3
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentSpace:
+class SegmentSpace(Blocks):
     """Which weights there are.
 
     Parameters
@@ -81,27 +82,10 @@ class SegmentSpace:
         return np.concatenate([lengths, np.tile(self.tails, (2, 1))])
 
     @property
-    def bounds(self) -> list[int]:
-        """The bounds of the parts of theta."""
-        sizes = (
-            len(self.cells),
-            int(self.length_cells.sum()),
-            self.labels**2,
-            self.labels,
-            self.labels,
-            self.values,
-        )
-        bounds: list[int] = Ragged.from_lengths(sizes).offsets.tolist()
-        return bounds
-
-    @property
-    def size(self) -> int:
-        """Weights."""
-        return self.bounds[-1]
-
-    def parts(self, theta: Floats) -> list[Floats]:
-        """Return theta cut into its parts."""
-        return [theta[a:b] for a, b in pairwise(self.bounds)]
+    def blocks(self) -> tuple[int, ...]:
+        """Number of weights of each part of theta."""
+        lengths, labels = int(self.length_cells.sum()), self.labels
+        return len(self.cells), lengths, labels**2, labels, labels, self.values
 
     def machine(self, theta: Floats) -> SemiMarkov:
         """Return the shared parameters under some weights."""
@@ -191,84 +175,49 @@ def _shards(problem: SegmentProblem) -> Iterator[_Shard]:
         yield _Shard(slice(a, b), offsets, problem.rows.slice(a, b), extras)
 
 
-class SegmentLikelihood:
-    """Penalised negative log-likelihood of gold segments, for batch optimisers.
+class SegmentExpectation:
+    """Sum of log Z over all segmentations, and expected counts.
 
     Parameters
     ----------
     problem : SegmentProblem
     space : SegmentSpace
-    l2 : float
-        Coefficient of |theta|².
-    threads : int
-        The result has the same bits for any number.
-    weight : float
-        How often each sentence counts.
+    workers : Workers
+        The result has the same bits for any number of threads.
+
+    Attributes
+    ----------
+    value_sums : float64 [2, size] or None
+        Magnitudes of attribute values, as `magnitudes` returns them.
     """
 
-    def __init__(
-        self,
-        problem: SegmentProblem,
-        space: SegmentSpace,
-        *,
-        l2: float,
-        threads: int = 1,
-        weight: float = 1.0,
-    ) -> None:
-        self._weight = weight
-        self.l2, self.size, self.evaluations, self.noise = l2, space.size, 0, 0.0
-        self._space, self._workers = space, Workers(threads)
+    def __init__(self, problem: SegmentProblem, space: SegmentSpace, *, workers: Workers) -> None:
+        self._space, self._workers = space, workers
         self._shards = list(_shards(problem))
         self._tokens = np.zeros((int(problem.offsets[-1]), ROLES * space.width))
         self._gradient = np.zeros(len(space.cells))  # by the weights of attributes
         self._blocks = list(_row_blocks(problem.rows.transposed(), space))
-        self.observed = observed(problem, space)
-        self._value_sums = _value_sums(problem, space)
+        self.value_sums = _value_sums(problem, space)
         self._packed: tuple[PackedTable, tuple[Longs, Longs, Longs]] | None = None
 
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient at theta, float64 [size].
+    def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
+        """Return the sum of log Z and the expected counts at theta."""
+        parts = self._swept(theta.astype(np.float64, copy=False))
+        return sum(math.fsum(part.log_z.tolist()) for part in parts), self._collected(parts)
 
-        Raises
-        ------
-        NumericError
-            The value is not finite.
-        """
-        self.evaluations += 1
-        parts = self._swept(theta)
-        loss = sum(math.fsum(part.log_z.tolist()) for part in parts)
-        # No labelling has more than the sum of all: a value below zero is due to rounding.
-        value = self._weight * max(loss - dot(theta, self.observed), 0.0)
-        value += self.l2 * dot(theta, theta)
-        if not np.isfinite(value):
-            raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        self.noise = 2.0**-48 * abs(self._weight * loss)
-        gradient = self._collected(parts)
-        gradient -= self.observed
-        if self._weight != 1.0:
-            gradient *= self._weight
-        gradient += 2.0 * self.l2 * theta
-        return value, gradient
-
-    @property
-    def value_units(self) -> Singles | None:
-        """Units of weights, float32 [size], that make up for the values of attributes (`units`)."""
-        sums = self._value_sums
-        return None if sums is None else units(self._weight * sums, self.l2)
-
-    def curvature(self, theta: Floats) -> Floats:
-        """Return about how much the gradient changes with each weight, float64 [size].
+    def curvature(self, theta: Singles | Floats) -> Floats:
+        """Return about how much each count changes with its weight, float64 [size].
 
         For weights of attributes with values 0 and 1, it is the sum of p (1 − p) over the tokens,
         with p the probability that the attribute counts there; for other values, at most the sum of
         x² / 4; for other weights, the expected count.
         """
-        parts = self._swept(theta, lambda p: p * (1.0 - p))
+        parts = self._swept(theta.astype(np.float64, copy=False), lambda p: p * (1.0 - p))
         curvature = self._collected(parts)
-        if self._value_sums is not None:
-            times, squares = self._weight * self._value_sums
+        if self.value_sums is not None:
+            times, squares = self.value_sums
             np.copyto(curvature, squares / 4.0, where=times != squares)
-        return curvature + 2.0 * self.l2
+        return curvature
 
     def _swept(
         self, theta: Floats, of: Callable[[Floats], Floats] | None = None
@@ -326,6 +275,28 @@ class SegmentLikelihood:
                 total("value"),
             ]
         )
+
+
+def segment_likelihood(
+    problem: SegmentProblem,
+    space: SegmentSpace,
+    *,
+    l2: float,
+    threads: int = 1,
+    weight: float = 1.0,
+) -> SummedLikelihood:
+    """Return the penalised likelihood of gold segments; each sentence counts `weight` times."""
+    workers = Workers(threads)
+    expectation = SegmentExpectation(problem, space, workers=workers)
+    return SummedLikelihood(
+        expectation,
+        observed(problem, space),
+        l2=l2,
+        threads=workers,
+        value_sums=expectation.value_sums,
+        weight=weight,
+        rounding=LOG_ROUNDING,
+    )
 
 
 def _value_sums(problem: SegmentProblem, space: SegmentSpace) -> Floats | None:
@@ -422,19 +393,16 @@ def segment_optimiser(
     l2, threads, start = course.l2, course.threads, np.zeros(space.size)
     sentences = len(problem.offsets) - 1
     if not staged or course.l1 > 0.0 or not l2 > 0.0 or sentences < _FEW:
-        return course.minimiser(SegmentLikelihood(problem, space, l2=l2, threads=threads), start)
+        return course.minimiser(segment_likelihood(problem, space, l2=l2, threads=threads), start)
     share = problem.every(_SHARE)
     weight = sentences / (len(share.offsets) - 1)
-    first = SegmentLikelihood(share, space, l2=l2, threads=threads, weight=weight)
+    first = segment_likelihood(share, space, l2=l2, threads=threads, weight=weight)
 
     def on_all(theta: Floats) -> Optimiser:
-        objective = SegmentLikelihood(problem, space, l2=l2, threads=threads)
-        unit, of_values = objective.curvature(theta), objective.value_units
-        if of_values is None:
-            unit = units_of(unit, _UNIT_POWER)
-        else:
-            own = of_values.astype(np.float64)
-            unit = own * units_of(unit * own**2, _UNIT_POWER)
+        objective = segment_likelihood(problem, space, l2=l2, threads=threads)
+        curvature = objective.curvature(theta)
+        assert curvature is not None  # noqa: S101 (segments have it)
+        unit = curvature_units(curvature, objective.value_units, _UNIT_POWER)
         return InUnits(objective, theta, unit, course.minimiser, Workers(threads))
 
     return Staged(course.minimiser(first, start), _FIRST, on_all)

@@ -30,7 +30,7 @@ from fstcrf.ext.words.candidates import (
 from fstcrf.ext.words.classes import ClassVocabulary, WordClasses
 from fstcrf.ext.words.entries import new_entries
 from fstcrf.ext.words.files import LatticeRecord, SavedLatticeCRF
-from fstcrf.ext.words.likelihood import LatticeProblem, WordLikelihood, WordSpace
+from fstcrf.ext.words.likelihood import LatticeProblem, WordSpace, word_likelihood
 from fstcrf.ext.words.scores import BestWords, WordScores, WordWeights
 from fstcrf.ext.words.structure import Costs, Words
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
@@ -190,7 +190,7 @@ class LatticeCRF:
             return cls(lexicon, *parts).counts(texts).f
 
         about = str(templates), rewrites.source, tuple(label), costs, *penalties, min_count
-        objective = WordLikelihood(
+        objective = word_likelihood(
             corpus.problem, chosen.space, l2=course.l2, threads=course.threads
         )
         outcome = course.run(
@@ -469,16 +469,16 @@ class _Corpus:
 
     def trial(self, chosen: _Chosen, theta: Floats, *, counts: bool) -> WordWeights:
         """Return weights by the numbers that features have here."""
-        scale, some, between = chosen.space.parts(theta)
+        _, some, between = chosen.space.parts(theta)
         words = np.zeros(len(self.vocabularies[0]))
         words[chosen.unigrams] = some
         unigrams, firsts, seconds = (one.keys() for one in self.vocabularies)
-        pairs = chosen.pairs, between, scale if counts else 0.0
+        pairs = chosen.pairs, between, chosen.space.scale(theta) if counts else 0.0
         return WordWeights(unigrams, firsts, seconds, words, *pairs)
 
     def weights(self, chosen: _Chosen, theta: Floats, *, counts: bool) -> WordWeights:
         """Return the weights that are not zero, and their features."""
-        scale, words, between = chosen.space.parts(theta)
+        _, words, between = chosen.space.parts(theta)
         keys = [one.keys() for one in self.vocabularies]
         some = np.flatnonzero(words)
         unigrams = [keys[0][k] for k in chosen.unigrams[some].tolist()]
@@ -493,7 +493,7 @@ class _Corpus:
             words[some],
             first.astype(np.int64) * max(1, len(seconds)) + second,
             between[there],
-            scale if counts else 0.0,
+            chosen.space.scale(theta) if counts else 0.0,
         )
 
 

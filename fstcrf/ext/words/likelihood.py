@@ -13,20 +13,21 @@ from itertools import pairwise
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs, Ragged
-from fstcrf.errors import NumericError
+from fstcrf.arrays import Floats, Ints, Longs, Ragged, Singles
 from fstcrf.ext.words.candidates import TrainingLattice
 from fstcrf.ext.words.machines import Shape, chained
 from fstcrf.kernel import dot
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.native import Workers
+from fstcrf.training.likelihood import LOG_ROUNDING, SummedLikelihood
+from fstcrf.training.problem import Blocks
 from fstcrf.training.shards import N_SHARDS
 
 _MOST = 500  # texts in one chain of lattices
 
 
 @dataclass(frozen=True, eq=False)
-class WordSpace:
+class WordSpace(Blocks):
     """Which weights classes of words and pairs of contexts have.
 
     Parameters
@@ -48,21 +49,20 @@ class WordSpace:
     pair: Ints
 
     @property
-    def size(self) -> int:
-        """Weights."""
-        return self.scaled + self.unigrams + self.bigrams
+    def blocks(self) -> tuple[int, ...]:
+        """Number of weights of the scale, of words and of neighbours."""
+        return int(self.scaled), self.unigrams, self.bigrams
 
-    def parts(self, theta: Floats) -> tuple[float, Floats, Floats]:
-        """Return the scale of costs, and weights of words and of neighbours."""
-        scale = 1.0 + float(theta[0]) if self.scaled else 1.0
-        return scale, theta[self.scaled :][: self.unigrams], theta[self.size - self.bigrams :]
+    def scale(self, theta: Floats) -> float:
+        """Return the scale of costs."""
+        return 1.0 + float(theta[0]) if self.scaled else 1.0
 
     def values(self, theta: Floats) -> tuple[float, Floats]:
         """Return the scale, and scores of classes and of pairs, float64 [classes + pairs + 1]."""
-        scale, words, pairs = self.parts(theta)
+        _, words, pairs = self.parts(theta)
         own = np.append(words, 0.0)[self.own].sum(axis=1)
         between = np.append(pairs, 0.0)[self.pair].sum(axis=1)
-        return scale, np.concatenate([own, between, [0.0]])
+        return self.scale(theta), np.concatenate([own, between, [0.0]])
 
     def collected(self, scale: float, mass: Floats) -> Floats:
         """Return the counts of weights, from the counts `mass` of classes and pairs."""
@@ -162,53 +162,56 @@ class LatticeProblem:
         return found
 
 
-class WordLikelihood:
-    """Penalised negative log-likelihood of annotations of words, for batch optimisers.
+class WordExpectation:
+    """Sums over texts: log Z of all paths minus log Z of the paths that agree, and their counts.
 
     Parameters
     ----------
     problem : LatticeProblem
     space : WordSpace
-    l2 : float
-        Coefficient of |theta|².
-    threads : int
-        The result has the same bits for any number.
+    workers : Workers
+        The result has the same bits for any number of threads.
+
+    Attributes
+    ----------
+    subtracted : float
+        Sum of log Z of the paths that agree, at the last call.
     """
 
-    def __init__(
-        self, problem: LatticeProblem, space: WordSpace, *, l2: float, threads: int = 1
-    ) -> None:
-        self.l2, self.size, self.evaluations, self.noise = l2, space.size, 0, 0.0
-        self._space, self._workers = space, Workers(threads)
+    def __init__(self, problem: LatticeProblem, space: WordSpace, *, workers: Workers) -> None:
+        self._space, self._workers, self.subtracted = space, workers, 0.0
         self._chains = problem.chains(len(space.own))
 
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return value and gradient at theta, float64 [size].
-
-        Raises
-        ------
-        NumericError
-            The value is not finite.
-        """
-        self.evaluations += 1
-        scale, values = self._space.values(theta)
+    def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
+        """Return the difference of log Z, and of expected counts, at theta."""
+        scale, values = self._space.values(theta.astype(np.float64, copy=False))
 
         def swept(pair: tuple[_Chain, _Chain]) -> tuple[float, float, float, Floats]:
-            whole, agreeing = (chain.sums(scale, values) for chain in pair)
-            return whole[0] - agreeing[0], whole[0], whole[1] - agreeing[1], whole[2] - agreeing[2]
+            full, agreeing = (chain.sums(scale, values) for chain in pair)
+            return full[0] - agreeing[0], agreeing[0], full[1] - agreeing[1], full[2] - agreeing[2]
 
-        loss, total, costs = 0.0, 0.0, 0.0
-        mass = np.zeros(len(values))
+        loss, costs, mass, self.subtracted = 0.0, 0.0, np.zeros(len(values)), 0.0
         for part in self._workers.map(swept, self._chains):
             loss += part[0]
-            total += abs(part[1])
+            self.subtracted += part[1]
             costs += part[2]
             mass += part[3]
-        # All paths include the agreeing paths: a value below zero is due to rounding.
-        value = max(loss, 0.0) + self.l2 * dot(theta, theta)
-        if not np.isfinite(value):
-            raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        self.noise = 2.0**-48 * total
-        gradient = self._space.collected(costs, mass)
-        gradient += 2.0 * self.l2 * theta
-        return value, gradient
+        return loss, self._space.collected(costs, mass)
+
+    def curvature(self, theta: Singles | Floats) -> None:
+        """Return `None`: there is no curvature."""
+        del theta
+
+
+def word_likelihood(
+    problem: LatticeProblem, space: WordSpace, *, l2: float, threads: int = 1
+) -> SummedLikelihood:
+    """Return the penalised likelihood of annotations of words."""
+    workers = Workers(threads)
+    return SummedLikelihood(
+        WordExpectation(problem, space, workers=workers),
+        np.zeros(space.size),
+        l2=l2,
+        threads=workers,
+        rounding=LOG_ROUNDING,
+    )

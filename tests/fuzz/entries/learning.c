@@ -203,14 +203,14 @@ static int draw_lesson(lesson *x) {
 void learners(void) {
     lesson x;
     int64_t where = 0, errors = 0;
-    const int64_t kind = below(4);
+    const int64_t kind = below(3);
     if (!draw_lesson(&x)) return;
     const int32_t *gold = indices(x.N, x.m.S);
     if (fc_check_path(&x.m, &x.batch, gold, &where) != FC_OK) return;
     fc_parameters *theta = draw_parameters(&x, 0), *sums = draw_parameters(&x, 1);
     const double *weight = finite_values(x.batch.B);
-    double step = 1.0, loss = 0.0, scale = 1.0, factor = below(4) ? 1.0 : value();
-    double *work = NEW(double, kind % 2 ? fc_difference_work(&x.m, &x.batch, &x.learner)
+    double step = 1.0, loss = 0.0, factor = below(4) ? 1.0 : value();
+    double *work = NEW(double, kind > 0 ? fc_difference_work(&x.m, &x.batch, &x.learner)
                                         : fc_learner_work(&x.m, &x.learner, x.longest));
     switch (kind) {
         case 0:
@@ -221,11 +221,6 @@ void learners(void) {
             fc_passive_aggressive(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight,
                                   (fc_pa)below(3), factor, (int)below(2), theta, sums, &step, &loss,
                                   work, &where);
-            break;
-        case 2:
-            fc_sgd(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight,
-                   finite_values(x.n_order), (double)below(8) / 16.0, theta, &scale, &loss, work,
-                   &where);
             break;
         default:
             fc_arow(&x.m, &x.batch, &x.learner, x.n_order, x.order, gold, weight, factor, theta,
