@@ -73,14 +73,6 @@ static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int
     return work - start;
 }
 
-static inline void by_length(int64_t B, const int64_t *offsets, int64_t longest, int64_t *order) {
-    int64_t *start = order + B; /* [longest + 2] per length */
-    memset(start, 0, (size_t)(longest + 2) * sizeof *start);
-    for (int64_t b = 0; b < B; b++) start[longest - (offsets[b + 1] - offsets[b]) + 1]++;
-    for (int64_t k = 0; k <= longest; k++) start[k + 1] += start[k];
-    for (int64_t b = 0; b < B; b++) order[start[longest - (offsets[b + 1] - offsets[b])]++] = b;
-}
-
 /* The group that begins at place `at` of the order; 0: a sentence too long, or with few neighbours of
  * its length. */
 static inline int make_group(const side_by_side *w, int64_t B, const int64_t *offsets, int64_t at,
@@ -98,15 +90,6 @@ static inline int make_group(const side_by_side *w, int64_t B, const int64_t *of
     if (g->longest <= w->most && tokens >= w->fewest * g->longest) return 1;
     g->n = 1;
     return 0;
-}
-
-static inline group lane_alone(const group *g, int64_t l) {
-    return (group){.n = 1,
-                   .longest = g->T[l],
-                   .b = {g->b[l]},
-                   .first = {g->first[l]},
-                   .T = {g->T[l]},
-                   .weight = {g->weight[l]}};
 }
 
 /* --- Backward ---------------------------------------------------------------------------------- */
@@ -154,12 +137,6 @@ static inline void node_lanes(const tensor *m, semiring K, group *g, int64_t t,
     for (int64_t l = 0; l < g->n && t < g->T[l]; l++) g->lost[l] |= lost[l] > 0;
 }
 
-/* Whether a sum is a number. If not, something underflowed and the lane is repeated. */
-static inline int sound(const group *g, int64_t l, double sum) {
-    SETTLE();
-    return !isnan(sum) || g->lost[l] || underflown();
-}
-
 /* G = x (x) node, scaled to a sum of one in sum semirings. */
 static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t, const double *x,
                                 const double *node, const double *shifts, double *G) {
@@ -170,7 +147,7 @@ static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t
     if (K == MAX_PLUS) return;
     sum_lanes(m->S, G, sum);
     for (int64_t l = 0; l < FC_LANES; l++) {
-        FC_ASSERT(sound(g, l, sum[l]));
+        FC_ASSERT(!isnan(sum[l]) || g->lost[l] || any_lost(m));
         by[l] = sum[l] > 0.0 ? 1.0 / sum[l] : 0.0;
         if (l < g->n && t < g->T[l])
             fc_add(g->total + l, (t + 1 < g->T[l] ? step : 0.0) + (shifts[l] + log(sum[l])));
@@ -216,27 +193,13 @@ FC_INLINE void matrix_rows(const semiring K, const int R, int64_t S, const doubl
 FC_INLINE void matrix_step(const semiring K, int64_t S, const double *M, int64_t stride,
                            const double *x, double *y) {
     int64_t j = 0;
-#define LAST(n) \
-    case n: matrix_rows(K, n, S, M + j, stride, x, y + j * FC_LANES); break
-    for (; j + MATRIX_ROWS <= S; j += MATRIX_ROWS)
-        matrix_rows(K, MATRIX_ROWS, S, M + j, stride, x, y + j * FC_LANES);
-    switch (S - j) {
-#if REG == 8
-        LAST(11);
-        LAST(10);
-        LAST(9);
-        LAST(8);
-        LAST(7);
-        LAST(6);
-        LAST(5);
-        LAST(4);
-        LAST(3);
-#endif
-        LAST(2);
-        LAST(1);
-        default: break;
-    }
-#undef LAST
+#define ROWS(n) \
+    for (; j + (n) <= S; j += (n)) matrix_rows(K, n, S, M + j, stride, x, y + j * FC_LANES)
+    ROWS(MATRIX_ROWS);
+    if (MATRIX_ROWS > 4) ROWS(4);
+    ROWS(2);
+    ROWS(1);
+#undef ROWS
 }
 
 FC_APART void matrix_sums(int64_t S, const double *M, int64_t stride, const double *x, double *y) {
@@ -308,18 +271,7 @@ static inline void backward_lanes(const side_by_side *w, tensor *m, semiring K, 
     if (K != SUM_TIMES) return;
     end_sums(w, m, g);
     SETTLE();
-    if (!underflown()) return;
-    if (g->n == 1) {
-        g->lost[0] = 1;
-        return;
-    }
-    for (int64_t l = 0; l < g->n; l++) { /* find the lanes that underflow */
-        group one = lane_alone(g, l);
-        backward_lanes(w, m, K, &one, kept);
-        g->total[l] = one.total[0];
-        g->lost[l] = one.lost[0];
-    }
-    g->longest = 0; /* the suffix rows belong to the last lane */
+    for (int64_t l = 0; l < g->n && underflown(); l++) g->lost[l] = 1;
 }
 
 /* Copies the backward rows of a lane to the layout of a tensor. */
@@ -420,7 +372,7 @@ static inline void read_lanes_on(const side_by_side *w, const tensor *m, semirin
     if (K == MAX_PLUS) return;
     sum_lanes(m->S, F, sum);
     for (int64_t l = 0; l < FC_LANES; l++) {
-        FC_ASSERT(sound(g, l, sum[l]));
+        FC_ASSERT(!isnan(sum[l]) || g->lost[l] || any_lost(m));
         sum[l] = sum[l] > 0.0 ? 1.0 / sum[l] : 0.0;
     }
     for (int64_t j = 0; j < m->S; j++)
@@ -481,32 +433,17 @@ static inline void collect_lanes(const side_by_side *w, const tensor *m, double 
     }
 }
 
-/* Posteriors of a group. If something underflows, each lane is repeated alone, and lanes that are still
- * lost are left to the caller. log Z is known. */
+/* Posteriors of a group, but for lost lanes; if sums of arcs are wanted, all lanes or none are lost. */
 static inline void posteriors_of_group(const side_by_side *w, tensor *m, group *g, double *node,
                                        double *sum) {
+    int64_t lost = 0;
     backward_lanes(w, m, SUM_TIMES, g, 1);
-    int again = g->longest == 0;
-    if (!again) {
-        int before[FC_LANES];
-        memcpy(before, g->lost, sizeof before);
-        forward_lanes(w, m, SUM_TIMES, g, sum != NULL, node);
-        for (int64_t l = 0; l < g->n; l++) again |= g->lost[l];
-        if (g->n == 1) again = 0;
-        if (again) memcpy(g->lost, before, sizeof before);
-    }
-    if (!again) {
-        if (sum != NULL && !(g->n == 1 && g->lost[0])) collect_lanes(w, m, sum);
-        return;
-    }
-    for (int64_t l = 0; l < g->n; l++) {
-        if (g->lost[l]) continue;
-        group one = lane_alone(g, l);
-        backward_lanes(w, m, SUM_TIMES, &one, 1);
-        forward_lanes(w, m, SUM_TIMES, &one, sum != NULL, node);
-        g->lost[l] = one.lost[0];
-        if (sum != NULL && !one.lost[0]) collect_lanes(w, m, sum);
-    }
+    for (int64_t l = 0; l < g->n; l++) lost += g->lost[l];
+    if (lost == g->n) return;
+    forward_lanes(w, m, SUM_TIMES, g, sum != NULL, node);
+    for (int64_t l = 0; l < g->n; l++) lost += g->lost[l];
+    if (lost == 0 && sum != NULL) collect_lanes(w, m, sum);
+    for (int64_t l = 0; l < g->n && lost > 0 && sum != NULL; l++) g->lost[l] = 1;
 }
 
 #endif

@@ -47,9 +47,9 @@ typedef struct {
     float *token;      /* [ABREAST][Q] states of a token of each sentence */
     float *slots;      /* [ABREAST][P] slots of these tokens */
     double *x;         /* [S][ABREAST] the numbers to be summed, */
-    double *
-        share; /* [classes + 2][ABREAST] ... per class; then 0 for states without a class, and the sum
-                    of states that no class counts */
+    /* [classes + 2][ABREAST] ... per class; then 0 for states without a class, and the sum of states
+     * that no class counts */
+    double *share;
     float *lift;    /* [S] masks the states that no sentence can reach */
     uint8_t *reach; /* [2][S] */
     double *alone;  /* [S] a lane of x */
@@ -147,16 +147,6 @@ static void load_abreast(abreast *w, const sweep *v) {
     for (int64_t k = 0; k < A; k++) w->always &= g->score[k] > FC_NEVER;
     memset(w->total, 0, (size_t)A * sizeof *w->total);
     if (w->squares != NULL) memset(w->squares, 0, (size_t)A * sizeof *w->squares);
-}
-
-static void sort_sentences(const fc_shard *s, int64_t *order) {
-    int64_t *start = order + s->B; /* [longest + 2] per length */
-    memset(start, 0, (size_t)(s->longest + 2) * sizeof *start);
-    for (int64_t b = 0; b < s->B; b++)
-        start[s->longest - (s->offsets[b + 1] - s->offsets[b]) + 1]++;
-    for (int64_t k = 0; k <= s->longest; k++) start[k + 1] += start[k];
-    for (int64_t b = 0; b < s->B; b++)
-        order[start[s->longest - (s->offsets[b + 1] - s->offsets[b])]++] = b;
 }
 
 /* --- Sums ------------------------------------------------------------------------------------ */
@@ -527,24 +517,20 @@ FC_INLINE void outer_abreast(const int R, const int curved, const sweep *v, abre
         }
 }
 
-/* Adds the valid lanes to the totals; the others are repeated in float64. */
-static void add_lanes(int64_t n, const wide_mask *held, const float *restrict x,
-                      double *restrict total) {
+/* Adds the sums of lanes to the totals. Lost lanes are zeros. */
+static void add_lanes(int64_t n, const float *restrict x, double *restrict total) {
     for (int64_t k = 0; k < n; k++, x += ABREAST) {
-        float own[ABREAST];
         double four[4] = {0};
-        for (int p = 0; p < SINGLES; p++)
-            ((wide *)own)[p] = (wide)(((const wide_mask *)x)[p] & held[p]);
-        for (int l = 0; l < ABREAST; l++) FC_ASSERT(!isnan(own[l]));
+        for (int l = 0; l < ABREAST; l++) FC_ASSERT(!isnan(x[l]));
         for (int l = 0; l < ABREAST; l += 4)
-            for (int q = 0; q < 4; q++) four[q] += (double)own[l + q];
+            for (int q = 0; q < 4; q++) four[q] += (double)x[l + q];
         total[k] += (four[0] + four[1]) + (four[2] + four[3]);
     }
 }
 
 /* The outer products of the tokens from t to end - 1, at most FC_RUN, into the totals. */
 static void add_arcs_abreast(const sweep *v, abreast *w, int64_t t, int64_t end,
-                             const wide_mask *held, const float *weight) {
+                             const float *weight) {
     const int64_t A = v->machine->axis->A;
     const size_t size = (size_t)(A * ABREAST) * sizeof *w->sum;
     memset(w->sum, 0, size);
@@ -555,31 +541,27 @@ static void add_arcs_abreast(const sweep *v, abreast *w, int64_t t, int64_t end,
         memset(w->square, 0, size);
         for (; t + TOGETHER <= end; t += TOGETHER) outer_abreast(TOGETHER, 1, v, w, t, weight);
         for (; t < end; t++) outer_abreast(1, 1, v, w, t, weight);
-        add_lanes(A, held, w->square, w->squares);
+        add_lanes(A, w->square, w->squares);
     }
-    add_lanes(A, held, w->sum, w->total);
+    add_lanes(A, w->sum, w->total);
 }
 
 static void arcs_abreast(const sweep *v, abreast *w, const group *g) {
     float weight[ABREAST];
-    int32_t held[ABREAST];
-    for (int l = 0; l < ABREAST; l++) {
-        held[l] = l < g->n && !g->lost[l] ? -1 : 0;
-        weight[l] = held[l] ? (float)g->weight[l] : 0.0f;
-    }
+    for (int l = 0; l < ABREAST; l++)
+        weight[l] = l < g->n && !g->lost[l] ? (float)g->weight[l] : 0.0f;
     for (int64_t t = 1; t < g->longest; t += FC_RUN)
-        add_arcs_abreast(v, w, t, t + FC_RUN < g->longest ? t + FC_RUN : g->longest,
-                         (const wide_mask *)held, weight);
+        add_arcs_abreast(v, w, t, t + FC_RUN < g->longest ? t + FC_RUN : g->longest, weight);
 }
 
 /* --- A shard ---------------------------------------------------------------------------------- */
 
 static void load_ends_abreast(sweep *v, abreast *w) {
     const fc_machine *g = v->machine;
-    v->shift = top_of(g->axis->A, g->axis->score);
+    v->shift = finite_or_zero(fc_largest(g->axis->A, g->axis->score));
     if (*g->axis->rest > v->shift) v->shift = *g->axis->rest;
-    v->initial_shift = top_of(v->S, g->initial);
-    v->final_shift = top_of(v->S, g->final);
+    v->initial_shift = finite_or_zero(fc_largest(v->S, g->initial));
+    v->final_shift = finite_or_zero(fc_largest(v->S, g->final));
     for (int64_t j = 0; j < v->Q; j++) {
         w->initial[j] = j < v->S ? (float)fc_exp(g->initial[j] - v->initial_shift) : 0.0f;
         w->final[j] = j < v->S ? (float)fc_exp(g->final[j] - v->final_shift) : 0.0f;
@@ -644,7 +626,7 @@ static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, con
     v.sums = (shard_sums){.part = gradient, .total = frequent};
     load_ends_abreast(&v, &w);
     load_abreast(&w, &v);
-    sort_sentences(s, w.order);
+    by_length(s->B, s->offsets, s->longest, w.order);
     const int64_t A = machine->axis->A, most = longest_abreast(machine, s);
     const double shifts = v.initial_shift + v.final_shift;
     memset(arc, 0, (size_t)A * sizeof *arc);

@@ -5,6 +5,7 @@
 #define FSTCRF_CHECKS_H
 
 #include <stddef.h>
+#include <string.h>
 
 #include "fstcrf.h"
 
@@ -37,6 +38,15 @@ static inline fc_status check_offsets(const fc_batch *batch, int64_t *where) {
     *where = 0;
     if (batch == NULL) return FC_EINVAL;
     return check_bounds(batch->B, batch->offsets, where);
+}
+
+/* Sentences, longest first; order [B + longest + 2] is filled from 0 to B - 1. */
+static inline void by_length(int64_t B, const int64_t *offsets, int64_t longest, int64_t *order) {
+    int64_t *start = order + B; /* [longest + 2] per length */
+    memset(start, 0, (size_t)(longest + 2) * sizeof *start);
+    for (int64_t b = 0; b < B; b++) start[longest - (offsets[b + 1] - offsets[b]) + 1]++;
+    for (int64_t k = 0; k <= longest; k++) start[k + 1] += start[k];
+    for (int64_t b = 0; b < B; b++) order[start[longest - (offsets[b + 1] - offsets[b])]++] = b;
 }
 
 static inline int64_t longest_of(int64_t B, const int64_t *offsets) {

@@ -314,17 +314,12 @@ FC_INLINE REAL NAMED(dot)(int64_t Q, const REAL *x, const REAL *y) {
     return NAMED(lane_sum)(total);
 }
 
-static double NAMED(top_score)(int64_t n, const double *x) {
-    double top = FC_NEVER;
-    for (int64_t i = 0; i < n; i++) top = x[i] > top ? x[i] : top;
-    return top > FC_NEVER ? top : 0.0;
-}
-
 static void NAMED(load_sums)(NAMED(emitter) * w) {
     const fc_emitter *m = w->m;
     const int64_t S = w->S, Q = w->Q;
-    const double begin = NAMED(top_score)(S, m->initial), end = NAMED(top_score)(S, m->final);
-    w->shift = NAMED(top_score)(S * S, m->arc);
+    const double begin = finite_or_zero(fc_largest(S, m->initial)),
+                 end = finite_or_zero(fc_largest(S, m->final));
+    w->shift = finite_or_zero(fc_largest(S * S, m->arc));
     w->ends = begin + end;
     for (int64_t k = 0; k < S * Q; k++) w->into[k] = w->from[k] = w->open[k] = 0;
     for (int64_t i = 0; i < S; i++)
@@ -417,23 +412,18 @@ FC_INLINE void NAMED(write)(const NAMED(emitter) * w, const fc_emission_sums *su
                             const REAL *p, REAL norm) {
     const int64_t S = w->S, L = w->m->L;
     const int32_t *label = w->m->label;
+    const int identity = w->identity;
+#define WRITE(real, to)                                                       \
+    real *restrict out = (to) + place;                                        \
+    for (int64_t j = 0; j < S && identity; j++) out[j] = (real)(p[j] * norm); \
+    for (int64_t k = 0; k < L && !identity; k++) out[k] = 0;                  \
+    for (int64_t j = 0; j < S && !identity; j++) out[label[j]] += (real)(p[j] * norm)
     if (sums->narrow != NULL) {
-        float *restrict out = sums->narrow + place;
-        if (w->identity) {
-            for (int64_t j = 0; j < S; j++) out[j] = (float)(p[j] * norm);
-            return;
-        }
-        for (int64_t k = 0; k < L; k++) out[k] = 0.0f;
-        for (int64_t j = 0; j < S; j++) out[label[j]] += (float)(p[j] * norm);
+        WRITE(float, sums->narrow);
     } else if (sums->wide != NULL) {
-        double *restrict out = sums->wide + place;
-        if (w->identity) {
-            for (int64_t j = 0; j < S; j++) out[j] = (double)(p[j] * norm);
-            return;
-        }
-        for (int64_t k = 0; k < L; k++) out[k] = 0.0;
-        for (int64_t j = 0; j < S; j++) out[label[j]] += (double)(p[j] * norm);
+        WRITE(double, sums->wide);
     }
+#undef WRITE
 }
 
 /* Backward rows and posteriors; 0 if they cannot be represented. */

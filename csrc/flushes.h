@@ -69,7 +69,7 @@ static void take_abreast(flushes *v, const fc_machine *machine) {
     const abreast w = {.order = v->order};
     const int64_t most = longest_abreast(machine, s);
     group g;
-    sort_sentences(s, v->order);
+    by_length(s->B, s->offsets, s->longest, v->order);
     for (int64_t at = 0; at < s->B;) {
         at = next_group(s, &w, at, most, &g);
         for (int64_t t = g.longest - 1; t >= 0; t--)

@@ -165,8 +165,7 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
             *where = g.b[l];
             log_z[*where] = fc_value(g.total[l]);
             if (together && !g.lost[l]) continue;
-            const fc_domain left = together && domain == FC_AUTO ? FC_LOG : domain;
-            if (backward_sums(&m, g.first[l], g.T[l], left, &K, log_z + *where) == LOST)
+            if (backward_sums(&m, g.first[l], g.T[l], domain, &K, log_z + *where) == LOST)
                 return FC_ERANGE;
         }
     }
@@ -200,7 +199,6 @@ static fc_status marginals_abreast(const side_by_side *w, tensor *m, int64_t B,
             if (together && !g.lost[l]) continue;
             const answers out = {
                 .weight = g.weight[l], .node = {node + g.first[l] * m->S}, .sum = {sum}};
-            /* linear sums once more: log Z stays linear if only the posteriors are lost */
             if (sentence_marginals(m, g.first[l], g.T[l], domain, log_z + *where, &out) == LOST)
                 return FC_ERANGE;
         }

@@ -115,12 +115,6 @@ static void add_row(int64_t n, const int32_t *class, int runs, const double *row
     }
 }
 
-static double largest(int64_t n, const double *x) {
-    double top = FC_NEVER;
-    for (int64_t i = 0; i < n; i++) top = x[i] > top ? x[i] : top;
-    return top;
-}
-
 /* --- Suffixes ------------------------------------------------------------------------------------ */
 
 static void best_entries(const fc_paired *m, const node *v, double *entry, const double *exit) {
@@ -288,7 +282,7 @@ fc_status fc_paired_sums(const fc_paired *m, double *entry, double *exit, double
             sum_entry(m, &f, j, coarse, entry, lost, share);
         memcpy(exit + v.x, m->final + v.x, (size_t)v.exits * sizeof *exit);
         memset(exit_lost + v.x, 0, (size_t)v.exits * sizeof *exit);
-        const double c = largest(v.entries, entry + v.j);
+        const double c = fc_largest(v.entries, entry + v.j);
         if (c == FC_NEVER || v.exits == 0) continue;
         memset(sum, 0, (size_t)v.exits * sizeof *sum);
         if (weigh_entries(m, &v, &f, c, b))
@@ -413,7 +407,7 @@ static void even(const node *v, double given, double *restrict end, double *rest
 /* Probabilities q of the entries of a node, from the probabilities p of its exits. */
 static void pass(const fc_paired *m, const node *v, const double *p, const suffixes *f, double *end,
                  double *b, double *q, double *count) {
-    const double c = largest(v->entries, f->entry + v->j);
+    const double c = fc_largest(v->entries, f->entry + v->j);
     const int coarse = c > FC_NEVER && !weigh_entries(m, v, f, c, b);
     double *linear = b + v->entries, *share = linear + v->entries, given = 0.0;
     memset(q, 0, (size_t)v->entries * sizeof *q);

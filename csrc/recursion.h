@@ -244,7 +244,7 @@ FC_APART void axis_arcs(const tensor *m, semiring K, int64_t c, int64_t t, const
     double top = 0.0;
     if (K == LOG_PLUS) {
         arc_masses(m, MAX_PLUS, K, a, top, F, G, row);
-        top = finite_or_zero(largest(a->arcs, row));
+        top = finite_or_zero(fc_largest(a->arcs, row));
     }
     if (K == SUM_TIMES && has_products(a))
         arc_products(m, a, F, G, row);

@@ -182,8 +182,6 @@ FC_INLINE void plus(const double *a, const double *b, double *y) {
 
 /* --- Along the pairs ----------------------------------------------------------------------------- */
 
-static double largest(int64_t P, const double *x) { return fc_max(P, x); }
-
 /* y[l] = log sum over k of exp(x[k] + pair[k][l]); the rows of `linear` are exp(pair - top). */
 static void along(sentence *v, const double *pair, const double *linear, const double *x,
                   double *restrict y) {
@@ -290,7 +288,7 @@ static void backward(sentence *v) {
     for (int64_t s = T - 1; s >= 0; s--) {
         const int64_t n = T - s < D ? T - s : D;
         double *beta = v->beta + s * P;
-        const double top = largest(P, beta + P);
+        const double top = fc_max(P, beta + P);
         if (top > FC_NEVER) v->w[s] = top;
         lower(v, s);
         sum_rows(P, n, v->after + (s + 1) * P, P, v->S + s * D * P, P, beta);
@@ -417,7 +415,7 @@ static void expect_tails(sentence *v, const expected *g, double log_z) {
 static void expect_pairs(sentence *v, const expected *g, int64_t t, double log_z) {
     const int64_t P = v->P, L = v->L;
     const double *alpha = v->alpha + t * P, *beta = v->beta + t * P;
-    const double a = largest(P, alpha), b = largest(P, beta), all = a + b + v->top - log_z;
+    const double a = fc_max(P, alpha), b = fc_max(P, beta), all = a + b + v->top - log_z;
     if (a == FC_NEVER || b == FC_NEVER) return;
     if (all > 460.0) {
         for (int64_t k = 0; k < L; k++)

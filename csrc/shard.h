@@ -28,32 +28,48 @@ FC_INLINE void prefetch_rows(const fc_shard *s, int64_t n, const float *table) {
             __builtin_prefetch(table + s->row[k] * s->P + l, 1);
 }
 
-/* u = sum of the rows of one token, over V vectors */
-FC_INLINE void add_rows(const int V, const fc_shard *s, int64_t begin, int64_t end,
-                        const float *weight, float *u) {
-    narrow acc[8];
-    for (int v = 0; v < V; v++) acc[v] = (narrow){0};
-    if (s->row_value == NULL) {
-        for (int64_t k = begin; k < end; k++) {
-            const narrow *row = (const narrow *)(weight + s->row[k] * s->P);
-            for (int v = 0; v < V; v++) acc[v] += row[v];
-        }
-    } else {
-        for (int64_t k = begin; k < end; k++) {
-            const narrow *row = (const narrow *)(weight + s->row[k] * s->P);
-            for (int v = 0; v < V; v++) acc[v] += s->row_value[k] * row[v];
-        }
+/* u = sum of the rows of one token, and rows of one token += p, both over V vectors. */
+#define ROWS_OF(vector, add_rows, add_to_rows)                                                   \
+    FC_INLINE void add_rows(const int V, const fc_shard *s, int64_t begin, int64_t end,          \
+                            const float *weight, float *u) {                                     \
+        const int64_t P = s->P;                                                                  \
+        vector acc[8];                                                                           \
+        for (int v = 0; v < V; v++) acc[v] = (vector){0};                                        \
+        for (int64_t k = begin; k < end && s->row_value == NULL; k++)                            \
+            for (int v = 0; v < V; v++) acc[v] += ((const vector *)(weight + s->row[k] * P))[v]; \
+        for (int64_t k = begin; k < end && s->row_value != NULL; k++)                            \
+            for (int v = 0; v < V; v++)                                                          \
+                acc[v] += s->row_value[k] * ((const vector *)(weight + s->row[k] * P))[v];       \
+        for (int v = 0; v < V; v++) ((vector *)u)[v] = acc[v];                                   \
+    }                                                                                            \
+    FC_INLINE void add_to_rows(const int V, const fc_shard *s, int64_t begin, int64_t end,       \
+                               const float *p, float *gradient) {                                \
+        const int32_t *const row = s->row;                                                       \
+        const float *const value = s->row_value;                                                 \
+        const int64_t P = s->P;                                                                  \
+        vector own[8];                                                                           \
+        for (int v = 0; v < V; v++) own[v] = ((const vector *)p)[v];                             \
+        for (int64_t k = begin; k < end && value == NULL; k++)                                   \
+            for (int v = 0; v < V; v++) ((vector *)(gradient + row[k] * P))[v] += own[v];        \
+        for (int64_t k = begin; k < end && value != NULL; k++)                                   \
+            for (int v = 0; v < V; v++)                                                          \
+                ((vector *)(gradient + row[k] * P))[v] += value[k] * own[v];                     \
     }
-    for (int v = 0; v < V; v++) ((narrow *)u)[v] = acc[v];
-}
+ROWS_OF(narrow, add_rows, add_to_rows)
+ROWS_OF(wide, add_wide_rows, add_to_wide_rows)
 
 /* u = sum of the weights of token n's attributes; `next` is the token after it */
 static void potentials(const fc_shard *s, int64_t n, int64_t next, const float *weight, float *u) {
     const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
     prefetch_rows(s, next, weight);
-#define BODY(V) add_rows(V, s, begin, end, weight + at * NARROW, u + at * NARROW)
-    IN_GROUPS(s->P / NARROW, at, BODY);
-#undef BODY
+#define HALVES(V) add_rows(V, s, begin, end, weight + at * NARROW, u + at * NARROW)
+#define WHOLES(V) add_wide_rows(V, s, begin, end, weight + at * WIDE, u + at * WIDE)
+    if (s->P % WIDE == 0)
+        IN_GROUPS(s->P / WIDE, at, WHOLES);
+    else
+        IN_GROUPS(s->P / NARROW, at, HALVES);
+#undef HALVES
+#undef WHOLES
     /* Entries of a token are sorted by slot, and most share one slot: a rare attribute has a weight
      * only for the label of its token. */
     const float *single = weight + s->R * s->P;
@@ -95,28 +111,19 @@ FC_INLINE void count_token(const fc_shard *s, shard_sums *g) {
     if (g->flushes < s->flushes && s->flush_after[g->flushes] <= g->tokens) flush_due(s, g);
 }
 
-/* rows of one token += p, over V vectors */
-FC_INLINE void add_to_rows(const int V, const fc_shard *s, int64_t begin, int64_t end,
-                           const float *p, float *gradient) {
-    narrow own[8];
-    for (int v = 0; v < V; v++) own[v] = ((const narrow *)p)[v];
-    for (int64_t k = begin; k < end; k++) {
-        narrow *row = (narrow *)(gradient + s->row[k] * s->P);
-        if (s->row_value == NULL)
-            for (int v = 0; v < V; v++) row[v] += own[v];
-        else
-            for (int v = 0; v < V; v++) row[v] += s->row_value[k] * own[v];
-    }
-}
-
 /* sums of token n's attributes += p; `next` is the token after it */
 static void scatter(const fc_shard *s, int64_t n, int64_t next, const float *p, shard_sums *sums) {
     float *gradient = sums->part;
     const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
     prefetch_rows(s, next, gradient);
-#define BODY(V) add_to_rows(V, s, begin, end, p + at * NARROW, gradient + at * NARROW)
-    IN_GROUPS(s->P / NARROW, at, BODY);
-#undef BODY
+#define HALVES(V) add_to_rows(V, s, begin, end, p + at * NARROW, gradient + at * NARROW)
+#define WHOLES(V) add_to_wide_rows(V, s, begin, end, p + at * WIDE, gradient + at * WIDE)
+    if (s->P % WIDE == 0)
+        IN_GROUPS(s->P / WIDE, at, WHOLES);
+    else
+        IN_GROUPS(s->P / NARROW, at, HALVES);
+#undef HALVES
+#undef WHOLES
     float *single = gradient + s->R * s->P;
     for (int64_t k = s->single_ptr[n]; k < s->single_ptr[n + 1]; k++) {
         const float v = s->single_value == NULL ? 1.0f : s->single_value[k];

@@ -12,9 +12,7 @@
 #include "averaged.h"
 #include "background.h"
 
-#define SHIFT_STEP \
-    10.0 /* arcs are shifted by multiples of this: e^10 is far from the limits of FAINT
-                           */
+#define SHIFT_STEP 10.0 /* arcs shift by multiples: e^10 is far from the limits of FAINT */
 #define LEAST_SCALE 0.05
 #define LENGTHS 64 /* longer rows share a class: they are few */
 
@@ -253,8 +251,8 @@ static void load_ends(stepper *e, const fc_machine *g) {
         e->ends[j] = first < 0 ? g->initial[j] : scale * u[first];
         e->ends[S + j] = last < 0 ? g->final[j] : scale * u[last];
     }
-    w->initial_shift = top_of(S, e->ends);
-    w->final_shift = top_of(S, e->ends + S);
+    w->initial_shift = finite_or_zero(fc_largest(S, e->ends));
+    w->final_shift = finite_or_zero(fc_largest(S, e->ends + S));
     for (int64_t j = 0; j < S; j++) {
         w->initial[j] = (float)fc_exp(e->ends[j] - w->initial_shift);
         w->final[j] = (float)fc_exp(e->ends[S + j] - w->final_shift);
@@ -315,8 +313,7 @@ FC_INLINE quad products_of_arc(const int quads, const stepper *e, int64_t k) {
 
 FC_INLINE void add_products(const int quads, const stepper *e, int64_t arcs) {
     int64_t k = 0;
-    for (; k + 4 <= arcs;
-         k += 4) { /* transposes the sums of four arcs, and adds them as one vector */
+    for (; k + 4 <= arcs; k += 4) { /* the sums of four arcs are turned, and added as one vector */
         quad sum[4], part[4];
         for (int l = 0; l < 4; l++) sum[l] = products_of_arc(quads, e, k + l);
         turn((const float *)sum, 4, (float *)part, 4);

@@ -40,8 +40,7 @@ typedef struct {
     double *over;   /* [A] w - r, or w if the pair has no rest */
     double *weight; /* [A] w = exp(score - shift) */
     const fc_classes *from,
-        *at; /* classes of the states that are summed, and of the summing states; or
-                                    NULL */
+        *at; /* of the states that are summed, and of the summing ones; or NULL */
 } exceptions;
 
 /* A difference of sums below this share of them has cancelled; see background.h. */
@@ -154,12 +153,6 @@ static int64_t lay_out(sweep *w, const fc_machine *g, const fc_shard *s, double 
     return (a.used + 64) / d;
 }
 
-static double top_of(int64_t n, const double *x) {
-    double top = FC_NEVER;
-    for (int64_t i = 0; i < n; i++) top = x[i] > top ? x[i] : top;
-    return top > FC_NEVER ? top : 0.0;
-}
-
 /* Sets the guards for graphs in which every state is reachable. */
 static void open_guards(const sweep *w) {
     for (int64_t j = 0; j < w->Q; j++) {
@@ -173,9 +166,9 @@ static int load(sweep *w) {
     const fc_machine *g = w->machine;
     const double *score = g->axis->score;
     const int64_t S = w->S, Q = w->Q;
-    w->shift = top_of(S * S, score);
-    w->initial_shift = top_of(S, g->initial);
-    w->final_shift = top_of(S, g->final);
+    w->shift = finite_or_zero(fc_largest(S * S, score));
+    w->initial_shift = finite_or_zero(fc_largest(S, g->initial));
+    w->final_shift = finite_or_zero(fc_largest(S, g->final));
     /* forward, backward, initial and final are adjacent; so are total, begin and end */
     memset(w->forward, 0, (size_t)(w->pad - w->forward) * sizeof *w->forward);
     memset(w->open, 0, (size_t)S * (size_t)Q);
@@ -323,9 +316,8 @@ FC_INLINE void sum_equal_rows(const int classed, const int64_t n, const sweep *w
     for (; r < end; r++, over += n, other += n) {
         const int32_t j = e->state[r];
         if (classed) total = class_share(w->share, e->at, j);
-        two_doubles sums = {total,
-                            0.0}; /* of even and of odd arcs: this needs two loads an arc, not
-                                            three */
+        /* of even and of odd arcs: this needs two loads an arc, not three */
+        two_doubles sums = {total, 0.0};
         for (int64_t k = 0; k + 2 <= n; k += 2)
             sums += *(const two_doubles *)(over + k) * two_of(one, other + k);
         if (n % 2) sums[0] += over[n - 1] * one[other[n - 1]];
@@ -350,21 +342,18 @@ FC_INLINE void sum_rows_of(const int classed, const sweep *w, const exceptions *
         for (end = r + 1; end < S && row[end + 1] - row[end] == n;) end++;
 #define EQUAL(N) \
     case N: sum_equal_rows(classed, N, w, e, r, end, total, x, y); break
+#define FOUR_EQUAL(N) \
+    EQUAL(N);         \
+    EQUAL(N + 1);     \
+    EQUAL(N + 2);     \
+    EQUAL(N + 3)
         switch (n) {
-            EQUAL(1);
-            EQUAL(2);
-            EQUAL(3);
-            EQUAL(4);
-            EQUAL(5);
-            EQUAL(6);
-            EQUAL(7);
-            EQUAL(8);
-            EQUAL(9);
-            EQUAL(10);
-            EQUAL(11);
-            EQUAL(12);
+            FOUR_EQUAL(1);
+            FOUR_EQUAL(5);
+            FOUR_EQUAL(9);
             default: sum_equal_rows(classed, n, w, e, r, end, total, x, y);
         }
+#undef FOUR_EQUAL
 #undef EQUAL
     }
     for (int64_t j = S; j < w->Q; j++) y[j] = 0.0f;

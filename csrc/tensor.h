@@ -178,12 +178,6 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
 
 /* --- Loading --------------------------------------------------------------------------------- */
 
-static inline double largest(int64_t n, const double *x) {
-    double top = FC_NEVER;
-    for (int64_t i = 0; i < n; i++) top = x[i] > top ? x[i] : top;
-    return top;
-}
-
 /* y = exp(x - shift) of n scores; returns how often a finite score became zero. */
 static inline int64_t exp_scores(int64_t n, double shift, const double *x, double *y) {
     int64_t lost = 0;
@@ -195,11 +189,9 @@ static inline int64_t exp_scores(int64_t n, double shift, const double *x, doubl
     return lost;
 }
 
-static inline double finite_or_zero(double x) { return x > FC_NEVER ? x : 0.0; }
-
 /* The shift of scores that are summed: their largest. */
 static inline double shift_of(semiring K, int64_t n, const double *x) {
-    return K == MAX_PLUS ? 0.0 : finite_or_zero(largest(n, x));
+    return K == MAX_PLUS ? 0.0 : finite_or_zero(fc_largest(n, x));
 }
 
 /* y: scores in the form of the semiring: unchanged, shifted, or exp(score - shift). */
@@ -245,7 +237,7 @@ static inline void load_rest(tensor *m, semiring K, loaded_axis *a) {
     for (int64_t i = 0; i < S; i++)
         for (int64_t k = g->row[i]; k < g->row[i + 1]; k++)
             a->outward[k] = g->score[a->dense ? i * S + g->target[k] : k];
-    if (K != MAX_PLUS) a->shift = fmax(largest(a->listed, a->outward), *g->rest);
+    if (K != MAX_PLUS) a->shift = fmax(fc_largest(a->listed, a->outward), *g->rest);
     copy_scores(m, K, a->listed, a->shift, a->outward, a->outward);
     copy_scores(m, K, 1, a->shift, g->rest, &a->rest);
     for (int64_t k = 0; k < a->listed; k++) a->outward_over[k] = a->outward[k] - a->rest;

@@ -110,6 +110,15 @@ FC_INLINE double fc_log(double x) {
     return n * 6.93147180369123816490e-01 + (2.0 * s + low) + (x - x);
 }
 
+/* The largest of n scores, -inf for none. */
+static inline double fc_largest(int64_t n, const double *x) {
+    double top = FC_NEVER;
+    for (int64_t i = 0; i < n; i++) top = x[i] > top ? x[i] : top;
+    return top;
+}
+
+static inline double finite_or_zero(double x) { return x > FC_NEVER ? x : 0.0; }
+
 /* The larger one; NaN where either is: a maximum that drops it would hide it. */
 FC_INLINE double fc_larger(double a, double b) { return a > b || isnan(a) ? a : b; }
 

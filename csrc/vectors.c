@@ -58,8 +58,11 @@ fc_status fc_narrow(int64_t n, double largest, double *x, uint16_t *half, int32_
  *
  * Rows are float, or 16 bits (then values are 2^-power times too small, which the caller corrects). */
 
-FC_INLINE double at(const void *row, int half, int64_t j) {
-    return half ? (double)widened(((const uint16_t *)row)[j]) : (double)((const float *)row)[j];
+enum { FLOATS, HALVES, DOUBLES }; /* kinds of numbers in a row */
+
+FC_INLINE double at(const void *row, int kind, int64_t j) {
+    if (kind == DOUBLES) return ((const double *)row)[j];
+    return kind ? (double)widened(((const uint16_t *)row)[j]) : (double)((const float *)row)[j];
 }
 
 FC_INLINE const void *place(const void *rows, int half, int64_t j) {
@@ -90,17 +93,13 @@ FC_INLINE void dots(int64_t m, int64_t k, int64_t n, int64_t stride, const void 
     }
 }
 
-fc_status fc_dots(int64_t m, int64_t k, int64_t n, int64_t stride, const float *rows,
+fc_status fc_dots(int64_t m, int64_t k, int64_t n, int64_t stride, int half, const void *rows,
                   int64_t x_stride, const double *x, double *out) {
     if (m < 0 || k < 1 || n < 0 || stride < n || x_stride < n) return FC_EINVAL;
-    dots(m, k, n, stride, rows, 0, x_stride, x, out);
-    return FC_OK;
-}
-
-fc_status fc_dots_half(int64_t m, int64_t k, int64_t n, int64_t stride, const uint16_t *rows,
-                       int64_t x_stride, const double *x, double *out) {
-    if (m < 0 || k < 1 || n < 0 || stride < n || x_stride < n) return FC_EINVAL;
-    dots(m, k, n, stride, rows, 1, x_stride, x, out);
+    if (half)
+        dots(m, k, n, stride, rows, 1, x_stride, x, out);
+    else
+        dots(m, k, n, stride, rows, 0, x_stride, x, out);
     return FC_OK;
 }
 
@@ -117,29 +116,18 @@ FC_INLINE void combine(int64_t m, int64_t n, int64_t stride, const void *rows, i
     }
 }
 
-fc_status fc_combine(int64_t m, int64_t n, int64_t stride, const float *rows,
+fc_status fc_combine(int64_t m, int64_t n, int64_t stride, int half, const void *rows,
                      const double *coefficient, double *out) {
     if (m < 0 || n < 0 || stride < n) return FC_EINVAL;
-    combine(m, n, stride, rows, 0, coefficient, out);
-    return FC_OK;
-}
-
-fc_status fc_combine_half(int64_t m, int64_t n, int64_t stride, const uint16_t *rows,
-                          const double *coefficient, double *out) {
-    if (m < 0 || n < 0 || stride < n) return FC_EINVAL;
-    combine(m, n, stride, rows, 1, coefficient, out);
+    if (half)
+        combine(m, n, stride, rows, 1, coefficient, out);
+    else
+        combine(m, n, stride, rows, 0, coefficient, out);
     return FC_OK;
 }
 
 fc_status fc_inner(int64_t n, const double *x, const double *y, double *out) {
     if (n < 0) return FC_EINVAL;
-    const int64_t whole = n / (4 * FC_LANES) * (4 * FC_LANES);
-    double lane[4 * FC_LANES] = {0};
-    for (int64_t j = 0; j < whole; j += 4 * FC_LANES)
-        for (int l = 0; l < 4 * FC_LANES; l++) lane[l] += x[j + l] * y[j + l];
-    double sum = 0.0;
-    for (int64_t j = whole; j < n; j++) sum += x[j] * y[j];
-    for (int l = 0; l < 4 * FC_LANES; l++) sum += lane[l];
-    *out = sum;
+    *out = dot_mixed(n, x, DOUBLES, y);
     return FC_OK;
 }

@@ -74,12 +74,10 @@ FC_INLINE float sum_of(int64_t Q, const float *x) {
 }
 
 FC_INLINE int any_of_lanes(wide_mask x) {
-    quad_mask four[WIDE / 4];
-    memcpy(four, &x, sizeof four);
-    for (int k = 1; k < WIDE / 4; k++) four[0] |= four[k];
-    int64_t half[2];
-    memcpy(half, four, sizeof half);
-    return (half[0] | half[1]) != 0;
+    int64_t lane[WIDE / 2], any = 0;
+    memcpy(lane, &x, sizeof lane);
+    for (int l = 0; l < WIDE / 2; l++) any |= lane[l];
+    return any != 0;
 }
 
 /* y *= x, and the sum; returns whether any number is below its bound. */

@@ -61,18 +61,17 @@ int64_t fc_flushes_work(const fc_shard *shard);
 fc_status fc_sweep(const fc_machine *machine, const fc_shard *shard, const float *weight,
                    float *gradient, double *frequent, double *loss, double *arc, double *begin,
                    double *end, int64_t *rescued, double *work);
-int64_t fc_sweep_work(const fc_machine *machine, const fc_shard *shard);
+int64_t fc_sweep_work(const fc_machine *machine, const fc_shard *shard, int curvature);
 
 /* The diagonal of the Hessian of the loss of fc_sweep; same arguments.
  *   row_square, single_square  in      squares of the shard's values, or NULL
  *   variance [R * P + M]       in/out  sums of x^2 p (1 - p) are added; `frequent` as of fc_sweep
  *   arc [arcs], begin, end [S] out     the same for arcs and ends; sums of p for the arcs of sentences
  *                                      that float32 cannot represent
- *   work                       fc_curvature_work doubles */
+ *   work                       fc_sweep_work doubles, `curvature` 1 */
 fc_status fc_curvature(const fc_machine *machine, const fc_shard *shard, const float *weight,
                        const float *row_square, const float *single_square, float *variance,
                        double *frequent, double *arc, double *begin, double *end, double *work);
-int64_t fc_curvature_work(const fc_machine *machine, const fc_shard *shard);
 
 /* weight = the shard's view of theta. */
 fc_status fc_spread(const fc_shard *shard, const fc_layout *layout, const float *theta,

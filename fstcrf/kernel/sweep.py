@@ -224,7 +224,7 @@ class Shard:
         """
         handle, _keep, weights = self._begun(graph, theta, space)
         states = graph.n_states
-        work = space.work(lib.fc_sweep_work(handle, self._shard))
+        work = space.work(lib.fc_sweep_work(handle, self._shard, 0))
         loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
         arc, begin, end = np.empty(graph.n_arcs), np.empty(states), np.empty(states)
         status = lib.fc_sweep(
@@ -259,7 +259,7 @@ class Shard:
         """
         handle, _keep, weights = self._begun(graph, theta, space)
         states = graph.n_states
-        work = space.work(lib.fc_curvature_work(handle, self._shard))
+        work = space.work(lib.fc_sweep_work(handle, self._shard, 1))
         arc, begin, end = np.empty(graph.n_arcs), np.empty(states), np.empty(states)
         row_square, single_square = (
             ffi.NULL if one is None else array_in(one**2, np.float32, one.shape, "value")
@@ -450,11 +450,12 @@ class VectorStore:
         first, last, _ = part.indices(self._size)
         (m, n), k = (len(self._rows), last - first), len(vectors)
         out = np.empty((m, k))
-        status = (lib.fc_dots_half if self._half else lib.fc_dots)(
+        status = lib.fc_dots(
             m,
             k,
             n,
             self._stride,
+            self._half,
             self._from(first),
             n,
             array_in(vectors, np.float64, (k, n), "vectors"),
@@ -468,10 +469,11 @@ class VectorStore:
         """Add ``coefficients @ rows`` to `out`, float64 [n], in place: at some or all positions."""
         first, last, _ = part.indices(self._size)
         m = len(self._rows)
-        status = (lib.fc_combine_half if self._half else lib.fc_combine)(
+        status = lib.fc_combine(
             m,
             last - first,
             self._stride,
+            self._half,
             self._from(first),
             array_in(coefficients * self._unit, np.float64, (m,), "coefficients"),
             array_in(out, np.float64, (self._size,), "out", writable=True) + first,

@@ -32,8 +32,8 @@ def test_c_checks_sizes() -> None:
         assert lib.fc_gather(n, r, w, *[lib_null()] * 5) == lib.FC_EINVAL
     null = lib_null()
     for m, n, stride, x_stride in ((-1, 1, 1, 1), (1, 2, 1, 2), (1, 2, 2, 1)):
-        assert lib.fc_dots(m, 1, n, stride, null, x_stride, null, null) == lib.FC_EINVAL
-    assert lib.fc_combine(1, -1, 1, *[lib_null()] * 3) == lib.FC_EINVAL
+        assert lib.fc_dots(m, 1, n, stride, 0, null, x_stride, null, null) == lib.FC_EINVAL
+    assert lib.fc_combine(1, -1, 1, 0, *[lib_null()] * 3) == lib.FC_EINVAL
 
 
 def lib_null() -> Any:

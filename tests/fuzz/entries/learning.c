@@ -90,7 +90,7 @@ void sweep(void) {
         single[k] = s.single_value[k] * s.single_value[k];
     for (int64_t i = 0; i < size; i++) weight[i] = 0.0F;
     double loss = 0.0, *arc = NEW(double, arcs), *begin = NEW(double, S), *end = NEW(double, S);
-    double *work = NEW(double, fc_sweep_work(&m, &s));
+    double *work = NEW(double, fc_sweep_work(&m, &s, 0));
     fc_spread(&s, &l, theta, weight);
     double *frequent = ZEROS(double, s.frequent_rows *s.P + s.frequent_singles);
     if (fc_sweep(&m, &s, weight, gradient, frequent, &loss, arc, begin, end, &rescued, work) !=
@@ -98,7 +98,7 @@ void sweep(void) {
         return;
     fc_collect(&s, &l, gradient, frequent, ZEROS(double, l.parameters));
     fc_curvature(&m, &s, weight, square, single, gradient, frequent, arc, begin, end,
-                 NEW(double, fc_curvature_work(&m, &s)));
+                 NEW(double, fc_sweep_work(&m, &s, 1)));
 }
 
 /* Arcs with a weight, ascending. */
@@ -324,11 +324,11 @@ void vectors(void) {
     const float *rows_of = narrow_values(m * stride);
     double *x = values(k * stride), *out = NEW(double, m *k), *sum = ZEROS(double, n);
     uint16_t *half = NEW(uint16_t, m *stride);
-    fc_dots(m, k, n, stride, rows_of, stride, x, out);
-    fc_combine(m, n, stride, rows_of, finite_values(m), sum);
+    fc_dots(m, k, n, stride, 0, rows_of, stride, x, out);
+    fc_combine(m, n, stride, 0, rows_of, finite_values(m), sum);
     for (int64_t i = 0; i < m * stride; i++) half[i] = (uint16_t)grab(2);
-    fc_dots_half(m, k, n, stride, half, stride, x, out);
-    fc_combine_half(m, n, stride, half, finite_values(m), sum);
+    fc_dots(m, k, n, stride, 1, half, stride, x, out);
+    fc_combine(m, n, stride, 1, half, finite_values(m), sum);
     double *y = finite_values(n), largest = 0.0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(y[i]));
     fc_narrow(n, largest, y, NEW(uint16_t, n), &power);
