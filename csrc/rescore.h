@@ -85,8 +85,10 @@ static inline void step_together(rescoring *w, direction d) {
     }
     turn_rows(w->n, P, FC_LANES, none(w->K), w->x, a->lanes[0]);
     listed_step(w->K, WHOLE, a, d, FC_LANES, a->weight, a->lanes[0], a->lanes[1], a->lanes[0]);
-    lanes_into_rows(w->n, P, a->lanes[1], w->y);
-    for (int64_t r = 0; r < w->n; r++) fc_fill(P - m->S, none(w->K), w->y + r * P + m->S);
+    double *row[FC_LANES];
+    for (int64_t r = 0; r < w->n; r++) row[r] = w->y + r * P;
+    lanes_to_rows(m->S, w->n, a->lanes[1], row);
+    for (int64_t r = 0; r < w->n; r++) fc_fill(P - m->S, none(w->K), row[r] + m->S);
 }
 
 /* Steps all rows to their tokens t, from the token before it or after it. */
