@@ -1,0 +1,157 @@
+"""``fstcrf train``: each structure of a model has a command with its own options."""
+
+from __future__ import annotations
+
+import importlib
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fstcrf.arguments import closest
+from fstcrf.cli.options import SettableCommand, key_of
+from fstcrf.errors import OptionError
+from fstcrf.text.lines import read_text
+
+STRUCTURES = {
+    "chain": ("fstcrf.cli.train", "train"),
+    "segments": ("fstcrf.cli.segments", "train"),
+    "words": ("fstcrf.ext.words.command", "train"),
+    "rules": ("fstcrf.ext.rules.command", "train"),
+    "consistency": ("fstcrf.ext.documents.command", "consistency"),
+    "fields": ("fstcrf.ext.documents.command", "fields"),
+    "pipeline": ("fstcrf.cli.pipeline", "train"),
+}
+"""Structures, and the command that trains each."""
+
+_ENDING, _TEXTS, _TASKS = ".toml", "data", "task"
+
+
+class StructureCommand(SettableCommand):
+    """A command whose texts and options a TOML file may name."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Parse arguments; the TOML file has the options that they lack."""
+        path = _toml(args)
+        if path is not None and _TASKS not in (given := _read(path)):
+            texts, values = self._declared(path, given)
+            extra["default_map"] = values
+            rest = list(args)
+            rest.remove(path)
+            args = [*texts, *rest]
+        return super().make_context(info_name, args, parent, **extra)
+
+    def _declared(self, path: str, given: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
+        """Return the texts and the options of a TOML file."""
+        folder = Path(path).parent
+        known = {key_of(p): p for p in self.params if isinstance(p, click.Option)}
+        texts: list[str] = []
+        values: dict[str, Any] = {}
+        for key, value in given.items():
+            name = key.replace("-", "_")
+            if name == _TEXTS:
+                named = value if isinstance(value, list) else [value]
+                texts = [str(folder / str(one)) for one in named]
+            elif name in known:
+                values[str(known[name].name)] = _converted(known[name], value, folder)
+            else:
+                near = closest(name, [*known, _TEXTS])
+                advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+                raise OptionError(f"{path}: there is no option {key!r}; {advice}")
+        return texts, values
+
+
+def structure_command(function: Callable[..., Any]) -> StructureCommand:
+    """Return the command of a structure."""
+    return click.command("train", cls=StructureCommand)(function)
+
+
+STRUCTURE = click.option(
+    "--structure",
+    metavar="NAME",
+    type=click.Choice(list(STRUCTURES)),
+    expose_value=False,
+    help=f"Structure of the model: {', '.join(STRUCTURES)}. Each has its own help.",
+)
+
+
+class _Train(click.Command):
+    """Hands over to the command of a structure."""
+
+    def structures(self) -> dict[str, click.Command]:
+        """Return the commands of all structures."""
+        return {name: self.structure(name) for name in STRUCTURES}
+
+    def structure(self, name: str) -> click.Command:
+        """Return the command of a structure."""
+        module, function = STRUCTURES[name]
+        found: click.Command = getattr(importlib.import_module(module), function)
+        return found
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Let the command of the structure parse the arguments."""
+        name, path = _given(args), _toml(args)
+        if path is not None:
+            given = _read(path)
+            name = name or ("pipeline" if _TASKS in given else given.get("structure"))
+        chosen = self.structure(name if name in STRUCTURES else "chain")
+        return chosen.make_context(info_name, args, parent, **extra)
+
+
+train = _Train("train", help="Train a tagger, a pipeline of them, or rules.")
+
+
+def _given(args: list[str]) -> str | None:
+    """Return the structure that arguments name."""
+    for arg, after in zip(args, [*args[1:], ""], strict=True):
+        name, equals, value = arg.partition("=")
+        if name == "--structure":
+            return value if equals else after
+    return None
+
+
+def _toml(args: list[str]) -> str | None:
+    """Return the TOML file among arguments."""
+    before = ["", *args]
+    files = (a for a, b in zip(args, before, strict=False) if b not in ("-o", "--output"))
+    return next((file for file in files if file.endswith(_ENDING) and file[0] != "-"), None)
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_text(path))
+    except (ValueError, RecursionError) as error:  # numbers of too many digits
+        raise OptionError(f"{path}: not valid TOML: {error}") from None
+
+
+def _converted(option: click.Option, value: Any, folder: Path) -> Any:
+    """Return a value of a TOML file as click reads it; a file is named relative to it."""
+    if isinstance(value, dict):
+        return [f"{name}={one}" for name, one in value.items()]
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list):
+        parts = [_converted(option, one, folder) for one in value]
+        return parts if option.multiple or option.nargs > 1 else ",".join(map(str, parts))
+    text = str(value)
+    kind = option.metavar or ""
+    if not any(name in kind for name in ("FILE", "MODEL", "DIR")):
+        return [text] if option.multiple and option.nargs == 1 else text
+    path = str(folder / text)
+    if option.name in ("grammar", "grammars") and not Path(path).exists():
+        path = text  # a built-in grammar, or one of a tape
+    return path
