@@ -128,10 +128,7 @@ def _folder(path: str) -> DataError:
         )
     if not joint.exists():
         return DataError("a folder, expected the file of a model", path=path)
-    return DataError(
-        f"the folder of a pipeline, expected a model: give {joint}",
-        path=path,
-    )
+    return DataError(f"the folder of a pipeline, expected a model: give {joint}", path=path)
 
 
 def tagger(path: str) -> CRF:

@@ -104,8 +104,16 @@ class Setting(click.Option):
         return f"'{flag_of(self)}'"
 
 
+class Described(click.Option):
+    """An option with a short help, and a full one for ``fstcrf options``."""
+
+    def __init__(self, *arguments: Any, full: str, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.full = full
+
+
 _SETTINGS = "settings"
-_RANGE = re.compile(r"  \[[-\d.<=]*x[<>=]+[\d.]+\]|; [-\d.<=]*x[<>=]+[\d.]+(?=\])")
+RANGE = re.compile(r"  \[[-\d.<=]*x[<>=]+[\d.]+\]|; [-\d.<=]*x[<>=]+[\d.]+(?=\])")
 """The range of a number, which ``fstcrf options`` shows."""
 
 
@@ -175,7 +183,7 @@ class SettableCommand(click.Command):
         shown = [p.get_help_record(ctx) for p in options if not isinstance(p, Setting)]
         with formatter.section("Options"):
             formatter.write_dl(
-                [(name, _RANGE.sub("", text)) for name, text in filter(None, shown)], col_max=28
+                [(name, RANGE.sub("", text)) for name, text in filter(None, shown)], col_max=28
             )
 
 
@@ -402,7 +410,7 @@ SEPARATOR = setting(
 CHECKPOINT = click.option(
     "--checkpoint",
     metavar="FILE",
-    help="File for the state of training.  [default: OUTPUT.checkpoint, removed at the end]",
+    help="File for the state of training.  [default: MODEL.checkpoint, removed at the end]",
 )
 RESUME = click.option("--resume", is_flag=True, help="Continue from the saved state.")
 DEV = click.option("--dev", metavar="FILE", help="Held-out data; the best score on it decides.")
@@ -445,12 +453,7 @@ PROBABILITIES = "Print probabilities of labels and of sequences."
 TARGET = "Column of the gold labels.  [default: called like the tape]"
 COLUMNS = "Names of the columns of the input: word,pos,chunk."
 _INPUT = (
-    click.option(
-        "--columns",
-        type=NAMES,
-        metavar="NAME,...",
-        help=COLUMNS,
-    ),
+    click.option("--columns", type=NAMES, metavar="NAME,...", help=COLUMNS),
     click.option(
         "--format",
         "kind",
@@ -470,7 +473,7 @@ QUASI_NEWTON = (
     shown("--l2", "X", AT_LEAST_0, 1.0, PENALTY),
     L1,
     shown("--max-iterations", "N", click.IntRange(min=1), 200, ITERATIONS),
-    CHECKPOINT,
+    click.option("--checkpoint", metavar="FILE", help="File for the state of training."),
     RESUME,
 )
 """Options of taggers that L-BFGS trains."""
@@ -488,15 +491,12 @@ def input_options(command: Command) -> Command:
     return with_options(_INPUT, command)
 
 
-def grammar_option(command: Command) -> Command:
-    """Add ``--grammar``."""
-    option: Callable[[Command], Command] = click.option(
-        "--grammar",
-        metavar="[TAPE=]FILE",
-        multiple=True,
-        help="Grammar that labels obey: a .grm file, or bio. Repeatable.",
-    )
-    return option(command)
+grammar_option = click.option(
+    "--grammar",
+    metavar="[TAPE=]FILE",
+    multiple=True,
+    help="Grammar that labels obey: a .grm file, or bio. Repeatable.",
+)
 
 
 _SEARCH = (
@@ -549,28 +549,22 @@ def decode_option(kind: Any, metavar: str, says: str) -> Callable[[Any], Any]:
     )
 
 
-def weights_option(command: Command) -> Command:
-    """Add ``--weights``."""
-    option: Callable[[Command], Command] = click.option(
-        "--weights",
-        type=NUMBERS,
-        metavar="NUMBER,...",
-        help="Factors of the taggers in a joint decision.",
-    )
-    return option(command)
+weights_option = click.option(
+    "--weights",
+    type=NUMBERS,
+    metavar="NUMBER,...",
+    help="Factors of the taggers in a joint decision.",
+)
 
 
 SEED = setting("seed", click.IntRange(min=0), 0, "Random seed.", metavar="N")
 
 
-def threads_option(command: Command) -> Command:
-    """Add ``--threads``."""
-    option: Callable[[Command], Command] = click.option(
-        "--threads",
-        metavar="N",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        help="Threads; they do not change the result.",
-    )
-    return option(command)
+threads_option = click.option(
+    "--threads",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Threads; they do not change the result.",
+)

@@ -76,17 +76,9 @@ _PRINTED = (
     ),
 )
 """The printed answers."""
-_FILL = click.option(
-    "--fill",
-    metavar="COLUMN",
-    help="Column of CoNLL-U for the labels.",
-)
+_FILL = click.option("--fill", metavar="COLUMN", help="Column of CoNLL-U for the labels.")
 _KNOWN = (
-    click.option(
-        "--force",
-        metavar="COLUMN",
-        help="Column of known labels, _ if unknown.",
-    ),
+    click.option("--force", metavar="COLUMN", help="Column of known labels, _ if unknown."),
     click.option(
         "--bias",
         type=ASSIGNMENT,

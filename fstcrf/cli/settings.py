@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from fstcrf.cli.main import COMMANDS, main
-from fstcrf.cli.options import Setting, command
+from fstcrf.cli.options import RANGE, Described, Setting, command
 from fstcrf.cli.structures import STRUCTURES
 
 
@@ -41,7 +41,8 @@ def options(context: click.Context, /, names: tuple[str, ...]) -> None:
         )
     formatter = context.make_formatter()
     for key, one in wanted.items():
-        rows = [_row(p, context) for p in one.params if isinstance(p, click.Option)]
+        found = [p for p in one.params if isinstance(p, click.Option)]
+        rows = [_row(p, context) for p in sorted(found, key=lambda p: isinstance(p, Setting))]
         if rows:
             with formatter.section(f"fstcrf {key}"):
                 formatter.write_dl(rows)
@@ -65,6 +66,9 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 def _row(option: click.Option, context: click.Context) -> tuple[str, str]:
     """Return the name and the meaning of an option."""
     left, text = option.get_help_record(context) or ("", "")
+    text = text.replace("[default: True]", "[default: true]")
+    text = text.replace("[default: False]", "[default: false]")
     if isinstance(option, Setting):
         left = left.replace(max(option.opts, key=len), option.key, 1).strip()
-    return left, getattr(option, "full", text)
+    limits = RANGE.findall(text)
+    return left, "".join([option.full, *limits]) if isinstance(option, Described) else text

@@ -30,6 +30,7 @@ from fstcrf.cli.options import (
     LOG_JSON,
     NAMES,
     RESUME,
+    Described,
     Setting,
     check_outputs,
     check_training,
@@ -105,14 +106,6 @@ _FLAT = {
 """Options with a flag, and their help if that is shorter than the struct's; others are settings."""
 
 
-class _Described(click.Option):
-    """An option with a short help, and a full one for ``fstcrf options``."""
-
-    def __init__(self, *arguments: Any, full: str, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.full = full
-
-
 def training_options(command: Command) -> Command:
     """Add the options of training: names, kinds, ranges, defaults and meanings are the structs'."""
     rare = [name for name in DEFAULTS if name not in _FLAT]
@@ -126,7 +119,7 @@ def _option(name: str) -> Callable[[Command], Command]:
     if default and _FLAT[name]:
         text += f"  [default: {default}]"
     how: dict[str, Any] = {"metavar": _letters(name), "type": kind, "default": usual, "help": text}
-    return click.option(_flag(name), cls=_Described, full=full, **how)
+    return click.option(_flag(name), cls=Described, full=full, **how)
 
 
 def _setting(name: str) -> Callable[[Command], Command]:

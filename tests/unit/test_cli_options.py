@@ -14,7 +14,7 @@ from fstcrf.cli.main import COMMANDS
 from fstcrf.cli.options import Setting, key_of
 from fstcrf.cli.settings import commands
 from fstcrf.training.options import DEFAULTS
-from tests.support.command import done, failure
+from tests.support.command import ROOT, done, failure
 
 ALL = dict(commands())
 
@@ -32,6 +32,8 @@ def test_there_are_few_commands_and_options() -> None:
     assert flags.keys() <= COMMANDS.keys()
     assert len(COMMANDS) <= 14
     assert sum(map(len, flags.values())) <= 200
+    page = (ROOT.parent / "docs/reference/command-line.md").read_text("utf-8")
+    assert [name for name in COMMANDS if f"\n## {name}\n" not in page] == []
 
 
 @pytest.mark.parametrize("command", ALL)
