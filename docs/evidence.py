@@ -56,7 +56,7 @@ HOURS_BEGIN, HOURS_END = "<!-- hours: python docs/evidence.py -->", "<!-- end of
 def run(name: str, data: Path, reports: Path, jobs: int = 1) -> int:
     """Run a recipe in full, or what is left of it, in so many processes; return its exit status."""
     command = [sys.executable, "-m", "fstcrf", "recipe", name, "--full"]
-    command += ["--data", str(data), "--report", str(reports / name)]
+    command += ["--data", str(data), "-o", str(reports / name)]
     told = ["--progress", *["--no-progress"] * (jobs - 1)]
     quiet = subprocess.DEVNULL
     several = [subprocess.Popen([*command, progress], stdout=quiet) for progress in told]  # noqa: S603

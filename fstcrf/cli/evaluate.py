@@ -244,11 +244,9 @@ class _Asked:
 
     @property
     def several(self) -> bool:
-        """Whether several ways to decide are compared."""
         return self.decode is not None and len(self.decode) > 1
 
     def _model(self) -> tuple[Model, list[Tagger]]:
-        """Return the model, and the tagger of each way to decide."""
         deciding = load_deciding(self.model_path)
         model, pipeline = whole(deciding), pipeline_of(deciding)
         if self.weights is not None:
@@ -267,7 +265,6 @@ class _Asked:
         return model, found
 
     def _read(self, model: Model) -> tuple[Corpus, dict[str, list[list[str]]]]:
-        """Return the text, and the gold labels of each tape."""
         tapes = [part.tape for part in taggers(model)]  # excluding maps, which are last
         asked = {} if self.target is None else tape_columns("--target", self.target, tapes)
         wanted = {tape: asked.get(tape, tape) for tape in tapes}
@@ -297,7 +294,6 @@ class _Asked:
         return pairs if len(tapes) > 1 else {"": next(iter(pairs.values()))}
 
     def compared(self) -> list[PipelineScore]:
-        """Return the scores of several ways to decide."""
         model, several = self._model()
         data, gold = self._read(model)
         check_columns(model, data)

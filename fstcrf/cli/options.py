@@ -83,17 +83,12 @@ def check_training(given: Mapping[str, Any]) -> None:
 class Setting(click.Option):
     """A rare option: ``--set NAME=VALUE`` gives it, or a key of a TOML file."""
 
-    @property
-    def key(self) -> str:
-        """The name that users write."""
-        return self.opts[0].lstrip("-").replace("-", "_")
-
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         """Add no flag."""
 
     def consume_value(self, ctx: click.Context, opts: Any) -> Any:
         """Return the value of ``--set``, of a TOML file, or the default."""
-        given = [value for name, value in _assigned(opts.get(_SETTINGS)) if name == self.key]
+        given = [value for name, value in _assigned(opts.get(_SETTINGS)) if name == key_of(self)]
         if not given:
             return super().consume_value(ctx, opts)
         return given if self.multiple else given[-1], click.core.ParameterSource.COMMANDLINE
@@ -124,7 +119,6 @@ def _assigned(texts: Iterable[str] | None) -> list[tuple[str, str]]:
 
 
 def _check_settings(ctx: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> None:
-    """Refuse unknown settings."""
     options = {key_of(p): p for p in ctx.command.params if isinstance(p, click.Option)}
     settings = {name: p for name, p in options.items() if isinstance(p, Setting)}
     for text, (name, _value) in zip(texts, _assigned(texts), strict=True):
@@ -135,7 +129,6 @@ def _check_settings(ctx: click.Context, _: click.Parameter, texts: tuple[str, ..
 
 
 def _unknown(name: str, options: Mapping[str, click.Option], ctx: click.Context) -> str:
-    """Return advice about the name of a setting."""
     if name in options:
         return f"{name} is an option of its own, write {flag_of(options[name])}"
     near = closest(name, [key for key, one in options.items() if isinstance(one, Setting)])
@@ -172,7 +165,7 @@ class SettableCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             key = error.option_name.lstrip("-").replace("-", "_")
-            if any(isinstance(p, Setting) and p.key == key for p in self.params):
+            if any(isinstance(p, Setting) and key_of(p) == key for p in self.params):
                 message = f"no such option: {error.option_name}; it is --set {key}=VALUE"
                 raise click.UsageError(message, ctx) from None
             raise
@@ -222,7 +215,7 @@ def setting(
 def flag_of(option: click.Parameter) -> str:
     """Return the flag of an option; for a switch that is on by default, its off flag."""
     if isinstance(option, Setting):
-        return f"--set {option.key}"
+        return f"--set {key_of(option)}"
     off = isinstance(option, click.Option) and option.is_flag and option.default is True
     return max(option.secondary_opts if off and option.secondary_opts else option.opts, key=len)
 

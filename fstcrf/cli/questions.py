@@ -1,12 +1,4 @@
-"""Questions of the command line to a tagger: the options of all commands that tag.
-
-===============  ==================================================================
-tagging_options  the options of `fstcrf tag`
-files_read       the files that they name
-question         the question of these options, checked against the tagger
-Question         the goal of the search, known labels, printed answers
-===============  ==================================================================
-"""
+"""Questions of ``fstcrf tag`` to a tagger: its options, and the goal that they express."""
 
 from __future__ import annotations
 

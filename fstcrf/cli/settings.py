@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from fstcrf.cli.main import COMMANDS, main
-from fstcrf.cli.options import RANGE, Described, Setting, command
+from fstcrf.cli.options import RANGE, Described, Setting, command, key_of
 from fstcrf.cli.structures import STRUCTURES
 
 
@@ -69,6 +69,6 @@ def _row(option: click.Option, context: click.Context) -> tuple[str, str]:
     text = text.replace("[default: True]", "[default: true]")
     text = text.replace("[default: False]", "[default: false]")
     if isinstance(option, Setting):
-        left = left.replace(max(option.opts, key=len), option.key, 1).strip()
+        left = left.replace(max(option.opts, key=len), key_of(option), 1).strip()
     limits = RANGE.findall(text)
     return left, "".join([option.full, *limits]) if isinstance(option, Described) else text

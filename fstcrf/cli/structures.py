@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import importlib
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fstcrf.arguments import closest
 from fstcrf.cli.options import SettableCommand, key_of
 from fstcrf.errors import OptionError
+from fstcrf.lazy import LazyModule
 from fstcrf.text.lines import read_text
+
+if TYPE_CHECKING:
+    import tomllib
+else:  # tagging does not wait for it
+    tomllib = LazyModule("tomllib")
 
 STRUCTURES = {
     "chain": ("fstcrf.cli.train", "train"),
@@ -48,6 +53,22 @@ class StructureCommand(SettableCommand):
             rest.remove(path)
             args = [*texts, *rest]
         return super().make_context(info_name, args, parent, **extra)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments; an error about an option of other structures names them."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            key = error.option_name.lstrip("-").replace("-", "_")
+            others = [
+                name
+                for name, one in train.structures().items()
+                if any(isinstance(p, click.Option) and key_of(p) == key for p in one.params)
+            ]
+            if not others or self.name != "train":
+                raise
+            message = f"{error.option_name} is for --structure {' or '.join(others)}"
+            raise click.UsageError(message, ctx) from None
 
     def _declared(self, path: str, given: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
         """Return the texts and the options of a TOML file."""
@@ -87,11 +108,9 @@ class _Train(click.Command):
     """Hands over to the command of a structure."""
 
     def structures(self) -> dict[str, click.Command]:
-        """Return the commands of all structures."""
         return {name: self.structure(name) for name in STRUCTURES}
 
     def structure(self, name: str) -> click.Command:
-        """Return the command of a structure."""
         module, function = STRUCTURES[name]
         found: click.Command = getattr(importlib.import_module(module), function)
         return found
@@ -116,7 +135,6 @@ train = _Train("train", help="Train a tagger, a pipeline of them, or rules.")
 
 
 def _given(args: list[str]) -> str | None:
-    """Return the structure that arguments name."""
     for arg, after in zip(args, [*args[1:], ""], strict=True):
         name, equals, value = arg.partition("=")
         if name == "--structure":
@@ -125,7 +143,6 @@ def _given(args: list[str]) -> str | None:
 
 
 def _toml(args: list[str]) -> str | None:
-    """Return the TOML file among arguments."""
     before = ["", *args]
     files = (a for a, b in zip(args, before, strict=False) if b not in ("-o", "--output"))
     return next((file for file in files if file.endswith(_ENDING) and file[0] != "-"), None)

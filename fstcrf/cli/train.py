@@ -38,6 +38,7 @@ from fstcrf.cli.options import (
     grammar_option,
     in_flags,
     input_options,
+    key_of,
     output_option,
     setting,
     spoken,
@@ -402,7 +403,7 @@ def _words(option: click.Option, value: Any) -> list[str]:
         return []
     if isinstance(option, Setting):
         several = value if option.multiple else [value]
-        return [x for v in several for x in ("--set", f"{option.key}={_text(v, option)}")]
+        return [x for v in several for x in ("--set", f"{key_of(option)}={_text(v, option)}")]
     if option.is_flag:
         return [*option.opts[:1]] if value else option.secondary_opts[:1]
     name = "-o" if "-o" in option.opts else option.opts[0]

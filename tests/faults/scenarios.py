@@ -238,7 +238,7 @@ def report() -> None:
 
 def recipe() -> None:
     """Repeat an experiment, whose finished parts are kept."""
-    fstcrf("recipe", "segments", "--data", "data", "--report", "out")
+    fstcrf("recipe", "segments", "--data", "data", "-o", "out")
 
 
 def experiment_data() -> None:

@@ -76,13 +76,13 @@ def test_there_is_one_way_to_name_the_output() -> None:
     "command", [c for c in ALL if any(p.name == "settings" for p in options(c))]
 )
 def test_unknown_settings_are_refused(command: str) -> None:
-    name = next(p.key for p in options(command) if isinstance(p, Setting))
+    name = next(key_of(p) for p in options(command) if isinstance(p, Setting))
     line = failure(*command.split(), "--set", f"{name}x=1", status=2)
     assert line.startswith(f"--set {name}x=1: there is no setting '{name}x'; did you mean '")
     assert "expected NAME=VALUE" in failure(*command.split(), "--set", name, status=2)
     listed = done("options", *command.replace("--structure ", "").split())
     for option in options(command):
-        name = option.key if isinstance(option, Setting) else option.opts[-1]
+        name = key_of(option) if isinstance(option, Setting) else option.opts[-1]
         assert re.search(rf"^  .*{name}\b", listed, re.MULTILINE)
 
 
@@ -94,6 +94,8 @@ def test_an_option_of_its_own_is_no_setting() -> None:
     assert "'--set sweeps': 0 is not in the range x>=1" in failure(
         "tag", "m", "--set", "sweeps=0", status=2
     )
+    line = failure("train", "t", "-o", "m", "--lexicon", "x", status=2)
+    assert line.startswith("--lexicon is for --structure segments (see")
     assert "there are train, tag" in failure("options", "x", status=2)
     assert "has no structure 'x'" in failure("options", "train", "x", status=2)
 
