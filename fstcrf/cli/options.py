@@ -27,7 +27,7 @@ else:  # tagging need not wait for imports of training
 
 
 def spoken(message: str, command: click.Command) -> str:
-    """Return a message with ``--f-gamma`` for ``f_gamma``.
+    """Return a message with ``--set f_gamma`` for ``f_gamma``, and ``--l2`` for ``l2``.
 
     A name of one word is an option at the beginning of the message, before a quoted value, and as
     ``reads=``; elsewhere it is a word.
@@ -113,7 +113,6 @@ RANGE = re.compile(r"  \[[-\d.<=]*x[<>=]+[\d.]+\]|; [-\d.<=]*x[<>=]+[\d.]+(?=\])
 
 
 def _assigned(texts: Iterable[str] | None) -> list[tuple[str, str]]:
-    """Return the names and values of ``NAME=VALUE``."""
     parts = [text.partition("=") for text in texts or ()]
     return [(name.strip().replace("-", "_"), value) for name, _, value in parts]
 

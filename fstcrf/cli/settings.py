@@ -64,7 +64,6 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def _row(option: click.Option, context: click.Context) -> tuple[str, str]:
-    """Return the name and the meaning of an option."""
     left, text = option.get_help_record(context) or ("", "")
     text = text.replace("[default: True]", "[default: true]")
     text = text.replace("[default: False]", "[default: false]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ class StructureCommand(SettableCommand):
         return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments; an error about an option of other structures names them."""
+        """Parse arguments; an error names the structures that have an option."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -90,9 +90,7 @@ class StructureCommand(SettableCommand):
         return texts, values
 
 
-def structure_command(function: Callable[..., Any]) -> StructureCommand:
-    """Return the command of a structure."""
-    return click.command("train", cls=StructureCommand)(function)
+structure_command = click.command("train", cls=StructureCommand)
 
 
 STRUCTURE = click.option(
@@ -157,18 +155,22 @@ def _read(path: str) -> dict[str, Any]:
 
 def _converted(option: click.Option, value: Any, folder: Path) -> Any:
     """Return a value of a TOML file as click reads it; a file is named relative to it."""
-    if isinstance(value, dict):
-        return [f"{name}={one}" for name, one in value.items()]
     if isinstance(value, bool):
         return value
-    if isinstance(value, list):
-        parts = [_converted(option, one, folder) for one in value]
-        return parts if option.multiple or option.nargs > 1 else ",".join(map(str, parts))
-    text = str(value)
-    kind = option.metavar or ""
-    if not any(name in kind for name in ("FILE", "MODEL", "DIR")):
-        return [text] if option.multiple and option.nargs == 1 else text
-    path = str(folder / text)
-    if option.name in ("grammar", "grammars") and not Path(path).exists():
-        path = text  # a built-in grammar, or one of a tape
-    return path
+    if isinstance(value, dict):
+        value = [f"{name}={one}" for name, one in value.items()]
+    several = value if isinstance(value, list) else [value]
+    if option.nargs > 1:
+        return several
+    parts = [_text(option, str(one), folder) for one in several]
+    return parts if option.multiple else ",".join(parts)
+
+
+def _text(option: click.Option, text: str, folder: Path) -> str:
+    if not any(name in (option.metavar or "") for name in ("FILE", "MODEL", "DIR")):
+        return text
+    if option.name != "grammar":
+        return str(folder / text)
+    tape, equals, name = text.rpartition("=")
+    built_in = not (folder / name).exists() and not Path(name).suffix
+    return text if built_in else f"{tape}{equals}{folder / name}"
