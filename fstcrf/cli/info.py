@@ -56,10 +56,12 @@ def info(
     fstcrf info chunk.fstcrf test.txt --sentence 3 --token 5
     """
     if token is not None:
+        if as_json:
+            raise click.UsageError("--json describes a model: it cannot go with --token")
         _explain(model_path, path, token, **given)
         return
-    if path != "-":
-        raise click.UsageError(f"INPUT {path} needs --token: which token is explained")
+    if path != "-" or given["sentence"] or given["columns"] or given["kind"]:
+        raise click.UsageError("a text needs --token, the number of the token to explain")
     decoder = load_decoder(model_path)
     if decoder is not None:
         known = _decoder_facts(decoder)
@@ -236,7 +238,6 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _pipeline_text(model: TrainedPipeline) -> str:
-    """Describe a pipeline: its tasks, why the training of each ended, how it decides."""
     composition = model.composition
     lines = [f"decides by {model.way}; joint decisions: {composition.normalize}"]
     lines += [f"grammar: {acceptor.name}" for acceptor in composition.conjuncts]
@@ -261,7 +262,6 @@ def _pipeline_text(model: TrainedPipeline) -> str:
 
 
 def _explain(model_path: str, path: str, token: int, *, sentence: int, **how: Any) -> None:
-    """Print which features support which label at one token."""
     model = tokens_deciding(model_path)
     source = model_input(whole(model), path=path, **how)
     chosen = _sentence(source, path, sentence)

@@ -152,23 +152,22 @@ def train() -> None:
 def train_apart() -> None:
     """Train on two processes, with the text in files."""
     given = ("--workers", "2", "--set", "memory_limit=1GiB", "--checkpoint", "state", "--resume")
-    given += ("--set", "checkpoint_every=1")
-    fstcrf("train", "train.txt", "-o", "field.fstcrf", *TAGGER, *given)
+    every = ("--set", "checkpoint_every=1")
+    fstcrf("train", "train.txt", "-o", "field.fstcrf", *TAGGER, *given, *every)
 
 
 def tune() -> None:
     """Search among options, with a journal."""
     given = ("--dev", "dev.txt", "--trials", "4", "--journal", "journal", "--resume")
     search = ("order=1", "l1=0", "l2=0.1..10")
-    given += tuple(word for one in search for word in ("--try", one))
-    fstcrf("tune", "train.txt", "-o", "best.fstcrf", *TAGGER, *given, "--set", "seed=3")
+    tried = [word for one in search for word in ("--try", one)]
+    fstcrf("tune", "train.txt", "-o", "best.fstcrf", *TAGGER, *given, *tried, "--set", "seed=3")
 
 
 def segments() -> None:
     """Train a tagger of segments."""
     given = ("--structure", "segments", "--target", "field", "--template", "field.tpl")
-    given += ("--max-iterations", "3")
-    state = ("--checkpoint", "state", "--resume", "--longest", "4")
+    state = ("--checkpoint", "state", "--resume", "--longest", "4", "--max-iterations", "3")
     fstcrf("train", "train.txt", "-o", "segments.fstcrf", *COLUMNS, *given, *state)
     fstcrf("tag", "segments.fstcrf", "test.txt", "-o", "tagged.txt")
 

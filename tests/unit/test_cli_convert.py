@@ -66,6 +66,8 @@ def test_where_it_cannot_go() -> None:
     assert "--to frob: expected one of fstcrf, crfsuite, crfpp, crfpp-text, wapiti" in failure(
         "convert", "m.crfsuite", "-o", "x", "--to", "frob", status=2
     )
+    for more in (("--set", "factor=9"), ("--to", "mecab", "--tape-name", "x")):
+        assert "--to mecab" in failure("convert", "m.crfsuite", "-o", "x.fstcrf", *more, status=2)
     line = failure("convert", "m.crfsuite", "-o", "m.crfsuite", status=2)
     assert line.startswith("--output m.crfsuite would overwrite an input")
     assert failure("convert", "m.crfsuite", "-o", "no/m.fstcrf") == (

@@ -215,6 +215,8 @@ def test_explain(models: Path) -> None:
     assert "--sentence 9999 of " in failure(*options, "--sentence", 9999, "--token", 0, status=2)
     assert "token 500 of a sentence" in failure(*options, "--token", 500, status=2)
     assert "needs --token" in failure(*options, status=2)
+    assert "needs --token" in failure("info", path, "--sentence", 1, status=2)
+    assert "cannot go with --token" in failure(*options, "--token", 1, "--json", status=2)
 
 
 # --- report ---------------------------------------------------------------------------------

@@ -135,8 +135,8 @@ class_weights = {NOUN = 2}
 def test_a_toml_file_has_options_and_settings(folder: Path) -> None:
     Path("in/t.toml").write_text(DECLARED, "utf-8")
     done("train", "in/t.toml", "-o", "one")
-    flags = ("--columns", "word,pos,field", "--target", "pos", "--template", "in/pos.tpl")
-    flags += ("--max-iterations", "3", "--set", "ends=true", "--set", "class_weights=NOUN=2")
+    flags = ["--columns", "word,pos,field", "--target", "pos", "--template", "in/pos.tpl"]
+    flags += ["--max-iterations", "3", "--set", "ends=true", "--set", "class_weights=NOUN=2"]
     done("train", "in/train.txt", "-o", "two", *flags)
     assert Path("one").read_bytes() == Path("two").read_bytes()
     done("train", "in/t.toml", "-o", "two", "--max-iterations", "2")

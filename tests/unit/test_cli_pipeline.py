@@ -36,6 +36,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 TEXT = "a\nb\n\nc\nd\ne\n\n"
+SENTENCES = [{"word": ["a", "b"]}, {"word": ["c", "d", "e"]}]
 
 
 def test_outputs_replace_no_inputs(folder: Path, tmp_path: Path) -> None:
@@ -58,9 +59,8 @@ def test_outputs_replace_no_inputs(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
 def test_the_n_best_of_some_tasks_differ_in_them(folder: Path, decode: Decode) -> None:
     model = load_pipeline(folder / "out")
-    sentences = [{"word": ["a", "b"]}, {"word": ["c", "d", "e"]}]
     for tasks in (["a"], ["b"], ["c"], ["a", "c"]):
-        ranked = model.nbest_all(sentences, 3, decode=decode, tapes=tasks)
+        ranked = model.nbest_all(SENTENCES, 3, decode=decode, tapes=tasks)
         for paths in ranked:
             assert len({path.labels for path in paths}) == len(paths)
             assert len(paths) == (1 if decode != "joint" and "c" not in tasks else 3)
@@ -137,17 +137,12 @@ def test_conllu_whose_columns_have_other_names(tmp_path: Path) -> None:
 
 
 def test_another_kind_of_joint_decision(folder: Path, chain: Path) -> None:
-    for out, kind in ((folder / "out", "chain"), (chain, "product")):
-        probable = ("--decode", "product", "--probabilities")
-        assert "/0." in done("tag", out, *probable, given=TEXT)
-        model = dataclasses.replace(load_pipeline(out), decoder=kind)
-        labels = model.tag_columns([{"word": ["a", "b"]}, {"word": ["c", "d", "e"]}])
-        rows = [
-            row.split()[1:] for row in done("tag", out, "--decode", kind, given=TEXT).split("\n")
-        ]
-        assert [row for row in rows if row] == [
-            list(row) for row in zip(*(column.strings() for column in labels), strict=True)
-        ]
+    kinds: tuple[tuple[Path, Decode], ...] = ((folder / "out", "chain"), (chain, "product"))
+    for out, kind in kinds:
+        answers = load_pipeline(out).tag_all(SENTENCES, decode=kind)
+        wanted = [list(row) for tapes in answers for row in zip(*tapes, strict=True)]
+        printed = done("tag", out, "--decode", kind, given=TEXT).splitlines()
+        assert [row.split()[1:] for row in printed if row] == wanted
 
 
 @pytest.mark.thorough

@@ -339,8 +339,8 @@ def test_a_device_may_be_input_and_output(field: str) -> None:
 def test_what_standard_output_is_asked_for(field: str, capfd: pytest.CaptureFixture[str]) -> None:
     fields = ("train", "--structure", "fields", "--unlabelled", "PER", "-2", "-o")
     estimate = ("train", corpus_path("dev"), "--structure", "consistency")
-    estimate += ("--columns", "word,pos,field")
-    for given in (fields, (*estimate, "--target", "field", "-o")):
+    columns = ("--columns", "word,pos,field", "--target", "field")
+    for given in (fields, (*estimate, *columns, "-o")):
         done(*given, "model.json")
         result = run(*given, "-")
         assert result.exit_code == 0
@@ -351,8 +351,8 @@ def test_what_standard_output_is_asked_for(field: str, capfd: pytest.CaptureFixt
 
 def test_labels_that_are_not_of_the_scheme_of_an_estimate(field: str) -> None:
     Path("gold.txt").write_text("a B-X\nb I-X\n\na B-Y\n\nc O\n\n")
-    given = ("train", "gold.txt", "-o", "c", "--structure", "consistency")
-    given += ("--columns", "word,ner", "--target", "ner")
+    given = ["train", "gold.txt", "-o", "c", "--structure", "consistency"]
+    given += ["--columns", "word,ner", "--target", "ner"]
     assert "warning" not in run(*given).stderr
     assert "warning" not in run(*given, "--scheme", "conlleval").stderr
     result = run(*given, "--scheme", "bioes")

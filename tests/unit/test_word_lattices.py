@@ -457,8 +457,8 @@ def test_the_commands(lexicon: Lexicon, tmp_path: Path) -> None:
     (tmp_path / "marked.txt").write_text("a|b|a\n", "utf-8")
     (tmp_path / "text.txt").write_text("abc\nab c\n", "utf-8")
     model, text = tmp_path / "own.fstcrf", tmp_path / "text.txt"
-    given = ("train", tmp_path / "train.txt", "-o", model, "--structure", "words")
-    given += ("--dictionary", tmp_path / "dictionary")
+    given = ["train", tmp_path / "train.txt", "-o", model, "--structure", "words"]
+    given += ["--dictionary", tmp_path / "dictionary"]
     more = ("--template", tmp_path / "feature.def", "--marked", tmp_path / "marked.txt")
     program.done(*given, *more, "--costs", "scaled", "--l2", "0.1")
     assert program.done("words", model, text, "--layout", "spaced") == "a bc\nab c\n"

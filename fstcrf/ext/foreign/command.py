@@ -31,6 +31,7 @@ else:  # most conversions do not wait for it
 
 _NATIVE = "fstcrf"
 _MECAB = ("mecab", "mecab-compiled")
+_FACTOR = 700.0
 _BY_NUMBER = ("crfpp", "crfpp-text", "wapiti")
 
 
@@ -47,7 +48,7 @@ _BY_NUMBER = ("crfpp", "crfpp-text", "wapiti")
 @click.option("--tape-name", "tape", metavar="NAME", help="Name of the tape that it writes.")
 @click.option("--columns", type=NAMES, metavar="NAME,...", help=COLUMNS)
 @setting("encoding", str, None, "Encoding of the texts in a model of CRF++ or Wapiti.")
-@setting("factor", click.FloatRange(min=0, min_open=True), 700.0, "For MeCab: cost of one nat.")
+@setting("factor", click.FloatRange(min=0, min_open=True), _FACTOR, "For MeCab: cost of one nat.")
 @progress_option
 def convert(
     path: str,
@@ -70,6 +71,10 @@ def convert(
     fstcrf convert chunks.wapiti -o chunks.fstcrf --columns word,pos
     fstcrf convert words.fstcrf -o folder --to mecab-compiled
     """
+    if name in _MECAB and (tape or columns or encoding):
+        raise click.UsageError(f"--to {name} is for words: give no tape, columns or encoding")
+    if name not in _MECAB and factor != _FACTOR:
+        raise click.UsageError("--set factor is for MeCab: --to mecab")
     if name in _MECAB:
         lexicon = words.LatticeCRF.load(path)
         with warnings_to(say):
