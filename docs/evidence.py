@@ -46,7 +46,7 @@ _HEADLINE = re.compile(r"^row\tmetric\t.*\t95 % interval of ours\n((?:.*\t.*\n)+
 def run(name: str, data: Path, reports: Path, jobs: int = 1) -> int:
     """Run a recipe in full, or what is left of it, in so many processes; return its exit status."""
     command = [sys.executable, "-m", "fstcrf", "recipe", name, "--full"]
-    command += ["--data", str(data), "--report", str(reports / name)]
+    command += ["--data", str(data), "-o", str(reports / name)]
     told = ["--progress", *["--no-progress"] * (jobs - 1)]
     quiet = subprocess.DEVNULL
     several = [subprocess.Popen([*command, progress], stdout=quiet) for progress in told]  # noqa: S603

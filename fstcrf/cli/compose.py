@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import click
@@ -13,39 +15,46 @@ from fstcrf.cli.models import (
     columns_read,
     constrained,
     is_chain,
+    load_deciding,
     load_model,
+    model_files,
+    pipeline_of,
     plan_text,
     save,
     taggers,
+    whole,
 )
-from fstcrf.cli.options import check_outputs, grammar_option, input_options, threads_option
+from fstcrf.cli.options import (
+    check_outputs,
+    command,
+    grammar_option,
+    input_options,
+    output_option,
+    threads_option,
+    weights_option,
+)
 from fstcrf.cli.progress import progress_option
 from fstcrf.cli.reporting import say, tell
-from fstcrf.cli.weights import tuned, tuning_options, weights_option, weights_text
+from fstcrf.cli.weights import tuned, tuning_options, weights_text
 from fstcrf.errors import OptionError
+from fstcrf.files import resolved
 from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers import compose as composed
 from fstcrf.training.interruption import undisturbed
 
 
-@click.command()
+@command()
 @click.argument("paths", metavar="MODEL...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="JOINT", required=True, help="File for the model.")
+@output_option("OUT", "the model, or the folder of the pipeline", required=True)
 @grammar_option
-@weights_option(
-    "Factor of each model's potentials, one for each, at least 0.  [default: 1 for each]"
-)
+@weights_option
 @click.option(
     "--normalize",
     type=click.Choice(["product", "chain"]),
-    help=(
-        "product: add the scores of the taggers. chain: multiply the probability of the "
-        "first tape by the probability of the second given the first.  [default: the "
-        "setting of MODEL; else chain if one tagger reads another and neither --weights "
-        "nor --tune is given, product otherwise]"
-    ),
+    help="product: add scores. chain: multiply p(first tape) by p(second | first).  [default: "
+    "chain if a tagger reads another, and weights are neither given nor tuned]",
 )
-@click.option("--tune", metavar="DEV", help="Held-out data: choose the weights on it.")
+@click.option("--tune", metavar="DEV", help="Choose the weights on held-out data.")
 @tuning_options
 @input_options
 @threads_option
@@ -65,7 +74,7 @@ def compose(
     separator: str,
     threads: int,
 ) -> None:
-    """Compose taggers that were trained separately: they decide together.
+    """Compose taggers, which then decide together.
 
     A tagger that was trained with --reads reads the labels that the others consider, not decided
     ones. The compiled machine and its cost per token are printed to standard error.
@@ -73,13 +82,18 @@ def compose(
     \b
     fstcrf compose pos.fstcrf chunk.fstcrf -o joint.fstcrf --tune dev.txt
     fstcrf compose chunk.fstcrf --grammar bio -o legal.fstcrf
+    fstcrf compose notices -o notices --tune dev.txt    # a pipeline
     """
-    if len(paths) == 1 and not grammar:
-        raise click.UsageError("too few models: give two models or more, or --grammar")
+    if len(paths) == 1 and not grammar and tune is None:
+        raise click.UsageError("too few models: give two models or more, --grammar or --tune")
     if tune is None and (target or columns or kind):
         raise click.UsageError("--target, --columns and --format belong to --tune")
-    check_outputs({"--output": output}, [*paths, *grammar, tune])
-    parts = [load_model(path) for path in paths]
+    folder = paths[0] if len(paths) == 1 and Path(paths[0]).is_dir() else None
+    same = folder is not None and resolved(output) == resolved(folder)
+    inputs = [file for path in paths for file in model_files(path)]
+    check_outputs({"--output": None if same else output}, [*inputs, *grammar, tune])
+    deciding = [load_deciding(path) if path == folder else load_model(path) for path in paths]
+    parts, pipeline = list(map(whole, deciding)), pipeline_of(deciding[0])
     _check_tapes(paths, parts)
     kind = normalize or ("product" if tune is not None and not any(map(is_chain, parts)) else None)
     joint = constrained(composed(*parts, weights=weights, normalize=kind), grammar)
@@ -91,7 +105,10 @@ def compose(
         joint = tuned(joint, tune, how, metric=metric, target=target, threads=threads)
     tell(plan_text(joint))
     with undisturbed():
-        save(joint, output)
+        if same and pipeline is not None and isinstance(joint, JointCRF):
+            replace(pipeline, composition=joint).save(output)
+        else:
+            save(joint, output)
     multiplied = joint.normalize if isinstance(joint, JointCRF) else "product"
     say(f"{output}: {', '.join(joint.tapes)}; normalize {multiplied}; {weights_text(joint)}")
 
@@ -104,7 +121,7 @@ def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
             if tagger.tape in writers:
                 raise OptionError(
                     f"{writers[tagger.tape]} and {path} both write the tape {tagger.tape!r}; "
-                    "give one another name: `fstcrf train --tape`, or `fstcrf convert --tape`"
+                    "give one another name: `--tape-name` of fstcrf train or fstcrf convert"
                 )
             writers[tagger.tape] = path
 

@@ -45,7 +45,7 @@ _Labels: TypeAlias = tuple[list[str], list[str]]
     help="Copy the corpus, the templates and the grammar to a folder, and stop.",
 )
 def demo(folder: str | None) -> None:
-    """Train two taggers, let them decide together, add a rule and a transducer.
+    """Train two taggers, compose them, add a rule.
 
     The corpus is part of the package: the notice board of an invented harbour town. The first
     tagger finds parts of speech. The second one reads them and finds the host, place, day,

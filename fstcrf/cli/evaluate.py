@@ -4,27 +4,58 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
-from fstcrf.cli.models import load_deciding, taggers, tape_columns, whole
-from fstcrf.cli.options import SCHEME, input_options, threads_option
+from fstcrf.cli.models import (
+    Model,
+    constrained,
+    deciding_by,
+    load_deciding,
+    pipeline_of,
+    taggers,
+    tape_columns,
+    whole,
+)
+from fstcrf.cli.options import (
+    SCHEME,
+    TARGET,
+    WAYS,
+    Parsed,
+    command,
+    decode_option,
+    grammar_option,
+    input_options,
+    shown,
+    threads_option,
+    weights_option,
+)
 from fstcrf.cli.progress import progress, progress_option
+from fstcrf.cli.reporting import counted as quiet
 from fstcrf.cli.reporting import say, warnings_to
 from fstcrf.cli.sources import check_columns, gold_labels, model_input, scored_input
-from fstcrf.cli.tagging import PLAIN_TOKENS, joined, placed, tagged
-from fstcrf.errors import DataError, NoPathError
+from fstcrf.cli.tagging import run_tokens, tagged
+from fstcrf.cli.weights import weighted
+from fstcrf.errors import DataError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.labellings import counted, unseen, written_alike
-from fstcrf.taggers import JointCRF
-from fstcrf.text.corpus import Column, Corpus
-from fstcrf.text.corpus.batches import batches
+from fstcrf.lazy import LazyModule
+from fstcrf.taggers import Composition, JointCRF, Tagger
+from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import OUTSIDE, has_spans, named_scheme, split_label
 
+if TYPE_CHECKING:
+    from fstcrf.ext.pipelines.trained import Decode
+    from fstcrf.taggers import pipelines
+    from fstcrf.taggers.pipelines import PipelineScore
+else:  # most models are no pipelines
+    pipelines = LazyModule("fstcrf.taggers.pipelines")
+
 _NAMED = 5
+_OF_MODELS = ("decode", "weights", "grammar")
 _TOGETHER = ("tokens", "correct", "accuracy", "sentences", "correct_sentences", "sentence_accuracy")
 
 
@@ -33,51 +64,40 @@ class _Labels(NamedTuple):
     predicted: list[list[str]]
 
 
-@click.command("eval")
+def _ways(text: str) -> tuple[Decode, ...]:
+    """Return the ways to decide that a text names."""
+    found = tuple(text.split(","))
+    if not set(found) <= set(WAYS) or len(set(found)) < len(found):
+        raise ValueError(f"{text!r}: expected ways, each once, of {', '.join(WAYS)}")
+    return cast("tuple[Decode, ...]", found)
+
+
+@command("eval")
 @click.argument("model_path", metavar="[MODEL]", required=False)
 @click.argument("path", metavar="[TEST]", required=False)
-@click.option("--gold", metavar="FILE", help="Labels wanted.")
+@click.option("--gold", metavar="FILE", help="A file with gold labels.")
 @click.option(
     "--pred",
     metavar="FILE",
-    help=(
-        "File with predicted labels. Without --gold, its last column holds predicted "
-        "labels, and the column before it holds gold labels."
-    ),
+    help="A file with predicted labels. Without --gold, its last columns are the gold and the "
+    "predicted labels.",
 )
 @input_options
-@click.option(
-    "--target",
-    metavar="COLUMN",
-    help="Column of the labels wanted; TAPE=COLUMN,... where there are several tapes.  "
-    "[default: called like the tape]",
-)
-@click.option("--pred-column", metavar="COLUMN", help="Column of the labels found.")
+@click.option("--target", metavar="COLUMN", help=TARGET)
+@click.option("--pred-column", metavar="COLUMN", help="Column of the predicted labels.")
 @click.option(
     "--spans/--tokens",
     "as_spans",
     default=None,
     help="Score spans or single labels.  [default: spans if labels look like B-NP]",
 )
-@click.option(
-    "--scheme",
-    type=SCHEME,
-    default="conlleval",
-    show_default=True,
-    help="Scheme of the labels, for --strict: io, iob1, iob2 (bio), bioes (iobes), bilou, bmes or "
-    "bmewo.",
+@shown("--scheme", None, SCHEME, "conlleval", "Scheme of the labels, for --strict.")
+@click.option("--strict", is_flag=True, help="Count no span that breaks --scheme.")
+@decode_option(
+    Parsed("WAY,...", _ways), "WAY,...", "How tapes are decided, or several ways, to compare"
 )
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Count no span that breaks --scheme, instead of reading it as conlleval does.",
-)
-@click.option(
-    "--joint/--cascade",
-    default=None,
-    help="Decide all tapes of a composition together, or one after the other.  [default: joint; "
-    "the folder of a pipeline decides as it says]",
-)
+@weights_option
+@grammar_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @threads_option
 @progress_option
@@ -87,35 +107,37 @@ def evaluate(
     *,
     gold: str | None,
     pred: str | None,
-    columns: tuple[str, ...] | None,
-    kind: str | None,
-    separator: str,
     target: str | None,
     pred_column: str | None,
     as_spans: bool | None,
     scheme: str,
     strict: bool,
-    joint: bool | None,
     as_json: bool,
-    threads: int,
+    **given: Any,
 ) -> None:
-    """Score a model on a file, or labels in files, with conlleval's numbers.
+    """Score a model on text with gold labels.
 
-    By default, the last column holds the labels. Without --columns, columns are named 0, 1, ...
-    --columns names the columns of TEST, of --gold, or of --pred if it is the only file. For a
-    composition, each tape is scored on the column of its name, then all tapes together.
+    The scores are as in conlleval. Each tape is scored on the column of its name, then all tapes
+    together. --target names another column, or TAPE=COLUMN,... for several tapes. --columns names
+    the columns of TEST, of --gold, or of --pred if it is the only file.
 
     \b
     fstcrf eval chunk.fstcrf test.txt
+    fstcrf eval notices test.txt --decode cascade,joint
     fstcrf eval --gold test.txt --pred tagged.txt
-    fstcrf eval --pred tagged.txt
     """
-    how = {"columns": columns, "kind": kind, "separator": separator}
+    how = {name: given.pop(name) for name in ("columns", "kind", "separator")}
     style = _Style(as_spans, scheme, strict)
     style.check()
     if model_path is not None and path is not None and not (gold or pred or pred_column):
-        labels = _of_model(model_path, path, how, target, style, joint=joint, threads=threads)
-    elif model_path is None and pred is not None and joint is not False:
+        asked = _Asked(model_path, path, how, target, **given)
+        if asked.several:
+            scores = asked.compared()
+            table = json.dumps([asdict(score) for score in scores], ensure_ascii=False)
+            click.echo(table if as_json else _table(scores))
+            return
+        labels = asked.labels(style)
+    elif model_path is None and pred is not None and not any(given[name] for name in _OF_MODELS):
         labels = {"": _of_files(gold, pred, how, target, pred_column)}
     else:
         raise click.UsageError("give MODEL TEST, or --gold FILE --pred FILE, or --pred FILE")
@@ -207,60 +229,114 @@ def _joined(tapes: list[list[list[str]]]) -> list[list[str]]:
     return [["\n".join(cells) for cells in zip(*s, strict=True)] for s in zip(*tapes, strict=True)]
 
 
-def _of_model(
-    model_path: str,
-    path: str,
-    how: dict[str, Any],
-    target: str | None,
-    style: _Style,
-    *,
-    joint: bool | None,
-    threads: int,
-) -> dict[str, _Labels]:
-    """Return the labels wanted and found of each tape; of an only tape under the name ""."""
-    deciding = load_deciding(model_path)
-    model = whole(deciding)
-    tapes = [part.tape for part in taggers(model)]  # excluding maps, which are last
-    labels = {tape: model.label_sets[tape] for tape in tapes}
-    if joint is False and len(labels) == 1:
-        raise click.UsageError("--cascade is for compositions: the model has one tape")
-    if joint is False:
-        if not isinstance(model, JointCRF):
-            raise click.UsageError("--cascade is for taggers of tokens; one here is of segments")
-        _ = model._cascade_taggers  # a grammar that no cascade obeys, before the file
-    asked = {} if target is None else tape_columns("--target", target, list(labels))
-    wanted = {tape: asked.get(tape, tape) for tape in labels}
-    needed = asked.values() if len(labels) > 1 else wanted.values()
-    data = model_input(model, path=path, targets=needed, wanted=wanted.values(), **how).read(path)
-    gold = gold_labels(data, wanted, asked, path)
-    for tape, sentences in gold.items():
-        values = {label for sentence in sentences for label in sentence}
-        style.check(values)
-        _warn_of_unseen(sentences, labels[tape], spans=style.spans(values))
-    check_columns(model, data)
-    if joint is not False:
-        decided = tagged(model if joint else deciding, data, threads=threads)
-    else:
-        decided = _cascaded(cast("JointCRF", model), data, threads)
-    found = dict(zip(labels, decided, strict=False))
-    pairs = {
-        tape: _Labels(sentences, data.with_interned("%", found[tape]).column_lists("%"))
-        for tape, sentences in gold.items()
-    }
-    return pairs if len(labels) > 1 else {"": next(iter(pairs.values()))}
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A model on a text with gold labels, and how it decides."""
+
+    model_path: str
+    path: str
+    how: dict[str, Any]
+    target: str | None
+    decode: tuple[Decode, ...] | None
+    weights: tuple[float, ...] | None
+    grammar: tuple[str, ...]
+    threads: int
+
+    @property
+    def several(self) -> bool:
+        return self.decode is not None and len(self.decode) > 1
+
+    def _model(self) -> tuple[Model, list[Tagger]]:
+        deciding = load_deciding(self.model_path)
+        model, pipeline = whole(deciding), pipeline_of(deciding)
+        if self.weights is not None:
+            if not isinstance(model, Composition):
+                raise click.UsageError("--weights is for taggers that decide together")
+            model = weighted(model, self.weights)
+        if self.grammar:
+            model = constrained(model, self.grammar)
+        usual = None if pipeline is None else pipeline.decoder
+        found = [
+            deciding_by(model, way or usual, pipeline=pipeline is not None)
+            for way in self.decode or (None,)
+        ]
+        for one in found:
+            _ = one._joint()  # an impossible way is an error before the text is read
+        return model, found
+
+    def _read(self, model: Model) -> tuple[Corpus, dict[str, list[list[str]]]]:
+        tapes = [part.tape for part in taggers(model)]  # excluding maps, which are last
+        asked = {} if self.target is None else tape_columns("--target", self.target, tapes)
+        wanted = {tape: asked.get(tape, tape) for tape in tapes}
+        needed = asked.values() if len(tapes) > 1 else wanted.values()
+        source = model_input(
+            model, path=self.path, targets=needed, wanted=wanted.values(), **self.how
+        )
+        data = source.read(self.path)
+        gold = gold_labels(data, wanted, asked, self.path)
+        return data, gold
+
+    def labels(self, style: _Style) -> dict[str, _Labels]:
+        """Return the labels wanted and found of each tape; of an only tape under the name ""."""
+        model, (tagger,) = self._model()
+        data, gold = self._read(model)
+        for tape, sentences in gold.items():
+            values = {label for sentence in sentences for label in sentence}
+            style.check(values)
+            _warn_of_unseen(sentences, model.label_sets[tape], spans=style.spans(values))
+        check_columns(model, data)
+        tapes = [part.tape for part in taggers(model)]
+        found = dict(zip(tapes, tagged(tagger, data, threads=self.threads), strict=False))
+        pairs = {
+            tape: _Labels(sentences, data.with_interned("%", found[tape]).column_lists("%"))
+            for tape, sentences in gold.items()
+        }
+        return pairs if len(tapes) > 1 else {"": next(iter(pairs.values()))}
+
+    def compared(self) -> list[PipelineScore]:
+        model, several = self._model()
+        data, gold = self._read(model)
+        check_columns(model, data)
+        scores = []
+        for way, tagger in zip(self.decode or (), several, strict=True):
+            if not isinstance(model, JointCRF):
+                raise click.UsageError("--decode is for taggers of tokens; one here is of segments")
+            one = pipelines.TrainedPipeline(model, way)
+            with quiet(), progress(f"deciding by {way}", total=len(data)) as meter:
+                scores.append(
+                    pipelines.score_pipeline(
+                        *(one, data, gold),
+                        decode=way,
+                        threads=self.threads,
+                        told=meter.add,
+                        together=run_tokens(tagger),
+                    )
+                )
+            if scores[-1].unproven:
+                say(f"{way}: {scores[-1].unproven:,} sentences are the best found, not proven")
+        return scores
 
 
-def _cascaded(model: JointCRF, data: Corpus, threads: int) -> tuple[Column, ...]:
-    """Return a cascade's labels of a corpus."""
-    parts = []
-    with progress("deciding", total=len(data)) as meter:
-        for run in batches(data, PLAIN_TOKENS):
-            try:
-                parts.append(model.cascade(run, threads=threads))
-            except NoPathError as error:
-                raise placed(error, run) from None
-            meter.add(len(run))
-    return tuple(joined(parts)) if parts else model.cascade(data, threads=threads)
+def _table(scores: Sequence[PipelineScore]) -> str:
+    """Return scores in columns, shares in percent."""
+    first = scores[0]
+    heads = ["decode", *(f"{tape} accuracy" for tape in first.accuracy)]
+    heads += [f"{tape} F" for tape in first.spans]
+    heads += ["all right"] * (len(first.accuracy) > 1) + ["sentences", "seconds"]
+    rows = [heads]
+    for score in scores:
+        shares = [*score.accuracy.values(), *score.spans.values()]
+        shares += [score.together] * (len(score.accuracy) > 1) + [score.sentences]
+        cells = [f"{100 * share:.2f}" for share in shares]
+        rows.append([score.decode, *cells, f"{score.seconds:.2f}"])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if k else cell.ljust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
 
 
 def _warn_of_unseen(gold: list[list[str]], known: Iterable[str], *, spans: bool) -> None:

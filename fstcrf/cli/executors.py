@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fstcrf.cli.options import Parsed, with_options
+from fstcrf.cli.options import DASK, WORKERS, Parsed, setting, with_options
 from fstcrf.cli.sources import InputFile
 from fstcrf.lazy import LazyModule
 from fstcrf.text.corpus.collection import CorpusFiles
@@ -38,25 +38,14 @@ def _bytes(value: str) -> int:
 SIZE = Parsed("SIZE", _bytes)
 
 _OPTIONS = (
-    click.option(
-        "--dask",
-        metavar="ADDRESS",
-        help="Train on the workers of a Dask scheduler, such as tcp://10.0.0.1:8786, which read "
-        "the files under the same names.",
-    ),
-    click.option(
-        "--workers",
-        metavar="N",
-        type=click.IntRange(min=1),
-        help="Train on N processes of this machine. With --dask, wait for N workers.",
-    ),
-    click.option(
-        "--memory-limit",
-        type=SIZE,
-        help=(
-            "Memory for the text, such as 1GiB. The rest of the text is kept in files of the "
-            "folder TMPDIR. Index and weights are not counted."
-        ),
+    WORKERS,
+    DASK,
+    setting(
+        "memory_limit",
+        SIZE,
+        None,
+        "Memory for the text, such as 1GiB. The rest of the text is kept in files of the folder "
+        "TMPDIR. Index and weights are not counted.",
     ),
 )
 

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from fstcrf.cli.models import load_decoder, load_model, plan_text, tokens_deciding, whole
-from fstcrf.cli.options import input_options
+from fstcrf.cli.models import (
+    load_deciding,
+    load_decoder,
+    pipeline_of,
+    plan_text,
+    tokens_deciding,
+    whole,
+)
+from fstcrf.cli.options import command, input_options, shown
 from fstcrf.cli.sources import InputFile, model_input
 from fstcrf.errors import OptionError
 from fstcrf.taggers import CRF, JointCRF, Tagger
@@ -18,26 +25,43 @@ from fstcrf.text.corpus import Sentence
 from fstcrf.text.features import FeatureIndex
 
 if TYPE_CHECKING:
+    from fstcrf.ext.pipelines.trained import TrainedPipeline
     from fstcrf.ext.tokens import TokenDecoder
 
 
-@click.command()
+@command()
 @click.argument("model_path", metavar="MODEL")
-@click.option(
-    "--top",
-    metavar="K",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    help="Print the K largest weights, by absolute value.",
-)
+@click.argument("path", metavar="[INPUT]", default="-")
+@shown("--top", "K", click.IntRange(min=0), 20, "Print the K largest weights.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def info(model_path: str, *, top: int, as_json: bool) -> None:
-    """Describe a model: labels, columns, templates, training, largest weights.
+@click.option(
+    "--token",
+    metavar="T",
+    type=click.IntRange(min=0),
+    help="Explain the label of this token of INPUT, counted from 0.",
+)
+@shown("--sentence", "N", click.IntRange(min=0), 0, "Its sentence, counted from 0.")
+@input_options
+def info(
+    model_path: str, path: str, *, top: int, as_json: bool, token: int | None, **given: Any
+) -> None:
+    """Describe a model, or explain the label of a token.
 
-    For a composition, describes the joint machine first and then each tagger. Of the
-    decoder of a token classifier, how it turns logits into spans.
+    Prints labels, columns, templates, the course of training and the largest weights. With
+    --token, show the features for and against each label at one token: for a composition,
+    each tape while the other tapes keep their best labels; for a pipeline, each task.
+
+    \b
+    fstcrf info chunk.fstcrf
+    fstcrf info chunk.fstcrf test.txt --sentence 3 --token 5
     """
+    if token is not None:
+        if as_json:
+            raise click.UsageError("--json describes a model: it cannot go with --token")
+        _explain(model_path, path, token, **given)
+        return
+    if path != "-" or given["sentence"] or given["columns"] or given["kind"]:
+        raise click.UsageError("a text needs --token, the number of the token to explain")
     decoder = load_decoder(model_path)
     if decoder is not None:
         known = _decoder_facts(decoder)
@@ -45,7 +69,11 @@ def info(model_path: str, *, top: int, as_json: bool) -> None:
         plain = "\n".join([f"{model_path}: {known['decoder']}", *_listed(_decoder_lines(known))])
         click.echo(json.dumps(told, ensure_ascii=False) if as_json else plain)
         return
-    model = load_model(model_path)
+    deciding = load_deciding(model_path)
+    model, pipeline = whole(deciding), pipeline_of(deciding)
+    if pipeline is not None and not as_json:
+        click.echo(_pipeline_text(pipeline))
+        return
     if not isinstance(model, CRF | JointCRF):
         _tell_facts(model_path, model, as_json=as_json)
         return
@@ -209,49 +237,33 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-# --- ``fstcrf explain`` ---------------------------------------------------------------------------
+def _pipeline_text(model: TrainedPipeline) -> str:
+    composition = model.composition
+    lines = [f"decides by {model.way}; joint decisions: {composition.normalize}"]
+    lines += [f"grammar: {acceptor.name}" for acceptor in composition.conjuncts]
+    for tagger, weight in zip(composition.taggers, composition.weights, strict=True):
+        reads = ", ".join(tape.name for tape in tagger.reads)
+        lines.append(
+            f"{tagger.tape}: {len(tagger.labels)} labels, {len(tagger.theta):,} weights, "
+            f"weight {weight:g}{f', reads {reads}' * bool(reads)}"
+        )
+        if (record := tagger.record) is not None:
+            score = record.dev_score
+            held = "" if score is None else f"; held-out score {100 * score:.2f}"
+            held += f" at iteration {record.best_iteration}" * (score is not None)
+            lines.append(
+                f"  {record.sentences:,} sentences, {record.tokens:,} tokens; "
+                f"{record.iterations} iterations ({record.reason}){held}"
+            )
+    return "\n".join(lines)
 
 
-@click.command()
-@click.argument("model_path", metavar="MODEL")
-@click.argument("path", metavar="[INPUT]", default="-")
-@input_options
-@click.option(
-    "--sentence",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Which sentence, from 0.",
-)
-@click.option(
-    "--token",
-    metavar="T",
-    type=click.IntRange(min=0),
-    required=True,
-    help="Which token of it, from 0.",
-)
-def explain(
-    model_path: str,
-    path: str,
-    *,
-    columns: tuple[str, ...] | None,
-    kind: str | None,
-    separator: str,
-    sentence: int,
-    token: int,
-) -> None:
-    """Show which features pushed which label at one token, and by how much.
+# --- One token ------------------------------------------------------------------------------------
 
-    For a composition, each tape is explained while the other tapes keep their best labels. A
-    feature that reads other tapes is shown with their labels. For the folder of a pipeline that
-    runs its tasks one after the other, the features of the tagger of each task are shown.
 
-    \b
-    fstcrf explain chunk.fstcrf test.txt --sentence 3 --token 5
-    """
+def _explain(model_path: str, path: str, token: int, *, sentence: int, **how: Any) -> None:
     model = tokens_deciding(model_path)
-    source = model_input(whole(model), path=path, columns=columns, kind=kind, separator=separator)
+    source = model_input(whole(model), path=path, **how)
     chosen = _sentence(source, path, sentence)
     found = model.explain(chosen, token)
     words = chosen["form" if source.conllu else chosen.columns[0]]

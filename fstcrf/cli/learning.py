@@ -31,19 +31,9 @@ def learn(
     *,
     as_json: bool,
 ) -> None:
-    """Train a model and save it, with a lock on the file.
+    """Train a model by a function that receives a reporter, and save it, with a lock on the file.
 
-    Parameters
-    ----------
-    context : click.Context
-        Of the command, which has an option ``--max-iterations``.
-    output : str
-        The file.
-    train : callable
-        Receives a function that reports iterations.
-    save : callable
-    as_json : bool
-        Whether that is JSON.
+    The command of the context has an option ``--max-iterations``.
     """
     most = context.params["max_iterations"]
     with held(output, "training"), reporter(as_json=as_json, max_iterations=most) as told:

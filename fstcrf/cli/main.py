@@ -34,97 +34,43 @@ class Listed(NamedTuple):
     help: str
 
 
-COMMANDS = {
-    "demo": Listed(
-        "fstcrf.cli.demo",
-        "demo",
-        "Train two taggers, let them decide together, add a rule and a transducer.",
-    ),
-    "train": Listed("fstcrf.cli.train", "train", "Train a tagger."),
-    "tune": Listed(
-        "fstcrf.ext.tune.command", "tune", "Choose options of training on held-out data."
-    ),
-    "compose": Listed(
-        "fstcrf.cli.compose",
-        "compose",
-        "Compose taggers that were trained separately: they decide together.",
-    ),
-    "pipeline": Listed(
-        "fstcrf.cli.pipeline",
-        "pipeline",
-        "Train and use taggers in a row, each reading the labels of those before it.",
-    ),
-    "rules": Listed(
-        "fstcrf.ext.rules.command",
-        "rules",
-        "Learn the costs of rules, a grammar file, on top of a tagger or together with it.",
-    ),
-    "segments": Listed(
-        "fstcrf.cli.segments",
-        "segments",
-        "Train taggers of segments: features of whole stretches of tokens.",
-    ),
-    "consistency": Listed(
-        "fstcrf.ext.documents.command",
-        "consistency",
-        "Estimate penalties for one token sequence with several types in a document.",
-    ),
-    "fields": Listed(
-        "fstcrf.ext.documents.command",
-        "fields",
-        "Write a model of fields that agree throughout a document.",
-    ),
-    "tag": Listed("fstcrf.cli.tag", "tag", "Tag a file, or files into a folder."),
-    "words": Listed(
-        "fstcrf.ext.words.command", "words", "Find the words of unspaced text, by a lexicon."
-    ),
-    "eval": Listed(
-        "fstcrf.cli.evaluate",
-        "evaluate",
-        "Score a model on a file, or labels in files, with conlleval's numbers.",
-    ),
-    "calibrate": Listed(
-        "fstcrf.ext.calibration.command",
-        "calibrate",
-        "Put a model's probabilities right on held-out data.",
-    ),
-    "info": Listed(
-        "fstcrf.cli.info",
-        "info",
-        "Describe a model: labels, columns, templates, training, largest weights.",
-    ),
-    "explain": Listed(
-        "fstcrf.cli.info",
-        "explain",
-        "Show which features pushed which label at one token, and by how much.",
-    ),
-    "report": Listed(
-        "fstcrf.ext.report.command",
-        "report",
-        "Write one page about a model on text with gold labels: scores, confusions, errors.",
-    ),
-    "inspect": Listed(
-        "fstcrf.ext.inspect.command", "inspect", "Look into a model's lattices in a browser."
-    ),
-    "convert": Listed(
-        "fstcrf.ext.foreign.command",
-        "convert",
-        "Convert a tagger: from another program's format, or to it.",
-    ),
-    "recipe": Listed(
-        "fstcrf.recipes.command",
-        "recipe",
-        "Repeat an experiment and print its numbers next to the published ones.",
-    ),
+GROUPS = {
+    "Commands": {
+        "train": Listed("cli.structures", "train", "Train a tagger, a pipeline of them, or rules."),
+        "tag": Listed("cli.tag", "tag", "Tag a file, or files into a folder."),
+        "eval": Listed("cli.evaluate", "evaluate", "Score a model on text with gold labels."),
+        "info": Listed("cli.info", "info", "Describe a model, or explain the label of a token."),
+        "compose": Listed("cli.compose", "compose", "Compose taggers, which then decide together."),
+    },
+    "Improve a model": {
+        "tune": Listed("ext.tune.command", "tune", "Choose options of training on held-out data."),
+        "calibrate": Listed(
+            "ext.calibration.command", "calibrate", "Calibrate probabilities on held-out data."
+        ),
+        "report": Listed("ext.report.command", "report", "Write a page about a model's errors."),
+        "inspect": Listed(
+            "ext.inspect.command", "inspect", "Look into a model's lattices in a browser."
+        ),
+    },
+    "Other tools": {
+        "convert": Listed(
+            "ext.foreign.command", "convert", "Convert a tagger from or to another program."
+        ),
+        "words": Listed("ext.words.command", "words", "Find the words of unspaced text."),
+        "recipe": Listed("recipes.command", "recipe", "Repeat a published experiment."),
+        "demo": Listed("cli.demo", "demo", "Train two taggers, compose them, add a rule."),
+        "options": Listed("cli.settings", "options", "List the options of a command."),
+    },
 }
-"""The commands in the order of their use."""
+"""The commands by what they are for; the commonest first."""
+COMMANDS = {name: one for group in GROUPS.values() for name, one in group.items()}
 
 
 class Commands(click.Group):
     """Commands whose failures are one line on stderr and an exit status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order of their use."""
+        """Return the commands, the commonest first."""
         del ctx
         return list(COMMANDS)
 
@@ -134,16 +80,30 @@ class Commands(click.Group):
         listed = COMMANDS.get(cmd_name)
         if listed is None:
             return None
-        command: click.Command = getattr(importlib.import_module(listed.module), listed.function)
+        command: click.Command = getattr(
+            importlib.import_module(f"fstcrf.{listed.module}"), listed.function
+        )
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of arguments; an error names the most similar one."""
+        if args and args[0] not in COMMANDS and args[0][:1] != "-":
+            from fstcrf.arguments import closest  # numpy is not needed before
+
+            near = closest(args[0], COMMANDS)
+            advice = f"did you mean {near[0]!r}?" if near else "there are " + ", ".join(COMMANDS)
+            raise click.UsageError(f"no such command {args[0]!r}; {advice}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands, without importing them."""
         del ctx
-        with formatter.section("Commands"):
-            room = formatter.width - 6 - max(map(len, COMMANDS))
-            unread = [click.Command(name, help=listed.help) for name, listed in COMMANDS.items()]
-            formatter.write_dl([(c.name or "", c.get_short_help_str(room)) for c in unread])
+        wide = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(wide), one.help) for name, one in group.items()])
 
     def main(  # type: ignore[override]  # click has overloads
         self,
@@ -201,8 +161,7 @@ def _show(error: click.ClickException) -> None:
     message = printable(shortened(" ".join(error.format_message().split())))
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx is not None else "fstcrf"
-        now = ": it is --partial or --no-partial now" if "'--whole-labels'" in message else ""
-        message = f"{message.rstrip('.')}{now} (see '{path} --help')"
+        message = f"{message.rstrip('.')} (see '{path} --help')"
     if message:
         event = "interrupted" if error.exit_code == INTERRUPTED else "error"
         say(message, event, status=error.exit_code)
@@ -211,7 +170,7 @@ def _show(error: click.ClickException) -> None:
 @click.group(
     cls=Commands,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
 @click.version_option(__version__, prog_name="fstcrf", message="%(prog)s %(version)s")
 @click.pass_context

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import click
 
@@ -16,7 +16,7 @@ from fstcrf.errors import DataError, FstcrfError
 from fstcrf.ext import foreign, pipelines
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import file_kind, is_native, read_head
-from fstcrf.taggers import CRF, Composition, JointCRF, compose
+from fstcrf.taggers import CRF, Composition, JointCRF, Tagger, compose
 from fstcrf.text.features import FeatureIndex
 
 if TYPE_CHECKING:
@@ -70,6 +70,33 @@ def load_deciding(path: str) -> Model | TrainedPipeline:
     return load_model(path)
 
 
+def deciding_by(model: Model, decode: Any, *, pipeline: bool = False) -> Tagger:
+    """Return the tagger that decides a model in some way; UsageError if there is no such way."""
+    several = len(model.tapes) > 1 and decode not in (None, "joint")
+    if isinstance(model, JointCRF) and (pipeline or several):
+        return pipelines.trained.TrainedPipeline(model, decode)
+    if decode in (None, "joint"):
+        return model
+    if len(model.tapes) == 1:
+        raise click.UsageError("--decode is for compositions: the model has one tape")
+    raise click.UsageError("--decode is for taggers of tokens; one here is of segments")
+
+
+def joint_file(folder: str) -> Path:
+    """Return the file of a pipeline's composition."""
+    return Path(folder) / pipelines.trained.COMPOSITION
+
+
+def model_files(path: str) -> list[str]:
+    """Return the files of a model, or of the folder of a pipeline."""
+    if not Path(path).is_dir():
+        return [path]
+    manifest = Path(path) / pipelines.trained.MANIFEST
+    return sorted(
+        map(str, (*Path(path).glob("*.fstcrf"), *([manifest] if manifest.exists() else [])))
+    )
+
+
 def whole(deciding: Model | TrainedPipeline) -> Model:
     """Return a model itself, or the composition of a pipeline."""
     if isinstance(deciding, CRF | Composition) or not hasattr(deciding, "composition"):
@@ -96,15 +123,12 @@ def _folder(path: str) -> DataError:
     if not joint.exists() and (Path(path) / pipelines.trained.MANIFEST).exists():
         return DataError(
             "the folder of a pipeline whose training has not come to its end: the same "
-            f"fstcrf pipeline train FILE.toml -o {path} goes on",
+            f"fstcrf train FILE.toml -o {path} goes on",
             path=path,
         )
     if not joint.exists():
         return DataError("a folder, expected the file of a model", path=path)
-    return DataError(
-        f"the folder of a pipeline: give {joint} to decide jointly, or use fstcrf pipeline tag",
-        path=path,
-    )
+    return DataError(f"the folder of a pipeline, expected a model: give {joint}", path=path)
 
 
 def tagger(path: str) -> CRF:

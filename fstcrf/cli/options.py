@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fstcrf import files
+from fstcrf.arguments import closest
 from fstcrf.errors import DataError, NumericError, OptionError, SchemeError
 from fstcrf.files import resolved
 from fstcrf.lazy import LazyModule
@@ -26,7 +27,7 @@ else:  # tagging need not wait for imports of training
 
 
 def spoken(message: str, command: click.Command) -> str:
-    """Return a message with ``--f-gamma`` for ``f_gamma``.
+    """Return a message with ``--set f_gamma`` for ``f_gamma``, and ``--l2`` for ``l2``.
 
     A name of one word is an option at the beginning of the message, before a quoted value, and as
     ``reads=``; elsewhere it is a word.
@@ -37,7 +38,7 @@ def spoken(message: str, command: click.Command) -> str:
             name, where = re.escape(parameter.name), r"\b"
             if "_" not in parameter.name:
                 name, where = f"(?:{name}=(?=[, ]|$)|^{name}|{name}(?= '))", r"(?<![-\w])"
-            message = re.sub(f"{where}{name}(?!\\w)", _flag(parameter), message)
+            message = re.sub(f"{where}{name}(?!\\w)", flag_of(parameter), message)
     return message
 
 
@@ -76,10 +77,146 @@ def check_training(given: Mapping[str, Any]) -> None:
     )
 
 
-def _flag(option: click.Option) -> str:
+# --- Rare options ---------------------------------------------------------------------------------
+
+
+class Setting(click.Option):
+    """A rare option: ``--set NAME=VALUE`` gives it, or a key of a TOML file."""
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Add no flag."""
+
+    def consume_value(self, ctx: click.Context, opts: Any) -> Any:
+        """Return the value of ``--set``, of a TOML file, or the default."""
+        given = [value for name, value in _assigned(opts.get(_SETTINGS)) if name == key_of(self)]
+        if not given:
+            return super().consume_value(ctx, opts)
+        return given if self.multiple else given[-1], click.core.ParameterSource.COMMANDLINE
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Return its name in messages."""
+        del ctx
+        return f"'{flag_of(self)}'"
+
+
+class Described(click.Option):
+    """An option with a short help, and a full one for ``fstcrf options``."""
+
+    def __init__(self, *arguments: Any, full: str, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.full = full
+
+
+_SETTINGS = "settings"
+RANGE = re.compile(r"  \[[-\d.<=]*x[<>=]+[\d.]+\]|; [-\d.<=]*x[<>=]+[\d.]+(?=\])")
+"""The range of a number, which ``fstcrf options`` shows."""
+
+
+def _assigned(texts: Iterable[str] | None) -> list[tuple[str, str]]:
+    parts = [text.partition("=") for text in texts or ()]
+    return [(name.strip().replace("-", "_"), value) for name, _, value in parts]
+
+
+def _check_settings(ctx: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> None:
+    options = {key_of(p): p for p in ctx.command.params if isinstance(p, click.Option)}
+    settings = {name: p for name, p in options.items() if isinstance(p, Setting)}
+    for text, (name, _value) in zip(texts, _assigned(texts), strict=True):
+        if "=" not in text:
+            raise click.UsageError(f"--set {text}: expected NAME=VALUE", ctx)
+        if name not in settings:
+            raise click.UsageError(f"--set {text}: {_unknown(name, options, ctx)}", ctx)
+
+
+def _unknown(name: str, options: Mapping[str, click.Option], ctx: click.Context) -> str:
+    if name in options:
+        return f"{name} is an option of its own, write {flag_of(options[name])}"
+    near = closest(name, [key for key, one in options.items() if isinstance(one, Setting)])
+    advice = f"did you mean {near[0]!r}?" if near else f"see fstcrf options {ctx.info_name}"
+    return f"there is no setting {name!r}; {advice}"
+
+
+def key_of(option: click.Option) -> str:
+    """Return the name of an option without dashes, as ``--set`` and TOML files have it."""
+    return max(option.opts, key=len).lstrip("-").replace("-", "_")
+
+
+class SettableCommand(click.Command):
+    """A command whose rare options are given by ``--set``."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        if any(isinstance(parameter, Setting) for parameter in self.params):
+            self.params.append(
+                click.Option(
+                    ["--set", _SETTINGS],
+                    metavar="NAME=VALUE",
+                    multiple=True,
+                    is_eager=True,
+                    expose_value=False,
+                    callback=_check_settings,
+                    help="Change a setting: see fstcrf options. Repeatable.",
+                )
+            )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments; the flag of a setting is an error that names ``--set``."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            key = error.option_name.lstrip("-").replace("-", "_")
+            if any(isinstance(p, Setting) and key_of(p) == key for p in self.params):
+                message = f"no such option: {error.option_name}; it is --set {key}=VALUE"
+                raise click.UsageError(message, ctx) from None
+            raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, but for rare ones."""
+        options = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+        shown = [p.get_help_record(ctx) for p in options if not isinstance(p, Setting)]
+        with formatter.section("Options"):
+            formatter.write_dl(
+                [(name, RANGE.sub("", text)) for name, text in filter(None, shown)], col_max=28
+            )
+
+
+def command(name: str | None = None) -> Callable[[Callable[..., Any]], SettableCommand]:
+    """Return a decorator that makes a command."""
+    return click.command(name, cls=SettableCommand)
+
+
+def setting(
+    name: str,
+    kind: Any,
+    default: Any,
+    says: str,
+    *,
+    metavar: str | None = None,
+    parameter: str | None = None,
+    multiple: bool = False,
+    tells_default: bool = True,
+) -> Callable[[Any], Any]:
+    """Return a rare option; its parameter may have another name."""
+    if kind is bool:
+        kind, metavar = click.BOOL, "true|false"
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        parameter or name,
+        cls=Setting,
+        metavar=metavar,
+        type=kind,
+        default=default,
+        multiple=multiple,
+        show_default=tells_default and default is not None,
+        help=says,
+    )
+
+
+def flag_of(option: click.Parameter) -> str:
     """Return the flag of an option; for a switch that is on by default, its off flag."""
-    off = option.is_flag and option.default is True and option.secondary_opts
-    return max(option.secondary_opts if off else option.opts, key=len)
+    if isinstance(option, Setting):
+        return f"--set {key_of(option)}"
+    off = isinstance(option, click.Option) and option.is_flag and option.default is True
+    return max(option.secondary_opts if off and option.secondary_opts else option.opts, key=len)
 
 
 # --- Where outputs go -----------------------------------------------------------------------------
@@ -95,15 +232,8 @@ def check_outputs(
 ) -> None:
     """Check before the work which files its outputs overwrite, and whether they are writable.
 
-    Parameters
-    ----------
-    outputs : mapping of str to str, or None
-        Files by the options or arguments that name them; `None` for an omitted one.
-    inputs : iterable of str, or None
-        Files that are read, also as ``TAPE=FILE``; names of fstcrf's grammars, and standard input,
-        are not files.
-    text : collection of str
-        Those options whose output is text, which may be standard output.
+    Outputs are files by the options that name them. Inputs may be ``TAPE=FILE``, and need not be
+    files. Outputs in `text` may be standard output.
 
     Raises
     ------
@@ -187,7 +317,8 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # old click: not gener
             self.fail(str(error), param, ctx)
 
 
-def _names(value: str) -> tuple[str, ...]:
+def names_of(value: str) -> tuple[str, ...]:
+    """Return the names in a text, with commas between them."""
     names = tuple(name.strip() for name in value.split(","))
     if "" in names:
         raise ValueError(f"{value!r} has an empty name; write word,pos,chunk")
@@ -201,7 +332,7 @@ def _numbers(value: str) -> tuple[float, ...]:
         raise ValueError(f"{value!r} is not numbers between commas, such as 1,0.5") from None
 
 
-def _choices(value: str) -> tuple[Any, ...]:
+def choices_of(value: str) -> tuple[Any, ...]:
     """Return numbers, and ``0.01..10`` as a `Range`."""
     found: list[Any] = []
     try:
@@ -229,9 +360,8 @@ def _assignment(value: str) -> tuple[str, float]:
     return label, found
 
 
-NAMES = Parsed("NAME,NAME,...", _names)
+NAMES = Parsed("NAME,NAME,...", names_of)
 NUMBERS = Parsed("NUMBER,NUMBER,...", _numbers)
-CHOICES = Parsed("NUMBER|LOW..HIGH,...", _choices)
 SCHEME = Parsed("SCHEME", _scheme)
 ASSIGNMENT = Parsed("LABEL=NUMBER", _assignment)
 
@@ -262,41 +392,81 @@ def choice(
     return shown(flag, None, click.Choice(list(choices)), usual, says, name=name)
 
 
-LOG_JSON = click.option(
-    "--log-json", is_flag=True, help="Progress as JSON lines on standard error."
-)
-SEPARATOR = choice(
-    "--separator",
-    ("any", "tab", "space"),
+LOG_JSON = click.option("--log-json", is_flag=True, help="Print progress as JSON lines.")
+SEPARATOR = setting(
+    "separator",
+    click.Choice(["any", "tab", "space"]),
+    "any",
     "Between columns: any run of tabs and spaces, or exactly one tab or space.",
 )
+CHECKPOINT = click.option(
+    "--checkpoint",
+    metavar="FILE",
+    help="File for the state of training.  [default: MODEL.checkpoint, removed at the end]",
+)
+RESUME = click.option("--resume", is_flag=True, help="Continue from the saved state.")
+DEV = click.option("--dev", metavar="FILE", help="Held-out data; the best score on it decides.")
+WORKERS = click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Processes that share the work.",
+)
+DASK = click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Dask scheduler for the work: tcp://10.0.0.1:8786.",
+)
+HISTORY = click.option(
+    "--report",
+    "report_folder",
+    metavar="DIR",
+    help="Draw the course of the work there while it runs.",
+)
+THEIR_TAPE = click.option("--tape", metavar="TAPE", help="Tape to look at, if there are several.")
 
+
+def output_option(
+    metavar: str, what: str, *, required: bool = False, default: str | None = None
+) -> Callable[[Any], Any]:
+    """Return ``-o/--output``."""
+    shown = "  [default: standard output]" if default == STDOUT else ""
+    return click.option(
+        *("-o", "--output"),
+        metavar=metavar,
+        required=required,
+        default=default,
+        help=f"Output: {what}.{shown}",
+    )
+
+
+NBEST = "Print the K best, each after its rank and score."
+PROBABILITIES = "Print probabilities of labels and of sequences."
+TARGET = "Column of the gold labels.  [default: called like the tape]"
+COLUMNS = "Names of the columns of the input: word,pos,chunk."
 _INPUT = (
-    click.option(
-        "--columns",
-        type=NAMES,
-        help=(
-            "Names of the columns of the input, one for each: word,pos,chunk. For a model "
-            "with numbered columns, give their numbers, such as 1,0. If all names are words, "
-            "columns are matched by position."
-        ),
-    ),
+    click.option("--columns", type=NAMES, metavar="NAME,...", help=COLUMNS),
     click.option(
         "--format",
         "kind",
         type=click.Choice(["columns", "conllu"]),
-        help="Format of the input: a column file or CoNLL-U.",
+        help="Format of the input.  [default: by its name]",
     ),
     SEPARATOR,
 )
 
 
+PENALTY = "Strength of the penalty l2 · |weights|²."
+ITERATIONS = "Most iterations."
+
+
+L1 = setting("l1", AT_LEAST_0, 0.0, "Strength of the penalty l1 · sum |weights|.", metavar="X")
 QUASI_NEWTON = (
-    shown("--l2", "X", AT_LEAST_0, 1.0, "Strength of the penalty l2 · |weights|²."),
-    shown("--l1", "X", AT_LEAST_0, 0.0, "Strength of the penalty l1 · sum |weights|."),
-    shown("--max-iterations", "N", click.IntRange(min=1), 200, "Iterations at most."),
-    click.option("--checkpoint", metavar="FILE", help="Where the state of the run is saved."),
-    click.option("--resume", is_flag=True, help="Go on from the checkpoint, if it exists."),
+    shown("--l2", "X", AT_LEAST_0, 1.0, PENALTY),
+    L1,
+    shown("--max-iterations", "N", click.IntRange(min=1), 200, ITERATIONS),
+    click.option("--checkpoint", metavar="FILE", help="File for the state of training."),
+    RESUME,
 )
 """Options of taggers that L-BFGS trains."""
 
@@ -313,18 +483,12 @@ def input_options(command: Command) -> Command:
     return with_options(_INPUT, command)
 
 
-def grammar_option(command: Command) -> Command:
-    """Add ``--grammar``."""
-    option: Callable[[Command], Command] = click.option(
-        "--grammar",
-        metavar="[TAPE=]FILE",
-        multiple=True,
-        help=(
-            "A .grm file that the labels must obey, or the name of a built-in grammar, such "
-            "as bio. Repeatable."
-        ),
-    )
-    return option(command)
+grammar_option = click.option(
+    "--grammar",
+    metavar="[TAPE=]FILE",
+    multiple=True,
+    help="Grammar that labels obey: a .grm file, or bio. Repeatable.",
+)
 
 
 _SEARCH = (
@@ -333,31 +497,27 @@ _SEARCH = (
         type=click.Choice(["error", "skip", "relax"]),
         default="error",
         show_default=True,
-        help="Where no label sequence is legal: stop, print _ as labels, or do without the "
-        "grammar, and if that is not enough without labels known beforehand.",
+        help="If no labels are legal: stop, print _, or drop rules.",
     ),
-    click.option(
-        "--search",
-        type=click.Choice(["auto", "lazy", "expanded"]),
-        help=(
-            "How to find the best labels under a grammar. lazy: search, and make states when "
-            "they are reached. expanded: multiply the grammar out first. auto: use the "
-            "cheaper of the two.  [default: the setting of the model, else auto]"
-        ),
+    setting(
+        "search",
+        click.Choice(["auto", "lazy", "expanded"]),
+        None,
+        "How to find the best labels under a grammar. lazy: search, and make states when they are "
+        "reached. expanded: multiply the grammar out first. auto: use the cheaper of the two.  "
+        "[default: the setting of the model, else auto]",
     ),
     click.option(
         "--max-states",
         metavar="N",
         type=click.IntRange(min=1),
-        help="Where a grammar is too large to multiply out: states of a sentence to look at, "
-        "before the best labels found are given as not proven. With a chain, labellings of a tape."
-        "  [default: 250,000; 64 with a chain]",
+        help="Most states of a search.  [default: 250,000; chain 64]",
     ),
     click.option(
         "--max-seconds",
         metavar="S",
         type=click.FloatRange(min=0, min_open=True),
-        help="The same, for each run of some thousand tokens.",
+        help="Most seconds of a search of some thousand tokens.",
     ),
 )
 
@@ -367,21 +527,36 @@ def search_options(command: Command) -> Command:
     return with_options(_SEARCH, command)
 
 
-def seed_option(of: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds ``--seed``; `of` is its help text."""
+WAYS = ("cascade", "marginals", "joint", "product", "chain")
+"""Ways to decide several tapes."""
+
+
+def decode_option(kind: Any, metavar: str, says: str) -> Callable[[Any], Any]:
+    """Return ``--decode``."""
     return click.option(
-        "--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help=of
+        "--decode",
+        type=kind,
+        metavar=metavar,
+        help=f"{says}: {', '.join(WAYS)}.  [default: by the model]",
     )
 
 
-def threads_option(command: Command) -> Command:
-    """Add ``--threads``."""
-    option: Callable[[Command], Command] = click.option(
-        "--threads",
-        metavar="N",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        help="Threads to use; the result does not depend on it.",
-    )
-    return option(command)
+weights_option = click.option(
+    "--weights",
+    type=NUMBERS,
+    metavar="NUMBER,...",
+    help="Factors of the taggers in a joint decision.",
+)
+
+
+SEED = setting("seed", click.IntRange(min=0), 0, "Random seed.", metavar="N")
+
+
+threads_option = click.option(
+    "--threads",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Threads; they do not change the result.",
+)

@@ -61,8 +61,7 @@ def progress_option(command: Command) -> Command:
         default=None,
         expose_value=False,
         callback=keep,
-        help="Show on standard error how far long work is, and how long the rest will take.  "
-        "[default: on a terminal]",
+        help="Show the progress of long work.  [default: on a terminal]",
     )
     return option(command)
 
@@ -75,17 +74,7 @@ def wanted() -> bool | None:
 
 
 class Meter:
-    """The progress of a block of work.
-
-    Parameters
-    ----------
-    what : str
-        The work.
-    unit : str
-        The counted objects, in the plural; empty if their number is not informative.
-    total : int, optional
-        How many there are.
-    """
+    """The progress of a block of work: of some units, of which there are `total` if known."""
 
     def __init__(self, what: str, unit: str, total: int | None = None) -> None:
         self.what, self.unit, self.total = what, unit, total

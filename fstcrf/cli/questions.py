@@ -1,16 +1,8 @@
-"""Questions of the command line to a tagger: the options of all commands that tag.
-
-===============  ==================================================================
-tagging_options  the options of `fstcrf tag` and `fstcrf pipeline tag`
-files_read       the files that they name
-question         the question of these options, checked against the tagger
-Question         the goal of the search, known labels, printed answers
-===============  ==================================================================
-"""
+"""Questions of ``fstcrf tag`` to a tagger: its options, and the goal that they express."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +12,21 @@ from fstcrf import kernel
 from fstcrf.cli.models import tape_columns
 from fstcrf.cli.options import (
     ASSIGNMENT,
+    NBEST,
+    PROBABILITIES,
+    STDOUT,
+    WAYS,
     Command,
+    decode_option,
     grammar_option,
     input_options,
+    output_option,
     search_options,
     threads_option,
+    weights_option,
     with_options,
 )
 from fstcrf.cli.progress import progress_option
-from fstcrf.cli.weights import weights_option
 from fstcrf.errors import TooLargeError
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers import CRF, JointCRF
@@ -47,183 +45,75 @@ else:  # plain tagging does not wait for it
 # --- Options --------------------------------------------------------------------------------------
 
 
-_OUTPUT = click.option(
-    "-o",
-    "--output",
-    metavar="OUT",
-    default="-",
-    help="Where to; .gz is compressed.  [default: standard output]",
-)
 _DECISION = (
-    click.option(
-        "--decode",
-        type=click.Choice(["cascade", "marginals", "joint", "product", "chain"]),
-        help=(
-            "cascade: run the taggers one after the other on the best labels of earlier "
-            "taggers. marginals: the same, on the probabilities of all labels. joint: decide "
-            "all tapes together, as composed. product, chain: together, by this rule.  "
-            "[default: the setting of the model; for a pipeline without one, joint under a "
-            "grammar, else cascade]"
-        ),
-    ),
-    click.option(
-        "--normalize",
-        type=click.Choice(["product", "chain"]),
-        help=(
-            "How to combine the taggers in a joint decision. product: add scores. chain: "
-            "multiply the probability of the first tape by the probability of the second "
-            "given the first.  [default: as composed]"
-        ),
-    ),
-    weights_option(
-        "Factor of each tagger's potentials in a joint decision, one for each, at least 0."
-    ),
+    decode_option(click.Choice(WAYS), "WAY", "How tapes are decided"),
+    weights_option,
     grammar_option,
 )
 """Which labels are the best."""
 _PRINTED = (
-    click.option(
-        "--nbest",
-        metavar="K",
-        type=click.IntRange(1, 2**31 - 1),
-        help="Print the K best, each after # i p.",
-    ),
-    click.option(
-        "--probabilities",
-        is_flag=True,
-        help="Print label/probability, and before each sentence # and the probability of its "
-        "labels together, as CRF++ does.",
-    ),
-    click.option(
-        "--marginals",
-        is_flag=True,
-        help="The same, and a column label/probability for every label.",
-    ),
-    click.option(
-        "--confidence",
-        is_flag=True,
-        help="Before each sentence, bounds of the probability of its labels among the legal "
-        "ones, and of the model's probability that labels are legal.",
-    ),
-    click.option(
-        "--span-probabilities",
-        is_flag=True,
-        help="Add a column with the probability of each span at its first token.",
-    ),
+    click.option("--nbest", metavar="K", type=click.IntRange(1, 2**31 - 1), help=NBEST),
+    click.option("--probabilities", is_flag=True, help=PROBABILITIES),
+    click.option("--marginals", is_flag=True, help="The same, and a column for each label."),
+    click.option("--confidence", is_flag=True, help="Print bounds of the probability of labels."),
+    click.option("--span-probabilities", is_flag=True, help="Print the probability of each span."),
     click.option(
         "--min-confidence",
         metavar="P",
         type=click.FloatRange(0, 1),
-        help="Spans whose probability is below P become O; labels of tapes without spans _.",
+        help="Print less probable spans as O.",
     ),
     click.option(
-        "--calibration",
-        metavar="FILE",
-        help=(
-            "Calibration file of fstcrf calibrate. It corrects the probabilities of spans for"
-            " --min-confidence and --span-probabilities."
-        ),
+        "--calibration", metavar="FILE", help="Correct probabilities by this calibration."
     ),
 )
 """The printed answers."""
-_FILL = click.option(
-    "--fill",
-    metavar="COLUMN",
-    help="Of CoNLL-U, the column that gets the labels, such as upos, or a key of the last column.  "
-    "TAPE=COLUMN,... where there are several tapes.  [default: the column that training took the "
-    "labels from; else a key called like the tape]",
-)
+_FILL = click.option("--fill", metavar="COLUMN", help="Column of CoNLL-U for the labels.")
 _KNOWN = (
-    click.option(
-        "--force",
-        metavar="COLUMN",
-        help="Labels known beforehand: _ is unknown, a|b one of several. TAPE=COLUMN,... "
-        "where there are several tapes.",
-    ),
+    click.option("--force", metavar="COLUMN", help="Column of known labels, _ if unknown."),
     click.option(
         "--bias",
         type=ASSIGNMENT,
         multiple=True,
-        help=(
-            "Add to the score of a label at every token: O=-1 finds more spans. With several "
-            "tapes, write TAPE:O=-1. Repeatable."
-        ),
+        help="Add a number to a score: O=-1. Repeatable.",
     ),
 )
 """Knowledge and wishes about labels."""
+_SHOWN = click.option(
+    "--tape",
+    "names",
+    metavar="TAPE",
+    multiple=True,
+    help="Tape to look at, if there are several. Repeatable.",
+)
 
 
-def tagging_options(tape: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the options of tagging.
-
-    Parameters
-    ----------
-    tape : str
-        The name of a tape in the command: ``--tape`` or ``--task``.
-    """
-    shown = click.option(
-        f"--{tape}",
-        "names",
-        metavar="NAME",
-        multiple=True,
-        help=f"Print only this {tape}; --nbest is of those printed. Repeatable.",
-    )
-    several = (_OUTPUT, input_options, _FILL, *_DECISION, *_PRINTED, *_KNOWN, shown)
-    last = (search_options, threads_option, progress_option)
-    return lambda command: with_options((*several, *last), command)
+def tagging_options(command: Command) -> Command:
+    """Add the options of tagging."""
+    output = output_option("OUT", "the text with labels", default=STDOUT)
+    several = (output, input_options, _FILL, _SHOWN, *_DECISION, *_PRINTED, *_KNOWN)
+    return with_options((*several, search_options, threads_option, progress_option), command)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The goal of the search, known labels, and the printed answers.
+    """The goal of the search, known labels, and the printed answers."""
 
-    Parameters
-    ----------
-    n : int
-        How many paths.
-    force : mapping of str to str, optional
-        For a tape, the column with its labels known beforehand.
-    bias : mapping of str to mapping of str to float, optional
-        For a tape, numbers that are added to the potentials of labels at all tokens.
-    on_no_path : {"error", "skip", "relax"}
-    search : {"auto", "lazy", "expanded"}, optional
-        How the best paths under a grammar are found; as the tagger was made when absent.
-    budget : Budget, optional
-        When to give up on a sentence that is searched.
-    threads : int
-    tapes : tuple of str, optional
-        Those printed, in which paths differ; all when absent.
-    ranked : bool
-        Number the paths, best first.
-    probabilities : bool
-        Of the label at each token and of the whole sequence.
-    marginals : bool
-        Of every label at each token.
-    confidence : bool
-        How sure the best labels are under a grammar, and how much of the model is legal.
-    spans : tuple of str
-        Tapes for whose spans, read as conlleval reads them, probabilities are wanted.
-    least : float, optional
-        Spans that are less probable become O; labels that are of no span ``_``.
-    calibration : Calibration, optional
-        Of probabilities of spans, and of labels that are of no span.
-    """
-
-    n: int = 1
-    force: Mapping[str, str] | None = None
-    bias: Mapping[str, Mapping[str, float]] | None = None
+    n: int = 1  # how many paths
+    force: Mapping[str, str] | None = None  # tape → column with its labels known beforehand
+    bias: Mapping[str, Mapping[str, float]] | None = None  # tape → label → added potential
     on_no_path: OnNoPath = "error"
-    search: Search | None = None
-    budget: Budget | None = None
+    search: Search | None = None  # as the tagger was made when absent
+    budget: Budget | None = None  # when to give up on a sentence that is searched
     threads: int = 1
-    tapes: tuple[str, ...] | None = None
-    ranked: bool = False
-    probabilities: bool = False
-    marginals: bool = False
-    confidence: bool = False
-    spans: tuple[str, ...] = ()
-    least: float | None = None
-    calibration: Calibration | None = None
+    tapes: tuple[str, ...] | None = None  # those printed, in which paths differ; all when absent
+    ranked: bool = False  # number the paths, best first
+    probabilities: bool = False  # of the label at each token and of the whole sequence
+    marginals: bool = False  # of every label at each token
+    confidence: bool = False  # bounds of the probability under a grammar
+    spans: tuple[str, ...] = ()  # tapes whose spans get probabilities
+    least: float | None = None  # less probable spans become O
+    calibration: Calibration | None = None  # of probabilities of spans
 
     @property
     def commented(self) -> bool:
@@ -242,16 +132,8 @@ def files_read(given: Mapping[str, Any]) -> list[str | None]:
     return [*given["grammar"], given["calibration"], *documents]
 
 
-def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question:
-    """Return the question that the options express.
-
-    Parameters
-    ----------
-    tagger : Tagger
-    given : mapping of str to value
-        The options of `tagging_options`.
-    tape : str
-        As for `tagging_options`.
+def question(tagger: Tagger, given: Mapping[str, Any]) -> Question:
+    """Return the question that the options of `tagging_options` express.
 
     Raises
     ------
@@ -262,7 +144,7 @@ def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question
     """
     _check(tagger, given)
     several = tagger.tapes
-    shown = shown_names(tape, given["names"], several)
+    shown = shown_names(given["names"], several)
     force, states, seconds = given["force"], given["max_states"], given["max_seconds"]
     budget = None
     if states is not None or seconds is not None:
@@ -308,8 +190,8 @@ def _calibration(given: Mapping[str, Any], tagger: Tagger) -> Calibration | None
     return found
 
 
-def shown_names(option: str, names: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the tapes that an option names, in the order of the model; `None` for all tapes.
+def shown_names(names: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the tapes of ``--tape``, in the order of the model; `None` for all tapes.
 
     Raises
     ------
@@ -318,7 +200,7 @@ def shown_names(option: str, names: Sequence[str], tapes: Sequence[str]) -> tupl
     """
     odd = [name for name in names if name not in tapes]
     if odd:
-        raise click.UsageError(f"--{option} {odd[0]}: the {option}s are {', '.join(tapes)}")
+        raise click.UsageError(f"--tape {odd[0]}: the tapes are {', '.join(tapes)}")
     found = tuple(tape for tape in tapes if tape in names)
     return None if found in ((), tuple(tapes)) else found
 
@@ -345,7 +227,7 @@ def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
 
 
 def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return "--set search" if name == "search" else f"--{name.replace('_', '-')}"
 
 
 def label_biases(

@@ -1,4 +1,4 @@
-"""``fstcrf segments``: taggers whose units are segments, trained."""
+"""``fstcrf train --structure segments``: taggers whose units are segments."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ import click
 
 from fstcrf.cli.learning import learn
 from fstcrf.cli.options import (
+    COLUMNS,
+    DEV,
     LOG_JSON,
     NAMES,
     QUASI_NEWTON,
     SCHEME,
     SEPARATOR,
     check_outputs,
-    choice,
+    output_option,
+    setting,
     shown,
     threads_option,
     with_options,
 )
 from fstcrf.cli.reporting import Reporter
 from fstcrf.cli.sources import SEPARATORS
+from fstcrf.cli.structures import STRUCTURE, structure_command
 from fstcrf.ext.course import structured
 from fstcrf.ext.segments.structure import Segments
 from fstcrf.taggers.segmental import SegmentCRF
@@ -30,49 +34,39 @@ from fstcrf.text.corpus import read_columns
 from fstcrf.text.lines import read_text, text_lines
 
 
-@click.group()
-def segments() -> None:
-    """Train taggers of segments: features of whole stretches of tokens."""
-
-
-@segments.command()
+@structure_command
 @click.argument("path", metavar="TRAIN")
-@click.argument("output", metavar="MODEL")
-@click.option("--columns", type=NAMES, required=True, help="Names of the columns: word,pos,chunk.")
-@click.option("--target", metavar="COLUMN", help="The column of labels; the last one when absent.")
-@click.option(
-    "--template", metavar="FILE", required=True, help="Attributes of tokens, as of fstcrf train."
-)
+@output_option("MODEL", "the model", required=True)
+@STRUCTURE
+@click.option("--columns", type=NAMES, required=True, metavar="NAME,...", help=COLUMNS)
+@click.option("--target", metavar="COLUMN", help="Column of the gold labels.  [default: the last]")
+@click.option("--template", metavar="FILE", required=True, help="Feature templates, as of CRF++.")
 @click.option(
     "--segment-columns",
     "texts",
     type=NAMES,
     default=(),
+    metavar="NAME,...",
     help="Columns whose strings over a whole segment are features.",
 )
 @click.option(
     "--lexicon",
     metavar="FILE",
     multiple=True,
-    help=(
-        "A dictionary with one phrase per line. The name of the file becomes the name of "
-        "its entries."
-    ),
+    help="Phrases, one in each line, that are features. Repeatable.",
 )
-@click.option("--dev", metavar="FILE", help="Held-out sentences: the best F decides.")
-@shown(
-    "--longest", "N", click.IntRange(1, 1000), 8, "Tokens of the longest segment without a tail."
+@DEV
+@shown("--longest", "N", click.IntRange(1, 1000), 8, "Most tokens of a segment without a tail.")
+@setting("tails", bool, True, "Longer segments are possible.")  # noqa: FBT003
+@setting(
+    "on_missing",
+    click.Choice(["error", "nearest", "skip"]),
+    "error",
+    "Gold labels that the model does not have: an error, the nearest ones, or left out.",
 )
-@click.option("--tails/--no-tails", default=True, help="Longer segments are possible.")
-@choice(
-    "--on-missing",
-    ("error", "nearest", "skip"),
-    "Gold segments that are too long without tails: an error, cut into pieces, or left out with "
-    "their sentences.",
-)
-@shown("--scheme", None, SCHEME, "conlleval", "How labels are read as spans.")
-@shown("--writes", None, SCHEME, "iob2", "The scheme of the labels that the model writes.")
-@shown("--min-count", "N", click.IntRange(min=1), 1, "Leave out attributes that fewer tokens have.")
+@shown("--scheme", None, SCHEME, "conlleval", "Scheme of the labels, by which spans are read.")
+@setting("writes", SCHEME, "iob2", "Scheme of the labels that the model writes.")
+@shown("--min-count", "N", click.IntRange(min=1), 1, "Smallest count of an attribute that is kept.")
 @lambda command: with_options(QUASI_NEWTON, command)
 @SEPARATOR
 @threads_option
@@ -97,10 +91,10 @@ def train(
     """Train a tagger of segments on a column file.
 
     \b
-    fstcrf segments train train.txt np.fstcrf --columns word,pos,chunk \\
-        --template chunking.tpl --segment-columns word,pos
+    fstcrf train train.txt -o np.fstcrf --structure segments \\
+        --columns word,pos,chunk --template chunk.tpl --segment-columns word
     """  # fmt: skip
-    outputs = {"MODEL": output, "--checkpoint": options["checkpoint"]}
+    outputs = {"--output": output, "--checkpoint": options["checkpoint"]}
     check_outputs(outputs, [path, template, dev, *lexicon])
     between = SEPARATORS[separator]
     data = read_columns(path, columns, separator=between)

@@ -189,7 +189,7 @@ def training_input(paths: Sequence[str], given: dict[str, Any]) -> InputFile:
     if kind == "conllu" or (kind is None and columns is None and named):
         return _conllu(columns, (*(features or ()), *([target] if target else ())), required=True)
     if features:
-        raise click.UsageError("--feature-columns belongs to --format conllu")
+        raise click.UsageError("--set feature_columns belongs to --format conllu")
     if kind is None and all(path.endswith(".parquet") for path in paths):
         return InputFile(columns, parquet=True)
     if columns is None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.files import FileTagger
-from fstcrf.cli.options import check_outputs, with_options
+from fstcrf.cli.models import model_files
+from fstcrf.cli.options import DASK, WORKERS, check_outputs, command, with_options
 from fstcrf.cli.questions import files_read, tagging_options
 from fstcrf.cli.reporting import say
 from fstcrf.ext.arrow.command import check_table, is_parquet
@@ -20,38 +21,15 @@ if TYPE_CHECKING:
 else:  # a single file does not wait for it
     folders = LazyModule("fstcrf.ext.cluster.command")
 
-_SEVERAL = (
-    click.option(
-        "--workers",
-        metavar="N",
-        type=click.IntRange(min=1),
-        help="Tag files into a folder, with N processes of this machine.",
-    ),
-    click.option(
-        "--dask",
-        metavar="ADDRESS",
-        help="Tag files into a folder by the workers of the scheduler at this address, such as "
-        "tcp://10.0.0.1:8786; they read and write the same files.",
-    ),
-    click.option(
-        "--overwrite",
-        is_flag=True,
-        help=(
-            "Tag all files again, even if the folder holds other files or files of other options."
-        ),
-    ),
-)
+_OVERWRITE = click.option("--overwrite", is_flag=True, help="Tag finished files of a folder again.")
 
 
-@click.command()
+@command()
 @click.argument("model_path", metavar="MODEL")
 @click.argument("inputs", metavar="[INPUT]...", nargs=-1)
-@tagging_options("tape")
-@click.option(
-    "--joint/--cascade", default=None, help="Short for --decode joint and --decode cascade."
-)
+@tagging_options
 @document_options
-@lambda command: with_options(_SEVERAL, command)
+@lambda command: with_options((WORKERS, DASK, _OVERWRITE), command)
 def tag(
     model_path: str,
     inputs: tuple[str, ...],
@@ -64,20 +42,14 @@ def tag(
 ) -> None:
     """Tag a file, or files into a folder.
 
-    The input has the columns of the training data, of which the last ones may be missing, or
-    the columns that --columns names. They are printed again, followed by one column of
-    predicted labels for each tape. Document lines and blank lines stay. In CoNLL-U the labels
-    fill the column that training took them from, and all else stays as it is. A Parquet file
-    has a sentence in each row, in the column that --columns names; it gets columns of labels,
-    spans and probabilities.
-
-    Several files, a folder, or a pattern in quotes are tagged into a folder, under the same names.
-    If the command is repeated, finished files are not tagged again.
+    MODEL is a tagger, a composition or the folder of a pipeline. INPUT has the columns of the
+    training data; the last ones may be missing. A column of labels is added for each tape.
+    CoNLL-U is filled in place; a Parquet file has a sentence in each row. Several files go to a
+    folder; the same command again tags unfinished ones. Where there are several tapes, --fill
+    and --force take TAPE=COLUMN,..., and --bias takes TAPE:LABEL=NUMBER.
 
     \b
-    fstcrf tag chunk.fstcrf test.txt > tagged.txt
-    fstcrf tag chunk.fstcrf test.txt --grammar bio --nbest 5
-    fstcrf tag chunk.fstcrf pages.parquet -o tagged.parquet
+    fstcrf tag chunk.fstcrf test.txt --grammar bio > tagged.txt
     fstcrf tag chunk.fstcrf 'in/*.parquet' -o out/ --workers 4
     """
     if _is_folder(inputs, output) or workers is not None or dask is not None:
@@ -87,7 +59,7 @@ def tag(
     if overwrite:
         raise click.UsageError("--overwrite is for files into a folder: -o FOLDER/")
     path = inputs[0] if inputs else "-"
-    read = [model_path, path, *files_read(options)]
+    read = [*model_files(model_path), path, *files_read(options)]
     check_outputs({"--output": output}, read, text=("--output",))
     tagger = FileTagger.of(model_path, options)
     table = is_parquet(path)

@@ -63,25 +63,14 @@ _AT_ONCE = 1e-6
 
 @dataclass(slots=True)
 class Outcomes:
-    """The number of sentences, and of the sentences without the requested answer, by reason.
-
-    Parameters
-    ----------
-    sentences : int
-    skipped : int
-        Without a legal label sequence.
-    grammar, forced, both : int
-        Answered without the grammar, without the labels known beforehand, without either.
-    inexact : int
-        Whose answer is the best found, not proven to be the best.
-    """
+    """The number of sentences, and of the sentences without the requested answer, by reason."""
 
     sentences: int = 0
-    skipped: int = 0
-    grammar: int = 0
-    forced: int = 0
-    both: int = 0
-    inexact: int = 0
+    skipped: int = 0  # without a legal label sequence
+    grammar: int = 0  # answered without the grammar
+    forced: int = 0  # answered without the labels known beforehand
+    both: int = 0  # answered without either
+    inexact: int = 0  # with the best labels found, not proven to be the best
 
     def add(self, answer: Answer) -> None:
         """Count the sentences of an answer."""
@@ -259,20 +248,11 @@ def placed(error: NoPathError, run: Corpus) -> NoPathError:
 
 @dataclass(slots=True)
 class _Addition:
-    """Additions to the sentences of a batch.
-
-    Parameters
-    ----------
-    columns : list of Column or list of list of str
-    comments : list of str
-        A line before each sentence, or no lines.
-    sentences : list of int
-        The sentences, if some are repeated.
-    """
+    """Additions to the sentences of a batch."""
 
     columns: list[Any] = field(default_factory=list)
-    comments: list[str] = field(default_factory=list)
-    sentences: list[int] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)  # a line before each sentence, or none
+    sentences: list[int] = field(default_factory=list)  # if some are repeated
 
 
 def tag_file(

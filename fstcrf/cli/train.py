@@ -24,12 +24,23 @@ from fstcrf.cli.models import (
 )
 from fstcrf.cli.options import (
     ASSIGNMENT,
+    CHECKPOINT,
+    DEV,
+    HISTORY,
+    LOG_JSON,
     NAMES,
+    RESUME,
+    Described,
+    Setting,
     check_outputs,
     check_training,
     given_options,
+    grammar_option,
     in_flags,
     input_options,
+    key_of,
+    output_option,
+    setting,
     spoken,
     threads_option,
     with_options,
@@ -44,6 +55,7 @@ from fstcrf.cli.reporting import (
     warnings_to,
 )
 from fstcrf.cli.sources import InputFile, training_input
+from fstcrf.cli.structures import STRUCTURE, structure_command
 from fstcrf.files import held
 from fstcrf.lazy import LazyModule, optional
 from fstcrf.taggers import CRF
@@ -55,12 +67,12 @@ from fstcrf.training.memory import ExpectedMemory
 from fstcrf.training.options import (
     CHOICES,
     DEFAULTS,
+    defaults_text,
     fields_named,
     in_words,
     structured,
     summary,
 )
-from fstcrf.training.settings import SettingField
 
 if TYPE_CHECKING:
     from fstcrf.ext import report as analysis
@@ -82,44 +94,72 @@ _LETTERS = {
     "start_label": "LABEL",
     "order": "0|1|2",
 }
-_TITLES = {"objective": "The objective", "method": "The training method"}
-_OFF = {"error_sensitive": "--error-insensitive"}
+_FLAT = {
+    "objective": f"The objective: {', '.join(CHOICES['objective'])}.",
+    "method": f"The training method: {', '.join(CHOICES['method'])}.",
+    "order": None,
+    "scheme": "Scheme of the labels: its illegal pairs are left out.",
+    "min_count": "Smallest count of an attribute that is kept.",
+    "jackknife": "Folds of the text, for the labels that --reads gives.",
+    "l2": "Strength of the penalty l2 · |weights|².",
+    "max_iterations": "Most iterations.",
+}
+"""Options with a flag, and their help if that is shorter than the struct's; others are settings."""
 
 
 def training_options(command: Command) -> Command:
-    """Add the options of training: names, kinds, ranges, defaults and help are the structs'."""
-    return with_options(list(map(_option, DEFAULTS)), command)
+    """Add the options of training: names, kinds, ranges, defaults and meanings are the structs'."""
+    rare = [name for name in DEFAULTS if name not in _FLAT]
+    return with_options([*map(_option, _FLAT), *map(_setting, rare)], command)
 
 
 def _option(name: str) -> Callable[[Command], Command]:
-    flag, usual = _flag(name), DEFAULTS[name]
+    full, kind, usual = _described(name), _kind(name), DEFAULTS[name]
+    text = _FLAT[name] or full
+    default = usual if name in CHOICES else defaults_text(name)
+    if default and _FLAT[name]:
+        text += f"  [default: {default}]"
+    how: dict[str, Any] = {"metavar": _letters(name), "type": kind, "default": usual, "help": text}
+    return click.option(_flag(name), cls=Described, full=full, **how)
+
+
+def _setting(name: str) -> Callable[[Command], Command]:
+    field, usual = fields_named(name)[0], DEFAULTS[name]
+    if field.types == (bool,):
+        return setting(name, bool, usual, _described(name))
+    text, kind = _described(name), _kind(name)
+    metavar = None if isinstance(kind, click.Choice) else _letters(name)
+    return setting(name, kind, usual, text, metavar=metavar, tells_default=False)
+
+
+def _described(name: str) -> str:
+    """Return the full description of an option, with the methods that read it."""
     if name in CHOICES:
         known = ";  ".join(f"{one}: {summary(one)}" for one in CHOICES[name])
-        text = f"{_TITLES[name]}.  {known}."
-        kind = click.Choice(CHOICES[name])
-        return click.option(flag, type=kind, default=usual, show_default=True, help=text)
-    text = re.sub(r"`(\w+)`", lambda found: _flag(found[1]), in_words(name, "  [default: {}]"))
-    field = fields_named(name)[0]
-    if field.types == (bool,):
-        if usual is None:  # said by neither
-            flag = f"{flag}/{flag.replace('--', '--no-')}"
-            return click.option(flag, default=None, help=text.removesuffix("  [default: None]"))
-        both = f"{flag}/{_OFF.get(name, flag.replace('--', '--no-'))}" if usual else flag
-        return click.option(both, is_flag=True, default=usual, show_default=usual, help=text)
-    metavar = _LETTERS.get(name, {int: "N", float: "X"}.get(field.types[0]))
-    return click.option(flag, metavar=metavar, type=_kind(field), default=usual, help=text)
+        return f"{(_FLAT[name] or '').partition(':')[0]}.  {known}.  [default: {DEFAULTS[name]}]"
+    text = in_words(name, "  [default: {}]")
+    return re.sub(r"`(\w+)`", lambda found: _flag(found[1]), text)
+
+
+def _letters(name: str) -> str:
+    if name in CHOICES:
+        return name.upper()
+    return _LETTERS.get(name) or {int: "N", float: "X"}.get(fields_named(name)[0].types[0], "NAME")
 
 
 def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    """Return how an option is written: a flag, or the bare name of a setting."""
+    return f"--{name.replace('_', '-')}" if name in (*_FLAT, "dev", "reads") else name
 
 
-def _kind(field: SettingField) -> click.ParamType[Any]:
-    """Return the click type of a value."""
-    if field.choices and isinstance(field.choices[0], int):
-        return click.IntRange(field.choices[0], field.choices[-1])
-    if field.choices:
-        return click.Choice(list(field.choices))
+def _kind(name: str) -> click.ParamType[Any]:
+    """Return the click type of the values of an option."""
+    field = None if name in CHOICES else fields_named(name)[0]
+    choices: Any = CHOICES[name] if field is None else field.choices
+    if choices and isinstance(choices[0], int):
+        return click.IntRange(choices[0], choices[-1])
+    if choices or field is None:
+        return click.Choice(list(choices))
     if field.types == (str,):
         return click.STRING
     low, above = field.meta.ge, field.meta.gt
@@ -133,79 +173,59 @@ def _kind(field: SettingField) -> click.ParamType[Any]:
 # --- The command ----------------------------------------------------------------------------------
 
 
-@click.command()
+@structure_command
 @click.argument("paths", metavar="TRAIN...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="MODEL", required=True, help="File for the model.")
+@output_option("MODEL", "the model", required=True)
+@STRUCTURE
 @input_options
-@click.option("--feature-columns", type=NAMES, help="Features of CoNLL-U that become columns.")
-@click.option("--target", metavar="COLUMN", required=True, help="Column of the labels.")
+@setting("feature_columns", NAMES, None, "Features of CoNLL-U that become columns.")
+@click.option("--target", metavar="COLUMN", required=True, help="Column of the gold labels.")
 @click.option("--template", metavar="FILE", required=True, help="Feature templates, as of CRF++.")
-@training_options
-@click.option("--dev", metavar="FILE", help="Held-out data: keep the best iteration on it.")
-@click.option(
-    "--grammar",
-    metavar="FILE",
-    multiple=True,
-    help=(
-        "A .grm grammar without costs, or the name of a built-in one. It becomes part of "
-        "the tagger. Repeatable."
-    ),
-)
+@DEV
+@grammar_option
 @click.option(
     "--reads",
     metavar="MODEL",
     multiple=True,
-    help="An earlier tagger, whose labels %y[0,TAPE] reads. Repeatable.",
+    help="Tagger whose labels %y[0,TAPE] reads. Repeatable.",
 )
-@click.option("--tape", metavar="NAME", help="Name of the labels it writes.  [default: target]")
+@training_options
+@click.option("--tape-name", "tape", metavar="NAME", help="Name of the tape that it writes.")
 @click.option("--start", metavar="MODEL", help="Start from the weights of a model.")
-@click.option(
-    "--class-weight",
-    type=ASSIGNMENT,
+@setting(
+    "class_weights",
+    ASSIGNMENT,
+    None,
+    "Weight of sentences with this label. Repeatable.",
+    parameter="class_weight",
     multiple=True,
-    help="Weight of sentences with this label. Repeatable.",
 )
-@click.option(
-    "--checkpoint",
-    metavar="FILE",
-    help="File for the state of training; it is kept, and never overwritten without --resume.  "
-    "[default: MODEL.checkpoint, removed at the end]",
-)
-@click.option(
-    "--checkpoint-every",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Save the state every N iterations, not only on Ctrl-C.  "
+@CHECKPOINT
+@setting(
+    "checkpoint_every",
+    click.IntRange(min=1),
+    None,
+    "Save the state every N iterations, not only on Ctrl-C.  "
     f"[default: {CHECKPOINT_EVERY} with --checkpoint or --resume]",
+    metavar="N",
 )
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Continue from the saved state, or start anew if there is no saved state.",
-)
+@RESUME
 @threads_option
 @executor_options
-@click.option("--log-json", is_flag=True, help="Progress as JSON lines on standard error.")
-@click.option(
-    "--report",
-    "report_folder",
-    metavar="DIR",
-    help="Draw the course of training there while it runs: training.svg, training.json.",
-)
+@LOG_JSON
+@HISTORY
 def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     """Train a tagger.
 
-    Column files have one token a line, a blank line after each sentence, and may be gzipped;
-    "-" is standard input. Files called .conllu are read as CoNLL-U, .parquet as Parquet files
-    with a list of strings in each column. Progress is printed to standard error.
-
-    Ctrl-C stops training after the current iteration; a second Ctrl-C stops it at once. The
-    state of training is then saved in MODEL.checkpoint, from which --resume continues. The best
-    model so far is saved in MODEL, unless another run wrote that file.
+    TRAIN has a token in each line and a blank line after each sentence; .gz is unpacked,
+    .conllu is read as CoNLL-U, .parquet as lists of strings, - is standard input. Ctrl-C saves
+    the state and the best model so far. FILE.toml holds the same options in place of TRAIN, or
+    the tasks of a pipeline.
 
     \b
     fstcrf train train.txt -o chunk.fstcrf --columns word,pos,chunk \\
         --target chunk --template chunk.tpl
+    fstcrf train notices.toml -o notices
     """
     context = click.get_current_context()
     command, given = context.command, given_options(context, given)
@@ -381,15 +401,18 @@ def train_line(given: Mapping[str, Any]) -> str:
 def _words(option: click.Option, value: Any) -> list[str]:
     if value is None or value == ():
         return []
+    if isinstance(option, Setting):
+        several = value if option.multiple else [value]
+        return [x for v in several for x in ("--set", f"{key_of(option)}={_text(v, option)}")]
     if option.is_flag:
         return [*option.opts[:1]] if value else option.secondary_opts[:1]
     name = "-o" if "-o" in option.opts else option.opts[0]
     if option.multiple:
-        return [word for one in value for word in (name, _text(one, between="="))]
-    return [name, _text(value)]
+        return [word for one in value for word in (name, _text(one, option))]
+    return [name, _text(value, option)]
 
 
-def _text(value: Any, *, between: str = ",") -> str:
+def _text(value: Any, option: click.Option) -> str:
     if isinstance(value, tuple):
-        return between.join(map(_text, value))
-    return repr(value) if isinstance(value, float) else str(value)
+        return ("=" if option.multiple else ",").join(_text(one, option) for one in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, overload
 
@@ -10,7 +10,7 @@ import click
 
 import fstcrf.taggers
 from fstcrf.cli.models import tape_columns
-from fstcrf.cli.options import NUMBERS, Command, with_options
+from fstcrf.cli.options import TARGET, Command, with_options
 from fstcrf.cli.progress import progress
 from fstcrf.cli.reporting import tell
 from fstcrf.cli.sources import check_columns, model_input
@@ -24,26 +24,13 @@ if TYPE_CHECKING:
 _TUNING = (
     click.option(
         "--metric",
-        metavar="both|accuracy|TAPE-F",
+        metavar="NAME",
         default="both",
         show_default=True,
-        help=(
-            "Measure to maximise on held-out data. both: tokens with all tapes right. "
-            "accuracy: mean accuracy of the tapes. TAPE-F: F of the spans of a tape."
-        ),
+        help="Measure to maximise: both (tokens with all tapes right), accuracy, or TAPE-F.",
     ),
-    click.option(
-        "--target",
-        metavar="TAPE=COLUMN,...",
-        help="Columns of DEV that hold the labels wanted.  [default: called like the tapes]",
-    ),
+    click.option("--target", metavar="TAPE=COLUMN,...", help=TARGET),
 )
-
-
-def weights_option(text: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds ``--weights`` with a help text."""
-    option: Callable[[Command], Command] = click.option("--weights", type=NUMBERS, help=text)
-    return option
 
 
 def tuning_options(command: Command) -> Command:

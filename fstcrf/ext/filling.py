@@ -381,7 +381,7 @@ class ColumnFiller(Filler):
                 sound = value and not any(text in value for text in bad)
                 if not sound and (where := _place(column, number, corpus, sentences)) is not None:
                     what = f"label {value!r} would not read back from columns"
-                    raise DataError(f"{what}: choose another --separator", **where)
+                    raise DataError(f"{what}: choose another --set separator", **where)
 
     def _labelled(
         self, block: _Block, start: int, end: int, tokens: Longs, columns: Sequence[Column]

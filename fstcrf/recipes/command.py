@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fstcrf.cli.options import seed_option
+from fstcrf.cli.options import SEED, command, output_option
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import say
 from fstcrf.recipes import RECIPES, Setting, run_recipe
@@ -16,28 +16,26 @@ from fstcrf.recipes.report import Report
 _DATA = "FSTCRF_DATA"
 
 
-@click.command()
+@command()
 @click.argument("name", metavar="[NAME]", required=False)
 @click.option(
     "--data", metavar="DIR", help=f"Folder of the corpora. [default: the variable {_DATA}]"
 )
-@click.option(
-    "--report", metavar="DIR", help="Write report.md and results.json here, and plots/ if any."
-)
+@output_option("DIR", "report.md, results.json and plots")
 @click.option("--full", is_flag=True, help="Run everything, including the slow parts.")
-@seed_option("Random seed.")
+@SEED
 @progress_option
 def recipe(
-    name: str | None, *, data: str | None, report: str | None, full: bool, seed: int
+    name: str | None, *, data: str | None, output: str | None, full: bool, seed: int
 ) -> None:
-    """Repeat an experiment and print its numbers next to the published ones.
+    """Repeat a published experiment.
 
-    Without a name, list the recipes. After Ctrl-C, a report of the finished parts remains, and
-    the same command continues from there. Use another folder for another seed, other data or
-    --full.
+    Prints its numbers next to the published ones. Without a name, the recipes are listed. After
+    Ctrl-C, a report of the finished parts remains, and the same command continues from there. Use
+    another folder for another seed, other data or --full.
 
     \b
-    fstcrf recipe usaddress --data corpora --report out
+    fstcrf recipe usaddress --data corpora -o out
     """
     if name is None:
         for known in RECIPES.values():
@@ -45,14 +43,14 @@ def recipe(
         return
     if name not in RECIPES:
         raise click.UsageError(f"no recipe {name!r}; there are: {', '.join(RECIPES)}")
-    folder = None if report is None else Path(report)
+    folder = None if output is None else Path(output)
     setting = Setting(_data_folder(data), folder, full=full, seed=seed, say=say)
     with progress(f"recipe {name}", "") as meter:
         meter.measured(lambda: setting.course.share)
         found = run_recipe(RECIPES[name], setting)
     _show(found)
-    if report is not None:
-        say(f"{report}: report.md, results.json")
+    if output is not None:
+        say(f"{output}: report.md, results.json")
 
 
 def _data_folder(data: str | None) -> Path:

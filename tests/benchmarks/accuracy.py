@@ -80,7 +80,7 @@ TASKS = (
         "conll2000/train.txt",
         "conll2000/test.txt",
         CHUNKS,
-        ("--columns", "word,pos,chunk", "--target", "chunk", "--boundary", "skip"),
+        ("--columns", "word,pos,chunk", "--target", "chunk", "--set", "boundary=skip"),
     ),
     Task(
         "CoNLL-2003 entities, testb",

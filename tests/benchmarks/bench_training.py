@@ -181,7 +181,7 @@ def complete(bench: Bench) -> list[Line]:
     tagged = bench.path("complete-tagged.txt")
     bench.work("theirs", "tag", test, model=peer_model, output=tagged)
     peer_f1 = bench.work("ours", "predictions", test, tagged=tagged)["f1"]
-    options = ("--features", "complete", "--transitions", "all")
+    options = ("--set", "pairs=complete", "--set", "transitions=all")
     run = bench.train(task, model, *options, threads=2)
     scored = bench.work("ours", "score", task, cores=2, model=model, test=test.path)
     _same_features({**scored, "pairs": peer["pairs"]}, peer)

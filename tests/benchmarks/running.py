@@ -190,7 +190,7 @@ class Bench:
     def train(self, task: Task, model: str, *options: str, threads: int = 1) -> Finished:
         """Train with ``fstcrf train`` and its defaults."""
         given = ["--columns", ",".join(task.columns), "--target", task.target]
-        given += ["--template", self.template(task.attributes), "--boundary", "skip"]
+        given += ["--template", self.template(task.attributes), "--set", "boundary=skip"]
         given += ["--threads", str(threads), *options]
         return self.fstcrf("train", task.path, "-o", model, *given, cores=threads)
 

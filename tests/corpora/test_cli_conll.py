@@ -77,7 +77,7 @@ def test_conll2000_chunks(data: Path) -> None:
     test = data / "conll2000" / "test.txt"
     done(
         *("train", data / "conll2000" / "train.txt", "-o", "m", "--columns", "word,pos,chunk"),
-        *("--target", "chunk", "--template", "chunk.tpl", "--boundary", "skip"),
+        *("--target", "chunk", "--template", "chunk.tpl", "--set", "boundary=skip"),
         *("--method", "perceptron"),
     )
     done("tag", "m", test, "-o", "tagged.txt")

@@ -458,7 +458,7 @@ def test_the_command_tags_parquet_files(both: Any, tmp_path: Path) -> None:
     for more, words in (
         (["-o", "out.txt"], "tagged into another: -o OUT.parquet"),
         (["-o", target, "--nbest", "2"], "--nbest is for text"),
-        (["-o", target, "--sweeps", "2"], "--sweeps is for text"),
+        (["-o", target, "--set", "sweeps=2"], "--set sweeps=is for text"),
         (["-o", target, "--format", "conllu"], "--format is for text"),
         (["-o", target, "--columns", "words"], "no column 'words'; the columns are id, tokens"),
         (["-o", target, "--columns", "id"], "column 'id' is int64"),

@@ -145,29 +145,31 @@ def old(*names: str) -> None:
 
 def train() -> None:
     """Train over an older model, with checkpoints."""
-    given = ("--checkpoint", "state", "--checkpoint-every", "1", "--resume")
+    given = ("--checkpoint", "state", "--set", "checkpoint_every=1", "--resume")
     fstcrf("train", "train.txt", "-o", "field.fstcrf", *TAGGER, *given)
 
 
 def train_apart() -> None:
     """Train on two processes, with the text in files."""
-    given = ("--workers", "2", "--memory-limit", "1GiB", "--checkpoint", "state", "--resume")
-    fstcrf("train", "train.txt", "-o", "field.fstcrf", *TAGGER, *given, "--checkpoint-every", "1")
+    given = ("--workers", "2", "--set", "memory_limit=1GiB", "--checkpoint", "state", "--resume")
+    every = ("--set", "checkpoint_every=1")
+    fstcrf("train", "train.txt", "-o", "field.fstcrf", *TAGGER, *given, *every)
 
 
 def tune() -> None:
     """Search among options, with a journal."""
-    given = ("--dev", "dev.txt", "--trials", "4", "--journal", "journal", "--resume", "--seed", "3")
-    search = ("--order", "1", "--l1", "0", "--l2", "0.1..10", "--pruner", "none")
-    fstcrf("tune", "train.txt", "-o", "best.fstcrf", *TAGGER, *given, *search)
+    given = ("--dev", "dev.txt", "--trials", "4", "--journal", "journal", "--resume")
+    search = ("order=1", "l1=0", "l2=0.1..10")
+    tried = [word for one in search for word in ("--try", one)]
+    fstcrf("tune", "train.txt", "-o", "best.fstcrf", *TAGGER, *given, *tried, "--set", "seed=3")
 
 
 def segments() -> None:
     """Train a tagger of segments."""
-    given = ("--target", "field", "--template", "field.tpl", "--max-iterations", "3")
-    state = ("--checkpoint", "state", "--resume", "--longest", "4")
-    fstcrf("segments", "train", "train.txt", "segments.fstcrf", *COLUMNS, *given, *state)
-    fstcrf("segments", "tag", "segments.fstcrf", "test.txt", "-o", "tagged.txt")
+    given = ("--structure", "segments", "--target", "field", "--template", "field.tpl")
+    state = ("--checkpoint", "state", "--resume", "--longest", "4", "--max-iterations", "3")
+    fstcrf("train", "train.txt", "-o", "segments.fstcrf", *COLUMNS, *given, *state)
+    fstcrf("tag", "segments.fstcrf", "test.txt", "-o", "tagged.txt")
 
 
 def declare() -> None:
@@ -178,8 +180,8 @@ def declare() -> None:
 
 def pipeline() -> None:
     """Train a pipeline and tag with it."""
-    fstcrf("pipeline", "train", "notices.toml", "-o", "notices")
-    fstcrf("pipeline", "tag", "notices", "test.txt", "-o", "tagged.txt")
+    fstcrf("train", "notices.toml", "-o", "notices")
+    fstcrf("tag", "notices", "test.txt", "-o", "tagged.txt")
 
 
 # --- Tagging --------------------------------------------------------------------------------------
@@ -217,11 +219,12 @@ def tag_apart() -> None:
 def others() -> None:
     """Convert, compose, calibrate and report."""
     fstcrf("compose", "field.fstcrf", "pos.fstcrf", "-o", "joint.fstcrf", "--normalize", "product")
-    fstcrf("convert", "field.fstcrf", "field.crfsuite")
-    fstcrf("convert", "field.crfsuite", "again.fstcrf")
-    given = ("--method", "log-odds", "--plot", "reliable.svg")
+    fstcrf("convert", "field.fstcrf", "-o", "field.crfsuite")
+    fstcrf("convert", "field.crfsuite", "-o", "again.fstcrf")
+    given = ("--curve", "log-odds", "--plot", "reliable.svg")
     fstcrf("calibrate", "field.fstcrf", "dev.txt", "-o", "curve.json", *given)
-    fstcrf("consistency", "train.txt", "-o", "agree.json", *COLUMNS, "--target", "field")
+    given = ("--structure", "consistency", "--target", "field")
+    fstcrf("train", "train.txt", "-o", "agree.json", *COLUMNS, *given)
     fstcrf("demo", "--copy", "demo")
 
 
@@ -234,7 +237,7 @@ def report() -> None:
 
 def recipe() -> None:
     """Repeat an experiment, whose finished parts are kept."""
-    fstcrf("recipe", "segments", "--data", "data", "--report", "out")
+    fstcrf("recipe", "segments", "--data", "data", "-o", "out")
 
 
 def experiment_data() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -332,17 +332,15 @@ def shell(question: Question) -> Told:
     """Ask ``fstcrf tag`` about one sentence in a file; it prints six decimals."""
     taggers = question.taggers()
     made: Any = taggers[0] if len(taggers) == 1 else taggers[0] @ taggers[1]
-    return in_folder(question, lambda folder: made.save(folder / "made"), ["tag"])
+    return in_folder(question, lambda folder: made.save(folder / "made"), ruled=question.rule)
 
 
 def shell_pipeline(question: Question) -> Told:
-    """Ask ``fstcrf pipeline tag``, the pipeline's grammar in its folder."""
-    return in_folder(
-        question, lambda folder: pipeline(question).save(folder / "made"), ["pipeline", "tag"]
-    )
+    """Ask ``fstcrf tag`` with the folder of a pipeline, which has the grammar."""
+    return in_folder(question, lambda folder: pipeline(question).save(folder / "made"))
 
 
-def in_folder(question: Question, save: Callable[[Path], object], command: Sequence[str]) -> Told:
+def in_folder(question: Question, save: Callable[[Path], object], ruled: Any = None) -> Told:
     with TemporaryDirectory(prefix="fstcrf-doors-") as name:
         folder = Path(name)
         save(folder)
@@ -353,10 +351,10 @@ def in_folder(question: Question, save: Callable[[Path], object], command: Seque
         options = ["--columns", "word,known", "--nbest", "1"]
         if question.forced:
             options += ["--force", "known" if len(question.tapes) == 1 else "p=known"]
-        if question.rule is not None and command == ["tag"]:
-            (folder / "rule.grm").write_text(question.rule.text, "utf-8")
+        if ruled is not None:
+            (folder / "rule.grm").write_text(ruled.text, "utf-8")
             options += ["--grammar", str(folder / "rule.grm")]
-        result = run(*command, folder / "made", folder / "text", *options)
+        result = run("tag", folder / "made", folder / "text", *options)
     if result.exit_code:
         assert "no label" in result.stderr, result.stderr
         raise NoPathError(result.stderr)

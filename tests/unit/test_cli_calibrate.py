@@ -78,16 +78,16 @@ def test_what_is_printed_is_what_the_library_finds() -> None:
 
 
 def test_one_number_for_each_type_of_one_tape() -> None:
-    done("calibrate", "joint", "dev.txt", "--tape", "pos", "--method", "log-odds", "-o", "c")
+    done("calibrate", "joint", "dev.txt", "--tape", "pos", "--curve", "log-odds", "-o", "c")
     assert json.loads(Path("c").read_text())["method"] == "log-odds"
-    text = done("calibrate", "pos", "dev.txt", "--method", "log-odds")
+    text = done("calibrate", "pos", "dev.txt", "--curve", "log-odds")
     assert " labels above 0.01" in text
 
 
 @pytest.mark.thorough
 def test_a_diagram(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    done("calibrate", "field", "dev.txt", "--method", "log-odds", "--plot", "r.svg")
+    done("calibrate", "field", "dev.txt", "--curve", "log-odds", "--plot", "r.svg")
     assert "<svg" in Path("r.svg").read_text()
 
 
@@ -147,7 +147,7 @@ def test_labels_without_spans_become_unknown() -> None:
 
 
 def test_a_calibration_of_another_model() -> None:
-    done("calibrate", "field", "dev.txt", "-o", "cal.json", "--method", "log-odds")
+    done("calibrate", "field", "dev.txt", "-o", "cal.json", "--curve", "log-odds")
     given = "--calibration", "cal.json", "--min-confidence", 0.5
     assert Calibration.load("cal.json").curves
     done("tag", "field", "dev.txt", *given)
@@ -181,10 +181,8 @@ def test_a_calibration_decides_what_is_too_improbable() -> None:
 
 
 def test_what_it_writes_replaces_nothing_that_it_reads() -> None:
-    given = ["field", "dev.txt", "--method", "log-odds"]
+    given = ["field", "dev.txt", "--curve", "log-odds"]
     for wrong, message in (
-        (["-o", "field"], "--output field would overwrite an input"),
-        (["-o", "dev.txt"], "--output dev.txt would overwrite an input"),
         (["--plot", "dev.txt"], "--plot dev.txt would overwrite an input"),
         (["-o", "x", "--plot", "x"], "--plot x would overwrite the file of --output"),
         (["--plot", "-"], "--plot -: expected the name of a file"),
@@ -195,11 +193,11 @@ def test_what_it_writes_replaces_nothing_that_it_reads() -> None:
 
 
 def test_how_sure_the_precision_is() -> None:
-    how = ["field", "dev.txt", "--method", "log-odds", "--precision", 0.8]
+    how = ["field", "dev.txt", "--curve", "log-odds", "--precision", 0.8]
     plain = json.loads(done("calibrate", *how, "--json"))["thresholds"]
-    safe = json.loads(done("calibrate", *how, "--level", 0.95, "--json"))["thresholds"]
+    safe = json.loads(done("calibrate", *how, "--set", "level=0.95", "--json"))["thresholds"]
     assert all(at is None or at >= plain[kind] for kind, at in safe.items())
     assert safe != plain
-    line = failure("calibrate", "field", "dev.txt", "--level", 0.9, status=2)
-    assert line.startswith("--level needs --precision")
+    line = failure("calibrate", "field", "dev.txt", "--set", "level=0.9", status=2)
+    assert line.startswith("--set level needs --precision")
     assert "holds no spans" in failure("calibrate", "field", "dev.txt", "--target", "pos")

@@ -86,7 +86,7 @@ def test_weights_tuned_on_held_out_data() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["pos.fstcrf"], 2, "too few models: give two models or more, or --grammar"),
+        (["pos.fstcrf"], 2, "too few models: give two models or more, --grammar or --tune"),
         (
             ["pos.fstcrf", "other.fstcrf"],
             2,
@@ -230,7 +230,7 @@ def test_eval_of_a_composition(joint: str) -> None:
     model = fstcrf.load(joint, fstcrf.Composition)
     for option, found in (
         ([], model.tag_columns(data)),
-        (["--cascade"], model.cascade(data)),
+        (["--decode", "cascade"], model.cascade(data)),
     ):
         pos, field = (data.with_interned("%", c).column_lists("%") for c in found)
         gold = data.column_lists("pos"), data.column_lists("field")
@@ -275,9 +275,9 @@ def test_eval_where_nothing_is_legal(joint: str) -> None:
     text = "a DET O\nb NOUN O\nc NOUN O\n\na DET O\nb NOUN O\n\n"
     line = failure("eval", "long", "-", given=text)
     assert line.startswith("<stdin>:6: no label sequence is legal from here on under long.grm:2: A")
-    assert failure("eval", "pos.fstcrf", "-", "--cascade", given=text, status=2).startswith(
-        "--cascade is for compositions"
-    )
+    assert failure(
+        "eval", "pos.fstcrf", "-", "--decode", "cascade", given=text, status=2
+    ).startswith("--decode is for compositions")
 
 
 @pytest.mark.thorough
@@ -290,7 +290,7 @@ def test_some_tapes_alone(joint: str) -> None:
 
     model = fstcrf.load(joint, fstcrf.Composition)
     for k, tape in enumerate(model.tapes, len(COLUMNS)):
-        for options in ([], ["--grammar", "field=bio"], ["--cascade"]):
+        for options in ([], ["--grammar", "field=bio"], ["--decode", "cascade"]):
             whole = columns(*options)
             assert columns("--tape", tape, *options) == [[*row[:3], row[k]] for row in whole]
     assert columns("--tape", "pos", "--tape", "field") == columns()
@@ -334,8 +334,8 @@ def test_columns_that_a_later_tagger_reads_are_missed_first(
     monkeypatch.setattr(CRF, "tag_column", None)
     monkeypatch.setattr("fstcrf.cli.evaluate.tagged", None)
     given = ["--columns", "word,x,field", "--target", "t0=field,t1=field"]
-    for option in ("--joint", "--cascade"):
-        line = failure("eval", "two", "-", *given, option, given="a b O\n")
+    for way in ("joint", "cascade"):
+        line = failure("eval", "two", "-", *given, "--decode", way, given="a b O\n")
         assert line.startswith("<stdin>: no column 'pos'")
     monkeypatch.setattr(fstcrf.Composition, "tune_weights", None)
     Path("dev").write_text("a b O\n")
@@ -346,7 +346,7 @@ def test_columns_that_a_later_tagger_reads_are_missed_first(
 def test_explain_tells_of_every_tape(joint: str) -> None:
     data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
     model = fstcrf.load(joint, fstcrf.Composition)
-    printed = done("explain", joint, corpus_path("test"), "--sentence", 1, "--token", 2)
+    printed = done("info", joint, corpus_path("test"), "--sentence", 1, "--token", 2)
     head, *rest = printed.splitlines()
     assert head.split()[2] == f"[{data[1]['word'][2]}]"
     assert "\n".join(rest) == str(model.explain(data[1], 2))
@@ -355,7 +355,7 @@ def test_explain_tells_of_every_tape(joint: str) -> None:
         assert f"token 2, tape {tape}: {label}" in rest
     assert any("field: U" in line and "  given pos " in line for line in rest)
     assert any("field: U" in line and "  given field " in line for line in rest)
-    line = failure("explain", joint, "--token", 1, given="a DET O\n\n", status=2)
+    line = failure("info", joint, "--token", 1, given="a DET O\n\n", status=2)
     assert line.startswith("token 1 of a sentence of 1")
 
 

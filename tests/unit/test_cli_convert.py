@@ -25,12 +25,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_there_and_back() -> None:
-    result = run("convert", "m.crfsuite", "m.fstcrf")
+    result = run("convert", "m.crfsuite", "-o", "m.fstcrf")
     assert result.stderr == "fstcrf: m.fstcrf: 3 labels, 8 weights\n"
-    done("convert", "m.fstcrf", "again.crfsuite")
+    done("convert", "m.fstcrf", "-o", "again.crfsuite")
     wanted = write_model(export(fstcrf.load_crfsuite("m.crfsuite")))
     assert Path("again.crfsuite").read_bytes() == wanted
-    done("convert", "again.crfsuite", "copy", "--to", "fstcrf", "--tape", "pos")
+    done("convert", "again.crfsuite", "-o", "copy", "--to", "fstcrf", "--tape-name", "pos")
     assert CRF.load("copy").tape == "pos"
 
 
@@ -39,44 +39,46 @@ def test_templates_go_to_programs_that_read_columns() -> None:
     CRF.train(data, "l", "U:%x[0,w]/%x[0,p]\nB").save("own.fstcrf")
     for name in ("m.wapiti", "m.crfpp", "text"):
         to = ("--to", "crfpp-text") if name == "text" else ()
-        said = run("convert", "own.fstcrf", name, *to).stderr.splitlines()
+        said = run("convert", "own.fstcrf", "-o", name, *to).stderr.splitlines()
         assert said[1] == "fstcrf: its input has the columns w, p, in this order"
         assert done("tag", name, given="a N\nb V\n") == "a N X\nb V Y\n"
-    line = failure("convert", "m.crfsuite", "x.wapiti", status=2)
+    line = failure("convert", "m.crfsuite", "-o", "x.wapiti", status=2)
     assert line.startswith("Wapiti's format has no place for this: the tagger reads lists of attr")
     assert not Path("x.wapiti").exists()
 
 
 def test_what_it_does_not_convert() -> None:
-    done("convert", "m.crfsuite", "m.fstcrf")
+    done("convert", "m.crfsuite", "-o", "m.fstcrf")
     Path("one.grm").write_text('export ONE = "[N]" (any - "[N]")*;\n')
     done("compose", "m.fstcrf", "--grammar", "one.grm", "-o", "legal.fstcrf")
-    line = failure("convert", "legal.fstcrf", "legal.crfsuite")
+    line = failure("convert", "legal.fstcrf", "-o", "legal.crfsuite")
     assert line.startswith("legal.fstcrf: other formats cannot store a composition of taggers")
     for name in ("m.crfsuite", "m.fstcrf"):
-        line = failure("convert", name, "x.fstcrf", "--tape", "", status=2)
+        line = failure("convert", name, "-o", "x.fstcrf", "--tape-name", "", status=2)
         assert line.startswith("the name of the tape is empty")
     assert not Path("x.fstcrf").exists()
 
 
 def test_where_it_cannot_go() -> None:
-    line = failure("convert", "m.crfsuite", "m.foo", status=2)
+    line = failure("convert", "m.crfsuite", "-o", "m.foo", status=2)
     endings = ".fstcrf or .crfsuite or .crfpp or .wapiti"
     assert line.startswith(f"m.foo does not end in {endings}: name the format with --to FORMAT")
     assert "--to frob: expected one of fstcrf, crfsuite, crfpp, crfpp-text, wapiti" in failure(
-        "convert", "m.crfsuite", "x", "--to", "frob", status=2
+        "convert", "m.crfsuite", "-o", "x", "--to", "frob", status=2
     )
-    line = failure("convert", "m.crfsuite", "m.crfsuite", status=2)
-    assert line.startswith("OUT m.crfsuite would overwrite an input")
-    assert failure("convert", "m.crfsuite", "no/m.fstcrf") == (
+    for more in (("--set", "factor=9"), ("--to", "mecab", "--tape-name", "x")):
+        assert "--to mecab" in failure("convert", "m.crfsuite", "-o", "x.fstcrf", *more, status=2)
+    line = failure("convert", "m.crfsuite", "-o", "m.crfsuite", status=2)
+    assert line.startswith("--output m.crfsuite would overwrite an input")
+    assert failure("convert", "m.crfsuite", "-o", "no/m.fstcrf") == (
         "no/m.fstcrf: No such file or directory"
     )
     Path("bad.crfsuite").write_bytes(b"no model")
     for output in ("no/m.fstcrf", "no/m.crfsuite"):  # before the model is read
-        assert failure("convert", "bad.crfsuite", output).startswith("no/m.")
+        assert failure("convert", "bad.crfsuite", "-o", output).startswith("no/m.")
     sentences, labels = [[["x"], ["y"]]], [["B-X", "I-X"]]
     CRF.train(sentences, labels, scheme="iob2", max_iterations=1).save("legal.fstcrf")
-    line = failure("convert", "legal.fstcrf", "legal.crfsuite", status=2)
+    line = failure("convert", "legal.fstcrf", "-o", "legal.crfsuite", status=2)
     assert "forbids label sequences" in line
     assert not Path("legal.crfsuite").exists()
 
@@ -94,17 +96,17 @@ def test_what_cannot_be_read() -> None:
     }
     for name, data in files.items():
         Path(name).write_bytes(data)
-        for command in (("convert", name, "out.fstcrf"), ("info", name), ("tag", name)):
+        for command in (("convert", name, "-o", "out.fstcrf"), ("info", name), ("tag", name)):
             line = failure(*command, given="")
             assert line.startswith(f"{name}: "), line
     assert not Path("out.fstcrf").exists()
-    assert failure("convert", "none", "out.fstcrf") == "none: No such file or directory"
+    assert failure("convert", "none", "-o", "out.fstcrf") == "none: No such file or directory"
     assert failure("info", ".") == ".: a folder, expected the file of a model"
 
 
 def test_scoring_and_explaining() -> None:
     assert done("eval", "m.crfsuite", "in.items").splitlines()[0].startswith("processed 3 tokens")
-    assert done("explain", "m.crfsuite", "in.items", "--token", "1").splitlines()[:2] == [
+    assert done("info", "m.crfsuite", "in.items", "--token", "1").splitlines()[:2] == [
         "DET [N]",
         "token 1: N",
     ]
@@ -145,12 +147,12 @@ def patterns() -> Path:
 @pytest.fixture
 def counted(patterns: Path) -> None:
     """The model whose columns are counted, as model.fstcrf."""
-    done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
+    done("convert", patterns, "-o", "model.fstcrf", "--set", "encoding=latin-1")
 
 
 def test_columns_are_named_and_texts_decoded(patterns: Path) -> None:
-    given = ("--columns", "word,pos", "--encoding", "latin-1", "--tape", "chunk")
-    done("convert", patterns, "model.fstcrf", *given)
+    given = ("--columns", "word,pos", "--set", "encoding=latin-1", "--tape-name", "chunk")
+    done("convert", patterns, "-o", "model.fstcrf", *given)
     model = CRF.load("model.fstcrf")
     assert (model.tape, model.columns) == ("chunk", ("word", "pos", "chunk"))
     assert done("tag", "model.fstcrf", "data") == "\u00e9t\u00e9 NN V\nwall NN N\n\n"
@@ -200,9 +202,9 @@ def test_labels_stand_behind_counted_columns() -> None:
 
 
 def test_columns_by_name_and_by_number_go_together(patterns: Path) -> None:
-    named = ("--encoding", "latin-1", "--columns", "word,pos", "--tape", "first")
-    done("convert", patterns, "named.fstcrf", *named)
-    done("convert", patterns, "counted.fstcrf", "--encoding", "latin-1")
+    named = ("--set", "encoding=latin-1", "--columns", "word,pos", "--tape-name", "first")
+    done("convert", patterns, "-o", "named.fstcrf", *named)
+    done("convert", patterns, "-o", "counted.fstcrf", "--set", "encoding=latin-1")
     done("compose", "named.fstcrf", "counted.fstcrf", "-o", "both.fstcrf")
     wanted = "wall NN N N\n"
     assert done("tag", "both.fstcrf", given="wall NN\n") == wanted
@@ -216,12 +218,12 @@ def test_columns_by_name_and_by_number_go_together(patterns: Path) -> None:
     ("options", "status", "message"),
     [
         ((), 1, "encoding"),
-        (("--encoding", "klingon"), 2, "klingon"),
-        (("--encoding", "latin-1", "--columns", "word"), 2, "expected names for 2 columns"),
+        (("--set", "encoding=klingon"), 2, "klingon"),
+        (("--set", "encoding=latin-1", "--columns", "word"), 2, "expected names for 2 columns"),
     ],
 )
 def test_what_does_not_go_with_patterns(
     patterns: Path, options: tuple[str, ...], status: int, message: str
 ) -> None:
-    assert message in failure("convert", patterns, "model.fstcrf", *options, status=status)
+    assert message in failure("convert", patterns, "-o", "model.fstcrf", *options, status=status)
     assert not Path("model.fstcrf").exists()

@@ -1,4 +1,4 @@
-"""`fstcrf eval`, `info`, `explain` and `demo`."""
+"""`fstcrf eval`, `info` and `demo`."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_conllu_gold() -> None:
     row = "{}\t{}\t_\t{}\t_\t_\t_\t_\t_\t_\n"
     Path("a.conllu").write_text(row.format(1, "New York", "PROPN") + row.format(2, "is", "AUX"))
     Path("p.txt").write_text("New York\tPROPN\nis\tVERB\n\n")
-    files = ["eval", "--gold", "a.conllu", "--pred", "p.txt", "--separator", "tab"]
+    files = ["eval", "--gold", "a.conllu", "--pred", "p.txt", "--set", "separator=tab"]
     assert "accuracy:  50.00%" in done(*files, "--target", "upos")
     assert failure(*files, status=2).startswith("--target is missing")
 
@@ -204,17 +204,19 @@ def test_info(models: Path) -> None:
 def test_explain(models: Path) -> None:
     path = models / "field.fstcrf"
     data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
-    text = done("explain", path, corpus_path("test"), "--sentence", 2, "--token", 1)
+    text = done("info", path, corpus_path("test"), "--sentence", 2, "--token", 1)
     first, *rest = text.splitlines()
     words = data[2]["word"]
     assert first == " ".join([words[0], f"[{words[1]}]", *words[2:]])
     assert "\n".join(rest) == str(CRF.load(path).explain(data[2], 1))
-    stdin = done("explain", path, "--token", 0, given="the DET\nhall NOUN\n\n")
+    stdin = done("info", path, "--token", 0, given="the DET\nhall NOUN\n\n")
     assert stdin.startswith("[the] hall\ntoken 0: ")
-    options = ["explain", path, corpus_path("dev")]
+    options = ["info", path, corpus_path("dev")]
     assert "--sentence 9999 of " in failure(*options, "--sentence", 9999, "--token", 0, status=2)
     assert "token 500 of a sentence" in failure(*options, "--token", 500, status=2)
-    assert "'--token'" in failure(*options, status=2)
+    assert "needs --token" in failure(*options, status=2)
+    assert "needs --token" in failure("info", path, "--sentence", 1, status=2)
+    assert "cannot go with --token" in failure(*options, "--token", 1, "--json", status=2)
 
 
 # --- report ---------------------------------------------------------------------------------

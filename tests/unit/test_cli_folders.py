@@ -71,11 +71,7 @@ def test_outputs_replace_no_model(model: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("how", "options"),
-    [
-        ((), ()),
-        (("--threads", 2), ()),
-        (("--workers", 2), ("--nbest", 2, "--bias", "O=-1")),
-    ],
+    [((), ()), (("--threads", 2), ()), (("--workers", 2), ("--nbest", 2, "--bias", "O=-1"))],
 )
 def test_a_folder_is_the_same_as_its_files(how: tuple[Any, ...], options: tuple[Any, ...]) -> None:
     result = run("tag", "m.fstcrf", "in", "-o", "out", *options, *how)

@@ -122,11 +122,11 @@ def test_probabilities_of_every_tape(name: str, way: Any) -> None:
 def test_labels_known_in_a_cascade() -> None:
     text = "Meet VERB O\nsunday _ B-START\nnoon NOUN _\n\n"
     given = ["--force", "pos=pos,field=field", "--bias", "field:O=-9", "--bias", "pos:ADV=9"]
-    found = cells(done("tag", "joint", "--cascade", *given, given=text))
+    found = cells(done("tag", "joint", "--decode", "cascade", *given, given=text))
     assert [row[0] for row in found] == ["VERB", "ADV", "NOUN"]
     assert [row[1] for row in found][:2] == ["O", "B-START"]
     assert found[2][1] != "O"
-    joint = cells(done("tag", "joint", "--joint", *given, given=text))
+    joint = cells(done("tag", "joint", "--decode", "joint", *given, given=text))
     assert [row[1] for row in joint][:2] == ["O", "B-START"]
 
 
@@ -273,10 +273,10 @@ def test_how_a_grammar_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     command = ("tag", "pos", "in.txt", "--grammar", "few.grm")
     whole = done(*command)
     for way in ("auto", "lazy", "expanded"):
-        assert done(*command, "--search", way) == whole
+        assert done(*command, "--set", f"search={way}") == whole
     assert asked == [None, "auto", "lazy", "expanded"]
     Path("once.grm").write_text("export ONCE = contiguous[any];\n")
-    refused = run("tag", "pos", "in.txt", "--grammar", "once.grm", "--search", "expanded")
+    refused = run("tag", "pos", "in.txt", "--grammar", "once.grm", "--set", "search=expanded")
     assert refused.exit_code == 1
     assert refused.stderr.count("\n") == 1
     assert "search='expanded'" in refused.stderr
@@ -318,10 +318,15 @@ def test_a_sentence_too_long_for_memory_is_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["field", "--cascade"], "--cascade is for compositions: the model has one tape"),
-        (["joint", "--cascade", "--max-states", "2"], "--max-states needs a joint decision"),
-        (["joint", "--cascade", "--search", "lazy"], "--search needs a joint decision"),
-        (["joint", "--cascade", "--decode", "chain"], "--cascade cannot go with --decode"),
+        (["field", "--decode", "cascade"], "--decode is for compositions: the model has one tape"),
+        (
+            ["joint", "--decode", "cascade", "--max-states", "2"],
+            "--max-states needs a joint decision",
+        ),
+        (
+            ["joint", "--decode", "cascade", "--set", "search=lazy"],
+            "--set search needs a joint decision",
+        ),
         (["field", "--decode", "product"], "--decode is for compositions: the model has one tape"),
         (["chain", "--marginals"], "--marginals is not available"),
         (["chain", "--probabilities"], "--probabilities is not available"),
@@ -361,18 +366,9 @@ def test_span_probabilities_need_spans() -> None:
 
 
 def test_another_kind_of_composition() -> None:
-    for name, kind in (("legal", "chain"), ("legal_chain", "product")):
-        same = done("tag", name, "in.txt", "--decode", kind)
-        assert done("tag", name, "in.txt", "--normalize", kind) == same
-        assert done("tag", name, "in.txt", "--joint", "--normalize", kind) == same
-    assert "/0." in done("tag", "chain", "in.txt", "--normalize", "product", "--probabilities")
-    for options, message in (
-        (("pos",), "--normalize is for compositions: the model has one tape"),
-        (("joint", "--cascade"), "--normalize cannot go with --decode cascade"),
-        (("joint", "--decode", "product"), "--normalize cannot go with --decode product"),
-    ):
-        text = failure("tag", options[0], "in.txt", *options[1:], "--normalize", "chain", status=2)
-        assert text.startswith(message)
+    text = failure("tag", "legal", "in.txt", "--decode", "chain", "--probabilities", status=2)
+    assert text.startswith("--probabilities is not available")
+    assert "/0." in done("tag", "chain", "in.txt", "--decode", "product", "--probabilities")
 
 
 # --- Large input ----------------------------------------------------------------------------
@@ -380,7 +376,8 @@ def test_another_kind_of_composition() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "options", [[], ["--cascade"], ["--nbest", "2"], ["--marginals"], ["--force", "pos=pos"]]
+    "options",
+    [[], ["--decode", "cascade"], ["--nbest", "2"], ["--marginals"], ["--force", "pos=pos"]],
 )
 def test_runs_do_not_matter(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     import fstcrf.text.corpus

@@ -22,7 +22,6 @@ from fstcrf.cli import progress as showing
 from fstcrf.cli.progress import Meter, file_share, progress, progress_option
 from fstcrf.cli.reporting import as_json
 from fstcrf.cli.sources import InputFile
-from tests.support.command import run
 
 
 @pytest.fixture(autouse=True)
@@ -209,15 +208,3 @@ def test_usual_sentences_are_not(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 # --- Commands -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "tag", "pipeline tag", "pipeline eval", "pipeline tune", "eval", "tune", "recipe",
-        "convert", "calibrate", "compose", "report",
-    ],
-)  # fmt: skip
-def test_commands_that_take_long_have_the_option(line: str) -> None:
-    result = run(*line.split(), "--help")
-    assert "--progress / --no-progress" in result.stdout

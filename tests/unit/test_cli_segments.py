@@ -1,4 +1,4 @@
-"""``fstcrf segments``: train and tag, and what they refuse."""
+"""Taggers of segments in the shell: train and tag, and what they refuse."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-TRAIN = ("segments", "train", "train.txt", "model", "--columns", "word,pos,tag")
+TRAIN = (
+    *("train", "train.txt", "-o", "model"),
+    *("--structure", "segments", "--columns", "word,pos,tag"),
+)
 
 
 def test_a_model_is_trained_and_tags(folder: Path) -> None:
@@ -79,17 +82,13 @@ def test_what_they_refuse(folder: Path) -> None:
         *TRAIN, *template, "--segment-columns", "z", status=2
     )
     assert "No such file" in failure(*TRAIN, "--template", "other.tpl")
-    assert failure(
-        *("segments", "train", "train.txt", "train.txt", "--columns", "word,pos,tag", *template),
-        status=2,
-    ).startswith("MODEL train.txt would overwrite an input")
     lexicon = (*TRAIN[:3], "city.txt", *TRAIN[4:], *template, "--lexicon", "city.txt")
-    assert failure(*lexicon, status=2).startswith("MODEL city.txt would overwrite an input")
+    assert failure(*lexicon, status=2).startswith("--output city.txt would overwrite an input")
     assert (folder / "train.txt").read_text("utf-8") == TEXT
     assert "resume needs a checkpoint" in failure(*TRAIN, *template, "--resume", status=2)
-    long = (*TRAIN, *template, "--longest", "1", "--no-tails")
+    long = (*TRAIN, *template, "--longest", "1", "--set", "tails=false")
     assert "2 gold segments are longer" in failure(*long)
-    assert "cut into pieces" in run(*long, "--on-missing", "nearest").stderr
+    assert "cut into pieces" in run(*long, "--set", "on_missing=nearest").stderr
     assert "reads column 'word'; train.txt has 'a', 'b', 'c'" in failure(
         "tag", "model", "train.txt", "--columns", "a,b,c"
     )

@@ -78,7 +78,7 @@ def test_output_comes_without_standard_error(folder: Path) -> None:
         ("F info m.fstcrf > /dev/full", "<stdout>: No space left on device"),
         ("F eval m.fstcrf t.txt > /dev/full", "<stdout>: No space left on device"),
         ("F eval --pred same.txt > /dev/full", "<stdout>: No space left on device"),
-        ("F explain m.fstcrf t.txt --token 0 > /dev/full", "<stdout>: No space left on device"),
+        ("F info m.fstcrf t.txt --token 0 > /dev/full", "<stdout>: No space left on device"),
         ("F tag m.fstcrf t.txt > /dev/full", "<stdout>: No space left on device"),
         ("PYTHONUNBUFFERED=1 F eval m.fstcrf t.txt > /dev/full", "<stdout>: No space left"),
         ("F --help >&-", "<stdout>: Bad file descriptor"),
@@ -105,8 +105,8 @@ def test_a_link_to_itself_and_a_pipe(folder: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (f"--method ap --seed {2**64}", f"--seed is {2**64}, expected a number below 2⁶³"),
-        ("--memory 1000000000000", "do not fit into memory"),
+        (f"--method ap --set seed={2**64}", f"--set seed is {2**64}, expected a number below 2⁶³"),
+        ("--set memory=1000000000000", "do not fit into memory"),
         (f"--columns word,{'x' * 5_000}", " … "),
     ],
 )

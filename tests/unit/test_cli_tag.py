@@ -128,7 +128,7 @@ def test_the_last_columns_may_be_missing(field: str) -> None:
 
 def test_other_columns_and_separators(field: str) -> None:
     text = "DET\tNew York\nNOUN\thall\n\n"
-    found = done("tag", field, "--columns", "pos,word", "--separator", "tab", given=text)
+    found = done("tag", field, "--columns", "pos,word", "--set", "separator=tab", given=text)
     assert [line.split("\t")[:2] for line in found.splitlines()[:2]] == [
         ["DET", "New York"],
         ["NOUN", "hall"],
@@ -290,6 +290,9 @@ def test_where_the_output_cannot_go(field: str) -> None:
     assert failure("tag", field, "none.txt") == "none.txt: No such file or directory"
 
 
+WORDS = "train in.txt --structure words --dictionary dic --template g.grm"
+
+
 @pytest.mark.parametrize(
     ("given", "output"),
     [
@@ -299,14 +302,14 @@ def test_where_the_output_cannot_go(field: str) -> None:
         ("tag m in.txt -o g.grm --grammar g.grm", "--output g.grm"),
         ("tag m in.txt -o ./g.grm --grammar field=g.grm", "--output ./g.grm"),
         ("tag m in.txt -o c.json --calibration c.json --min-confidence 0.5", "--output c.json"),
-        ("tag m in.txt -o c.json --document-consistency c.json", "--output c.json"),
+        ("tag m in.txt -o c.json --documents c.json", "--output c.json"),
         ("words dic in.txt -o dic/matrix.bin", "--output dic/matrix.bin"),
         ("words dic in.txt -o in.txt", "--output in.txt"),
         ("words dic in.txt -o user.csv --user user.csv", "--output user.csv"),
         ("words m in.txt -o m", "--output m"),
-        ("words train dic in.txt in.txt --template g.grm", "MODEL in.txt"),
-        ("words train dic in.txt user.csv --template g.grm --marked user.csv", "MODEL user.csv"),
-        ("words train dic in.txt n --template g.grm --checkpoint in.txt", "--checkpoint in.txt"),
+        (f"{WORDS} -o in.txt", "--output in.txt"),
+        (f"{WORDS} -o user.csv --marked user.csv", "--output user.csv"),
+        (f"{WORDS} -o n --checkpoint in.txt", "--checkpoint in.txt"),
         ("train in.txt -o m --columns a --target a --template g.grm --start m", "--output m"),
         ("train in.txt -o g --columns a --target a --template m --grammar g", "--output g"),
         (
@@ -334,9 +337,10 @@ def test_a_device_may_be_input_and_output(field: str) -> None:
 
 
 def test_what_standard_output_is_asked_for(field: str, capfd: pytest.CaptureFixture[str]) -> None:
-    fields = ("fields", "--unlabelled", "PER", "-2", "-o")
-    estimate = ("consistency", corpus_path("dev"), "--columns", "word,pos,field")
-    for given in (fields, (*estimate, "--target", "field", "-o")):
+    fields = ("train", "--structure", "fields", "--unlabelled", "PER", "-2", "-o")
+    estimate = ("train", corpus_path("dev"), "--structure", "consistency")
+    columns = ("--columns", "word,pos,field", "--target", "field")
+    for given in (fields, (*estimate, *columns, "-o")):
         done(*given, "model.json")
         result = run(*given, "-")
         assert result.exit_code == 0
@@ -347,7 +351,8 @@ def test_what_standard_output_is_asked_for(field: str, capfd: pytest.CaptureFixt
 
 def test_labels_that_are_not_of_the_scheme_of_an_estimate(field: str) -> None:
     Path("gold.txt").write_text("a B-X\nb I-X\n\na B-Y\n\nc O\n\n")
-    given = ("consistency", "gold.txt", "-o", "c", "--columns", "word,ner", "--target", "ner")
+    given = ["train", "gold.txt", "-o", "c", "--structure", "consistency"]
+    given += ["--columns", "word,ner", "--target", "ner"]
     assert "warning" not in run(*given).stderr
     assert "warning" not in run(*given, "--scheme", "conlleval").stderr
     result = run(*given, "--scheme", "bioes")

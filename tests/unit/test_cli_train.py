@@ -49,7 +49,7 @@ def trained(*options: object, output: str = "m.fstcrf", data: str = "train.txt")
 @pytest.mark.thorough
 @pytest.mark.parametrize("method", ["lbfgs", "pa"])
 def test_trains_what_the_library_trains(folder: Path, method: MethodName) -> None:
-    found = trained("--method", method, "--max-iterations", 3, "--order", 1, "--ends")
+    found = trained("--method", method, "--max-iterations", 3, "--order", 1, "--set", "ends=true")
     data = fstcrf.read_columns("train.txt", ("word", "pos", "field"))
     wanted = CRF.train(
         data, "pos", folder / "pos.tpl", method=method, max_iterations=3, structure=Chain(ends=True)
@@ -140,9 +140,9 @@ def test_a_terminal_gets_a_live_line(folder: Path) -> None:
 def test_several_files_dev_and_options_reach_the_model(folder: Path) -> None:
     done(
         *("train", "train.txt", "dev.txt", "-o", "m", *ROWS, "--template", "pos.tpl"),
-        *("--max-iterations", 2, "--l2", 2, "--min-count", 2, "--boundary", "skip"),
-        *("--pairs", "complete", "--transitions", "all", "--class-weight", "NOUN=2"),
-        *("--threads", 2, "--seed", 7, "--tape", "tag"),
+        *("--max-iterations", 2, "--l2", 2, "--min-count", 2, "--set", "boundary=skip"),
+        *("--set", "pairs=complete", "--set", "transitions=all", "--set", "class_weights=NOUN=2"),
+        *("--threads", 2, "--set", "seed=7", "--tape-name", "tag"),
     )
     model = CRF.load("m")
     assert model.tape == "tag"
@@ -194,7 +194,7 @@ def test_warm_start_and_partial_labels(folder: Path) -> None:
     (folder / "more.txt").write_text("a DET O\nzyx NEW O\n\nthe DET|NOUN O\nhall _ O\n\n")
     new = trained("--start", "old", "--max-iterations", 2, data="more.txt")
     assert new.labels == (*old.labels, "NEW")
-    whole = trained("--no-partial", "--max-iterations", 2, data="more.txt", output="w")
+    whole = trained("--set", "partial=false", "--max-iterations", 2, data="more.txt", output="w")
     assert {"_", "DET|NOUN"} <= set(whole.labels)
 
 
@@ -209,7 +209,7 @@ def test_conllu(folder: Path) -> None:
     blank = rows.replace("NUM\t", "_\t").replace("PROPN\t", "_\t")
     assert blank != rows
     assert done("tag", "m", given=blank) == done("tag", "m", "a.conllu") == rows
-    done(*common, "--target", "Number", "--feature-columns", "Number")
+    done(*common, "--target", "Number", "--set", "feature_columns=Number")
     assert CRF.load("m").labels == ("Sing", "_")
     assert done("eval", "m", "a.conllu").startswith("processed 2 tokens")
     assert "--columns is for column files" in failure(
@@ -417,7 +417,7 @@ def test_an_interrupt_while_saving_waits(folder: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--f-gamma", 2], "--f-gamma needs --objective 'mce-f', not 'likelihood'"),
+        (["--set", "f_gamma=2"], "--set f_gamma needs --objective 'mce-f', not 'likelihood'"),
         (
             ["--objective", "mce", "--method", "cg"],
             (
@@ -426,8 +426,8 @@ def test_an_interrupt_while_saving_waits(folder: Path, monkeypatch: pytest.Monke
             ),
         ),
         (
-            ["--error-insensitive", "--method", "ap"],
-            "--error-insensitive needs --method 'pa', not 'ap'",
+            ["--set", "error_sensitive=false", "--method", "ap"],
+            "--set error_sensitive needs --method 'pa', not 'ap'",
         ),
         (["--jackknife", 3], "--jackknife is for the taggers of --reads, and there are none"),
     ],
@@ -469,12 +469,15 @@ def test_bad_templates_and_columns(folder: Path) -> None:
         (["--order", "3"], "'--order'"),
         (["--l2", "-1"], "'--l2'"),
         (["--l2", "nan"], "l2 is nan"),
-        (["--class-weight", "NOUN"], "LABEL=NUMBER"),
-        *((["--class-weight", x], "LABEL=NUMBER") for x in ("A=x", "=1", "A=", "A=nan", "A=inf")),
+        (["--set", "class_weights=NOUN"], "LABEL=NUMBER"),
+        *(
+            (["--set", f"class_weights={x}"], "LABEL=NUMBER")
+            for x in ("A=x", "=1", "A=", "A=nan", "A=inf")
+        ),
         (["--columns", "a,,b"], "empty name"),
         (["--columns", "a,b,a"], "named twice"),
-        (["--feature-columns", "Number"], "--format conllu"),
-        (["--hash-bits", "99"], "--hash-bits is 99"),
+        (["--set", "feature_columns=Number"], "--format conllu"),
+        (["--set", "hash_bits=99"], "--set hash_bits is 99"),
         (["--output", "train.txt"], "would overwrite an input"),
         (["--nothing"], "No such option"),
     ],

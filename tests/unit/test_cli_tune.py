@@ -23,7 +23,7 @@ pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
 
 ROWS = ["--columns", "word,pos,field", "--target", "field"]
 SEARCH = ["tune", "train.txt", *ROWS, "--template", "small.tpl", "--template", "large.tpl"]
-QUICK = ["--order", 1, "--max-iterations", 10, "--trials", 4]
+QUICK = ["--try", "order=1", "--max-iterations", 10, "--trials", 4]
 TEMPLATES = {"small": "U0:%x[0,word]\nB\n", "large": "U0:%x[0,word]\nU1:%x[-1..1,pos]\nB\n"}
 
 
@@ -50,7 +50,8 @@ def arguments_of(line: str) -> list[str]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("given", [["--dev", "dev.txt"], ["--folds", 3]])
 def test_the_printed_command_trains_the_model(folder: Path, given: list[object]) -> None:
-    options = ["--scheme", "iob2", "--ends", "--min-count", 2, "--boundary", "skip", "--seed", 3]
+    options = ["--scheme", "iob2", "--set", "ends=true", "--min-count", 2]
+    options += ["--set", "boundary=skip", "--set", "seed=3"]
     printed = done(*SEARCH, *QUICK, *given, *options, "-o", "tuned.fstcrf")
     line = printed.splitlines()[-1]
     model = Path("tuned.fstcrf").read_bytes()
@@ -74,7 +75,7 @@ def test_the_score_is_that_of_training(folder: Path) -> None:
 
 
 def test_trials_are_told_one_by_one(folder: Path) -> None:
-    result = run(*SEARCH, *QUICK, "--dev", "dev.txt", "--l1", 0)
+    result = run(*SEARCH, *QUICK, "--dev", "dev.txt", "--try", "l1=0")
     first, *trials = result.stderr.splitlines()
     assert first.startswith("fstcrf: read ")
     assert [line.split()[:2] for line in trials] == [["trial", str(n)] for n in range(1, 5)]
@@ -106,7 +107,7 @@ def test_a_search_that_goes_on_tells_of_all_trials(folder: Path) -> None:
 @pytest.mark.thorough
 def test_an_interrupt_prints_what_is_known(folder: Path) -> None:
     given = [*SEARCH, "--dev", "dev.txt", "--trials", 10_000, "--journal", "search.log"]
-    with start(*given, "--order", 1, "-o", "m") as process:
+    with start(*given, "--try", "order=1", "-o", "m") as process:
         assert process.stderr is not None
         assert process.stdout is not None
         for line in process.stderr:
@@ -122,7 +123,7 @@ def test_an_interrupt_prints_what_is_known(folder: Path) -> None:
     assert trials >= 3
     assert line.startswith("fstcrf train train.txt -o m --columns word,pos,field")
     assert not Path("m").exists()
-    again = done(*given, "--order", 1, "--resume", "--trials", trials)
+    again = done(*given, "--try", "order=1", "--resume", "--trials", trials)
     assert again == printed.replace(" -o m ", " -o tuned.fstcrf ")
 
 
@@ -154,10 +155,11 @@ def test_a_model_is_not_replaced_in_silence(folder: Path) -> None:
 
 
 def test_the_printed_command_has_only_what_its_method_reads(folder: Path) -> None:
-    given = ["--method", "perceptron,pa", "--aggressiveness", 0.5, "--order", 0, "--trials", 2]
+    given = ["--try", "method=perceptron,pa", "--set", "aggressiveness=0.5"]
+    given += ["--try", "order=0", "--trials", "2"]
     printed = done(*SEARCH[:-2], *given, "--max-iterations", 2, "--dev", "dev.txt")
     line = printed.splitlines()[-1]
-    assert ("--aggressiveness 0.5" in line) == ("--method pa" in line)
+    assert ("--set aggressiveness=0.5" in line) == ("--method pa" in line)
     done(*arguments_of(line))
 
 
@@ -167,7 +169,7 @@ def test_taggers_that_are_read_and_grammars(folder: Path) -> None:
         *("--target", "pos", "--template", "pos.tpl", "--method", "perceptron"),
     )
     Path("small.tpl").write_text("U0:%x[0,word]\nU1:%y[0,pos]\nB\n", "utf-8")
-    given = ["--reads", "pos.fstcrf", "--grammar", "bio", "--class-weight", "B-DAY=2"]
+    given = ["--reads", "pos.fstcrf", "--grammar", "bio", "--set", "class_weights=B-DAY=2"]
     printed = done(*SEARCH, *QUICK, "--dev", "dev.txt", *given, "--trials", 2, "-o", "m")
     model = Path("m").read_bytes()
     done(*arguments_of(printed.splitlines()[-1]))
@@ -190,7 +192,7 @@ def test_trials_that_start_from_a_model(folder: Path) -> None:
     done(*arguments_of(line))
     assert Path("m").read_bytes() == model
     refused = failure(
-        *SEARCH, "--dev", "dev.txt", "--start", "start.fstcrf", "--order", "1,2", status=2
+        *SEARCH, "--dev", "dev.txt", "--start", "start.fstcrf", "--try", "order=1,2", status=2
     )
     assert refused == "--order is 1, 2, and --start is a model of order 1"
     written = failure(
@@ -203,14 +205,16 @@ def test_every_option_of_training_that_stays_the_same_is_here() -> None:
     ours = {p.name for p in command.params}
     missing = [p.name for p in train_command.params if p.name not in ours]
     elsewhere = ["dask", "workers", "memory_limit"]
-    assert missing == ["template", "checkpoint", "checkpoint_every", *elsewhere]
+    searched = ["template", "method", "order", "l2", "l1"]
+    assert set(missing) == {*searched, *elsewhere, "structure", "checkpoint", "checkpoint_every"}
 
 
 def test_a_command_repeats_what_it_was_given() -> None:
     line = (
-        "fstcrf train a.txt 'b c.txt' -o m --columns w,t --separator tab --target t "
-        "--template 'my template' --method pa --order 2 --ends --hash-bits 12 --no-partial "
-        "--l2 0.1 --error-insensitive --reads x --reads y --class-weight O=0.25"
+        "fstcrf train a.txt 'b c.txt' -o m --columns w,t --set separator=tab --target t "
+        "--template 'my template' --reads x --reads y --method pa --order 2 --l2 0.1 "
+        "--set ends=true --set hash_bits=12 --set partial=false --set error_sensitive=false "
+        "--set class_weights=O=0.25"
     )
     with click.Context(train_command) as parent:
         arguments = shlex.split(line)[2:]
@@ -224,9 +228,9 @@ def test_a_command_repeats_what_it_was_given() -> None:
         ([], "give either --dev FILE or --folds K"),
         (["--dev", "dev.txt", "--folds", 3], "give either --dev FILE or --folds K"),
         (["--folds", 3, "--resume"], "--resume needs the --journal"),
-        (["--folds", 3, "--l2", "high"], "'high' is not numbers or ranges"),
-        (["--folds", 3, "--order", "1,3"], "--order 1,3: expected some of 0,1,2"),
-        (["--folds", 3, "--method", "lbfgs,magic"], "'magic' is not one of"),
+        (["--folds", 3, "--try", "l2=high"], "'high' is not numbers or ranges"),
+        (["--folds", 3, "--try", "order=1,3"], "order=1,3: expected some of 0,1,2"),
+        (["--folds", 3, "--try", "method=lbfgs,magic"], "'magic' is not one of"),
         (["--folds", 3, "--template", "small.tpl"], "--template small.tpl is given twice"),
         (["--folds", 3, "-o", "train.txt"], "--output train.txt would overwrite an input"),
         (
@@ -248,9 +252,15 @@ def test_wrong_usage(folder: Path, given: list[object], message: str) -> None:
 def test_options_that_do_not_go_together_are_refused_before_a_file_is_read(folder: Path) -> None:
     given = ["tune", "none.txt", *SEARCH[2:], "--dev", "dev.txt"]
     for options, message in (
-        (["--f-gamma", 2], "--f-gamma needs --objective 'mce-f', not 'likelihood'"),
-        (["--method", "pa,ap", "--memory", 3], "--memory needs --method 'lbfgs', not 'pa'"),
-        (["--method", "ap", "--l2", "0.1,1"], "--l2 is given, and is no option of --method 'ap'"),
+        (["--set", "f_gamma=2"], "--set f_gamma needs --objective 'mce-f', not 'likelihood'"),
+        (
+            ["--try", "method=pa,ap", "--set", "memory=3"],
+            "--set memory needs --method 'lbfgs', not 'pa'",
+        ),
+        (
+            ["--try", "method=ap", "--try", "l2=0.1,1"],
+            "--l2 is given, and is no option of --method 'ap'",
+        ),
     ):
         assert failure(*given, *options, status=2).startswith(message)
 

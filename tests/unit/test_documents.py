@@ -87,7 +87,7 @@ def shell(tagger: fstcrf.CRF, tmp_path: Path) -> tuple[str, ...]:
     """The tagger's file, and a model of consistency with few sweeps, as arguments."""
     tagger.save(tmp_path / "tagger.fstcrf")
     Consistency([Violation("same", ("ORG", "PER"), -1.0)]).save(tmp_path / "names.json")
-    names = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "3")
+    names = ("--documents", str(tmp_path / "names.json"), "--set", "sweeps=3")
     return str(tmp_path / "tagger.fstcrf"), *names
 
 
@@ -202,8 +202,9 @@ def test_case_and_incomplete_spans_are_options(corpus: Corpus, tmp_path: Path) -
         with pytest.raises(OptionError, match=words):
             wide.scaled(factor, relation)  # type: ignore[arg-type]
     made = tmp_path / "made.json"
-    options = ["--columns", "word,ner", "--target", "ner", "--ignore-case", "--incomplete"]
-    program.run("consistency", str(tmp_path / "text.txt"), "-o", str(made), *options)
+    options = ["--structure", "consistency", "--columns", "word,ner", "--target", "ner"]
+    options += ["--set", "ignore_case=true", "--set", "incomplete=true"]
+    program.run("train", str(tmp_path / "text.txt"), "-o", str(made), *options)
     assert Consistency.load(made) == wide
     upper = Document(Corpus.from_sentences([{"word": ["Rotor"]}, {"word": ["ROTOR"]}]))
     model = Consistency([Violation("same", ("ORG", "PER"), -2.0)])
@@ -318,33 +319,18 @@ def test_the_commands(
 ) -> None:
     tagger.save(tmp_path / "tagger.fstcrf")
     text, model = str(tmp_path / "text.txt"), str(tmp_path / "names.json")
-    made = program.run("consistency", text, "-o", model, "--columns", "word,ner", "--target", "ner")
+    options = ("--structure", "consistency", "--columns", "word,ner", "--target", "ner")
+    made = program.run("train", text, "-o", model, *options)
     assert "2 documents" in made.stderr
-    done = program.run(
-        "tag", str(tmp_path / "tagger.fstcrf"), text, "--document-consistency", model
-    )
+    done = program.run("tag", str(tmp_path / "tagger.fstcrf"), text, "--documents", model)
     lines = done.stdout.splitlines()
     assert [x.rsplit(" ", 1)[0] for x in lines if x and "DOCSTART" not in x] == [
         x for x in TEXT.splitlines() if x and "DOCSTART" not in x
     ]
     assert lines[0].startswith("-DOCSTART-")
     monkeypatch.setattr("fstcrf.ext.documents.command._RUN_TOKENS", 1)  # a document is a run
-    again = ("tag", str(tmp_path / "tagger.fstcrf"), text, "--document-consistency", model)
+    again = ("tag", str(tmp_path / "tagger.fstcrf"), text, "--documents", model)
     assert program.done(*again) == done.stdout
-
-
-def test_where_the_model_cannot_go_is_found_out_first(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("a\nb c\n")  # which cannot be read
-    options = ("--columns", "word,ner", "--target", "ner")
-    for output, status, message in (
-        (tmp_path / "no" / "m", 1, "No such file"),
-        (tmp_path, 1, "Is a directory"),
-        (tmp_path / "text.txt", 2, "would overwrite an input"),
-    ):
-        text = tmp_path / "text.txt"
-        assert message in program.failure(
-            "consistency", text, "-o", output, *options, status=status
-        )
 
 
 def test_memory_does_not_grow_with_sweeps(tagger: fstcrf.CRF) -> None:
@@ -401,10 +387,7 @@ def test_what_is_no_number_and_no_violation() -> None:
 def test_scores_are_of_all_tokens(corpus: Corpus) -> None:
     document = Document(corpus)
     tokens = len(document.column("word"))
-    for model in (
-        Consistency([Violation("same", ("A", "B"), -1.0)]),
-        Fields([Differing("A")]),
-    ):
+    for model in (Consistency([Violation("same", ("A", "B"), -1.0)]), Fields([Differing("A")])):
         for wrong in (tokens - 1, tokens + 1):
             with pytest.raises(ShapeError, match=f"{wrong} labels for a document of {tokens}"):
                 model.score(document, ["O"] * wrong)
@@ -465,27 +448,27 @@ def test_the_options_of_sampling_in_the_shell(
     same.save(names)
     more.save(fields)
     tag = ("tag", str(tmp_path / "tagger.fstcrf"), str(tmp_path / "text.txt"))
-    both = ("--document-consistency", names, "--document-consistency", fields)
-    how = ("--sweeps", "9", "--schedule", "geometric", "--chains", "2", "--seed", "3")
+    both = ("--documents", names, "--documents", fields)
+    settings = ("sweeps=9", "schedule=geometric", "chains=2", "seed=3")
+    how = [word for one in settings for word in ("--set", one)]
     wanted = DocumentTagger(tagger, [same, more], Annealing(9, "geometric"), chains=2, seed=3)
     assert printed_labels(*tag, *both, *how) == labels_of(wanted, corpus)
     for refused in (
         ("--nbest", "2"),
         ("--marginals",),
         ("--decode", "cascade"),
-        ("--search", "lazy"),
+        ("--set", "search=lazy"),
         ("--max-states", "9"),
         ("--max-seconds", "9"),
         ("--threads", "2"),
     ):
         failed = program.failure(*tag, *both, *refused, status=2)
-        assert f"{refused[0]} cannot go with --document-consistency" in failed
-    for option, value in (
-        *(("--sweeps", "1"), ("--schedule", "linear"), ("--draw", "token"), ("--start", "random")),
-        *(("--take", "last"), ("--chains", "1"), ("--seed", "1")),
-    ):
-        failed = program.failure(*tag, option, value, status=2)
-        assert f"{option} belongs to --document-consistency" in failed
+        flag = "--set search" if refused[0] == "--set" else refused[0]
+        assert f"{flag} cannot go with --documents" in failed
+    sampling = "sweeps=1 schedule=linear draw=token initial=random take=last chains=1 seed=1"
+    for one in sampling.split():
+        failed = program.failure(*tag, "--set", one, status=2)
+        assert f"--set {one.split('=')[0]} belongs to --documents" in failed
 
 
 def test_known_labels_in_the_shell(shell: tuple[str, ...], tmp_path: Path) -> None:
@@ -548,5 +531,5 @@ def test_columns_known_by_number(corpus: Corpus, tmp_path: Path) -> None:
     fstcrf.CRF.train(numbered, "ner", "U:%x[0,0]\nB").save(tmp_path / "numbered.fstcrf")
     Consistency([Violation("same", ("ORG", "PER"), -1.0)], "0").save(tmp_path / "names.json")
     given = ("tag", str(tmp_path / "numbered.fstcrf"), str(tmp_path / "text.txt"))
-    more = ("--document-consistency", str(tmp_path / "names.json"), "--columns", "word,gold")
+    more = ("--documents", str(tmp_path / "names.json"), "--columns", "word,gold")
     assert len(printed_labels(*given, *more)) == corpus.n_tokens

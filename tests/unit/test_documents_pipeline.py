@@ -76,9 +76,9 @@ def test_one_task_after_those_before_it(
     words = tmp_path / "words.txt"
     words.write_text("".join(f"{line.split(' ')[0]}\n" for line in TEXT.splitlines()))
     Consistency(SAME).save(tmp_path / "names.json")
-    tags = program.done("pipeline", "tag", str(tmp_path / "news"), str(words), "--task", "pos")
-    given = ("--columns", "word,pos", "--sweeps", "20")
-    more = ("--document-consistency", str(tmp_path / "names.json"))
+    tags = program.done("tag", str(tmp_path / "news"), str(words), "--tape", "pos")
+    given = ("--columns", "word,pos", "--set", "sweeps=20")
+    more = ("--documents", str(tmp_path / "names.json"))
     ner = str(tmp_path / "news" / "ner.fstcrf")
     printed = program.run("tag", ner, *given, *more, given=tags).stdout.splitlines()
     text = read_columns(words, ("word",)).with_interned("pos", trained.tag_columns(corpus)[0])

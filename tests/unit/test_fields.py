@@ -55,8 +55,8 @@ def test_values_counted_once_are_saved(tmp_path: Path) -> None:
     model.save(tmp_path / "fields.json")
     assert Fields.load(tmp_path / "fields.json") == model
     made = tmp_path / "made.json"
-    times = ["--differing", "stime", "clock", "-1", "--count-values"]
-    program.run("fields", "-o", str(made), *times)
+    times = ["--differing", "stime", "clock", "-1", "--set", "count_values=true"]
+    program.run("train", "--structure", "fields", "-o", str(made), *times)
     assert Fields.load(made) == Fields([Differing("stime", "clock", -1.0, "values")])
     with pytest.raises(OptionError, match="counting is 'all'"):
         Differing("stime", "clock", -1.0, "all")  # type: ignore[arg-type]
@@ -115,11 +115,11 @@ def test_wrong_files(tmp_path: Path, row: str) -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     path = str(tmp_path / "fields.json")
-    program.done("fields", "-o", path, "--seminars")
+    program.done("train", "--structure", "fields", "-o", path, "--set", "seminars=true")
     assert Fields.load(path) == Fields.seminars()
     given = ("--differing", "stime", "clock", "-2", "--differing", "room", "text", "-1.5")
-    more = ("--unlabelled", "speaker", "-3", "--compare", "form", "--tape", "field")
-    program.done("fields", "-o", path, *given, *more)
+    more = ("--unlabelled", "speaker", "-3", "--set", "compare=form", "--set", "tape=field")
+    program.done("train", "--structure", "fields", "-o", path, *given, *more)
     wanted = [Differing("stime", "clock", -2.0), Differing("room", "text", -1.5)]
     assert Fields.load(path) == Fields([*wanted, Unlabelled("speaker", -3.0)], "form", "field")
 
@@ -127,8 +127,11 @@ def test_the_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], "no output is chosen: give --differing, --unlabelled or --seminars"),
-        (["--seminars", "--unlabelled", "speaker", "-1"], "Unlabelled of 'speaker' is there 2"),
+        ([], "no penalty is given: give --differing, --unlabelled or --set seminars=true"),
+        (
+            ["--set", "seminars=true", "--unlabelled", "speaker", "-1"],
+            "Unlabelled of 'speaker' is there 2",
+        ),
         (["--differing", "room", "txt", "-1"], "'txt' is not one of 'clock', 'text'"),
         (["--unlabelled", "room", "-inf"], "penalty of unlabelled room is -inf"),
         (["--unlabelled", "a", "0", "--differing", "b", "text", "4"], "--differing b: the penalty"),
@@ -136,7 +139,9 @@ def test_the_command(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_command_refuses(tmp_path: Path, given: list[str], message: str) -> None:
-    result = program.run("fields", "-o", str(tmp_path / "fields.json"), *given)
+    result = program.run(
+        "train", "--structure", "fields", "-o", str(tmp_path / "fields.json"), *given
+    )
     assert result.exit_code != 0
     assert message in result.stderr
     assert list(tmp_path.iterdir()) == []

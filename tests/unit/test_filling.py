@@ -285,10 +285,7 @@ def test_tag_fills_what_training_took_the_labels_from(folder: Path, model: str) 
 def test_line_ends_and_marks_stay(folder: Path, text: bytes, tmp_path: Path) -> None:
     wanted = expected(folder, "both", text, TARGETS["both"])
     (tmp_path / "in.conllu").write_bytes(text)
-    for command in (
-        ("tag", folder / "both"),
-        ("pipeline", "tag", folder / "pipeline", "--decode", "joint"),
-    ):
+    for command in (("tag", folder / "both"), ("tag", folder / "pipeline", "--decode", "joint")):
         done(*command, tmp_path / "in.conllu", "-o", tmp_path / "out.conllu")
         assert (tmp_path / "out.conllu").read_bytes() == wanted
     (tmp_path / "several").mkdir()
@@ -304,9 +301,7 @@ def test_the_column_may_be_named(folder: Path) -> None:
         assert found == expected(folder, "upos", SMALL, {"upos": column})
     two = done("tag", folder / "both", path, "--fill", "upos=xpos,deprel=Rel").encode()
     assert two == expected(folder, "both", SMALL, {"upos": "xpos", "deprel": "Rel"})
-    one = done(
-        "pipeline", "tag", folder / "pipeline", path, "--fill", "deprel=deps", "--task", "deprel"
-    )
+    one = done("tag", folder / "pipeline", path, "--fill", "deprel=deps", "--tape", "deprel")
     same_but(SMALL, one.encode(), ["deps"])
     for arguments, message in (
         (("upos", path, "--fill", "id"), "column 'id' of CoNLL-U numbers the tokens"),

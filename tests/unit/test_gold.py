@@ -237,12 +237,12 @@ def test_in_the_shell() -> None:
     assert done.exit_code == 1
     assert done.stderr.splitlines()[-1] == (
         "fstcrf: error: bad.txt:4: 'I-B' after 'O' is no iob2, the first of 1 illegal labels in 1 "
-        f"of 2 sentences: --on-illegal {WAY_OUT}"
+        f"of 2 sentences: --set on_illegal {WAY_OUT}"
     )
     assert not Path("m").exists()
     for how, said in (("skip", "left out"), ("repair", "repaired")):
         done = program.run(
-            "train", "bad.txt", "-o", "m", *SHELL, "--scheme", "iob2", "--on-illegal", how
+            "train", "bad.txt", "-o", "m", *SHELL, "--scheme", "iob2", "--set", f"on_illegal={how}"
         )
         assert done.exit_code == 0
         line = f"fstcrf: {said} 1 of 2 sentences, whose labels are no iob2; the first: bad.txt:4: "

@@ -390,10 +390,7 @@ def test_gold_labels_are_read_in_the_scheme_of_the_tagger() -> None:
         ({"edits": (Edit("pos", 0, 90, "forbid"),)}, "label 91"),
         ({"weights": (1.0,)}, "1 weights for 3 taggers"),
         ({"rules": (7,)}, "rule 7: there are 0"),
-        (
-            {"edits": (Edit("pos", 0, 0, "force"), Edit("pos", 0, 1, "force"))},
-            "no label is left",
-        ),
+        ({"edits": (Edit("pos", 0, 0, "force"), Edit("pos", 0, 1, "force"))}, "no label is left"),
     ],
 )
 def test_questions_that_cannot_be_meant(options: dict[str, Any], message: str) -> None:
@@ -500,7 +497,7 @@ def test_a_token_is_asked_for() -> None:
         assert wrong.status_code == 401
         right = client.get("/api/model", headers={"Authorization": "Bearer s3cret"})
         assert right.status_code == 200
-    with pytest.raises(OptionError, match="--token"):
+    with pytest.raises(OptionError, match="--secret"):
         Access.of("0.0.0.0")
     with pytest.raises(OptionError, match="ASCII"):
         Access.of("127.0.0.1", "日本")
@@ -590,14 +587,14 @@ def test_bad_input_of_the_command(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         assert f"127.0.0.1:{port}" in command.failure("inspect", path, "--port", port, status=2)
-    assert "--token" in command.failure("inspect", path, "--host", "0.0.0.0", status=2)
+    assert "--secret" in command.failure("inspect", path, "--host", "0.0.0.0", status=2)
     text = tmp_path / "text.txt"
     text.write_text("no model")
     command.failure("inspect", text, status=1)
     command.failure("inspect", path, path, status=2)
     empty = tmp_path / "empty.txt"
     empty.write_text("")
-    command.failure("inspect", path, "--data", empty, status=1)
+    command.failure("inspect", path, "--text", empty, status=1)
 
 
 # --- Those who do not wait, and those who are slow ------------------------------------------------

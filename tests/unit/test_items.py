@@ -86,7 +86,7 @@ def test_a_label_is_whole_through_every_door(label: str, tmp_path: Path) -> None
         path.write_text(f"{written}\tw=a\nother\tw=b\n\n", "utf-8")
         for corpus in (read_items(path), *stream_items(path)):
             assert corpus.column_lists("label") == [[label, "other"]]
-        found = done("tag", tmp_path / "m.fstcrf", path, "--separator", "tab")
+        found = done("tag", tmp_path / "m.fstcrf", path, "--set", "separator=tab")
         assert found.splitlines()[0] == f"{label}\t{label}"
         assert "accuracy: 100.00%" in done("eval", tmp_path / "m.fstcrf", path, "--tokens")
 

@@ -127,10 +127,10 @@ def test_two_searches_and_two_pipelines() -> None:
     Path("p.toml").write_text(PIPELINE)
     Path("folder").mkdir()
     first = holder("folder")
-    said = failure("pipeline", "train", "p.toml", "-o", "folder", status=2)
+    said = failure("train", "p.toml", "-o", "folder", status=2)
     assert said.startswith(f"folder: another training writes there (process {first.pid} on ")
     killed(first)
-    found = run("pipeline", "train", "p.toml", "-o", "folder")
+    found = run("train", "p.toml", "-o", "folder")
     assert found.exit_code == 0, found.stderr
     assert not list(Path().glob(".*.lock"))
 
@@ -138,7 +138,7 @@ def test_two_searches_and_two_pipelines() -> None:
 @pytest.mark.thorough
 def test_two_commands_at_once() -> None:
     Path("t.txt").write_text(TEXT * 8_000)
-    options = (*OPTIONS, "--workers", 1, "--stochastic-epochs", 0)
+    options = (*OPTIONS, "--workers", 1, "--set", "stochastic_epochs=0")
     first = start("train", "t.txt", "-o", "m.fstcrf", *options)
     waited(lambda: Path(".m.fstcrf.lock").exists() and bool(Path(".m.fstcrf.lock").read_text()))
     first.send_signal(signal.SIGSTOP)

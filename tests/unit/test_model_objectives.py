@@ -151,7 +151,7 @@ def test_the_command(tmp_path: Path) -> None:
     common = ["train", str(corpus_path("train")), "--columns", ",".join(COLUMNS)]
     common += ["--target", "field", "--template", str(template_path("field"))]
     program.done(*common, "--max-iterations", "5", "-o", str(first))
-    options = ["--objective", "mce-f", "--method", "quickprop", "--f-gamma", "2"]
+    options = ["--objective", "mce-f", "--method", "quickprop", "--set", "f_gamma=2"]
     program.run(
         *common, *options, "--start", str(first), "--max-iterations", "2", "-o", str(second)
     )

@@ -105,12 +105,8 @@ def test_toml_and_command_line_refuse_it_too(
     line = failure(*train, "--method", "ap", "--l2", 0.5, status=2)
     assert line.startswith("--l2 needs --method 'lbfgs' or ")
     assert line.endswith("not 'ap'")
-    line = failure(*train, "--l1", 1, "--line-search", "wolfe", status=2)
-    assert line.startswith("--line-search needs a run without ")
-    line = failure(*train, "--calibration-rate", 0.1, status=2)
-    assert line == "--calibration-rate needs --method 'l2sgd' or 'asgd', not 'lbfgs'"
-    line = failure(*train, "--patience", 10, status=2)
-    assert line == "--patience is for the held-out data of --dev, and there is none"
+    line = failure(*train, "--set", "patience=10", status=2)
+    assert line == "--set patience is for the held-out data of --dev, and there is none"
 
 
 @pytest.mark.parametrize(("objective", "method"), RUNS)

@@ -308,7 +308,7 @@ def test_a_plot_without_matplotlib_names_what_to_install(
 def test_ctrl_c_in_the_shell(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = recipe(Toy(KeyboardInterrupt()))
     monkeypatch.setattr("fstcrf.recipes.command.RECIPES", {"toy": toy})
-    given = ("recipe", "toy", "--data", data, "--report", tmp_path / "out")
+    given = ("recipe", "toy", "--data", data, "-o", tmp_path / "out")
     stopped = program.run(*given)
     assert stopped.exit_code == 130
     assert "report.md, results.json of what was found until now" in stopped.stderr

@@ -115,7 +115,7 @@ def test_the_command_prints_the_table(
     corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fstcrf.recipes.command.RECIPES", {"toy": RECIPE})
-    out = program.done("recipe", "toy", "--data", corpora, "--seed", 3, "--report", tmp_path / "r")
+    out = program.done("recipe", "toy", "--data", corpora, "--set", "seed=3", "-o", tmp_path / "r")
     for text in ("93.46", "Toy (1999)", "Drawn with seed 3", "machine"):
         assert text in out
     assert (tmp_path / "r" / "results.json").exists()

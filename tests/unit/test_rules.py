@@ -176,23 +176,24 @@ def files(tagger: CRF, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     lines = ["\n".join(map(" ".join, zip(*s.values(), strict=True))) for s in SENTENCES]
     Path("gold.txt").write_text("\n\n".join(lines) + "\n", "utf-8")
     Path("rules.grm").write_text(RULE, "utf-8")
-    return ["model", "gold.txt", "rules.grm", "learned.grm"]
+    return [
+        *("gold.txt", "-o", "learned.grm", "--structure", "rules"),
+        *("--tagger", "model", "--rules", "rules.grm"),
+    ]
 
 
 def test_in_the_shell(files: list[str]) -> None:
-    result = run("rules", *files, "--l2", "0.5")
+    result = run("train", *files, "--l2", "0.5")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.split()[:5] == ["rule", "weight", "gold", "tagger", "with"]
     assert "3 sentences" in result.stderr
     assert "<?>" not in Path("learned.grm").read_text("utf-8")
     assert done("tag", "model", "gold.txt", "--grammar", "learned.grm")
-    assert "would overwrite" in failure(
-        "rules", "model", "gold.txt", "rules.grm", "rules.grm", status=2
-    )
+    assert "would overwrite" in failure("train", *files, "-o", "rules.grm", status=2)
     message = failure("tag", "model", "gold.txt", "--grammar", "rules.grm")
     assert "rules.grm:1:36: the cost <?> has no value yet" in message
     Path("learned.grm").unlink()
-    assert "no such file" in failure("rules", "model", "gold.txt", "no.grm", "out.grm").lower()
+    assert "no such file" in failure("train", *files, "-o", "out.grm", "--rules", "no.grm").lower()
     assert not Path("out.grm").exists()
 
 
@@ -280,7 +281,7 @@ def test_ctrl_c_leaves_a_state_to_go_on_from(
 
 
 def test_training_in_the_shell(tagger: CRF, data: fstcrf.Corpus, files: list[str]) -> None:
-    result = run("rules", *files, "--joint", "new", "--tagger-l2", "0.5")
+    result = run("train", *files, "--new-tagger", "new", "--set", "tagger_l2=0.5")
     assert result.exit_code == 0, result.stderr
     assert "iteration    1" in result.stderr
     assert "new, learned.grm: 3 sentences" in result.stderr
@@ -292,40 +293,40 @@ def test_training_in_the_shell(tagger: CRF, data: fstcrf.Corpus, files: list[str
     assert Path("learned.grm").read_text("utf-8") == wanted.text
     assert done("tag", "new", "gold.txt", "--grammar", "learned.grm")
     assert not Path("new.checkpoint").exists()
-    again = run("rules", *files, "--joint", "new").stderr
+    again = run("train", *files, "--new-tagger", "new").stderr
     assert "learned.grm is there: the end of learning replaces it" in again
     assert "new is there, the model of a run finished after iteration" in again
 
 
 def test_wrong_usage(files: list[str]) -> None:
     def wrong(*options: str) -> str:
-        return failure("rules", *files, *options, status=2)
+        return failure("train", *files, *options, status=2)
 
-    assert "--tagger-l2 needs --joint" in wrong("--tagger-l2", "1")
-    assert "--resume needs --joint" in wrong("--resume")
-    assert "--l1 is not for --joint" in wrong("--joint", "new", "--l1", "1")
-    assert "--joint model would overwrite an input" in wrong("--joint", "model")
-    assert "give another file name" in wrong("--joint", "learned.grm")
+    assert "--set tagger_l2 needs --new-tagger" in wrong("--set", "tagger_l2=1")
+    assert "--resume needs --new-tagger" in wrong("--resume")
+    assert "--set l1 is not for --new-tagger" in wrong("--new-tagger", "new", "--set", "l1=1")
+    assert "--new-tagger model would overwrite an input" in wrong("--new-tagger", "model")
+    assert "give another file name" in wrong("--new-tagger", "learned.grm")
     Path("rules.grm").write_text(f'{RULE}\nexport ONE = at_most[1, "NP"];', "utf-8")
-    message = failure("rules", *files, "--joint", "new")
+    message = failure("train", *files, "--new-tagger", "new")
     assert message.startswith("gold.txt:8: the gold labels of 1 of 3 sentences are forbidden")
-    assert "leave these sentences out with --on-missing='skip'" in message
+    assert "leave these sentences out with --set on_missing='skip'" in message
     assert not Path("new").exists()
     assert not Path("learned.grm").exists()
 
 
 def test_a_state_is_kept_and_gone_on_from(files: list[str]) -> None:
-    how = ["--joint", "new", "--checkpoint", "state", "--start", "zero"]
-    done("rules", *files, *how, "--max-iterations", "2")
+    how = ["--new-tagger", "new", "--checkpoint", "state", "--set", "start_weights=zero"]
+    done("train", *files, *how, "--max-iterations", "2")
     assert "exists and holds the state of an earlier run" in failure(
-        "rules", *files, *how, status=2
+        "train", *files, *how, status=2
     )
-    resumed = run("rules", *files, *how, "--resume")
+    resumed = run("train", *files, *how, "--resume")
     assert "state: on from iteration 2" in resumed.stderr
     assert "iteration    3" in resumed.stderr
     assert "iteration    2" not in resumed.stderr
-    other = ["--joint", "other", "--checkpoint", "state", "--resume", "--l2", "7"]
-    assert "other data or options" in failure("rules", *files, *other)
+    other = ["--new-tagger", "other", "--checkpoint", "state", "--resume", "--l2", "7"]
+    assert "other data or options" in failure("train", *files, *other)
 
 
 def test_ctrl_c_in_the_shell(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,12 +336,12 @@ def test_ctrl_c_in_the_shell(files: list[str], monkeypatch: pytest.MonkeyPatch) 
 
     with monkeypatch.context() as patched:
         patched.setattr("fstcrf.cli.reporting.Reporter.iteration", press)
-        result = run("rules", *files, "--joint", "new", "--start", "zero")
+        result = run("train", *files, "--new-tagger", "new", "--set", "start_weights=zero")
     assert result.exit_code == 130
     assert "interrupted: the same command with --resume goes on" in result.stderr
     assert not Path("new").exists()
     assert not Path("learned.grm").exists()
-    result = run("rules", *files, "--joint", "new", "--start", "zero", "--resume")
+    result = run("train", *files, "--new-tagger", "new", "--set", "start_weights=zero", "--resume")
     assert "new.checkpoint: on from iteration 2" in result.stderr
     assert Path("new").exists()
     assert not Path("new.checkpoint").exists()

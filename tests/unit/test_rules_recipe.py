@@ -55,7 +55,7 @@ def test_each_tagger_is_trained_once(folder: Path) -> None:
 
 @pytest.mark.thorough
 def test_the_whole_run(folder: Path, tmp_path: Path) -> None:
-    given = ("--data", folder, "--report", tmp_path / "out")
+    given = ("--data", folder, "-o", tmp_path / "out")
     assert "rules, jointly" in program.done("recipe", "rules", *given)
     rows = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))["rows"]
     assert len(rows) == 2 * 4 * 2

@@ -101,9 +101,7 @@ def test_a_quick_run_is_one_of_the_full_one() -> None:
 @pytest.mark.slow
 def test_the_whole_run(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert "segments" in program.done(
-        "recipe", "segments", "--data", folder, "--report", out, "--full"
-    )
+    assert "segments" in program.done("recipe", "segments", "--data", folder, "-o", out, "--full")
     rows = json.loads((out / "results.json").read_text("utf-8"))["rows"]
     assert len(rows) == 2 * 2 * 6
     assert len(frozen(out / FILE).choices) == 2 * 4

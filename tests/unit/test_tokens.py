@@ -614,12 +614,7 @@ def test_the_scheme_is_that_of_the_labels(scheme: str, said: bool) -> None:
 
 def test_labels_of_one_letter_and_those_of_iob1() -> None:
     assert TokenDecoder(["O", "B-X", "I-X"], "iob1").scheme == "iob1"
-    for label, scheme in (
-        ("B-X", "iob2"),
-        ("S-X", "bioes"),
-        ("U-X", "bilou"),
-        ("W-X", "bmewo"),
-    ):
+    for label, scheme in (("B-X", "iob2"), ("S-X", "bioes"), ("U-X", "bilou"), ("W-X", "bmewo")):
         decoder = TokenDecoder(["O", label], pieces="each")
         assert decoder.scheme == scheme
         assert len(decoder.decode([[0.0, 5.0]], [(0, 4)])) == 1

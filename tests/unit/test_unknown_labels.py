@@ -71,9 +71,11 @@ def labels_by_door(path: str, target: str, **options: Any) -> dict[str, tuple[st
     labels = {door: model.labels for door, model in found.items()}
     task = Task(target, corpus, TEMPLATE, target=target, options=options)
     labels["task"] = tuple(task.label_names)
-    flags = {None: (), True: ("--partial",), False: ("--no-partial",)}[options.get("partial")]
+    flags = {None: (), True: ("--set", "partial=true"), False: ("--set", "partial=false")}[
+        options.get("partial")
+    ]
     line = ["train", path, "-o", "m", "--target", target, "--template", "t.tpl"]
-    result = run(*line, "--feature-columns", "Number", "--max-iterations", 2, *flags)
+    result = run(*line, "--set", "feature_columns=Number", "--max-iterations", 2, *flags)
     assert result.exit_code == 0, result.stderr
     labels["shell"] = CRF.load("m").labels
     said = f"partial = {str(options['partial']).lower()}\n" if options else ""
@@ -84,7 +86,7 @@ def labels_by_door(path: str, target: str, **options: Any) -> dict[str, tuple[st
             f'feature_columns = ["Number"]\nmax_iterations = 2\n{rename}{said}',
             "utf-8",
         )
-        result = run("pipeline", "train", "p.toml", "-o", f"out{bool(rename)}")
+        result = run("train", "p.toml", "-o", f"out{bool(rename)}")
         assert result.exit_code == 0, result.stderr
         labels[f"pipeline {rename}"] = CRF.load(Path(f"out{bool(rename)}") / "t.fstcrf").labels
     return labels
@@ -212,13 +214,8 @@ def test_the_shell_counts_them_before_training(text: str) -> None:
     line += ["--template", "t.tpl", "--max-iterations", "2"]
     told = run(*line).stderr.splitlines()
     assert "unknown (_): 1, one of several (a|b): 1" in told[1]
-    for flag in ("--partial", "--no-partial"):
+    for flag in ("--set", "partial=true", "--set", "partial=false"):
         assert "unknown" not in run(*line, flag).stderr
-
-
-def test_the_shell_knows_the_earlier_name() -> None:
-    result = run("train", "a.txt", "--whole-labels")
-    assert result.stderr.count("'--whole-labels': it is --partial or --no-partial now") == 1
 
 
 @pytest.mark.parametrize("executor", [None, LocalExecutor()])

@@ -457,16 +457,17 @@ def test_the_commands(lexicon: Lexicon, tmp_path: Path) -> None:
     (tmp_path / "marked.txt").write_text("a|b|a\n", "utf-8")
     (tmp_path / "text.txt").write_text("abc\nab c\n", "utf-8")
     model, text = tmp_path / "own.fstcrf", tmp_path / "text.txt"
-    given = ("words", "train", tmp_path / "dictionary", tmp_path / "train.txt", model)
+    given = ["train", tmp_path / "train.txt", "-o", model, "--structure", "words"]
+    given += ["--dictionary", tmp_path / "dictionary"]
     more = ("--template", tmp_path / "feature.def", "--marked", tmp_path / "marked.txt")
     program.done(*given, *more, "--costs", "scaled", "--l2", "0.1")
-    assert program.done("words", model, text, "--format", "spaced") == "a bc\nab c\n"
-    assert "EOS" in program.done("words", "tag", model, text, "--probabilities")
-    program.done("words", "export", model, tmp_path / "mecab", "--compiled")
-    assert program.done("words", tmp_path / "mecab", text, "--format", "spaced") == "a bc\nab c\n"
-    assert program.done("words", "--format", "spaced", tmp_path / "dictionary", text)
+    assert program.done("words", model, text, "--layout", "spaced") == "a bc\nab c\n"
+    assert "EOS" in program.done("words", model, text, "--probabilities")
+    program.done("convert", model, "-o", tmp_path / "mecab", "--to", "mecab-compiled")
+    assert program.done("words", tmp_path / "mecab", text, "--layout", "spaced") == "a bc\nab c\n"
+    assert program.done("words", "--layout", "spaced", tmp_path / "dictionary", text)
     assert "fstcrf words takes it" in program.failure("tag", model, text)
-    assert "--user" in program.failure("words", model, text, "--unit", "3", status=2)
+    assert "--user" in program.failure("words", model, text, "--set", "unit=3", status=2)
     (tmp_path / "train.txt").write_text("abcab\tP\n", "utf-8")
     assert "'abcab' as P at character 0" in program.failure(*given, *more)
     (tmp_path / "train.txt").write_text("\n", "utf-8")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
+from fstcrf.cli.options import flag_of
 from fstcrf.cli.progress import progress
 from fstcrf.cli.tagging import Outcomes
 from fstcrf.errors import DataError
@@ -23,9 +24,9 @@ else:  # plain tagging does not wait for it
 
 _ENDING, _MAGIC = ".parquet", b"PAR1"
 _SERVED = frozenset({
-    "calibration", "columns", "dask", "decode", "grammar", "inputs", "joint", "min_confidence",
-    "model_path", "normalize", "on_no_path", "output", "overwrite", "probabilities", "threads",
-    "weights", "workers",
+    "calibration", "columns", "dask", "decode", "grammar", "inputs", "min_confidence",
+    "model_path", "on_no_path", "output", "overwrite", "probabilities", "threads", "weights",
+    "workers",
 })  # fmt: skip
 
 
@@ -56,8 +57,9 @@ def check_options(options: Mapping[str, Any]) -> None:
         name = str(parameter.name)
         given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         if given and name not in _SERVED and parameter.expose_value:
-            option = parameter.opts[0]
-            raise click.UsageError(f"{option} is for text; a Parquet file gets labels and spans")
+            raise click.UsageError(
+                f"{flag_of(parameter)} is for text; a Parquet file gets labels and spans"
+            )
 
 
 def _column(options: Mapping[str, Any]) -> str | None:

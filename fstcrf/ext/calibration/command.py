@@ -9,7 +9,19 @@ import click
 
 from fstcrf.arrays import Floats
 from fstcrf.cli.models import is_chain, token_model
-from fstcrf.cli.options import STDOUT, check_outputs, input_options, threads_option, written_path
+from fstcrf.cli.options import (
+    STDOUT,
+    TARGET,
+    THEIR_TAPE,
+    check_outputs,
+    choice,
+    command,
+    input_options,
+    output_option,
+    setting,
+    threads_option,
+    written_path,
+)
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.errors import DataError
@@ -26,46 +38,34 @@ from fstcrf.ext.calibration import (
 from fstcrf.text.corpus.schemes import has_spans
 
 
-@click.command()
+@command()
 @click.argument("model_path", metavar="MODEL")
 @click.argument("path", metavar="HELDOUT")
-@click.option("-o", "--output", metavar="FILE", help="Write the calibration, as JSON; stdout if -.")
+@output_option("FILE", "the calibration, as JSON; - is standard output")
 @input_options
-@click.option("--tape", metavar="TAPE", help="Tape to calibrate, for models with several tapes.")
-@click.option(
-    "--target", metavar="COLUMN", help="Column of the labels wanted.  [default: called as the tape]"
-)
-@click.option(
-    "--method",
-    type=click.Choice(["isotonic", "log-odds"]),
-    default="isotonic",
-    show_default=True,
-    help="A monotone curve for each type (needs scikit-learn), or a divisor of its log-odds.",
+@THEIR_TAPE
+@click.option("--target", metavar="COLUMN", help=TARGET)
+@choice(
+    "--curve",
+    ("isotonic", "log-odds"),
+    "isotonic: a monotone curve for each type (needs scikit-learn). log-odds: a divisor of them.",
+    name="method",
 )
 @click.option(
     "--precision",
     metavar="P",
     type=click.FloatRange(0, 1, min_open=True),
-    help=(
-        "Print, for each type, the lowest threshold of calibrated probability that "
-        "reaches precision P."
-    ),
+    help="Print, for each type, the lowest threshold with precision P.",
 )
-@click.option(
-    "--level",
+@setting(
+    "level",
+    click.FloatRange(0.5, 1, min_open=True, max_open=True),
+    None,
+    "Confidence that --precision is reached, such as 0.95.",
     metavar="C",
-    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
-    help="With --precision: so sure must it be that the precision is reached, such as 0.95.",
 )
-@click.option(
-    "--bins",
-    metavar="K",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    help="Bins of the tables.",
-)
-@click.option("--plot", metavar="FILE", help="Draw how reliable the calibrated ones are: PNG, SVG.")
+@setting("bins", click.IntRange(min=1), 10, "Bins of the tables.", metavar="K")
+@click.option("--plot", metavar="FILE", help="Draw the reliability after calibration: PNG, SVG.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @threads_option
 @progress_option
@@ -85,7 +85,7 @@ def calibrate(
     threads: int,
     **how: Any,
 ) -> None:
-    """Put a model's probabilities right on held-out data.
+    """Calibrate probabilities on held-out data.
 
     Prints how often spans (labels, if a tape has no spans) are right, and the probability that
     the model gives them, before and after calibration. The second figure is cross-validated:
@@ -96,7 +96,7 @@ def calibrate(
     fstcrf tag ner.fstcrf new.txt --calibration ner.json --min-confidence 0.9
     """
     if level is not None and precision is None:
-        raise click.UsageError("--level needs --precision")
+        raise click.UsageError("--set level needs --precision")
     printed = output in (STDOUT, "/dev/stdout")
     if printed and as_json:
         raise click.UsageError(

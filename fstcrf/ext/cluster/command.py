@@ -14,7 +14,8 @@ import click
 
 import fstcrf
 from fstcrf.cli.files import FileTagger
-from fstcrf.cli.options import spare_inputs
+from fstcrf.cli.models import model_files
+from fstcrf.cli.options import flag_of, spare_inputs
 from fstcrf.cli.progress import Meter, listening, progress, visible
 from fstcrf.cli.questions import files_read
 from fstcrf.cli.reporting import Failure, say
@@ -76,7 +77,7 @@ def tag_folder(model_path: str, options: dict[str, Any], run: FolderRun) -> None
     _check(run)
     parts = parts_of(run.inputs, run.folder)
     for part in parts:
-        spare_inputs(part.target, [model_path, *files_read(options)])
+        spare_inputs(part.target, [*model_files(model_path), *files_read(options)])
     tagger = FileTagger.of(model_path, options)
     tables = [part.source for part in parts if _is_table(part.source)]
     if tables:
@@ -322,7 +323,7 @@ def _job(
     if own["calibration"] is not None:
         own["calibration"] = named(own["calibration"])
     model = named(model_path)
-    files = [model, *_files(own)]
+    files = [*model_files(model), *_files(own)]
     digests = tuple((path, digest(path)) for path in dict.fromkeys(files))
     return _TagJob(model, tuple(sorted(own.items())), columns, digests)
 
@@ -348,13 +349,14 @@ def _settings(job: _TagJob) -> dict[str, Any]:
     usual = {parameter.name: parameter for parameter in context.command.params}
     given: dict[str, Any] = {}
     known = dict(job.digests)
+    model = [known[path] for path in model_files(job.model_path)]
     for name, value in job.options:
         parameter = usual[name]
         if name in _HOW or value == parameter.get_default(context):
             continue
         if value in (None, (), False):
             continue
-        flag = max(parameter.opts, key=len)
+        flag = flag_of(parameter)
         given[flag] = (
             [_content(one, known) for one in value]
             if isinstance(value, tuple)
@@ -362,7 +364,7 @@ def _settings(job: _TagJob) -> dict[str, Any]:
         )
     return {
         "fstcrf": fstcrf.__version__,
-        "model": known[job.model_path],
+        "model": model[0] if len(model) == 1 else model,
         **({} if job.columns is None else {"column of sentences": list(job.columns.sentences)}),
         **given,
     }

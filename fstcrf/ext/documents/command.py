@@ -1,4 +1,4 @@
-"""Documents as a whole: ``fstcrf tag --document-consistency``, and the models that it takes."""
+"""Documents as a whole: ``fstcrf tag --documents``, and the penalties that it reads."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from fstcrf.cli.options import (
     Command,
     check_outputs,
     input_options,
+    output_option,
+    setting,
+    shown,
     shown_output,
     with_options,
     written_path,
@@ -23,6 +26,7 @@ from fstcrf.cli.progress import Meter
 from fstcrf.cli.questions import label_biases, shown_names
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import InputFile, training_input
+from fstcrf.cli.structures import STRUCTURE, structure_command
 from fstcrf.cli.tagging import NOTHING, Outcomes, done_of, joined, placed, write_tagged
 from fstcrf.errors import DataError, NoPathError, SchemeError
 from fstcrf.ext import documents as library
@@ -35,78 +39,65 @@ _RUN_TOKENS = 2_000
 
 _OPTIONS = (
     click.option(
-        "--document-consistency",
-        metavar="CONSISTENCY",
+        "--documents",
+        "document_consistency",
+        metavar="FILE",
         multiple=True,
-        help=(
-            "Decide each document as a whole, by Gibbs sampling, with a model of fstcrf "
-            "consistency (penalties for several types of one phrase) or of fstcrf fields "
-            "(penalties for conflicting fields). Repeatable. A line -DOCSTART- begins a "
-            "document."
-        ),
+        help="Decide documents as a whole, with these penalties. Repeatable.",
     ),
-    click.option(
-        "--sweeps",
+    setting(
+        "sweeps",
+        click.IntRange(min=1),
+        None,
+        "Sweeps of --documents over each document, cooling down.  [default: 200]",
         metavar="N",
-        type=click.IntRange(min=1),
-        help="How often each document is sampled, cooling down.  [default: 200]",
     ),
-    click.option(
-        "--schedule",
-        type=click.Choice(["linear", "exponential", "geometric", "constant"]),
-        help="How it cools down; constant: not at all, which is no search.  [default: linear]",
+    setting(
+        "schedule",
+        click.Choice(["linear", "exponential", "geometric", "constant"]),
+        None,
+        "How the sampling cools down; constant: not at all, which is no search.  [default: linear]",
     ),
-    click.option(
-        "--draw",
-        type=click.Choice(["token", "sentence", "mixed"]),
-        help=(
-            "Unit of one draw: a label, all labels of a sentence, or both in turns.  "
-            "[default: mixed]"
-        ),
+    setting(
+        "draw",
+        click.Choice(["token", "sentence", "mixed"]),
+        None,
+        "Unit of one draw: a label, all labels of a sentence, or both in turns.  [default: mixed]",
     ),
-    click.option(
-        "--start",
-        type=click.Choice(["viterbi", "random"]),
-        help="The labels before the first sweep: the tagger's best ones, or any.  "
-        "[default: viterbi]",
+    setting(
+        "initial",
+        click.Choice(["viterbi", "random"]),
+        None,
+        "The labels before the first sweep: the tagger's best ones, or any.  [default: viterbi]",
+        parameter="start",
     ),
-    click.option(
-        "--take",
-        type=click.Choice(["best", "last"]),
-        help=(
-            "Return the best labels of all sweeps, or the labels of the last sweep.  "
-            "[default: best]"
-        ),
+    setting(
+        "take",
+        click.Choice(["best", "last"]),
+        None,
+        "Return the best labels of all sweeps, or the labels of the last sweep.  [default: best]",
     ),
-    click.option(
-        "--chains",
+    setting(
+        "chains",
+        click.IntRange(min=1),
+        None,
+        "How often each document is sampled; the best labels are taken.  [default: 1]",
         metavar="N",
-        type=click.IntRange(min=1),
-        help="How often all of that is done; the best labels are taken.  [default: 1]",
     ),
-    click.option(
-        "--seed", metavar="N", type=click.IntRange(min=0), help="Of the sampling.  [default: 0]"
-    ),
+    setting("seed", click.IntRange(min=0), None, "Random seed.  [default: 0]", metavar="N"),
 )
 _SENTENCES = {
-    **dict.fromkeys(("nbest", "decode", "joint", "search", "max_states", "max_seconds")),
+    **dict.fromkeys(("nbest", "decode", "search", "max_states", "max_seconds")),
     **dict.fromkeys(("min_confidence", "calibration")),
     **dict.fromkeys(("probabilities", "marginals", "confidence", "span_probabilities"), False),
     "threads": 1,
 }
 """Options of decoding sentences that sampling has not, and their defaults."""
-_OUTPUT = click.option(
-    "-o",
-    "--output",
-    metavar="OUT",
-    required=True,
-    help="File for the model, as JSON; - for stdout.",
-)
 _ALONE = ("sweeps", "schedule", "draw", "start", "take", "chains", "seed")
 
 
 def document_options(command: Command) -> Command:
-    """Add ``--document-consistency`` and the options of sampling."""
+    """Add ``--documents`` and the settings of sampling."""
     return with_options(_OPTIONS, command)
 
 
@@ -114,7 +105,8 @@ def check_alone(given: dict[str, Any]) -> None:
     """Refuse options of sampling."""
     for name in _ALONE:
         if given[name] is not None:
-            raise click.UsageError(f"--{name} belongs to --document-consistency")
+            setting_name = "initial" if name == "start" else name
+            raise click.UsageError(f"--set {setting_name} belongs to --documents")
 
 
 def tag_documents(
@@ -122,12 +114,11 @@ def tag_documents(
 ) -> Outcomes:
     """Tag documents as a whole, by saved models of consistency or of fields."""
     for name, usual in _SENTENCES.items():
-        if given[name] != usual:
-            flag = "cascade" if name == "joint" else name.replace("_", "-")
-            if (name, given[name]) not in (("joint", True), ("decode", "joint")):
-                raise click.UsageError(f"--{flag} cannot go with --document-consistency")
+        if given[name] != usual and (name, given[name]) != ("decode", "joint"):
+            flag = "--set search" if name == "search" else f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"{flag} cannot go with --documents")
     if not isinstance(model, CRF | JointCRF):
-        raise click.UsageError("--document-consistency is for taggers of tokens, not of segments")
+        raise click.UsageError("--documents is for taggers of tokens, not of segments")
     tagger = library.DocumentTagger(
         model,
         [library.scores.load(path) for path in given["document_consistency"]],
@@ -143,7 +134,7 @@ def tag_documents(
         "forced": None if force is None else tape_columns("--force", force, tagger.tapes),
         "bias": label_biases(given["bias"], tagger.tapes) or None,
         "on_no_path": given["on_no_path"],
-        "tapes": shown_names("tape", given["names"], tagger.tapes),
+        "tapes": shown_names(given["names"], tagger.tapes),
     }
 
     def answer(batch: Corpus, meter: Meter) -> tuple[Column, ...]:
@@ -194,35 +185,27 @@ class _WholeDocuments(InputFile):
             say("warning: no lines -DOCSTART-: the input was decided as one document")
 
 
-# --- ``fstcrf consistency`` -----------------------------------------------------------------------
+# --- ``fstcrf train --structure consistency`` -----------------------------------------------------
+
+_COMPARE = setting("compare", str, "word", "The column that is compared.", metavar="COLUMN")
+_TAPE = setting("tape", str, None, "Tape to look at, if there are several.", metavar="TAPE")
 
 
-@click.command()
+@structure_command
 @click.argument("path", metavar="TRAIN")
-@_OUTPUT
+@output_option("OUT", "the penalties, as JSON; - is standard output", required=True)
+@STRUCTURE
 @input_options
-@click.option("--target", metavar="COLUMN", required=True, help="The column of gold labels.")
-@click.option(
-    "--compare",
-    metavar="COLUMN",
-    default="word",
-    show_default=True,
-    help="The column whose strings are compared.",
-)
-@click.option(
-    "--scheme",
-    type=SCHEME,
-    default="iob2",
-    show_default=True,
-    help="Of the gold labels: io, iob1, iob2 (bio), bioes (iobes), bilou, bmes, bmewo or "
-    "conlleval.",
-)
-@click.option("--tape", metavar="TAPE", help="The tape to look at, of models with several.")
-@click.option("--ignore-case", is_flag=True, help="Compare strings in lower case.")
-@click.option(
-    "--incomplete",
-    is_flag=True,
-    help=("Also estimate penalties for a span whose tokens are part of a longer span elsewhere."),
+@click.option("--target", metavar="COLUMN", required=True, help="Column of the gold labels.")
+@_COMPARE
+@shown("--scheme", None, SCHEME, "iob2", "Scheme of the labels.")
+@_TAPE
+@setting("ignore_case", bool, False, "Compare strings in lower case.")  # noqa: FBT003
+@setting(
+    "incomplete",
+    bool,
+    False,  # noqa: FBT003
+    "Also estimate penalties for a span whose tokens are part of a longer span elsewhere.",
 )
 def consistency(
     path: str,
@@ -238,13 +221,13 @@ def consistency(
     ignore_case: bool,
     incomplete: bool,
 ) -> None:
-    """Estimate penalties for one token sequence with several types in a document.
+    """Estimate how unlikely it is that one phrase has two types in a document.
 
-    For fstcrf tag --document-consistency. Lines -DOCSTART- begin documents.
+    fstcrf tag --documents reads the penalties. A line -DOCSTART- begins a document.
 
     \b
-    fstcrf consistency train.txt -o names.json --columns word,pos,chunk,ner --target ner \\
-        --scheme iob1
+    fstcrf train train.txt -o names.json --structure consistency \\
+        --columns word,pos,chunk,ner --target ner --scheme iob1
     """
     check_outputs({"--output": output}, [path], text=("--output",))
     how = {"columns": columns, "kind": kind, "separator": separator, "target": target}
@@ -277,48 +260,41 @@ def _warn_of_scheme(corpus: Corpus, target: str, scheme: str) -> None:
         say(f"warning: {DataError(message, **corpus.where(token))}")
 
 
-# --- ``fstcrf fields`` ----------------------------------------------------------------------------
+# --- ``fstcrf train --structure fields`` ----------------------------------------------------------
 
 
-@click.command()
-@_OUTPUT
+@structure_command
+@output_option("OUT", "the penalties, as JSON; - is standard output", required=True)
+@STRUCTURE
 @click.option(
     "--differing",
     metavar="TYPE VALUE PENALTY",
     type=(str, click.Choice(["clock", "text"]), float),
     multiple=True,
-    help=(
-        "Penalise two spans of a type with different values. clock compares times, text "
-        "compares letters and digits. The penalty, a natural log of at most 0, counts for"
-        " each token of both spans. Repeatable."
-    ),
+    help="Penalise two spans of a type with different values: times (clock) or words (text). The "
+    "penalty, a natural log of at most 0, counts for each token of both spans. Repeatable.",
 )
-@click.option(
-    "--count-values",
-    is_flag=True,
-    help="Charge a span once per conflicting value, not once per conflicting span.",
+@setting(
+    "count_values",
+    bool,
+    False,  # noqa: FBT003
+    "Charge a span once per conflicting value, not once per conflicting span.",
 )
 @click.option(
     "--unlabelled",
     metavar="TYPE PENALTY",
     type=(str, float),
     multiple=True,
-    help="The last word of a span of a type is elsewhere without that type. Repeatable.",
+    help="Penalise the last word of a span of a type elsewhere without that type. Repeatable.",
 )
-@click.option(
-    "--seminars",
-    is_flag=True,
-    help="The model of Finkel et al. (2005): stime and etime by the clock, speaker unlabelled, -4 "
-    "each.",
+@setting(
+    "seminars",
+    bool,
+    False,  # noqa: FBT003
+    "The model of Finkel et al. (2005): stime and etime by the clock, speaker unlabelled, -4 each.",
 )
-@click.option(
-    "--compare",
-    metavar="COLUMN",
-    default="word",
-    show_default=True,
-    help="The column that is read.",
-)
-@click.option("--tape", metavar="TAPE", help="The tape to look at, of models with several.")
+@_COMPARE
+@_TAPE
 def fields(
     *,
     output: str,
@@ -329,15 +305,18 @@ def fields(
     compare: str,
     tape: str | None,
 ) -> None:
-    """Write a model of fields that agree throughout a document.
+    """Write penalties for fields that disagree within a document.
 
-    For fstcrf tag --document-consistency. The penalties are given by options, not estimated.
+    fstcrf tag --documents reads them. They are given here, not estimated.
 
     \b
-    fstcrf fields -o fields.json --differing stime clock -4 --unlabelled speaker -4
+    fstcrf train --structure fields -o fields.json \\
+        --differing stime clock -4 --unlabelled speaker -4
     """
     if not (differing or unlabelled or seminars):
-        raise click.UsageError("no output is chosen: give --differing, --unlabelled or --seminars")
+        raise click.UsageError(
+            "no penalty is given: give --differing, --unlabelled or --set seminars=true"
+        )
     check_outputs({"--output": output}, text=("--output",))
     counting: library.fields.Counting = "values" if count_values else "pairs"
     known = library.Fields.seminars(counting=counting).violations if seminars else ()

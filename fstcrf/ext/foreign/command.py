@@ -3,41 +3,52 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fstcrf.cli.models import save
-from fstcrf.cli.options import check_outputs
+from fstcrf.cli.options import (
+    COLUMNS,
+    NAMES,
+    check_outputs,
+    command,
+    output_option,
+    setting,
+)
 from fstcrf.cli.progress import progress, progress_option
-from fstcrf.cli.reporting import say
+from fstcrf.cli.reporting import say, warnings_to
 from fstcrf.ext.foreign import read_tagger
 from fstcrf.ext.foreign.conversion import FORMATS, written
 from fstcrf.ext.foreign.rendering import column_order
 from fstcrf.files import atomic_write
+from fstcrf.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from fstcrf.ext import words
+else:  # most conversions do not wait for it
+    words = LazyModule("fstcrf.ext.words")
 
 _NATIVE = "fstcrf"
+_MECAB = ("mecab", "mecab-compiled")
+_FACTOR = 700.0
 _BY_NUMBER = ("crfpp", "crfpp-text", "wapiti")
 
 
-@click.command()
+@command()
 @click.argument("path", metavar="IN")
-@click.argument("output", metavar="OUT")
+@output_option("OUT", "the model in another format; for MeCab, a folder", required=True)
 @click.option(
     "--to",
     "name",
     metavar="FORMAT",
-    help=(
-        "Format of OUT: fstcrf, crfsuite, crfpp, crfpp-text or wapiti.  [default: by the "
-        "ending of its name]"
-    ),
+    help="Its format: fstcrf, crfsuite, crfpp, crfpp-text, wapiti, mecab (sources) or "
+    "mecab-compiled.  [default: by the ending of OUT]",
 )
-@click.option("--tape", metavar="NAME", help="Name of the tape that the tagger writes.")
-@click.option(
-    "--columns",
-    metavar="A,B,...",
-    help="Names of the columns that a model of CRF++ or Wapiti reads.  [default: 0,1,...]",
-)
-@click.option("--encoding", metavar="NAME", help="Of the texts in such a model.  [default: utf-8]")
+@click.option("--tape-name", "tape", metavar="NAME", help="Name of the tape that it writes.")
+@click.option("--columns", type=NAMES, metavar="NAME,...", help=COLUMNS)
+@setting("encoding", str, None, "Encoding of the texts in a model of CRF++ or Wapiti.")
+@setting("factor", click.FloatRange(min=0, min_open=True), _FACTOR, "For MeCab: cost of one nat.")
 @progress_option
 def convert(
     path: str,
@@ -45,26 +56,34 @@ def convert(
     *,
     name: str | None,
     tape: str | None,
-    columns: str | None,
+    columns: tuple[str, ...] | None,
     encoding: str | None,
+    factor: float,
 ) -> None:
-    """Convert a tagger: from another program's format, or to it.
+    """Convert a tagger from or to another program.
 
-    IN is a model of fstcrf, CRFsuite, CRF++ (text or binary) or Wapiti; its first bytes decide
-    which. The ending of OUT decides its format: .fstcrf, .crfsuite, .crfpp (binary) or .wapiti.
-    A model that the format of OUT cannot express is refused.
+    IN is a model of fstcrf, CRFsuite, CRF++ or Wapiti; its first bytes decide which. The ending
+    of OUT decides its format: .fstcrf, .crfsuite, .crfpp (binary) or .wapiti. A model that the
+    format cannot express is refused. A model of words becomes a dictionary for MeCab.
 
     \b
-    fstcrf convert names.crfsuite names.fstcrf
-    fstcrf convert chunks.wapiti chunks.fstcrf --columns word,pos
-    fstcrf convert names.fstcrf names.crfsuite
-    fstcrf convert chunks.fstcrf chunks.wapiti
+    fstcrf convert names.crfsuite -o names.fstcrf
+    fstcrf convert chunks.wapiti -o chunks.fstcrf --columns word,pos
+    fstcrf convert words.fstcrf -o folder --to mecab-compiled
     """
-    check_outputs({"OUT": output}, [path])
+    if name in _MECAB and (tape or columns or encoding):
+        raise click.UsageError(f"--to {name} is for words: give no tape, columns or encoding")
+    if name not in _MECAB and factor != _FACTOR:
+        raise click.UsageError("--set factor is for MeCab: --to mecab")
+    if name in _MECAB:
+        lexicon = words.LatticeCRF.load(path)
+        with warnings_to(say):
+            lexicon.export(output, compiled=name == _MECAB[1], factor=factor)
+        return
+    check_outputs({"--output": output}, [path])
     kind = _kind(output, name)
-    names = None if columns is None else tuple(columns.split(","))
     with progress(f"converting {path}", "", 2) as meter:
-        model = read_tagger(path, tape=tape, columns=names, encoding=encoding)
+        model = read_tagger(path, tape=tape, columns=columns, encoding=encoding)
         meter.add()
         if kind == _NATIVE:
             save(model, output)
@@ -81,7 +100,7 @@ def _kind(output: str, name: str | None) -> str:
     """Return the name of the requested format, if it can be written."""
     suffixes = {f".{_NATIVE}": _NATIVE}
     suffixes |= {f.suffix: f.name for f in FORMATS if f.suffix and f.write}
-    names = [_NATIVE, *(f.name for f in FORMATS if f.write)]
+    names = [_NATIVE, *(f.name for f in FORMATS if f.write), *_MECAB]
     if name is None:
         name = suffixes.get(Path(output).suffix)
         if name is None:

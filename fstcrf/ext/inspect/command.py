@@ -12,7 +12,7 @@ import click
 
 from fstcrf.cli.compose import warn_of_columns
 from fstcrf.cli.models import constrained, pipeline_of, token_model, tokens_deciding, whole
-from fstcrf.cli.options import grammar_option, input_options, threads_option
+from fstcrf.cli.options import command, grammar_option, input_options, threads_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.lazy import LazyModule, optional
@@ -26,16 +26,16 @@ else:  # its server needs the extra
 _ADVICE = "fstcrf inspect needs starlette and uvicorn: pip install 'fstcrf[inspect]'"
 
 
-@click.command("inspect")
+@command("inspect")
 @click.argument("model_paths", metavar="MODEL...", nargs=-1, required=True)
 @grammar_option
-@click.option("--data", "data", metavar="FILE", help="Sentences to step through.")
+@click.option("--text", "data", metavar="FILE", help="Sentences to step through.")
 @input_options
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen at. One that others can reach needs --token.",
+    help="Address to listen at. One that others can reach needs --secret.",
 )
 @click.option(
     "--port",
@@ -44,7 +44,7 @@ _ADVICE = "fstcrf inspect needs starlette and uvicorn: pip install 'fstcrf[inspe
     show_default=True,
     help="Port to listen at; 0: any that is free.",
 )
-@click.option("--token", default="", help="A secret that questions must carry.")
+@click.option("--secret", "token", default="", help="A secret that questions must carry.")
 @click.option("--open", "opened", is_flag=True, help="Open the page in a browser.")
 @threads_option
 def inspect(
@@ -63,13 +63,13 @@ def inspect(
 ) -> None:
     """Look into a model's lattices in a browser.
 
-    Several MODELs are composed. For a sentence that is typed, pasted or taken from --data, the
+    Several MODELs are composed. For a sentence that is typed, pasted or taken from --text, the
     page shows the probability of every label at every token, the best paths, the labels that
     the grammar forbids, and the features that support a label. A click forces or forbids a
     label.
 
     \b
-    fstcrf inspect joint.fstcrf --data test.txt
+    fstcrf inspect joint.fstcrf --text test.txt
     fstcrf inspect pos.fstcrf ner.fstcrf --grammar bio --port 0
     """
     optional("starlette", _ADVICE)

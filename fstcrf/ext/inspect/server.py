@@ -100,12 +100,12 @@ class Access:
             A host that others can reach, and no token; a token that no header can carry.
         """
         if not all(" " < c <= "~" for c in token):
-            raise OptionError("--token: expected printable ASCII without blanks")
+            raise OptionError("--secret: expected printable ASCII without blanks")
         if _is_local(host):
             return cls(tuple(dict.fromkeys((*_LOCAL, _bracketed(host)))), token)
         if not token:
             raise OptionError(
-                f"--host {host} can be reached from other machines: give --token, a secret "
+                f"--host {host} can be reached from other machines: give --secret, a secret "
                 "that users must enter"
             )
         everywhere = host in ("0.0.0.0", "::")  # noqa: S104 (somebody asks for it, with a token)

@@ -11,9 +11,14 @@ import click
 import fstcrf
 from fstcrf.cli.models import Model, constrained, load_deciding, pipeline_of, whole
 from fstcrf.cli.options import (
+    SEED,
+    TARGET,
+    THEIR_TAPE,
     check_outputs,
+    command,
     grammar_option,
     input_options,
+    output_option,
     shown_output,
     threads_option,
 )
@@ -27,27 +32,17 @@ if TYPE_CHECKING:
     from fstcrf.ext.pipelines.trained import TrainedPipeline
 
 
-@click.command()
+@command()
 @click.argument("model_path", metavar="MODEL")
 @click.argument("path", metavar="TEST")
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    required=True,
-    help="File for the page, as HTML; - for stdout.",
-)
+@output_option("FILE", "the page, as HTML; - is standard output", required=True)
 @click.option("--against", metavar="MODEL", help="A second model to compare with the first.")
 @click.option("--figures", metavar="DIR", help="Also write the figures to files, as SVG and PNG.")
 @grammar_option
 @input_options
-@click.option("--tape", metavar="TAPE", help="Tape to report on, for models with several tapes.")
-@click.option(
-    "--target", metavar="COLUMN", help="Column of the labels wanted.  [default: called as the tape]"
-)
-@click.option(
-    "--seed", metavar="N", type=int, default=0, help="Of the bootstrap.", show_default=True
-)
+@THEIR_TAPE
+@click.option("--target", metavar="COLUMN", help=TARGET)
+@SEED
 @threads_option
 @progress_option
 def report(
@@ -66,10 +61,11 @@ def report(
     seed: int,
     threads: int,
 ) -> None:
-    """Write one page about a model on text with gold labels: scores, confusions, errors.
+    """Write a page about a model's errors.
 
-    The page is one file that loads no other files. Needs matplotlib: pip install
-    'fstcrf[recipes]'. --grammar is of the first model.
+    It has scores, confusions and errors on text with gold labels, in one file that loads no
+    others. --grammar is of the first model. Needs matplotlib: pip install
+    'fstcrf[recipes]'.
 
     \b
     fstcrf report ner.fstcrf test.txt -o ner.html

@@ -1,4 +1,4 @@
-"""``fstcrf rules``: the open costs of a grammar file, learned on top of a tagger or with it."""
+"""``fstcrf train --structure rules``: the costs of rules, learned on top of a tagger or with it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,26 @@ from fstcrf.cli.models import (
 )
 from fstcrf.cli.options import (
     AT_LEAST_0,
+    CHECKPOINT,
+    ITERATIONS,
+    L1,
     LOG_JSON,
+    PENALTY,
+    RESUME,
+    TARGET,
     check_outputs,
-    choice,
+    flag_of,
+    grammar_option,
     in_flags,
     input_options,
+    output_option,
+    setting,
     shown,
     threads_option,
-    with_options,
 )
 from fstcrf.cli.reporting import STOPPING, Reporter, reporter, stopping, warnings_to
 from fstcrf.cli.sources import check_columns, model_input
+from fstcrf.cli.structures import STRUCTURE, structure_command
 from fstcrf.ext.course import structured
 from fstcrf.ext.rules import LearnedRules, TrainedWithRules, learn_rules, train_with_rules
 from fstcrf.files import held
@@ -38,118 +47,90 @@ from fstcrf.training.interruption import undisturbed
 _OF_JOINT = ("tagger_l2", "start", "checkpoint", "resume")
 _ITERATIONS, _JOINT_ITERATIONS = 100, 500
 
-_LEARNING = (
-    shown("--l2", "X", AT_LEAST_0, 0.1, "Strength of the penalty l2 · |weights|² of the rules."),
-    shown(
-        "--l1",
-        "X",
-        AT_LEAST_0,
-        0.0,
-        "Strength of the penalty l1 · sum |weights|: rules that do not help get 0. Not with "
-        "--joint.",
-    ),
-    click.option(
-        "--max-iterations",
-        metavar="N",
-        type=click.IntRange(min=1),
-        help=f"Iterations at most.  [default: {_ITERATIONS}; {_JOINT_ITERATIONS} with --joint]",
-    ),
-)
-_TRAINING = (
-    click.option(
-        "--joint",
-        metavar="NEWMODEL",
-        help=(
-            "Also train the weights of the tagger, on TEXT, and write the tagger to this "
-            "file. TEXT must be its training text."
-        ),
-    ),
-    click.option(
-        "--tagger-l2",
-        metavar="X",
-        type=AT_LEAST_0,
-        help="The same as --l2, of the tagger's weights.  [default: as it was trained, else 0.5]",
-    ),
-    choice("--start", ("tagger", "zero"), "Where the tagger's weights begin."),
-    click.option(
-        "--checkpoint",
-        metavar="FILE",
-        help=(
-            "File for the state of --joint, saved every 10 iterations.  [default: "
-            "NEWMODEL.checkpoint, saved only on Ctrl-C, removed at the end]"
-        ),
-    ),
-    click.option("--resume", is_flag=True, help="Go on from the saved state, if there is one."),
-)
 
-
-@click.command()
-@click.argument("model_path", metavar="MODEL")
+@structure_command
 @click.argument("path", metavar="TEXT")
-@click.argument("rules_path", metavar="RULES")
-@click.argument("output", metavar="OUT")
+@output_option("OUT", "the rules with their costs, a grammar file", required=True)
+@STRUCTURE
+@click.option("--tagger", "model_path", metavar="MODEL", required=True, help="The tagger.")
+@click.option(
+    "--rules", "rules_path", metavar="FILE", required=True, help="A grammar with costs <?>."
+)
 @input_options
+@click.option("--target", metavar="COLUMN", help=TARGET)
+@grammar_option
+@shown("--l2", "X", AT_LEAST_0, 0.1, PENALTY)
+@L1
 @click.option(
-    "--target", metavar="COLUMN", help="Column of the gold labels.  [default: called as the tape]"
+    "--max-iterations",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help=f"{ITERATIONS}  [default: {_ITERATIONS}; {_JOINT_ITERATIONS} with --new-tagger]",
 )
 @click.option(
-    "--grammar",
-    "grammars",
-    metavar="FILE",
-    multiple=True,
-    help="Another grammar for the tagger. Repeatable.",
+    "--new-tagger",
+    "joint",
+    metavar="NEWMODEL",
+    help="Train the tagger as well, on its training text TEXT; write it here.",
 )
-@lambda command: with_options(_LEARNING, command)
-@lambda command: with_options(_TRAINING, command)
-@choice(
-    "--on-missing",
-    ("error", "skip"),
-    "Sentences whose gold labels the hard rules forbid: an error, or left out.",
+@setting(
+    "tagger_l2",
+    AT_LEAST_0,
+    None,
+    "The penalty l2 of the weights of --new-tagger.  [default: as it was trained, else 0.5]",
+    metavar="X",
+)
+@setting(
+    "start_weights",
+    click.Choice(["tagger", "zero"]),
+    "tagger",
+    "Where the weights of --new-tagger begin.",
+    parameter="start",
+)
+@CHECKPOINT
+@RESUME
+@setting(
+    "on_missing",
+    click.Choice(["error", "skip"]),
+    "error",
+    "Gold labels that the model does not have: an error, or their sentences are left out.",
 )
 @threads_option
 @LOG_JSON
 @click.pass_context
-def rules(
+def train(
     context: click.Context,
     /,
-    model_path: str,
     path: str,
-    rules_path: str,
     output: str,
     *,
+    model_path: str,
+    rules_path: str,
     target: str | None,
-    grammars: tuple[str, ...],
+    grammar: tuple[str, ...],
     joint: str | None,
     log_json: bool,
     **given: Any,
 ) -> None:
-    """Learn the costs of rules, a grammar file, on top of a tagger or together with it.
+    """Learn the costs of rules on top of a tagger, or together with it.
 
-    RULES is a grammar file with open costs, <?>. TEXT has gold labels, and must not contain the
-    training sentences of the tagger. The rules with their costs are written to OUT, a grammar
-    file as any other; a table of them is printed.
+    TEXT has gold labels. Without --new-tagger, the tagger must not be trained on it. A table of
+    the rules is printed.
 
     \b
-    fstcrf rules chunks.fstcrf heldout.txt rules.grm learned.grm
+    fstcrf train heldout.txt -o learned.grm --structure rules \\
+        --tagger chunks.fstcrf --rules rules.grm
     fstcrf tag chunks.fstcrf new.txt --grammar learned.grm
-
-    With --joint, the weights of the tagger are trained together with the rules, on its training
-    text. Ctrl-C stops training after the current iteration, and the same command with --resume
-    continues.
-
-    \b
-    fstcrf rules chunks.fstcrf train.txt rules.grm learned.grm --joint new.fstcrf
-    fstcrf tag new.fstcrf new.txt --grammar learned.grm
     """
+    outputs = {"--output": output, "--new-tagger": joint, "--checkpoint": given["checkpoint"]}
     how = _options(context, given, joint=joint is not None)
-    outputs = {"OUT": output, "--joint": joint, "--checkpoint": given["checkpoint"]}
-    check_outputs(outputs, [model_path, path, rules_path, *grammars])
+    check_outputs(outputs, [model_path, path, rules_path, *grammar])
     model = token_model(model_path)
     column = target or model.tapes[0]
     reading = {name: how.pop(name) for name in ("columns", "kind", "separator")}
     data = model_input(model, path=path, targets=[column], wanted=[column], **reading).read(path)
     check_columns(model, data)
-    how |= {"tagger": constrained(model, grammars) if grammars else model}
+    how |= {"tagger": constrained(model, grammar) if grammar else model}
     how |= {"data": data, "rules": Path(rules_path), "target": column}
     locked = [output] if joint is None else [output, joint]
     with (
@@ -174,8 +155,8 @@ def _options(context: click.Context, given: dict[str, Any], *, joint: bool) -> d
     usual = click.core.ParameterSource.DEFAULT
     for name in _OF_JOINT if not joint else ("l1",):
         if context.get_parameter_source(name) is not usual:
-            flag = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{flag} {'is not for' if joint else 'needs'} --joint")
+            flag = next(flag_of(p) for p in context.command.params if p.name == name)
+            raise click.UsageError(f"{flag} {'is not for' if joint else 'needs'} --new-tagger")
     most = given["max_iterations"] or (_JOINT_ITERATIONS if joint else _ITERATIONS)
     unread = {"l1"} if joint else set(_OF_JOINT)
     return {name: value for name, value in given.items() if name not in unread} | {

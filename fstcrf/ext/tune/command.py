@@ -11,7 +11,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.cli.models import grammar_of, save, save_interrupted, tagger, warn_of_earlier
-from fstcrf.cli.options import CHOICES, NAMES, check_outputs, given_options, in_flags, seed_option
+from fstcrf.cli.options import (
+    DEV,
+    HISTORY,
+    LOG_JSON,
+    RESUME,
+    SEED,
+    Parsed,
+    check_outputs,
+    choices_of,
+    given_options,
+    in_flags,
+    names_of,
+    output_option,
+    setting,
+    shown,
+)
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import (
     INTERRUPTED,
@@ -24,6 +39,7 @@ from fstcrf.cli.reporting import (
     warnings_to,
 )
 from fstcrf.cli.sources import InputFile, training_input
+from fstcrf.cli.structures import StructureCommand
 from fstcrf.cli.train import history_of, train, train_line
 from fstcrf.ext import tune as hyperparameters
 from fstcrf.ext.tune import Trial, Tuning
@@ -40,7 +56,7 @@ if TYPE_CHECKING:
 
 _OWN = frozenset(  # options of `fstcrf train` with another meaning here, or without one
     {
-        *("paths", "output", "template", "order", "method", "l1", "l2", "dev"),
+        *("paths", "output", "template", "order", "method", "l1", "l2", "dev", "settings"),
         *("checkpoint", "checkpoint_every", "resume", "seed", "log_json", "report_folder"),
         *("dask", "workers", "memory_limit"),
     }
@@ -50,80 +66,69 @@ _SEARCHED = ("method", "order", "l2", "l1")
 
 def _command(function: Callable[..., None]) -> click.Command:
     """Return a command with the options of ``fstcrf train`` that are the same in every trial."""
-    command = click.command()(function)
-    command.params += [p for p in train.params if p.name not in _OWN]
+    command = click.command("tune", cls=StructureCommand)(function)
+    command.params += [p for p in train.params if p.name not in _OWN and p.expose_value]
     return command
+
+
+def _tried(text: str) -> tuple[str, Any]:
+    """Return the name of an option, and the values to choose from."""
+    name, equals, values = text.partition("=")
+    if name not in _SEARCHED or not equals:
+        raise ValueError(f"{text!r}: expected {'=..., '.join(_SEARCHED)}=...")
+    if name in ("l1", "l2"):
+        return name, choices_of(values)
+    found = names_of(values)
+    if name == "order":
+        if not set(found) <= {"0", "1", "2"}:
+            raise ValueError(f"order={values}: expected some of 0,1,2")
+        return name, [int(order) for order in found]
+    known = next(p for p in train.params if p.name == "method")
+    return name, [known.type.convert(method, known, None) for method in found]
 
 
 @_command
 @click.argument("paths", metavar="TRAIN...", nargs=-1, required=True)
+@output_option("MODEL", "the model, trained with the best options")
 @click.option(
     "--template",
     "templates",
     metavar="FILE",
     multiple=True,
     required=True,
-    help="Feature templates. Repeatable: one of them is chosen.",
+    help="Feature templates, as of CRF++. Repeatable: one of them is chosen.",
 )
-@click.option("--dev", metavar="FILE", help="Held-out data: trials are scored on it.")
+@DEV
 @click.option(
-    "--folds",
-    metavar="K",
-    type=int,
-    help="Instead of --dev: score each of K folds of TRAIN by a tagger trained on the others.",
+    "--folds", metavar="K", type=int, help="Score on K folds of TRAIN, without held-out data."
 )
 @click.option(
-    "--trials",
-    metavar="N",
-    type=int,
-    default=20,
-    show_default=True,
-    help="Number of trials, including the trials in --journal.",
+    "--try",
+    "tried",
+    type=Parsed("NAME=VALUES", _tried),
+    multiple=True,
+    help="Values to choose from: l2=0.001..10, l1=0,0.01..1, order=1,2, method=lbfgs,ap. "
+    "Repeatable.",
 )
-@click.option(
-    "--l2",
-    type=CHOICES,
-    help="Strengths of the penalty to choose from: 0.1,1 or all in 0.01..10.  [default: 0.001..10]",
-)
-@click.option("--l1", type=CHOICES, help="The same of the other penalty.  [default: 0,0.01..1]")
-@click.option(
-    "--order",
-    type=NAMES,
-    help="Orders to choose from.  [default: 1,2; only 1 for more than 31 labels]",
-)
-@click.option(
-    "--method",
-    type=NAMES,
-    help="Training methods to choose from.  [default: lbfgs]",
-)
-@click.option(
-    "--pruner",
-    type=click.Choice(["median", "halving", "none"]),
-    default="median",
-    show_default=True,
-    help="Stop a trial early that is below the median of the earlier ones, that is not in the "
+@shown("--trials", "N", int, 20, "Number of trials, with the trials of the journal.")
+@setting(
+    "pruner",
+    click.Choice(["median", "halving", "none"]),
+    "median",
+    "Stop a trial early that is below the median of the earlier ones, that is not in the "
     "better half after 8, 16, 32, ... iterations (1, 2, 4, ... folds), or never.",
 )
-@click.option("-o", "--output", metavar="MODEL", help="Train a model with the best options.")
 @click.option("--journal", metavar="FILE", help="Keep every finished trial in this file.")
-@click.option("--resume", is_flag=True, help="Go on from the journal if there is one.")
-@seed_option("Of the search, of folds and of training.")
-@click.option("--log-json", is_flag=True, help="Trials as JSON lines on standard error.")
-@click.option(
-    "--report",
-    "report_folder",
-    metavar="DIR",
-    help="Draw the scores of trials there while it runs: trials.svg, trials.json.",
-)
+@RESUME
+@SEED
+@LOG_JSON
+@HISTORY
 @progress_option
 def tune(paths: tuple[str, ...], **given: Any) -> None:
     """Choose options of training on held-out data.
 
-    Prints a table of the trials and the command that trains with the best options. With -o, it
-    also trains. All other options are options of fstcrf train, and are the same in every trial.
-    Needs the extra fstcrf[tune].
-
-    Ctrl-C ends the search and prints the results so far.
+    Prints a table of the trials and the command that trains with the best options. The other
+    options of fstcrf train are the same in every trial. Needs the extra fstcrf[tune].
 
     \b
     fstcrf tune train.txt --columns word,pos,chunk --target chunk \\
@@ -131,6 +136,7 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     """
     installed()
     given = {"seed": given["seed"], **given_options(click.get_current_context(), given)}
+    given |= _choices(given.pop("tried"))
     history = history_of(given.pop("report_folder"))
     line = dict(given, paths=paths)
     source = training_input(paths, given)
@@ -143,6 +149,14 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
         for path in filter(None, (output, journal)):
             locks.enter_context(held(path, "tuning"))
         _tuned(source, paths, given, history, line, dev=dev, output=output)
+
+
+def _choices(tried: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """Return the values to choose from; each option is given once."""
+    names = [name for name, _ in tried]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise click.UsageError(f"--try {twice[0]} is given twice")
+    return dict(tried)
 
 
 def _tuned(
@@ -199,9 +213,6 @@ def _check_files(
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `fstcrf.ext.tune.tune`, checked as far as possible without data."""
     choices: dict[str, Any] = {name: given.pop(name, None) for name in _SEARCHED}
-    if choices["order"] is not None:
-        choices["order"] = _orders(choices["order"])
-    _check_methods(choices["method"] or ())
     weights, start = dict(given.pop("class_weight")), given.pop("start")
     templates = _distinct(given.pop("templates"))
     known: dict[str, Any] = {
@@ -253,18 +264,6 @@ def _distinct(paths: tuple[str, ...]) -> tuple[str, ...]:
     if twice := [path for path in paths if paths.count(path) > 1]:
         raise click.UsageError(f"--template {twice[0]} is given twice")
     return paths
-
-
-def _orders(given: tuple[str, ...]) -> list[int]:
-    if not set(given) <= {"0", "1", "2"}:
-        raise click.UsageError(f"--order {','.join(given)}: expected some of 0,1,2")
-    return [int(order) for order in given]
-
-
-def _check_methods(given: tuple[str, ...]) -> None:
-    known = next(p for p in train.params if p.name == "method")
-    for method in given:
-        known.type.convert(method, known, None)
 
 
 def _told(trial: Trial, *, better: bool) -> str:

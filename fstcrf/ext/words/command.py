@@ -11,16 +11,23 @@ import click
 
 from fstcrf.cli.learning import learn
 from fstcrf.cli.options import (
+    DEV,
     LOG_JSON,
+    NBEST,
+    PROBABILITIES,
     QUASI_NEWTON,
+    STDOUT,
     check_outputs,
     choice,
-    in_flags,
+    command,
+    output_option,
+    setting,
     shown,
     threads_option,
     with_options,
 )
-from fstcrf.cli.reporting import Reporter, say, warnings_to
+from fstcrf.cli.reporting import Reporter, say
+from fstcrf.cli.structures import STRUCTURE, structure_command
 from fstcrf.errors import OptionError
 from fstcrf.ext.course import structured
 from fstcrf.ext.lexicon import Lexicon, Word
@@ -35,69 +42,27 @@ else:  # a lexicon without weights need not wait for imports of training
     wordlattice = LazyModule("fstcrf.ext.words")
 
 _BATCH = 1000
-_TAG = "tag"
 
 
-class _Words(click.Group):
-    """An unknown command is ``tag``, which finds words: its name may be omitted."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or args[0] not in (*self.commands, "--help"):
-            args = [_TAG, *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(cls=_Words)
-def words() -> None:
-    """Find the words of unspaced text, by a lexicon.
-
-    Its costs can be learnt from annotated text.
-
-    \b
-    fstcrf words unidic text.txt               # as fstcrf words tag
-    fstcrf words train unidic train.conllu own.fstcrf --template feature.def
-    fstcrf words own.fstcrf text.txt
-    fstcrf words export own.fstcrf folder      # for MeCab
-    """
-
-
-@words.command()
+@command()
 @click.argument("dictionary", metavar="DICTIONARY")
 @click.argument("text", metavar="[TEXT]", default="-")
-@click.option("-o", "--output", metavar="OUT", default="-", help="Write here.  [default: stdout]")
+@output_option("OUT", "the words", default=STDOUT)
 @click.option(
-    "--user",
-    "users",
-    metavar="FILE",
-    multiple=True,
-    help="A further dictionary, .dic or .csv; may be given again.",
+    "--user", "users", metavar="FILE", multiple=True, help="A further .dic or .csv. Repeatable."
 )
-@choice(
-    "--format",
-    ("words", "spaced"),
-    "Prints a line for each word, with its feature, and EOS after each "
-    "sentence; or a line for each sentence, with spaces between words.",
-    name="form",
-)
-@click.option(
-    "--nbest",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    help=(
-        "Print the N best analyses of each sentence, each after a line with rank, score "
-        "and probability."
-    ),
-)
-@click.option("--probabilities", is_flag=True, help="Print the probability of each word after it.")
-@click.option(
-    "--unit",
-    metavar="COST",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Cost of one nat: larger ones make probabilities more even.  [default: cost-factor of "
+@choice("--layout", ("words", "spaced"), "A word in each line, or a sentence.", name="form")
+@click.option("--nbest", metavar="K", type=click.IntRange(1, 2**31 - 1), default=1, help=NBEST)
+@click.option("--probabilities", is_flag=True, help=PROBABILITIES)
+@setting(
+    "unit",
+    click.FloatRange(min=0, min_open=True),
+    None,
+    "Cost of one nat: larger ones make probabilities more even.  [default: cost-factor of "
     "dicrc, else 700]",
+    metavar="COST",
 )
-def tag(
+def words(
     dictionary: str,
     text: str,
     *,
@@ -108,25 +73,24 @@ def tag(
     probabilities: bool,
     unit: float | None,
 ) -> None:
-    """Find the words of unspaced text, by a lexicon.
+    """Find the words of unspaced text.
 
-    TEXT has a sentence a line. DICTIONARY is a folder with a dictionary of MeCab, compiled or as
-    sources, or a file that fstcrf words train made.
+    TEXT has a sentence in each line. DICTIONARY is a folder with a dictionary of MeCab, compiled
+    or as sources, or a model of fstcrf train --structure words.
 
     \b
-    fstcrf words unidic < text.txt
-    fstcrf words unidic text.txt --format spaced
-    fstcrf words unidic text.txt --nbest 5
+    fstcrf words unidic text.txt --layout spaced
+    fstcrf words unidic --nbest 5 < text.txt
     """
     if form == "spaced" and probabilities:
-        raise OptionError("probabilities need --format words, which prints them after each word")
+        raise OptionError("--probabilities needs --layout words, which prints them after each word")
     if nbest > 1 and probabilities:
         raise OptionError("--probabilities are of words, --nbest gives ways: ask for one of them")
     check_outputs({"--output": output}, [*_files_of(dictionary), text, *users], text=("--output",))
     lexicon: Lexicon | wordlattice.LatticeCRF
     if Path(dictionary).is_file():
         if users or unit is not None:
-            raise OptionError("--user and --unit are for dictionaries: a model has its own")
+            raise OptionError("--user and --set unit are for dictionaries: a model has its own")
         lexicon = wordlattice.LatticeCRF.load(dictionary)
     else:
         lexicon = Lexicon.load(dictionary, users=users, unit=unit)
@@ -230,69 +194,52 @@ class _Fields(click.ParamType[tuple[int, ...]]):
             self.fail(f"{value!r}: expected numbers of fields, 0,1,2", param, ctx)
 
 
-@words.command()
-@click.argument("dictionary", metavar="DICTIONARY")
+@structure_command
 @click.argument("path", metavar="TRAIN")
-@click.argument("output", metavar="MODEL")
+@output_option("MODEL", "the model", required=True)
+@STRUCTURE
 @click.option(
-    "--template",
-    metavar="FILE",
-    required=True,
-    help="Features of words and of neighbours, a feature.def.",
+    "--dictionary", metavar="DIR", required=True, help="A dictionary of MeCab with the words."
 )
-@click.option(
-    "--rewrite", metavar="FILE", help="A rewrite.def file, which maps fields to features."
-)
-@shown(
-    "--label",
-    "FIELDS",
-    _Fields(),
-    "0",
-    "Fields that make a word's label, 0,1,2: those there, joined by -.",
-)
-@choice("--column", ("upos", "xpos"), "Labels in CoNLL-U.", default="xpos")
+@click.option("--template", metavar="FILE", required=True, help="Feature templates, a feature.def.")
+@click.option("--rewrite", metavar="FILE", help="A rewrite.def: fields to features.")
+@setting("label", _Fields(), "0", "Fields that make the label of a word: 0,1,2.", metavar="N,...")
+@setting("column", click.Choice(["upos", "xpos"]), "xpos", "Column of CoNLL-U with the labels.")
 @click.option(
     "--marked",
     metavar="FILE",
     multiple=True,
-    help=(
-        "More texts, with a mark between characters: | for a boundary, - for no boundary,"
-        " a blank for an unknown one."
-    ),
+    help="Text with marks between characters: | a boundary, - no boundary, blank "
+    "unknown. Repeatable.",
 )
-@click.option("--dev", metavar="FILE", help="Held-out texts: the best F decides.")
+@DEV
 @choice(
     "--costs",
     ("none", "fixed", "scaled"),
-    "Use of the costs of the dictionary: ignore them (none), add weights to them (fixed), or add "
-    "weights to a learnt multiple of them (scaled).",
+    "Costs of the dictionary: ignored, kept with weights on top, or learnt multiples of them.",
 )
-@shown(
-    "--new-words",
-    "N",
+@setting(
+    "new_words",
     click.IntRange(min=0),
     0,
     "Add an entry for each annotated word that is missing at least N times; 0 adds no entry.",
+    metavar="N",
 )
-@choice(
-    "--on-missing",
-    ("error", "nearest", "skip", "add"),
-    "Annotations that lattices do not have: an error, the nearest ways, left out, or their "
+@setting(
+    "on_missing",
+    click.Choice(["error", "nearest", "skip", "add"]),
+    "error",
+    "Gold labels that the model does not have: an error, the nearest ones, left out, or their "
     "words added as unknown ones.",
 )
-@shown(
-    "--min-count",
-    "N",
-    click.IntRange(min=0),
-    0,
-    "Leave out features that fewer annotated words have.",
-)
+@shown("--min-count", "N", click.IntRange(min=0), 0, "Smallest count of an attribute that is kept.")
 @lambda command: with_options(QUASI_NEWTON, command)
-@click.option(
-    "--lexicon/--no-lexicon",
-    "within",
-    default=True,
-    help=("Store the dictionary in the model file. Without it, only Python can use the model."),
+@setting(
+    "store",
+    bool,
+    True,  # noqa: FBT003
+    "Store the dictionary in the model file. Without it, only Python can use the model.",
+    parameter="within",
 )
 @threads_option
 @LOG_JSON
@@ -300,10 +247,10 @@ class _Fields(click.ParamType[tuple[int, ...]]):
 def train(
     context: click.Context,
     /,
-    dictionary: str,
     path: str,
     output: str,
     *,
+    dictionary: str,
     label: tuple[int, ...],
     column: str,
     marked: Sequence[str],
@@ -321,10 +268,10 @@ def train(
     words are unknown.
 
     \b
-    fstcrf words train unidic train.conllu own.fstcrf --template feature.def \\
-        --rewrite rewrite.def --label 0,1,2,3,4 --costs fixed
+    fstcrf train train.conllu -o own.fstcrf --structure words \\
+        --dictionary unidic --template feature.def --rewrite rewrite.def
     """  # fmt: skip
-    outputs = {"MODEL": output, "--checkpoint": options["checkpoint"]}
+    outputs = {"--output": output, "--checkpoint": options["checkpoint"]}
     check_outputs(outputs, [*_files_of(dictionary), path, template, rewrite, *marked, dev])
     lexicon = Lexicon.load(dictionary)
     data = wordlattice.read_words(path, label=label, column=column)
@@ -346,26 +293,3 @@ def train(
         model.save(output, lexicon=within)
 
     learn(context, output, trained, save, as_json=log_json)
-
-
-@words.command()
-@click.argument("model", metavar="MODEL")
-@click.argument("folder", metavar="FOLDER")
-@click.option(
-    "--compiled",
-    is_flag=True,
-    help="Write the compiled files that MeCab runs instead of their sources.",
-)
-@shown("--factor", "COST", click.FloatRange(min=0, min_open=True), 700.0, "Cost of one nat.")
-@click.pass_context
-def export(
-    context: click.Context, /, model: str, folder: str, *, compiled: bool, factor: float
-) -> None:
-    """Write the model as a dictionary for MeCab: sources, or compiled.
-
-    \b
-    fstcrf words export own.fstcrf folder --compiled
-    mecab -d folder text.txt
-    """
-    with in_flags(context.command), warnings_to(say):
-        wordlattice.LatticeCRF.load(model).export(folder, compiled=compiled, factor=factor)

@@ -603,8 +603,8 @@ class Expansion:
     def _check_open(self, place: Place) -> None:
         if not self.open_costs:
             raise place.error(
-                "the cost <?> has no value yet: learn it with fstcrf rules MODEL DATA "
-                "FILE, or write a number"
+                "the cost <?> has no value yet: learn it with fstcrf train --structure rules, or "
+                "write a number"
             )
 
     def _argument(self, expression: syntax.Expression, scope: _Scope) -> Names | Constraint | int:
