@@ -17,7 +17,7 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.kernel.native import Workers
 from fstcrf.training.arguments import Dev, Features, Run
-from fstcrf.training.lbfgs import LBFGS, OWLQN, LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS, LBFGSOptimiser, OWLQNOptimiser
 from fstcrf.training.loop import Checkpoint, Outcome, Progress, fit
 from fstcrf.training.optimiser import Objective, Optimiser
 from fstcrf.training.options import flat_options
@@ -77,7 +77,7 @@ class Course:
     @classmethod
     def of(
         cls,
-        method: Literal["lbfgs"] | LBFGSSettings,
+        method: Literal["lbfgs"] | LBFGS,
         *,
         l2: float | None = None,
         max_iterations: int | None = None,
@@ -89,8 +89,8 @@ class Course:
 
         OptionError: an option that this training does not read, or that is given twice.
         """
-        if not isinstance(method, LBFGSSettings) and method != "lbfgs":
-            raise OptionError(f"method is {method!r}, expected 'lbfgs' or LBFGSSettings(...)")
+        if not isinstance(method, LBFGS) and method != "lbfgs":
+            raise OptionError(f"method is {method!r}, expected 'lbfgs' or LBFGS(...)")
         arguments = {"method": method, "l2": l2, "max_iterations": max_iterations}
         flat = flat_options({**arguments, "run": run, "dev": dev})
         flat = {name: value for name, value in flat.items() if name not in ("method", "dev")}
@@ -103,13 +103,13 @@ class Course:
 
     def minimiser(self, objective: Objective, start: Floats) -> Optimiser:
         """Return L-BFGS, or OWL-QN with l1, from a start; in units that suit values of features."""
-        settings = LBFGSSettings(l2=self.l2, l1=self.l1, period=self.period, delta=self.delta)
+        settings = LBFGS(l2=self.l2, l1=self.l1, period=self.period, delta=self.delta)
         workers, unit = Workers(self.threads), value_units(objective)
 
-        def made(objective: Objective, start: Floats) -> LBFGS:
+        def made(objective: Objective, start: Floats) -> LBFGSOptimiser:
             if self.l1 > 0.0:
-                return OWLQN(objective, start, settings, unit)
-            return LBFGS(objective, start, settings, workers=workers)
+                return OWLQNOptimiser(objective, start, settings, unit)
+            return LBFGSOptimiser(objective, start, settings, workers=workers)
 
         return scaled(objective, start, made, workers)
 
@@ -156,7 +156,7 @@ def structured(options: Mapping[str, Any], structure: type[Settings] = Settings)
     structs: dict[str, tuple[type[Settings], tuple[str, ...]]] = {
         "structure": (structure, tuple(one.name for one in fields(structure))),
         "features": (Features, ("min_count",)),
-        "method": (LBFGSSettings, ("l1", "period", "delta")),
+        "method": (LBFGS, ("l1", "period", "delta")),
         "dev": (Dev, ("patience",)),
         "run": (Run, ("threads", "report", "checkpoint", "checkpoint_every", "resume")),
     }

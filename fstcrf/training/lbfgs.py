@@ -42,8 +42,8 @@ from fstcrf.training.preconditioning import (
     value_units,
 )
 from fstcrf.training.problem import ParameterSpace
-from fstcrf.training.settings import FROM_ZERO, Needs, TrainingRun
-from fstcrf.training.sgd import ASGDSettings, SGDOptimiser, stochastic
+from fstcrf.training.settings import FROM_ZERO, MethodSettings, Needs, TrainingRun
+from fstcrf.training.sgd import ASGD, SGDOptimiser, stochastic
 from fstcrf.training.shards import N_SHARDS, part_count, spans, start_step, sweep_counts
 
 _PARTS = 16  # of vectors, for threads
@@ -189,7 +189,7 @@ def _largest(x: Floats) -> float:
 # --- L-BFGS ---------------------------------------------------------------------------------------
 
 
-class LBFGS(LineDescent):
+class LBFGSOptimiser(LineDescent):
     """Limited-memory BFGS.
 
     Parameters
@@ -240,7 +240,7 @@ class LBFGS(LineDescent):
 # --- OWL-QN ---------------------------------------------------------------------------------------
 
 
-class OWLQN(LBFGS):
+class OWLQNOptimiser(LBFGSOptimiser):
     """Orthant-wise limited-memory quasi-Newton.
 
     Parameters
@@ -249,7 +249,7 @@ class OWLQN(LBFGS):
         The smooth part, including an L2 penalty.
     theta : float64 [size]
         Initial parameters.
-    settings : LBFGSSettings
+    settings : LBFGS
         Their l1 is the coefficient of sum |unit_i theta_i|; the line search halves the step.
     unit : float64 or float32 [size], optional
         1 if absent.
@@ -259,7 +259,7 @@ class OWLQN(LBFGS):
         self,
         objective: Objective,
         theta: Floats,
-        settings: LBFGSSettings,
+        settings: LBFGS,
         unit: Floats | Singles | None = None,
     ) -> None:
         super().__init__(objective, theta, settings)
@@ -342,7 +342,7 @@ _MOST_CELLS = 100_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class LBFGSSettings(QuasiNewton):
+class LBFGS(QuasiNewton, MethodSettings):
     """The likelihood by L-BFGS; with an L1 penalty by OWL-QN.
 
     Valid accelerations are used: attributes that fire on the same tokens are merged to one
@@ -387,10 +387,10 @@ class LBFGSSettings(QuasiNewton):
         if self.l1 > 0:
             smooth = data.likelihood(self.l2)
             unit = value_units(smooth)
-            return scaled(smooth, theta, lambda seen, u: OWLQN(seen, u, self, unit))
+            return scaled(smooth, theta, lambda seen, u: OWLQNOptimiser(seen, u, self, unit))
 
-        def minimiser(objective: Objective, start: Floats) -> LBFGS:
-            return LBFGS(objective, start, self, workers=workers)
+        def minimiser(objective: Objective, start: Floats) -> LBFGSOptimiser:
+            return LBFGSOptimiser(objective, start, self, workers=workers)
 
         # the result is removed when it is used, to free its memory
         waiting: list[Future[TiedEvidence]] = []
@@ -413,7 +413,7 @@ class LBFGSSettings(QuasiNewton):
             return Untied(scaled(ties.likelihood, start, minimiser, workers), ties.sharing)
         first_part = data.start()
         share = len(first_part.weight) / data.counts.sentences
-        settings = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
+        settings = ASGD(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
         first = SGDOptimiser(
             first_part, data.space, theta, settings, seed=seed, remedy=_WITHOUT_EPOCHS
         )

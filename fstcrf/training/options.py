@@ -30,7 +30,7 @@ from fstcrf.training.arguments import (
     Run,
     SeedOption,
 )
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.likelihood import LikelihoodSettings
 from fstcrf.training.magnitudes import weight_unit
 from fstcrf.training.methods import METHODS, OBJECTIVES
@@ -56,7 +56,7 @@ class Options(SeedOption, PatienceOption, PassingOptions, GoldOptions, Attribute
     """All options of a run."""
 
     objective: ObjectiveSettings = dataclasses.field(default_factory=LikelihoodSettings)
-    method: MethodSettings = dataclasses.field(default_factory=LBFGSSettings)
+    method: MethodSettings = dataclasses.field(default_factory=LBFGS)
 
     @property
     def reads_sets(self) -> bool:
@@ -121,7 +121,7 @@ def _default(name: str) -> Any:
 
 DEFAULTS: Mapping[str, Any] = {
     "objective": LikelihoodSettings.name,
-    "method": LBFGSSettings.name,
+    "method": LBFGS.name,
     **{name: _default(name) for name in (*_GENERAL, *_SPECIAL)},
 }
 """Defaults of all options. An option whose default depends on the method has None."""
