@@ -265,7 +265,12 @@ def trained(
         )
     fingerprint = run_fingerprint(settings, parts, start.space, start.theta, gold)
     outcome = run_training(
-        optimiser, settings=settings, run=run, fingerprint=fingerprint, evaluate=evaluate
+        optimiser,
+        max_iterations=settings.method.max_iterations,
+        patience=settings.patience,
+        run=run,
+        fingerprint=fingerprint,
+        evaluate=evaluate,
     )
     record = TrainingRecord(
         options=settings.named(),

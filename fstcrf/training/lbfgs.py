@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -384,13 +385,9 @@ class LBFGS(QuasiNewton, MethodSettings):
     ) -> Optimiser:
         """Return the optimiser for some data and a start; threads are threads of this process."""
         workers = Workers(threads)
-        if self.l1 > 0:
-            smooth = data.likelihood(self.l2)
-            unit = value_units(smooth)
-            return scaled(smooth, theta, lambda seen, u: OWLQNOptimiser(seen, u, self, unit))
-
-        def minimiser(objective: Objective, start: Floats) -> LBFGSOptimiser:
-            return LBFGSOptimiser(objective, start, self, workers=workers)
+        minimiser = partial(self.minimiser, workers=workers)
+        if self.l1 > 0 or theta.any():  # a warm start: merged attributes may differ in weights
+            return minimiser(data.likelihood(self.l2), theta)
 
         # the result is removed when it is used, to free its memory
         waiting: list[Future[TiedEvidence]] = []
@@ -404,13 +401,11 @@ class LBFGS(QuasiNewton, MethodSettings):
             units = self._units(data, ties, u)
             return Untied(InUnits(ties.likelihood, u, units, minimiser, workers), ties.sharing)
 
-        if theta.any():  # a warm start: merged attributes may have different weights
-            return scaled(data.likelihood(self.l2), theta, minimiser, workers)
         epochs = self.epochs(data)
         if not epochs:
             ties = data.tied(self.l2)
             start = ties.sharing.reduce(theta)
-            return Untied(scaled(ties.likelihood, start, minimiser, workers), ties.sharing)
+            return Untied(minimiser(ties.likelihood, start), ties.sharing)
         first_part = data.start()
         share = len(first_part.weight) / data.counts.sentences
         settings = ASGD(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
@@ -423,6 +418,17 @@ class LBFGS(QuasiNewton, MethodSettings):
         if here and (ready := workers.begun(data.tied, self.l2)):
             waiting.append(ready)
         return Staged(first, epochs, in_units)
+
+    def minimiser(self, objective: Objective, theta: Floats, workers: Workers) -> Optimiser:
+        """Return L-BFGS, or OWL-QN with l1, in units that suit the values of features."""
+        unit = value_units(objective)
+
+        def made(seen: Objective, start: Floats) -> LBFGSOptimiser:
+            if self.l1 > 0.0:
+                return OWLQNOptimiser(seen, start, self, unit)
+            return LBFGSOptimiser(seen, start, self, workers=workers)
+
+        return scaled(objective, theta, made, workers)
 
     def memory_of(self, run: TrainingRun) -> int | None:
         """Return the peak memory of a run, in bytes: `SweepCounts`, and vectors."""

@@ -198,7 +198,7 @@ def learn_rules(
     start = np.zeros(objective.size)
     before = objective.expected(start)
     warn_of_idle(file, sentences, before)
-    outcome = course.run(course.minimiser(objective, start), fingerprint=str, evaluate=None)
+    outcome = course.outcome(course.minimiser(objective, start), fingerprint=str, evaluate=None)
     weights = as_written(outcome.theta)
     after = objective.expected(weights)
     return LearnedRules(**learned(file, sentences, weights, before, after), reason=outcome.reason)

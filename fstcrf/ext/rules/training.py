@@ -158,7 +158,7 @@ def train_with_rules(
     before = problem.expected(objective, first)
     warn_of_idle(file, sentences, before)
     minimiser = course.minimiser(objective, first)
-    outcome = course.run(minimiser, fingerprint=lambda: mark, evaluate=None)
+    outcome = course.outcome(minimiser, fingerprint=lambda: mark, evaluate=None)
     theta, weights = problem.parts(outcome.theta)
     weights = as_written(weights)
     after = problem.expected(objective, np.concatenate([theta, weights]))

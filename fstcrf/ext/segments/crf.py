@@ -167,7 +167,7 @@ class SegmentCRF(Composable[list[str]]):
             warn_of_unseen(types, ("", *given.labels), "types of the held-out data", stacklevel=2)
         staged = sentences is None
         mark = target, scheme, course.l2, course.l1, str(templates), staged
-        outcome = course.run(
+        outcome = course.outcome(
             segment_optimiser(given.problem, given.space, course, staged=staged),
             fingerprint=lambda: given.fingerprint(mark),
             evaluate=None if held_out is None else lambda w: model(w).f_of(held_out, target),

@@ -194,7 +194,7 @@ class LatticeCRF:
         objective = word_likelihood(
             corpus.problem, chosen.space, l2=course.l2, threads=course.threads
         )
-        outcome = course.run(
+        outcome = course.outcome(
             course.minimiser(objective, np.zeros(size)),
             fingerprint=lambda: _fingerprint(corpus, chosen.space, about),
             evaluate=None if held is None else held_out,
