@@ -27,8 +27,8 @@ from fstcrf.arrays import Floats, Singles
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import VectorStore, dot, norm
 from fstcrf.kernel.native import SERIAL, Workers
-from fstcrf.training.descent import ARMIJO, LINE_SEARCHES, Found, LineDescent, QuasiNewton
-from fstcrf.training.evidence import Evidence, TiedEvidence, Whole
+from fstcrf.training.descent import ARMIJO, LINE_SEARCHES, LineDescent, LinePoint, QuasiNewton
+from fstcrf.training.evidence import Evidence, InMemory, TiedEvidence
 from fstcrf.training.likelihood import LikelihoodSettings
 from fstcrf.training.magnitudes import UNEVEN
 from fstcrf.training.memory import LONG, quasi_newton, release
@@ -226,7 +226,7 @@ class LBFGSOptimiser(LineDescent):
     def _direction(self, slope: Floats) -> Floats:
         return self._pairs.direction(slope)
 
-    def _learn(self, found: Found, theta: Floats, gradient: Floats) -> None:
+    def _learn(self, found: LinePoint, theta: Floats, gradient: Floats) -> None:
         self._pairs.add(found.theta, theta, found.gradient, gradient)
 
     def _forget(self) -> bool:
@@ -281,21 +281,21 @@ class OWLQNOptimiser(LBFGSOptimiser):
         """Return the subgradient of least norm: zero where |gradient| <= l1 at a zero weight."""
         slope = np.empty_like(gradient)
         for part in spans(len(gradient)):
-            own, theta = gradient[part], self._theta[part]
+            slopes, theta = gradient[part], self._theta[part]
             l1 = self._l1(part)
-            inside = np.sign(own) * np.maximum(np.abs(own) - l1, 0.0)
-            slope[part] = np.where(theta == 0.0, inside, own + l1 * np.sign(theta))
+            inside = np.sign(slopes) * np.maximum(np.abs(slopes) - l1, 0.0)
+            slope[part] = np.where(theta == 0.0, inside, slopes + l1 * np.sign(theta))
         return slope
 
     def _direction(self, slope: Floats) -> Floats:
         """Return the quasi-Newton direction, without components that ascend."""
         direction = self._pairs.direction(slope, newest=False)
         for part in spans(len(slope)):
-            own = direction[part]
-            own[own * slope[part] >= 0.0] = 0.0
+            descent = direction[part]
+            descent[descent * slope[part] >= 0.0] = 0.0
         return direction
 
-    def _search(self, slope: Floats, direction: Floats) -> Found | None:
+    def _search(self, slope: Floats, direction: Floats) -> LinePoint | None:
         start, length = self._values[-1], 1.0
         theta = gradient = slope[:0]
         for _ in range(self._most_trials):
@@ -309,7 +309,7 @@ class OWLQNOptimiser(LBFGSOptimiser):
             except NumericError:
                 value, gradient = np.inf, slope
             if value <= start + ARMIJO * promised:
-                return Found(theta, value, gradient, length)
+                return LinePoint(theta, value, gradient, length)
             length *= 0.5
         return None
 
@@ -377,7 +377,7 @@ class LBFGS(QuasiNewton, MethodSettings):
 
     def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
-        data = Whole(run.problem, run.space, threads=run.threads)
+        data = InMemory(run.problem, run.space, threads=run.threads)
         return self.course(data, run.theta, seed=run.seed, threads=run.threads)
 
     def course(
@@ -414,7 +414,7 @@ class LBFGS(QuasiNewton, MethodSettings):
         )
         # An epoch cannot use a second thread; meanwhile the layout is computed, which takes
         # longest.
-        here = isinstance(data, Whole) and self._at_once(data.space, threads, epochs)
+        here = isinstance(data, InMemory) and self._at_once(data.space, threads, epochs)
         if here and (ready := workers.begun(data.tied, self.l2)):
             waiting.append(ready)
         return Staged(first, epochs, in_units)
@@ -437,7 +437,7 @@ class LBFGS(QuasiNewton, MethodSettings):
             return None
         counts = sweep_counts(problem, space)
         parts = part_count(counts.tokens)
-        data = Whole(problem, space)
+        data = InMemory(problem, space)
         epochs = 0 if self.l1 > 0 or run.theta.any() else self.epochs(data)
         pairs = max(0, min(self.memory, self.max_iterations - epochs))
         if self.l1 > 0 or run.theta.any():
@@ -499,16 +499,16 @@ def start_pays(data: Evidence, epochs: int) -> bool:
     counts, space, topology = data.counts, data.space, data.topology
     sentences, tokens = counts.sentences, counts.tokens
     share = counts.labelled / sentences / start_step(tokens)
-    arcs = behind = 3 * arc_cells(topology, 1) * (tokens - sentences)
+    arcs = backward = 3 * arc_cells(topology, 1) * (tokens - sentences)
     if counts.listed:
         # in multiplications of a dense product, as measured, for grouped and for single sentences
         states, listed = topology.n_states, len(space.transitions)
-        behind = (tokens - sentences) * (60 * states + 5 * listed)
+        backward = (tokens - sentences) * (60 * states + 5 * listed)
         arcs = min(arcs, (tokens - sentences) * (75 * states + 36 * listed))
     cells = counts.entries * space.width + tokens * topology.n_states
-    evaluation = 2 * cells + behind
-    own = sentences * (len(space.transitions) + 2 * topology.n_states)
-    epoch = share * (4 * cells + arcs + 4 * own)
-    tried = 2 * _TRIED * min(1.0, _STAGED_SENTENCES_TRIED / (share * sentences))
+    evaluation = 2 * cells + backward
+    weights = sentences * (len(space.transitions) + 2 * topology.n_states)
+    epoch = share * (4 * cells + arcs + 4 * weights)
+    trials = 2 * _TRIED * min(1.0, _STAGED_SENTENCES_TRIED / (share * sentences))
     saved = _SAVED * math.log2(max(1.0, share * sentences / _SAVED_FROM))
-    return bool((epochs + tried) * epoch < saved * evaluation)
+    return bool((epochs + trials) * epoch < saved * evaluation)

@@ -180,7 +180,7 @@ class OnlineEpochs(Generic[S]):
         self._size = len(problem.weight)
         self._orders = shuffled(seed, self._size) if orders is None else orders
         start = online_parameters(space, theta)
-        self._tables = {"theta": start, **self._beside(start)}
+        self._tables = {"theta": start, **self._further_tables(start)}
         self._step, self._epoch = 1, 0
 
     def state(self) -> State:
@@ -195,7 +195,7 @@ class OnlineEpochs(Generic[S]):
         self._step, self._epoch = state["counters"].tolist()
         self._tables = {name: restored_parameters(name, state) for name in self._tables}
 
-    def _beside(self, theta: Parameters) -> dict[str, Parameters]:  # noqa: ARG002 (for others)
+    def _further_tables(self, theta: Parameters) -> dict[str, Parameters]:  # noqa: ARG002 (for others)
         """Return the learner's tables besides its weights."""
         return {}
 
@@ -211,7 +211,7 @@ class OnlineEpochs(Generic[S]):
 class AveragedEpochs(OnlineEpochs[S]):
     """Base of learners whose result is the average of the weights over all steps."""
 
-    def _beside(self, theta: Parameters) -> dict[str, Parameters]:
+    def _further_tables(self, theta: Parameters) -> dict[str, Parameters]:
         return {"sums": theta.zeros()}
 
     def _average(self) -> Floats:
@@ -364,7 +364,7 @@ class AROWOptimiser(OnlineEpochs[AROW]):
     Parameters as for `OnlineEpochs`; theta are the means. Initially all variances are equal.
     """
 
-    def _beside(self, theta: Parameters) -> dict[str, Parameters]:
+    def _further_tables(self, theta: Parameters) -> dict[str, Parameters]:
         variance = self.settings.variance
         return {"variance": Parameters(*(np.full_like(a, variance) for a in theta.arrays()))}
 

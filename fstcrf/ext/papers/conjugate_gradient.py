@@ -16,7 +16,7 @@ from fstcrf.arrays import Floats, Singles
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.ext.papers.batches import batch_bytes
 from fstcrf.kernel import dot, norm
-from fstcrf.training.descent import Found, LineDescent, LineSearching
+from fstcrf.training.descent import LineDescent, LinePoint, LineSearching
 from fstcrf.training.likelihood import Likelihood
 from fstcrf.training.memory import LONG
 from fstcrf.training.optimiser import Objective, Optimiser, State, vector
@@ -282,7 +282,7 @@ class ConjugateGradient(LineDescent):
             )
         return diagonal
 
-    def _learn(self, found: Found, theta: Floats, gradient: Floats) -> None:
+    def _learn(self, found: LinePoint, theta: Floats, gradient: Floats) -> None:
         del theta
         self._iteration += 1
         self._last, self._length = gradient, found.length * self._unit
