@@ -6,78 +6,49 @@ and read some of their options.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
-
-import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.kernel.native import Workers
 from fstcrf.training.arguments import Dev, Features, Run
-from fstcrf.training.lbfgs import LBFGS, OWLQN, LBFGSSettings
-from fstcrf.training.loop import Checkpoint, Outcome, Progress, fit
+from fstcrf.training.lbfgs import LBFGS
+from fstcrf.training.loop import Outcome
 from fstcrf.training.optimiser import Objective, Optimiser
 from fstcrf.training.options import flat_options
-from fstcrf.training.preconditioning import scaled, value_units
+from fstcrf.training.run import run_training
 from fstcrf.training.settings import Settings
 
 __all__: list[str] = []  # of SegmentCRF, LatticeCRF and rules, which describe it
 
 
-@dataclass(frozen=True, kw_only=True)
+_METHOD = ("l2", "l1", "max_iterations", "period", "delta")
+_RUN = ("threads", "report", "checkpoint", "checkpoint_every", "resume")
+
+
+@dataclass(frozen=True)
 class Course:
     """The settings for learning weights from an objective and its gradient.
 
     Parameters
     ----------
-    l2, l1 : float
-        Strengths of the penalties l2 · |weights|² and l1 · sum |weights|.
-    max_iterations, period, delta
-        L-BFGS, or OWL-QN with l1: it ends when the objective has fallen by less than `delta` of its
-        value over `period` iterations.
+    method : LBFGS
+        L-BFGS, or OWL-QN with l1.
+    run : Run
     patience : int
         Iterations without a better score on held-out data before training ends.
-    threads : int
-        The result has the same bits for any number.
-    report : callable, optional
-        Called after every iteration.
-    checkpoint, checkpoint_every, resume
-        File for the state of the run, as for `CRF.train`.
-
-    Raises
-    ------
-    OptionError
-        Numbers outside their range; `resume` without a checkpoint.
     """
 
-    l2: float = 1.0
-    l1: float = 0.0
-    max_iterations: int = 200
-    period: int = 10
-    delta: float = 1e-4
+    method: LBFGS
+    run: Run
     patience: int = 10
-    threads: int = 1
-    report: Callable[[Progress], None] | None = None
-    checkpoint: str | os.PathLike[str] | None = None
-    checkpoint_every: int | None = 10
-    resume: bool = False
-
-    def __post_init__(self) -> None:
-        if not (0.0 <= self.l2 < np.inf and 0.0 <= self.l1 < np.inf):
-            raise OptionError(f"l2 is {self.l2} and l1 {self.l1}, expected numbers from 0")
-        for name in ("threads", "max_iterations"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"{name} is {getattr(self, name)}, expected at least 1")
-        if self.resume and self.checkpoint is None:
-            raise OptionError("resume needs a checkpoint to go on from")
 
     @classmethod
     def of(
         cls,
-        method: Literal["lbfgs"] | LBFGSSettings,
+        method: Literal["lbfgs"] | LBFGS,
         *,
         l2: float | None = None,
         max_iterations: int | None = None,
@@ -89,38 +60,49 @@ class Course:
 
         OptionError: an option that this training does not read, or that is given twice.
         """
-        if not isinstance(method, LBFGSSettings) and method != "lbfgs":
-            raise OptionError(f"method is {method!r}, expected 'lbfgs' or LBFGSSettings(...)")
+        if not isinstance(method, LBFGS) and method != "lbfgs":
+            raise OptionError(f"method is {method!r}, expected 'lbfgs' or LBFGS(...)")
         arguments = {"method": method, "l2": l2, "max_iterations": max_iterations}
         flat = flat_options({**arguments, "run": run, "dev": dev})
         flat = {name: value for name, value in flat.items() if name not in ("method", "dev")}
-        options = [one.name for one in fields(cls)]
+        options = (*_METHOD, "patience", *_RUN)
         odd = sorted(flat.keys() - set(options))
         if odd:
             there = ", ".join(options)
             raise OptionError(f"{odd[0]} is no option of this training; it has {there}")
-        return cls(**{**(usual or {}), **flat})
+        flat = {"l2": 1.0, "max_iterations": 200, "delta": 1e-4, **(usual or {}), **flat}
+        settings, running = (
+            {name: flat[name] for name in names if name in flat} for names in (_METHOD, _RUN)
+        )
+        return cls(LBFGS(**settings), Run(**running), flat.get("patience", 10))
+
+    @property
+    def l2(self) -> float:
+        """Strength of the penalty l2 · |weights|²."""
+        return self.method.l2
+
+    @property
+    def l1(self) -> float:
+        """Strength of the penalty l1 · sum |weights|."""
+        return self.method.l1
+
+    @property
+    def threads(self) -> int:
+        """The result has the same bits for any number."""
+        return self.run.threads
 
     def minimiser(self, objective: Objective, start: Floats) -> Optimiser:
         """Return L-BFGS, or OWL-QN with l1, from a start; in units that suit values of features."""
-        settings = LBFGSSettings(l2=self.l2, l1=self.l1, period=self.period, delta=self.delta)
-        workers, unit = Workers(self.threads), value_units(objective)
+        return self.method.minimiser(objective, start, Workers(self.threads))
 
-        def made(objective: Objective, start: Floats) -> LBFGS:
-            if self.l1 > 0.0:
-                return OWLQN(objective, start, settings, unit)
-            return LBFGS(objective, start, settings, workers=workers)
-
-        return scaled(objective, start, made, workers)
-
-    def run(
+    def outcome(
         self,
         optimiser: Optimiser,
         *,
         fingerprint: Callable[[], str],
         evaluate: Callable[[Floats], float] | None,
     ) -> Outcome:
-        """Run an optimiser; see `fit`.
+        """Run an optimiser to its end.
 
         Parameters
         ----------
@@ -130,21 +112,13 @@ class Course:
         evaluate : callable or None
             theta → score on held-out data, larger is better.
         """
-        saved = None
-        if self.checkpoint is not None:
-            saved = Checkpoint(
-                self.checkpoint,
-                fingerprint=fingerprint(),
-                every=self.checkpoint_every,
-                resume=self.resume,
-            )
-        return fit(
-            optimiser,
-            max_iterations=self.max_iterations,
-            evaluate=evaluate,
+        return run_training(
+            lambda: optimiser,
+            max_iterations=self.method.max_iterations,
             patience=self.patience,
-            report=self.report,
-            checkpoint=saved,
+            run=self.run,
+            fingerprint="" if self.run.checkpoint is None else fingerprint(),
+            evaluate=evaluate,
         )
 
 
@@ -156,9 +130,9 @@ def structured(options: Mapping[str, Any], structure: type[Settings] = Settings)
     structs: dict[str, tuple[type[Settings], tuple[str, ...]]] = {
         "structure": (structure, tuple(one.name for one in fields(structure))),
         "features": (Features, ("min_count",)),
-        "method": (LBFGSSettings, ("l1", "period", "delta")),
+        "method": (LBFGS, _METHOD[1:2] + _METHOD[3:]),
         "dev": (Dev, ("patience",)),
-        "run": (Run, ("threads", "report", "checkpoint", "checkpoint_every", "resume")),
+        "run": (Run, _RUN),
     }
     flat = {name: value for name, value in options.items() if value is not None}
     arguments: dict[str, Any] = {}

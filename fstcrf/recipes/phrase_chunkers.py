@@ -22,7 +22,7 @@ from fstcrf.recipes.experiment import THREADS, Setting
 from fstcrf.recipes.report import template
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
-from fstcrf.training import LBFGS, LocalLikelihood, Progress, fit, normalised, voted_paths
+from fstcrf.training import LBFGSOptimiser, LocalLikelihood, Progress, fit, normalised, voted_paths
 from fstcrf.training.options import structured
 
 DEV_SENTENCES = 1000
@@ -232,7 +232,7 @@ def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 30
         return f_of(data.dev, _locally_tagged(model(theta), data.dev)) / 100.0
 
     outcome = fit(
-        LBFGS(objective, np.zeros(like.space.size)),
+        LBFGSOptimiser(objective, np.zeros(like.space.size)),
         max_iterations=limit,
         evaluate=score if held_out else None,
         patience=limit,

@@ -19,7 +19,7 @@ from fstcrf.taggers import CRF
 from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import Corpus, convert_column
 from fstcrf.training import Run
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.options import structured
 
 PENALTIES = grid(l2=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5))
@@ -94,7 +94,7 @@ def segment_tagger(task: SegmentTask, data: Corpus, settings: Settings) -> Segme
         structure=Segments(
             longest=settings["longest"], strings=task.columns if settings["strings"] else ()
         ),
-        method=LBFGSSettings(delta=1e-3),
+        method=LBFGS(delta=1e-3),
         l2=settings["l2"],
         run=Run(threads=THREADS),
     )

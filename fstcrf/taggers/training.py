@@ -154,7 +154,7 @@ def train_crf(
         objectives that count errors, which "lbfgs" and "quickprop" train, too); the averaged
         perceptron ("ap"), passive-aggressive ("pa") and "arow" as in CRFsuite; the averaged
         perceptron for a few epochs ("perceptron"). A struct holds the method and its options:
-        ``training.LBFGS(memory=5)``.
+        ``training.LBFGSOptimiser(memory=5)``.
     l2 : float, optional
         Strength of the penalty l2 · |weights|² (CRFsuite's c2), of methods that have one.
     max_iterations : int, optional
@@ -265,7 +265,12 @@ def trained(
         )
     fingerprint = run_fingerprint(settings, parts, start.space, start.theta, gold)
     outcome = run_training(
-        optimiser, settings=settings, run=run, fingerprint=fingerprint, evaluate=evaluate
+        optimiser,
+        max_iterations=settings.method.max_iterations,
+        patience=settings.patience,
+        run=run,
+        fingerprint=fingerprint,
+        evaluate=evaluate,
     )
     record = TrainingRecord(
         options=settings.named(),

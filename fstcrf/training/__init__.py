@@ -18,15 +18,20 @@ if TYPE_CHECKING:
     from fstcrf.training.arguments import Reads as Reads
     from fstcrf.training.arguments import Run as Run
     from fstcrf.training.lbfgs import LBFGS as LBFGS
-    from fstcrf.training.lbfgs import OWLQN as OWLQN
+    from fstcrf.training.lbfgs import LBFGSOptimiser as LBFGSOptimiser
+    from fstcrf.training.lbfgs import OWLQNOptimiser as OWLQNOptimiser
     from fstcrf.training.likelihood import Likelihood as Likelihood
     from fstcrf.training.loop import Checkpoint as Checkpoint
     from fstcrf.training.loop import Outcome as Outcome
     from fstcrf.training.loop import Progress as Progress
     from fstcrf.training.loop import fit as fit
+    from fstcrf.training.online import AP as AP
     from fstcrf.training.online import AROW as AROW
+    from fstcrf.training.online import PA as PA
+    from fstcrf.training.online import AROWOptimiser as AROWOptimiser
     from fstcrf.training.online import AveragedPerceptron as AveragedPerceptron
     from fstcrf.training.online import PassiveAggressive as PassiveAggressive
+    from fstcrf.training.online import Perceptron as Perceptron
     from fstcrf.training.optimiser import Objective as Objective
     from fstcrf.training.optimiser import Optimiser as Optimiser
     from fstcrf.training.optimiser import Staged as Staged
@@ -41,6 +46,8 @@ if TYPE_CHECKING:
     from fstcrf.training.problem import Problem as Problem
     from fstcrf.training.problem import Tables as Tables
     from fstcrf.training.record import TrainingRecord as TrainingRecord
+    from fstcrf.training.sgd import ASGD as ASGD
+    from fstcrf.training.sgd import L2SGD as L2SGD
     from fstcrf.training.sgd import SGDOptimiser as SGDOptimiser
     from fstcrf.training.support import frequent as frequent
     from fstcrf.training.support import parameter_space as parameter_space
@@ -49,16 +56,16 @@ __all__, __getattr__ = importer(
     __name__,
     {
         "arguments": "Chain Dev Features Gold Reads Run",
-        "lbfgs": "LBFGS OWLQN",
+        "lbfgs": "LBFGS LBFGSOptimiser OWLQNOptimiser",
         "likelihood": "Likelihood",
         "loop": "Checkpoint Outcome Progress fit",
-        "online": "AROW AveragedPerceptron PassiveAggressive",
+        "online": "AP AROW AROWOptimiser AveragedPerceptron PA PassiveAggressive Perceptron",
         "optimiser": "Objective Optimiser Staged Step",
         "options": "Options",
         "preconditioning": "DiagonalHessian InUnits Ties Untied tied",
         "problem": "ParameterSpace Problem Tables",
         "record": "TrainingRecord",
-        "sgd": "SGDOptimiser",
+        "sgd": "ASGD L2SGD SGDOptimiser",
         "support": "frequent parameter_space",
         "fstcrf.ext.papers.local": "LocalLikelihood normalised",
         "fstcrf.ext.papers.voted": "voted_paths",

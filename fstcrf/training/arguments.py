@@ -316,11 +316,11 @@ class Run(SeedOption):
             function = getattr(self, name)
             if function is not None and not callable(function):
                 raise OptionError(f"{name} is {function!r}, expected a function")
-        path, every = self.checkpoint, self.checkpoint_every
+        path, interval = self.checkpoint, self.checkpoint_every
         whole_number(self.threads, "threads", least=1)
         if self.resume and path is None:
             raise OptionError("resume needs a checkpoint to go on from")
-        if every is not None:
-            whole_number(every, "checkpoint_every", least=1)
-        if path is None and every not in (None, 10):
+        if interval is not None:
+            whole_number(interval, "checkpoint_every", least=1)
+        if path is None and interval not in (None, 10):
             raise OptionError("checkpoint_every needs a checkpoint to write to")

@@ -375,12 +375,12 @@ def check_held_out(gold: list[list[str]] | None, labels: Sequence[str], settings
             "the held-out data has no gold segment, so F cannot be computed on it to "
             "choose an iteration"
         )
-    known = set(labels)
+    names = set(labels)
     if settings.reads_sets:
-        known |= {UNKNOWN, *(label for label in used if alternatives(label, labels))}
-    if used and not used - {UNKNOWN} and UNKNOWN in known.difference(labels):
+        names |= {UNKNOWN, *(label for label in used if alternatives(label, labels))}
+    if used and not used - {UNKNOWN} and UNKNOWN in names.difference(labels):
         raise DataError("the held-out data holds no label: each of its tokens has '_'")
-    warn_of_unseen(gold or [], known, "labels of the held-out data", stacklevel=5)
+    warn_of_unseen(gold or [], names, "labels of the held-out data", stacklevel=5)
 
 
 def held_out_score(

@@ -128,7 +128,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LinePoint:
     """The result of a line search.
 
     Parameters
@@ -327,17 +327,17 @@ class LineDescent(Iterative):
             value, self._gradient = self._evaluate(self._theta)
             self._values = [value]
             if done := self._converged():
-                return self._told(done)
+                return self._step_report(done)
         slope, self._trials = self._slope(self._gradient), 0
         lower = self._search(slope, self._direction(slope))
         if lower is None and self._forget():
             # The memory was misleading: fall back to steepest descent.
             lower = self._search(slope, self._direction(slope))
         if lower is None:
-            return self._told("no descent: the line search found no lower value")
+            return self._step_report("no descent: the line search found no lower value")
         self._learn(lower, self._theta, self._gradient)
         self._moved_to(lower.theta, lower.value, lower.gradient)
-        return self._told(self._converged(), lower.length)
+        return self._step_report(self._converged(), lower.length)
 
     # Methods that subclasses define.
 
@@ -346,7 +346,7 @@ class LineDescent(Iterative):
         """Return the search direction: 1 is the first length of the line search."""
 
     @abstractmethod
-    def _learn(self, found: Found, theta: Floats, gradient: Floats) -> None:
+    def _learn(self, found: LinePoint, theta: Floats, gradient: Floats) -> None:
         """Update the memory with a step from theta, and the gradient there."""
 
     @abstractmethod
@@ -358,7 +358,7 @@ class LineDescent(Iterative):
     def _evaluate(self, theta: Floats) -> tuple[float, Floats]:
         return self.objective(theta)
 
-    def _search(self, slope: Floats, direction: Floats) -> Found | None:
+    def _search(self, slope: Floats, direction: Floats) -> LinePoint | None:
         """Search a lower value along a direction."""
         descent = dot(slope, direction)
         if not descent < 0.0:
@@ -376,8 +376,8 @@ class LineDescent(Iterative):
         self._trials += line.trials
         if trial is None:
             return None
-        return Found(line.theta(trial.length), trial.value, trial.gradient, trial.length)
+        return LinePoint(line.theta(trial.length), trial.value, trial.gradient, trial.length)
 
-    def _told(self, done: str | None, length: float = 0.0) -> Step:
+    def _step_report(self, done: str | None, length: float = 0.0) -> Step:
         active, trials = float(np.count_nonzero(self._theta)), float(self._trials)
         return self._report(done, active=active, trials=trials, length=length)

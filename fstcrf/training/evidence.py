@@ -92,7 +92,7 @@ class Evidence(Protocol):
         """Return the sentences for initial stochastic epochs: every k-th with known labels."""
 
 
-class Whole:
+class InMemory:
     """The evidence of a problem in memory.
 
     Parameters

@@ -187,8 +187,8 @@ class _Attributes:
     def of(cls, rows: kernel.SparseRows) -> Self:
         used = distinct(rows.index)
         index = np.searchsorted(used, rows.index).astype(np.int32)
-        own = kernel.SparseRows(rows.indptr, index, rows.value, len(used))
-        return cls(used.astype(np.int64), own.transposed())
+        renumbered = kernel.SparseRows(rows.indptr, index, rows.value, len(used))
+        return cls(used.astype(np.int64), renumbered.transposed())
 
 
 class _Weighted:
@@ -207,7 +207,7 @@ class _Weighted:
     def table(self, weights: Floats) -> kernel.PackedTable:
         return kernel.PackedTable.from_cells(self._rows, self.width, self._cells, weights)
 
-    def gathered(self, attributes: _Attributes, mass: Floats) -> tuple[Longs, Floats]:
+    def slot_masses(self, attributes: _Attributes, mass: Floats) -> tuple[Longs, Floats]:
         """Return the weights' indices, and the mass, float64 [n, width], of the slot of each."""
         weights = Ragged(self._first)
         place = weights.entries(attributes.used)
@@ -282,8 +282,8 @@ class General:
             self._arc = _Weighted(space.arc_cells, space.n_arc_rows, space.arc_width)
         none = space.node_cells[:0]
         self._plain = replace(space, n_node_rows=0, node_cells=none, n_arc_rows=0, arc_cells=none)
-        own = np.arange(len(problem.weight)) if numbers is None else numbers
-        self._blocks = list(_blocks(problem, own, space, arcs=self._arc is not None))
+        sentences = np.arange(len(problem.weight)) if numbers is None else numbers
+        self._blocks = list(_blocks(problem, sentences, space, arcs=self._arc is not None))
 
     def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta."""
@@ -319,9 +319,9 @@ class General:
         problem, topology, space = block.problem, self._space.topology, self._space
         slots = weights.node.sum_rows(problem.node, len(topology.node_slot_names))
         node, graph = topology.node_potentials(slots), self._graph(problem, weights)
-        free = self._posteriors(problem, block.tokens, graph, node)
-        loss = kernel.dot(problem.weight, free.log_z)
-        states, arcs = free.node, free.arc
+        all_paths = self._posteriors(problem, block.tokens, graph, node)
+        loss = kernel.dot(problem.weight, all_paths.log_z)
+        states, arcs = all_paths.node, all_paths.arc
         if problem.partial.any():
             target = _target(block, graph, node)
             partial = problem.partial
@@ -331,11 +331,11 @@ class General:
         if self._arc is not None and block.arc is not None:
             inner = np.zeros((len(states), space.arc_width))
             inner[:, : topology.n_arc_slots] = topology.arc_slot_sums(arcs)
-            arc_sums, arcs = self._arc.gathered(block.arc, inner), arcs.sum(axis=0)
+            arc_sums, arcs = self._arc.slot_masses(block.arc, inner), arcs.sum(axis=0)
         first, last = problem.offsets[:-1], problem.offsets[1:] - 1
         return _Sums(
             loss,
-            self._node.gathered(block.node, mass),
+            self._node.slot_masses(block.node, mass),
             self._transitions(arcs),
             arc_sums,
             states[first].sum(axis=0)[space.initial],
@@ -390,9 +390,9 @@ def _blocks(
     """
     tokens = block_tokens(space, arcs=arcs)
     for first, last in pairwise(shard_bounds(problem.offsets)):
-        own = problem.offsets[first : last + 1]
-        ends = np.arange(int(own[0]) + tokens, int(own[-1]), tokens)
-        cuts = {first, last, *(first + np.searchsorted(own, ends)).tolist()}
+        offsets = problem.offsets[first : last + 1]
+        ends = np.arange(int(offsets[0]) + tokens, int(offsets[-1]), tokens)
+        cuts = {first, last, *(first + np.searchsorted(offsets, ends)).tolist()}
         for a, b in pairwise(sorted(cuts)):
             run, part = problem.part(a, b)
             inner = _Attributes.of(part.arc) if arcs and part.arc is not None else None
@@ -438,8 +438,8 @@ class Split:
         """Return value and gradient at theta."""
         loss, gradient = self._known(theta)
         general, place = self._kept or self._general()
-        more, own = general(theta[place])
-        gradient[place] += own
+        more, partial = general(theta[place])
+        gradient[place] += partial
         return loss + more, gradient
 
     def curvature(self, theta: Singles | Floats) -> Floats | None:
@@ -448,12 +448,12 @@ class Split:
         if total is None:
             return None
         problem, space, place = restricted(self._others, self._space)
-        plan, every = SweepPlan(attribute_layout(space), self._default_arcs), problem.weight >= 0
-        fused = Fused(problem, space, plan, workers=self._workers, swept=every)
-        own = fused.curvature(theta[place])
-        if own is None:
+        plan, swept = SweepPlan(attribute_layout(space), self._default_arcs), problem.weight >= 0
+        fused = Fused(problem, space, plan, workers=self._workers, swept=swept)
+        partial = fused.curvature(theta[place])
+        if partial is None:
             return None
-        total[place] += own
+        total[place] += partial
         return total
 
     def _general(self) -> tuple[General, Longs]:

@@ -48,9 +48,9 @@ def legal_gold(
     scheme and `on_illegal` is "error", or they cannot be repaired or converted; or no sentence is
     left.
     """
-    every = np.ones(len(corpus), dtype=bool)
+    mask = np.ones(len(corpus), dtype=bool)
     if settings.schemes is None:
-        return Gold(corpus, every)
+        return Gold(corpus, mask)
     source, target = map(named_scheme, settings.schemes)
     column, same = corpus.column(name), source.name == target.name
     used = [column.values[i] for i in distinct(column.ids).tolist()]
@@ -61,7 +61,7 @@ def legal_gold(
     unknown = ~np.isin(column.values, labels)[column.ids]
     token = np.flatnonzero(wrong if same else wrong | unknown)
     if not len(token):
-        return Gold(corpus if same else _converted(corpus, name, source, target, every), every)
+        return Gold(corpus if same else _converted(corpus, name, source, target, mask), mask)
     sentence = Ragged(corpus.offsets).rows()
     broken = np.zeros(len(corpus), dtype=bool)
     broken[sentence[token]] = True
@@ -79,7 +79,7 @@ def legal_gold(
         elif (_unreadable(column) & broken[sentence]).any():
             advice = "correct what is no label, or on_illegal 'skip' leaves the sentences out"
         raise fault.error(f", the first of {count}: {advice}")
-    kept = every if settings.on_illegal == "repair" else ~broken
+    kept = mask if settings.on_illegal == "repair" else ~broken
     if settings.on_illegal == "repair":
         _check_repair(fault, unknown, broken[sentence])
     elif not (kept & (Ragged(corpus.offsets).lengths > 0)).any():
@@ -126,9 +126,9 @@ class UnknownLabels:
     def of(cls, column: Column, labels: Sequence[str]) -> Self:
         """Count the unknown labels of a column, given the labels of the model."""
         counts = np.bincount(column.ids, minlength=len(column.values))
-        known = {*labels, UNKNOWN}
+        names = {*labels, UNKNOWN}
         blank = [value == UNKNOWN for value in column.values]
-        several = [value not in known and "|" in value for value in column.values]
+        several = [value not in names and "|" in value for value in column.values]
         return cls(int(counts[blank].sum()), int(counts[several].sum()), len(column.ids))
 
     def __add__(self, other: UnknownLabels) -> UnknownLabels:
@@ -328,9 +328,9 @@ def _check_repair(fault: _Fault, unknown: Bools, broken: Bools) -> None:
     `unknown` and `broken`, bool [N], mark unknown labels and the tokens of broken sentences.
     """
     column = fault.column
-    lost = np.flatnonzero((_unreadable(column) | unknown) & broken)
-    if len(lost):
-        token = int(lost[0])
+    unreadable = np.flatnonzero((_unreadable(column) | unknown) & broken)
+    if len(unreadable):
+        token = int(unreadable[0])
         odd = replace(fault, token=token, illegal=not unknown[token])
         raise odd.error(
             "; this sentence cannot be repaired: correct it, or set on_illegal to "

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -26,8 +27,8 @@ from fstcrf.arrays import Floats, Singles
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import VectorStore, dot, norm
 from fstcrf.kernel.native import SERIAL, Workers
-from fstcrf.training.descent import ARMIJO, LINE_SEARCHES, Found, LineDescent, QuasiNewton
-from fstcrf.training.evidence import Evidence, TiedEvidence, Whole
+from fstcrf.training.descent import ARMIJO, LINE_SEARCHES, LineDescent, LinePoint, QuasiNewton
+from fstcrf.training.evidence import Evidence, InMemory, TiedEvidence
 from fstcrf.training.likelihood import LikelihoodSettings
 from fstcrf.training.magnitudes import UNEVEN
 from fstcrf.training.memory import LONG, quasi_newton, release
@@ -42,8 +43,8 @@ from fstcrf.training.preconditioning import (
     value_units,
 )
 from fstcrf.training.problem import ParameterSpace
-from fstcrf.training.settings import FROM_ZERO, Needs, TrainingRun
-from fstcrf.training.sgd import ASGDSettings, SGDOptimiser, stochastic
+from fstcrf.training.settings import FROM_ZERO, MethodSettings, Needs, TrainingRun
+from fstcrf.training.sgd import ASGD, SGDOptimiser, stochastic
 from fstcrf.training.shards import N_SHARDS, part_count, spans, start_step, sweep_counts
 
 _PARTS = 16  # of vectors, for threads
@@ -189,7 +190,7 @@ def _largest(x: Floats) -> float:
 # --- L-BFGS ---------------------------------------------------------------------------------------
 
 
-class LBFGS(LineDescent):
+class LBFGSOptimiser(LineDescent):
     """Limited-memory BFGS.
 
     Parameters
@@ -225,7 +226,7 @@ class LBFGS(LineDescent):
     def _direction(self, slope: Floats) -> Floats:
         return self._pairs.direction(slope)
 
-    def _learn(self, found: Found, theta: Floats, gradient: Floats) -> None:
+    def _learn(self, found: LinePoint, theta: Floats, gradient: Floats) -> None:
         self._pairs.add(found.theta, theta, found.gradient, gradient)
 
     def _forget(self) -> bool:
@@ -240,7 +241,7 @@ class LBFGS(LineDescent):
 # --- OWL-QN ---------------------------------------------------------------------------------------
 
 
-class OWLQN(LBFGS):
+class OWLQNOptimiser(LBFGSOptimiser):
     """Orthant-wise limited-memory quasi-Newton.
 
     Parameters
@@ -249,7 +250,7 @@ class OWLQN(LBFGS):
         The smooth part, including an L2 penalty.
     theta : float64 [size]
         Initial parameters.
-    settings : LBFGSSettings
+    settings : LBFGS
         Their l1 is the coefficient of sum |unit_i theta_i|; the line search halves the step.
     unit : float64 or float32 [size], optional
         1 if absent.
@@ -259,7 +260,7 @@ class OWLQN(LBFGS):
         self,
         objective: Objective,
         theta: Floats,
-        settings: LBFGSSettings,
+        settings: LBFGS,
         unit: Floats | Singles | None = None,
     ) -> None:
         super().__init__(objective, theta, settings)
@@ -280,21 +281,21 @@ class OWLQN(LBFGS):
         """Return the subgradient of least norm: zero where |gradient| <= l1 at a zero weight."""
         slope = np.empty_like(gradient)
         for part in spans(len(gradient)):
-            own, theta = gradient[part], self._theta[part]
+            slopes, theta = gradient[part], self._theta[part]
             l1 = self._l1(part)
-            inside = np.sign(own) * np.maximum(np.abs(own) - l1, 0.0)
-            slope[part] = np.where(theta == 0.0, inside, own + l1 * np.sign(theta))
+            inside = np.sign(slopes) * np.maximum(np.abs(slopes) - l1, 0.0)
+            slope[part] = np.where(theta == 0.0, inside, slopes + l1 * np.sign(theta))
         return slope
 
     def _direction(self, slope: Floats) -> Floats:
         """Return the quasi-Newton direction, without components that ascend."""
         direction = self._pairs.direction(slope, newest=False)
         for part in spans(len(slope)):
-            own = direction[part]
-            own[own * slope[part] >= 0.0] = 0.0
+            descent = direction[part]
+            descent[descent * slope[part] >= 0.0] = 0.0
         return direction
 
-    def _search(self, slope: Floats, direction: Floats) -> Found | None:
+    def _search(self, slope: Floats, direction: Floats) -> LinePoint | None:
         start, length = self._values[-1], 1.0
         theta = gradient = slope[:0]
         for _ in range(self._most_trials):
@@ -308,7 +309,7 @@ class OWLQN(LBFGS):
             except NumericError:
                 value, gradient = np.inf, slope
             if value <= start + ARMIJO * promised:
-                return Found(theta, value, gradient, length)
+                return LinePoint(theta, value, gradient, length)
             length *= 0.5
         return None
 
@@ -342,7 +343,7 @@ _MOST_CELLS = 100_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class LBFGSSettings(QuasiNewton):
+class LBFGS(QuasiNewton, MethodSettings):
     """The likelihood by L-BFGS; with an L1 penalty by OWL-QN.
 
     Valid accelerations are used: attributes that fire on the same tokens are merged to one
@@ -376,7 +377,7 @@ class LBFGSSettings(QuasiNewton):
 
     def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
-        data = Whole(run.problem, run.space, threads=run.threads)
+        data = InMemory(run.problem, run.space, threads=run.threads)
         return self.course(data, run.theta, seed=run.seed, threads=run.threads)
 
     def course(
@@ -384,13 +385,9 @@ class LBFGSSettings(QuasiNewton):
     ) -> Optimiser:
         """Return the optimiser for some data and a start; threads are threads of this process."""
         workers = Workers(threads)
-        if self.l1 > 0:
-            smooth = data.likelihood(self.l2)
-            unit = value_units(smooth)
-            return scaled(smooth, theta, lambda seen, u: OWLQN(seen, u, self, unit))
-
-        def minimiser(objective: Objective, start: Floats) -> LBFGS:
-            return LBFGS(objective, start, self, workers=workers)
+        minimiser = partial(self.minimiser, workers=workers)
+        if self.l1 > 0 or theta.any():  # a warm start: merged attributes may differ in weights
+            return minimiser(data.likelihood(self.l2), theta)
 
         # the result is removed when it is used, to free its memory
         waiting: list[Callable[[], TiedEvidence]] = []
@@ -404,25 +401,34 @@ class LBFGSSettings(QuasiNewton):
             units = self._units(data, ties, u)
             return Untied(InUnits(ties.likelihood, u, units, minimiser, workers), ties.sharing)
 
-        if theta.any():  # a warm start: merged attributes may have different weights
-            return scaled(data.likelihood(self.l2), theta, minimiser, workers)
         epochs = self.epochs(data)
         if not epochs:
             ties = data.tied(self.l2)
             start = ties.sharing.reduce(theta)
-            return Untied(scaled(ties.likelihood, start, minimiser, workers), ties.sharing)
+            return Untied(minimiser(ties.likelihood, start), ties.sharing)
         first_part = data.start()
         share = len(first_part.weight) / data.counts.sentences
-        settings = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
+        settings = ASGD(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
         first = SGDOptimiser(
             first_part, data.space, theta, settings, seed=seed, remedy=_WITHOUT_EPOCHS
         )
         # An epoch cannot use a second thread; meanwhile the layout is computed, which takes
         # longest.
-        here = isinstance(data, Whole) and self._at_once(data.space, threads, epochs)
+        here = isinstance(data, InMemory) and self._at_once(data.space, threads, epochs)
         if here and (ready := workers.begun(data.tied, self.l2)):
             waiting.append(ready)
         return Staged(first, epochs, in_units)
+
+    def minimiser(self, objective: Objective, theta: Floats, workers: Workers) -> Optimiser:
+        """Return L-BFGS, or OWL-QN with l1, in units that suit the values of features."""
+        unit = value_units(objective)
+
+        def made(seen: Objective, start: Floats) -> LBFGSOptimiser:
+            if self.l1 > 0.0:
+                return OWLQNOptimiser(seen, start, self, unit)
+            return LBFGSOptimiser(seen, start, self, workers=workers)
+
+        return scaled(objective, theta, made, workers)
 
     def memory_of(self, run: TrainingRun) -> int | None:
         """Return the peak memory of a run, in bytes: `SweepCounts`, and vectors."""
@@ -431,7 +437,7 @@ class LBFGSSettings(QuasiNewton):
             return None
         counts = sweep_counts(problem, space)
         parts = part_count(counts.tokens)
-        data = Whole(problem, space)
+        data = InMemory(problem, space)
         epochs = 0 if self.l1 > 0 or run.theta.any() else self.epochs(data)
         pairs = max(0, min(self.memory, self.max_iterations - epochs))
         if self.l1 > 0 or run.theta.any():
@@ -493,16 +499,16 @@ def start_pays(data: Evidence, epochs: int) -> bool:
     counts, space, topology = data.counts, data.space, data.topology
     sentences, tokens = counts.sentences, counts.tokens
     share = counts.labelled / sentences / start_step(tokens)
-    arcs = behind = 3 * arc_cells(topology, 1) * (tokens - sentences)
+    arcs = backward = 3 * arc_cells(topology, 1) * (tokens - sentences)
     if counts.listed:
         # in multiplications of a dense product, as measured, for grouped and for single sentences
         states, listed = topology.n_states, len(space.transitions)
-        behind = (tokens - sentences) * (60 * states + 5 * listed)
+        backward = (tokens - sentences) * (60 * states + 5 * listed)
         arcs = min(arcs, (tokens - sentences) * (75 * states + 36 * listed))
     cells = counts.entries * space.width + tokens * topology.n_states
-    evaluation = 2 * cells + behind
-    own = sentences * (len(space.transitions) + 2 * topology.n_states)
-    epoch = share * (4 * cells + arcs + 4 * own)
-    tried = 2 * _TRIED * min(1.0, _STAGED_SENTENCES_TRIED / (share * sentences))
+    evaluation = 2 * cells + backward
+    weights = sentences * (len(space.transitions) + 2 * topology.n_states)
+    epoch = share * (4 * cells + arcs + 4 * weights)
+    trials = 2 * _TRIED * min(1.0, _STAGED_SENTENCES_TRIED / (share * sentences))
     saved = _SAVED * math.log2(max(1.0, share * sentences / _SAVED_FROM))
-    return bool((epochs + tried) * epoch < saved * evaluation)
+    return bool((epochs + trials) * epoch < saved * evaluation)

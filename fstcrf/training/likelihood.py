@@ -190,13 +190,13 @@ class SummedLikelihood:
         seen: NDArray[Any] = np.empty(len(u), np.float32 if self._fused else np.float64)
 
         def see(part: slice) -> Floats:
-            own, rounded = u[part] if unit is None else u[part] * unit[part], seen[part]
-            rounded[:] = own if self._members is None else own * np.sqrt(self._members[part])
+            theta, rounded = u[part] if unit is None else u[part] * unit[part], seen[part]
+            rounded[:] = theta if self._members is None else theta * np.sqrt(self._members[part])
             counts = self.observed[part]
             cut = min(max(0, self._scored - part.start), len(rounded))
             score = dot(_wide(rounded[cut:]), _wide(counts[cut:]))
             scored = dot(_wide(rounded[:cut]), _wide(counts[:cut])) if cut else 0.0
-            return np.asarray([score, dot(own, own), scored])
+            return np.asarray([score, dot(theta, theta), scored])
 
         gold, square, scored = sum(self._workers.map(see, self._spans), np.zeros(3))
         return seen, float(gold), float(square), float(scored)
@@ -205,17 +205,17 @@ class SummedLikelihood:
         """Turn expected counts into the gradient, in place."""
 
         def finish(part: slice) -> None:
-            own = gradient[part]
-            own -= self.observed[part]
+            slopes = gradient[part]
+            slopes -= self.observed[part]
             if self._members is not None:
-                own *= np.sqrt(self._members[part])
+                slopes *= np.sqrt(self._members[part])
             if self._weight != 1.0:
-                own *= self._weight
+                slopes *= self._weight
             if unit is None:
-                own += 2.0 * self.l2 * u[part]
+                slopes += 2.0 * self.l2 * u[part]
             else:
-                own += 2.0 * self.l2 * (u[part] * unit[part])
-                own *= unit[part]
+                slopes += 2.0 * self.l2 * (u[part] * unit[part])
+                slopes *= unit[part]
 
         self._workers.each(finish, self._spans)
 

@@ -182,10 +182,10 @@ def _restore(optimiser: Optimiser, state: State) -> None:
     expected = optimiser.state()
     # Otherwise a second optimiser is active, or `restore` converts a state of an earlier version.
     if state.get("left", np.zeros(1))[0] >= 0 and expected.keys() <= state.keys():
-        for name, own in expected.items():
+        for name, new in expected.items():
             # Arrays that are empty at first may grow.
-            if own.size and state[name].shape != own.shape:
-                raise ShapeError(f"{name} is {list(state[name].shape)}, expected {list(own.shape)}")
+            if new.size and state[name].shape != new.shape:
+                raise ShapeError(f"{name} is {list(state[name].shape)}, expected {list(new.shape)}")
     size = len(optimiser.theta())
     optimiser.restore(state)
     if optimiser.theta().shape != (size,):

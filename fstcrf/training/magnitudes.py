@@ -79,7 +79,7 @@ def uneven(problem: Problem) -> tuple[int, float, bool] | None:
 
     `None` if the root mean squares of all attributes are within a factor of `UNEVEN`.
     """
-    worst, found = math.log(UNEVEN), None
+    worst, extreme = math.log(UNEVEN), None
     for arc, rows in enumerate((problem.node, problem.arc)):
         if rows is None or rows.value is None:
             continue
@@ -89,8 +89,8 @@ def uneven(problem: Problem) -> tuple[int, float, bool] | None:
         away = np.abs(np.log(np.where(size > 0.0, size, 1.0)))
         row = int(np.argmax(away))
         if away[row] > worst:
-            worst, found = float(away[row]), (row, float(size[row]), bool(arc))
-    return found
+            worst, extreme = float(away[row]), (row, float(size[row]), bool(arc))
+    return extreme
 
 
 def magnitudes(problem: Problem, space: ParameterSpace) -> Floats | None:
@@ -120,12 +120,12 @@ def row_magnitudes(rows: SparseRows, weight: Floats, offsets: Longs) -> Floats:
     for tokens in spans(len(rows)):
         bounds = rows.indptr[tokens.start : tokens.stop + 1]
         entries = slice(int(bounds[0]), int(bounds[-1]))
-        own = np.repeat(of_token[tokens], np.diff(bounds))
+        masses = np.repeat(of_token[tokens], np.diff(bounds))
         index = rows.index[entries]
-        out[0] += np.bincount(index, weights=own, minlength=rows.n_columns)
+        out[0] += np.bincount(index, weights=masses, minlength=rows.n_columns)
         if rows.value is not None:
-            own = own * rows.value[entries].astype(np.float64) ** 2
-        out[1] += np.bincount(index, weights=own, minlength=rows.n_columns)
+            masses = masses * rows.value[entries].astype(np.float64) ** 2
+        out[1] += np.bincount(index, weights=masses, minlength=rows.n_columns)
     return out
 
 

@@ -109,8 +109,8 @@ class SweepCounts:
         if self.partial is None:
             return vectors + swept
         # A gradient, weights, and their places.
-        own = (8 + 8 + 8) * self.partial.weights + self.partial.general(threads)
-        return vectors + swept + own
+        partial = (8 + 8 + 8) * self.partial.weights + self.partial.general(threads)
+        return vectors + swept + partial
 
     def general(self, threads: int) -> int:
         """Return the bytes of the general method without vectors of all weights."""
@@ -183,12 +183,12 @@ def free_memory() -> int | None:
     if not _MEMORY.exists():
         return None
     lines = dict(line.split(":") for line in _MEMORY.read_text("ascii").splitlines())
-    free = 1024 * int(lines["MemAvailable"].split()[0]) if "MemAvailable" in lines else None
+    available = 1024 * int(lines["MemAvailable"].split()[0]) if "MemAvailable" in lines else None
     limit, used = _GROUP / "memory.max", _GROUP / "memory.current"
     if limit.exists() and used.exists() and (most := limit.read_text("ascii").strip()) != "max":
         left = max(0, int(most) - int(used.read_text("ascii")))
-        free = left if free is None else min(free, left)
-    return free
+        available = left if available is None else min(available, left)
+    return available
 
 
 def release() -> None:

@@ -21,7 +21,7 @@ class SettingsTable(Mapping[str, type[S]]):
     Parameters
     ----------
     homes : Mapping[str, str]
-        Name → path of the class, below ``fstcrf``: ``training.lbfgs.LBFGSSettings``.
+        Name → path of the class, below ``fstcrf``: ``training.lbfgs.LBFGS``.
     """
 
     def __init__(self, homes: Mapping[str, str]) -> None:
@@ -48,33 +48,33 @@ class SettingsTable(Mapping[str, type[S]]):
 OBJECTIVES: Mapping[str, type[ObjectiveSettings]] = SettingsTable(
     {
         "likelihood": "training.likelihood.LikelihoodSettings",
-        "mce": "ext.papers.errors.MCESettings",
-        "mce-f": "ext.papers.errors.MCEFSettings",
+        "mce": "ext.papers.errors.MCE",
+        "mce-f": "ext.papers.errors.MCEF",
     }
 )
 """Name of an objective → its settings."""
 
 _LIKELIHOOD: Mapping[str, type[MethodSettings]] = SettingsTable(
     {
-        "lbfgs": "training.lbfgs.LBFGSSettings",
-        "cg": "ext.papers.conjugate_gradient.CGSettings",
-        "preconditioned-cg": "ext.papers.conjugate_gradient.PreconditionedCGSettings",
-        "mixed-cg": "ext.papers.conjugate_gradient.MixedCGSettings",
-        "gis": "ext.papers.weightwise.GISSettings",
-        "quickprop": "ext.papers.weightwise.QuickPropSettings",
-        "l2sgd": "training.sgd.L2SGDSettings",
-        "asgd": "training.sgd.ASGDSettings",
-        "ap": "training.online.APSettings",
-        "pa": "training.online.PASettings",
-        "arow": "training.online.AROWSettings",
-        "perceptron": "training.online.PerceptronSettings",
+        "lbfgs": "training.lbfgs.LBFGS",
+        "cg": "ext.papers.conjugate_gradient.CG",
+        "preconditioned-cg": "ext.papers.conjugate_gradient.PreconditionedCG",
+        "mixed-cg": "ext.papers.conjugate_gradient.MixedCG",
+        "gis": "ext.papers.weightwise.GIS",
+        "quickprop": "ext.papers.weightwise.QuickProp",
+        "l2sgd": "training.sgd.L2SGD",
+        "asgd": "training.sgd.ASGD",
+        "ap": "training.online.AP",
+        "pa": "training.online.PA",
+        "arow": "training.online.AROW",
+        "perceptron": "training.online.Perceptron",
     }
 )
 _ERRORS: Mapping[str, type[MethodSettings]] = SettingsTable(
     {
-        "lbfgs": "ext.papers.gpd.ErrorLBFGSSettings",
-        "quickprop": "ext.papers.gpd.ErrorQuickPropSettings",
-        "gpd": "ext.papers.gpd.GPDSettings",
+        "lbfgs": "ext.papers.gpd.ErrorLBFGS",
+        "quickprop": "ext.papers.gpd.ErrorQuickProp",
+        "gpd": "ext.papers.gpd.GPD",
     }
 )
 

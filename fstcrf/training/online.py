@@ -180,7 +180,7 @@ class OnlineEpochs(Generic[S]):
         self._size = len(problem.weight)
         self._orders = shuffled(seed, self._size) if orders is None else orders
         start = online_parameters(space, theta)
-        self._tables = {"theta": start, **self._beside(start)}
+        self._tables = {"theta": start, **self._further_tables(start)}
         self._step, self._epoch = 1, 0
 
     def state(self) -> State:
@@ -195,7 +195,7 @@ class OnlineEpochs(Generic[S]):
         self._step, self._epoch = state["counters"].tolist()
         self._tables = {name: restored_parameters(name, state) for name in self._tables}
 
-    def _beside(self, theta: Parameters) -> dict[str, Parameters]:  # noqa: ARG002 (for others)
+    def _further_tables(self, theta: Parameters) -> dict[str, Parameters]:  # noqa: ARG002 (for others)
         """Return the learner's tables besides its weights."""
         return {}
 
@@ -211,7 +211,7 @@ class OnlineEpochs(Generic[S]):
 class AveragedEpochs(OnlineEpochs[S]):
     """Base of learners whose result is the average of the weights over all steps."""
 
-    def _beside(self, theta: Parameters) -> dict[str, Parameters]:
+    def _further_tables(self, theta: Parameters) -> dict[str, Parameters]:
         return {"sums": theta.zeros()}
 
     def _average(self) -> Floats:
@@ -226,7 +226,7 @@ class AveragedEpochs(OnlineEpochs[S]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerceptronSettings(MethodSettings):
+class Perceptron(MethodSettings):
     """The averaged perceptron, for a few epochs."""
 
     name: ClassVar[str] = "perceptron"
@@ -243,7 +243,7 @@ class PerceptronSettings(MethodSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class APSettings(PerceptronSettings):
+class AP(Perceptron):
     """The averaged perceptron, as in CRFsuite."""
 
     name: ClassVar[str] = "ap"
@@ -254,10 +254,10 @@ class APSettings(PerceptronSettings):
     ] = 0.0
 
 
-class AveragedPerceptron(AveragedEpochs[PerceptronSettings]):
+class AveragedPerceptron(AveragedEpochs[Perceptron]):
     """Averaged perceptron: theta += features(gold) − features(best path), averaged over steps.
 
-    A step is an epoch. With `APSettings`, as in CRFsuite, its value is the weighted sum over
+    A step is an epoch. With `AP`, as in CRFsuite, its value is the weighted sum over
     sentences of the share of wrong tokens, and training stops when it is below epsilon times the
     number of sentences. Otherwise the value is the number of wrong tokens, and training stops when
     it is 0. Parameters as for `OnlineEpochs`.
@@ -272,12 +272,12 @@ class AveragedPerceptron(AveragedEpochs[PerceptronSettings]):
         self._step, errors, loss = self._learner.perceptron_epoch(
             self._next_order(), *self._both(), self._step
         )
-        value = loss if isinstance(self.settings, APSettings) else float(errors)
+        value = loss if isinstance(self.settings, AP) else float(errors)
         measures = {"norm": norm(self.theta())}
         return Step(value, None, self._epoch, self._done(errors, loss), measures)
 
     def _done(self, errors: int, loss: float) -> str | None:
-        if not isinstance(self.settings, APSettings):
+        if not isinstance(self.settings, AP):
             return None if errors else "no error is left"
         if loss / self._size < self.settings.epsilon:
             return f"fewer than {self.settings.epsilon:g} of the labels are wrong"
@@ -288,7 +288,7 @@ class AveragedPerceptron(AveragedEpochs[PerceptronSettings]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PASettings(MeanLoss):
+class PA(MeanLoss):
     """Passive-aggressive updates, as in CRFsuite."""
 
     name: ClassVar[str] = "pa"
@@ -312,7 +312,7 @@ class PASettings(MeanLoss):
         return PassiveAggressive(run.problem, run.space, run.theta, self, seed=run.seed)
 
 
-class PassiveAggressive(AveragedEpochs[PASettings]):
+class PassiveAggressive(AveragedEpochs[PA]):
     """Passive-aggressive updates; an epoch's value is the weighted sum of losses before updates.
 
     Parameters as for `OnlineEpochs`.
@@ -345,7 +345,7 @@ class PassiveAggressive(AveragedEpochs[PASettings]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AROWSettings(MeanLoss):
+class AROW(MeanLoss):
     """Adaptive regularisation of weights, as in CRFsuite."""
 
     name: ClassVar[str] = "arow"
@@ -353,18 +353,18 @@ class AROWSettings(MeanLoss):
     variance: Annotated[float, Meta(gt=0, description="of every weight at first")] = 1.0
     gamma: Annotated[float, Meta(gt=0, description="how slowly means and variances move")] = 1.0
 
-    def optimiser(self, run: TrainingRun) -> AROW:
+    def optimiser(self, run: TrainingRun) -> AROWOptimiser:
         """Return the learner of a run."""
-        return AROW(run.problem, run.space, run.theta, self, seed=run.seed)
+        return AROWOptimiser(run.problem, run.space, run.theta, self, seed=run.seed)
 
 
-class AROW(OnlineEpochs[AROWSettings]):
+class AROWOptimiser(OnlineEpochs[AROW]):
     """AROW; the value of an epoch is the weighted sum of losses before updates.
 
     Parameters as for `OnlineEpochs`; theta are the means. Initially all variances are equal.
     """
 
-    def _beside(self, theta: Parameters) -> dict[str, Parameters]:
+    def _further_tables(self, theta: Parameters) -> dict[str, Parameters]:
         variance = self.settings.variance
         return {"variance": Parameters(*(np.full_like(a, variance) for a in theta.arrays()))}
 

@@ -101,9 +101,9 @@ def snapshot(optimiser: Optimiser) -> Callable[[], Floats]:
 
     An optimiser may define `snapshot`, if `theta` takes time or memory that is seldom needed.
     """
-    own: Callable[[], Callable[[], Floats]] | None = getattr(optimiser, "snapshot", None)
-    if own is not None:
-        return own()
+    method: Callable[[], Callable[[], Floats]] | None = getattr(optimiser, "snapshot", None)
+    if method is not None:
+        return method()
     theta = optimiser.theta().copy()
     return lambda: theta
 

@@ -30,7 +30,7 @@ from fstcrf.training.arguments import (
     Run,
     SeedOption,
 )
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.likelihood import LikelihoodSettings
 from fstcrf.training.magnitudes import weight_unit
 from fstcrf.training.methods import METHODS, OBJECTIVES
@@ -56,7 +56,7 @@ class Options(SeedOption, PatienceOption, PassingOptions, GoldOptions, Attribute
     """All options of a run."""
 
     objective: ObjectiveSettings = dataclasses.field(default_factory=LikelihoodSettings)
-    method: MethodSettings = dataclasses.field(default_factory=LBFGSSettings)
+    method: MethodSettings = dataclasses.field(default_factory=LBFGS)
 
     @property
     def reads_sets(self) -> bool:
@@ -121,7 +121,7 @@ def _default(name: str) -> Any:
 
 DEFAULTS: Mapping[str, Any] = {
     "objective": LikelihoodSettings.name,
-    "method": LBFGSSettings.name,
+    "method": LBFGS.name,
     **{name: _default(name) for name in (*_GENERAL, *_SPECIAL)},
 }
 """Defaults of all options. An option whose default depends on the method has None."""
@@ -175,22 +175,22 @@ def checked_options(
             f"unknown training option {unknown[0]!r}; {not_there(unknown[0], DEFAULTS, DEFAULTS)}"
         )
     values = {name: _checked(name, value) for name, value in values.items()}
-    every = {**DEFAULTS, **values, "reads": reads, "dev": dev, "start": start}
-    method = _method(every["objective"], every["method"])
-    objective = OBJECTIVES[every["objective"]]
+    options = {**DEFAULTS, **values, "reads": reads, "dev": dev, "start": start}
+    method = _method(options["objective"], options["method"])
+    objective = OBJECTIVES[options["objective"]]
     passed = named.get("method")
     if isinstance(passed, Settings) and type(passed) is not method:
         raise OptionError(
             f"method is {type(passed).__name__}, expected {method.__name__} for objective "
-            f"{every['objective']!r}"
+            f"{options['objective']!r}"
         )
     general = {name: value for name, value in values.items() if name in _GENERAL}
     if "scheme" in general and general["scheme"] != "observed":
         scheme_pair(general["scheme"])
     elif general.get("on_illegal", "error") != "error":
         raise OptionError(f"on_illegal {general['on_illegal']!r} needs a scheme: scheme 'iob2'")
-    for name in (name for name in every if name in values):
-        needed = _unread(name, every)
+    for name in (name for name in options if name in values):
+        needed = _unread(name, options)
         if needed is not None:
             raise OptionError(f"{name} {needed}")
 
@@ -306,13 +306,13 @@ _UNSTRUCTURED = ("l2", "max_iterations")  # options of a method that are also ar
 
 def _checked(name: str, value: object) -> Any:
     if name in CHOICES:
-        known = (
+        names = (
             OBJECTIVES
             if name == "objective"
             else dict.fromkeys(m for o in METHODS.values() for m in o)
         )
-        if not isinstance(value, str) or value not in known:
-            raise OptionError(f"{name} is {value!r}, expected one of {', '.join(map(repr, known))}")
+        if not isinstance(value, str) or value not in names:
+            raise OptionError(f"{name} is {value!r}, expected one of {', '.join(map(repr, names))}")
         return value
     return fields_named(name)[0].checked(value)
 
@@ -335,8 +335,8 @@ def stored_options(values: Mapping[str, object]) -> Options:
 
 def _read(values: Mapping[str, object]) -> dict[str, Any]:
     values = {_STORED.get(name, name): value for name, value in values.items()}
-    every = {**DEFAULTS, **values}
-    return {n: v for n, v in values.items() if v is not None and is_read(n, every)}
+    options = {**DEFAULTS, **values}
+    return {n: v for n, v in values.items() if v is not None and is_read(n, options)}
 
 
 _STORED = {"features": "pairs"}  # names of options in records of earlier versions
@@ -344,8 +344,8 @@ _STORED = {"features": "pairs"}  # names of options in records of earlier versio
 
 def options_of(values: Mapping[str, object]) -> dict[str, Value]:
     """Return the options of a record that repeat its run: all values that are not defaults."""
-    usual = checked_options({name: values.get(name) for name in CHOICES}).named()
-    return {n: v for n, v in _read(values).items() if v != (DEFAULTS if n in CHOICES else usual)[n]}
+    base = checked_options({name: values.get(name) for name in CHOICES}).named()
+    return {n: v for n, v in _read(values).items() if v != (DEFAULTS if n in CHOICES else base)[n]}
 
 
 _RENAMED = {"whole_labels": "partial", "warm_start": "start", "template": "features"}

@@ -243,9 +243,9 @@ def passed_design(
     index, design = build(passed.corpus)
     if passed.token_share is None:
         return index, design, passed
-    whole = _token_origin(passed)
-    arc = None if design.arc is None else _averaged(design.arc, passed.token_share, whole)
-    averaged = Design(_averaged(design.node, passed.token_share, whole), arc)
+    origin = _token_origin(passed)
+    arc = None if design.arc is None else _averaged(design.arc, passed.token_share, origin)
+    averaged = Design(_averaged(design.node, passed.token_share, origin), arc)
     first = np.unique(passed.origin, return_index=True)[1]
     merged = Passed(passed.corpus.select(first), passed.origin[first], np.ones(len(first)))
     return index, averaged, merged
@@ -271,9 +271,9 @@ def _nbest(corpus: Corpus, taggers: Sequence[TrainedTagger], n: int, threads: in
     # Until the end, shares are log probabilities.
     beam = Passed(corpus, np.arange(len(corpus)), np.zeros(len(corpus)))
     for tagger in taggers:
-        ranked = nbest(tagger._averaged_lattices(beam.corpus, {}), n, threads=threads)
+        nbest_paths = nbest(tagger._averaged_lattices(beam.corpus, {}), n, threads=threads)
         source, score, labels = [], [], []
-        for k, paths in enumerate(ranked):
+        for k, paths in enumerate(nbest_paths):
             for path in paths:
                 source.append(k)
                 score.append(beam.share[k] + np.log(max(path.probability, 1e-300)))
@@ -307,7 +307,7 @@ def _marginals(corpus: Corpus, taggers: Sequence[TrainedTagger], n: int, threads
         rows = marginals(tagger._averaged_lattices(corpus, tapes), threads=threads)
         table = np.concatenate([np.empty((0, len(tagger.labels))), *rows])
         tapes[tagger.tape] = tagger.labels, table
-    label_of, share = _ranked([table for _, table in tapes.values()])
+    label_of, share = _labels_by_score([table for _, table in tapes.values()])
     lengths = Ragged(corpus.offsets).lengths
     token_sentence = np.repeat(np.arange(len(corpus)), lengths)
     origin, tokens, weights = [], [], []
@@ -317,16 +317,16 @@ def _marginals(corpus: Corpus, taggers: Sequence[TrainedTagger], n: int, threads
         origin.append(used)
         tokens.append((places, rank))
         weights.append(share[places, rank])
-    whole = corpus.select(np.concatenate(origin))
+    joined = corpus.select(np.concatenate(origin))
     for k, (tape, tagger) in enumerate(zip(tapes, taggers, strict=True)):
         ids = [label_of[k][places, rank] for places, rank in tokens]
         column = Column(np.concatenate(ids).astype(np.int32), tagger.labels)
-        whole = whole.with_interned(tape_column(tape), column)
+        joined = joined.with_interned(tape_column(tape), column)
     numbers = np.concatenate(origin)
-    return Passed(whole, numbers, np.ones(len(numbers)), np.concatenate(weights))
+    return Passed(joined, numbers, np.ones(len(numbers)), np.concatenate(weights))
 
 
-def _ranked(tables: Sequence[Floats]) -> tuple[list[Longs], Floats]:
+def _labels_by_score(tables: Sequence[Floats]) -> tuple[list[Longs], Floats]:
     """Return the R most probable combinations of labels of each token: labels, shares, [N, R].
 
     Tapes are independent. A token with fewer combinations has share 0 and its best labels there.
@@ -348,7 +348,7 @@ def _ranked(tables: Sequence[Floats]) -> tuple[list[Longs], Floats]:
         labels = [np.take_along_axis(old, order // w, axis=1) for old in labels]
         labels.append(np.take_along_axis(top, order % w, axis=1))
     missing = share <= 0
-    labels = [np.where(missing, ranked[:, :1], ranked) for ranked in labels]
+    labels = [np.where(missing, ids[:, :1], ids) for ids in labels]
     return labels, share / share.sum(axis=1, keepdims=True)
 
 
@@ -368,7 +368,7 @@ def _merged(parts: Sequence[tuple[Longs, Passed]]) -> Passed:
             ids.append(np.asarray(place, dtype=np.int32)[column.ids])
         columns[name] = Column(np.concatenate(ids), tuple(number))
     rows = Ragged.from_lengths(np.concatenate([Ragged(p.corpus.offsets).lengths for _, p in parts]))
-    whole = Corpus(columns, rows.offsets, source=first.source)
+    joined = Corpus(columns, rows.offsets, source=first.source)
     origin = np.concatenate([numbers for numbers, _ in parts])
     order = np.argsort(origin, kind="stable")
     shares = [part.token_share for _, part in parts if part.token_share is not None]
@@ -376,7 +376,7 @@ def _merged(parts: Sequence[tuple[Longs, Passed]]) -> Passed:
     if shares:
         token_share = np.concatenate(shares)[rows.entries(order)]
     share = np.concatenate([part.share for _, part in parts])
-    return Passed(whole.select(order), origin[order], share[order], token_share)
+    return Passed(joined.select(order), origin[order], share[order], token_share)
 
 
 def _token_origin(passed: Passed) -> Longs:

@@ -88,12 +88,12 @@ class Sharing:
 
     def _places(self) -> Iterator[tuple[slice, Longs]]:
         """Yield runs of the original parameters, and their merged parameters."""
-        whole, cells = self.whole, len(self.whole.node_cells)
-        ptr = attribute_pointers(whole)
-        for part, row in _rows_of(whole):
+        space, cells = self.whole, len(self.whole.node_cells)
+        ptr = attribute_pointers(space)
+        for part, row in _rows_of(space):
             yield part, self.start[self.group[row]] + np.arange(part.start, part.stop) - ptr[row]
-        rest = np.arange(whole.size - cells)
-        yield slice(cells, whole.size), rest + int(self.start[-1])
+        rest = np.arange(space.size - cells)
+        yield slice(cells, space.size), rest + int(self.start[-1])
 
 
 @dataclass(frozen=True)
@@ -216,10 +216,10 @@ def tied_space(space: ParameterSpace, groups: Groups) -> tuple[ParameterSpace, S
     done = 0
     for part, row in _rows_of(space):
         kept = keep[row]
-        own, old = group[row[kept]], row[kept] * space.width
-        end = done + len(own)
-        cells[done:end] = space.node_cells[part][kept] - old + own * np.int64(space.width)
-        members[done:end] = size[own]
+        groups_kept, old = group[row[kept]], row[kept] * space.width
+        end = done + len(groups_kept)
+        cells[done:end] = space.node_cells[part][kept] - old + groups_kept * np.int64(space.width)
+        members[done:end] = size[groups_kept]
         done = end
     inner = replace(space, n_node_rows=len(first), node_cells=cells)
     return inner, Sharing(space, group, start, members)
@@ -259,9 +259,9 @@ def prints(design: SparseRows, first_token: int = 0) -> NDArray[np.uint64]:
 def _groups(prints: NDArray[np.uint64]) -> tuple[Ints, Longs, Longs]:
     """Return the group of each attribute, and the first attribute and size of each group."""
     order = np.lexsort((np.arange(len(prints)), prints[:, 1], prints[:, 0]))
-    ranked = prints[order]
+    ordered = prints[order]
     new = np.ones(len(order), dtype=bool)
-    new[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
     leader = order[new]  # the smallest attribute of each group
     group_of_rank = np.cumsum(new) - 1
     by_leader = np.argsort(leader)
@@ -289,14 +289,14 @@ def merged_attributes(design: SparseRows, keep: Bools, group: Ints) -> SparseRow
     indptr, done = np.zeros(len(design) + 1, dtype=np.int64), 0
     for part in parts:
         kept = keep[design.index[part]]
-        own = group[design.index[part][kept]]
-        index[done : done + len(own)] = own
+        numbers = group[design.index[part][kept]]
+        index[done : done + len(numbers)] = numbers
         if value is not None and design.value is not None:
-            value[done : done + len(own)] = design.value[part][kept]
+            value[done : done + len(numbers)] = design.value[part][kept]
         first, last = np.searchsorted(design.indptr, (part.start, part.stop), side="right")
         counts = Ragged.from_lengths(kept).offsets
         indptr[first:last] = done + counts[design.indptr[first:last] - part.start]
-        done += len(own)
+        done += len(numbers)
     indptr[np.searchsorted(design.indptr, len(design.index)) :] = total
     return SparseRows(indptr, index, value, int(keep.sum()))
 

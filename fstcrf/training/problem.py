@@ -234,13 +234,13 @@ class ParameterSpace(Blocks):
         node, transition, arc, initial, final = self.parts(theta)
         states = self.topology.n_states
         return Tables(
-            _spread(node, self.node_cells, (self.n_node_rows, self.width)),
-            _spread(transition, self.transitions, (self.topology.n_arc_slots,)),
-            _spread(arc, self.arc_cells, (self.n_arc_rows, self.arc_width))
+            _filled(node, self.node_cells, (self.n_node_rows, self.width)),
+            _filled(transition, self.transitions, (self.topology.n_arc_slots,)),
+            _filled(arc, self.arc_cells, (self.n_arc_rows, self.arc_width))
             if self.n_arc_rows
             else None,
-            _spread(initial, self.initial, (states,)),
-            _spread(final, self.final, (states,)),
+            _filled(initial, self.initial, (states,)),
+            _filled(final, self.final, (states,)),
         )
 
     def collect(self, tables: Tables) -> Floats:
@@ -265,7 +265,7 @@ def arc_slots(tables: Tables, arc: SparseRows | None) -> Floats:
     return arc.times(tables.arc)[:, : len(slots)] + slots
 
 
-def _spread(values: Floats, cells: NDArray[np.integer], shape: tuple[int, ...]) -> Floats:
+def _filled(values: Floats, cells: NDArray[np.integer], shape: tuple[int, ...]) -> Floats:
     table = np.zeros(int(np.prod(shape)))
     table[cells] = values
     return table.reshape(shape)

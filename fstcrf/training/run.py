@@ -1,7 +1,7 @@
 """One run of an optimiser: progress, held-out scores, checkpoint.
 
-Text in memory (`fstcrf.taggers.training`) and text in parts (`fstcrf.ext.parts`) are counted in
-different ways, and then trained by the same function, `run_training`.
+Chains over text in memory (`fstcrf.taggers.training`) or in parts (`fstcrf.ext.parts`), segments,
+words and rules (`fstcrf.ext`) are trained by the same function, `run_training`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def announce_memory(run: Run, added: int | None, weights: int) -> None:
 def run_training(
     optimiser: Callable[[], Optimiser],
     *,
-    settings: Options,
+    max_iterations: int,
+    patience: int,
     run: Run,
     fingerprint: str,
     evaluate: Callable[[Floats], float] | None,
@@ -52,9 +53,9 @@ def run_training(
     release()
     return fit(
         running,
-        max_iterations=settings.method.max_iterations,
+        max_iterations=max_iterations,
         evaluate=evaluate,
-        patience=settings.patience,
+        patience=patience,
         report=run.report,
         checkpoint=checkpoint,
         keep_on_interrupt=run.keep_on_interrupt,

@@ -204,19 +204,23 @@ MaxIterations: TypeAlias = Annotated[int, Meta(ge=1, description="most iteration
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodSettings(Settings):
-    """Settings of an optimiser."""
+class Iterating(Settings):
+    """Settings of iterations."""
 
     max_iterations: MaxIterations = 1000
+
+
+class MethodSettings(Iterating, ABC):
+    """Settings of an optimiser, which they make."""
 
     @property
     def free_of_units(self) -> bool:
         """Whether the result of a run is independent of the units of feature values."""
         return False
 
+    @abstractmethod
     def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
-        raise NotImplementedError
 
     def memory_of(self, run: TrainingRun) -> int | None:
         """Return the peak memory of a run, in bytes; `None` if it is not estimated."""
@@ -231,7 +235,7 @@ Delta: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Penalised(MethodSettings):
+class Penalised(Iterating):
     """Settings of methods for a penalised objective."""
 
     l2: Annotated[

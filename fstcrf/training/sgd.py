@@ -66,8 +66,10 @@ class Calibrated(MethodSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StochasticSettings(Penalised, Calibrated):
-    """Settings of stochastic gradients."""
+class L2SGD(Penalised, Calibrated):
+    """The likelihood by stochastic gradients, one sentence a step."""
+
+    name: ClassVar[str] = "l2sgd"
 
     delta: Delta = 1e-6
 
@@ -81,14 +83,7 @@ class StochasticSettings(Penalised, Calibrated):
 
 
 @dataclass(frozen=True, kw_only=True)
-class L2SGDSettings(StochasticSettings):
-    """The likelihood by stochastic gradients, one sentence a step."""
-
-    name: ClassVar[str] = "l2sgd"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ASGDSettings(StochasticSettings):
+class ASGD(L2SGD):
     """The likelihood by stochastic gradients; the result is a mean, from the second epoch on."""
 
     name: ClassVar[str] = "asgd"
@@ -233,7 +228,7 @@ def _arc_weights(space: ParameterSpace, places: Ints) -> ArcWeights:
 
 
 class SGDOptimiser:
-    """Stochastic gradient descent, averaged with `ASGDSettings`; a step is an epoch.
+    """Stochastic gradient descent, averaged with `ASGD`; a step is an epoch.
 
     The sample for the choice of the first step size is the beginning of the first epoch. The value
     of an epoch is the penalised likelihood of its sentences, each before its own step.
@@ -244,7 +239,7 @@ class SGDOptimiser:
     space : ParameterSpace
     theta : float64 [size]
         Initial weights.
-    settings : L2SGDSettings or ASGDSettings
+    settings : L2SGD or ASGD
     seed : int
         Random seed of the order of sentences, which is drawn for each epoch.
     first_rate : float, optional
@@ -267,7 +262,7 @@ class SGDOptimiser:
         problem: Problem,
         space: ParameterSpace,
         theta: Floats,
-        settings: StochasticSettings = ASGDSettings(),
+        settings: L2SGD = ASGD(),
         *,
         seed: int = 0,
         first_rate: float | None = None,
@@ -275,7 +270,7 @@ class SGDOptimiser:
         remedy: str = REMEDY,
     ) -> None:
         self.settings, self.rescued, self._remedy = settings, 0, remedy
-        self._averaging, self._space = isinstance(settings, ASGDSettings), space
+        self._averaging, self._space = isinstance(settings, ASGD), space
         self._size, self._epoch = len(problem.weight), 0
         self._decay = 2.0 * settings.l2 / self._size
         self._orders = shuffled(seed, self._size) if orders is None else orders

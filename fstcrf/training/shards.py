@@ -264,13 +264,13 @@ def _scratch(problem: Problem, space: ParameterSpace) -> int:
     """Return the bytes of a sweep's rows: sentences side by side, or matrices of all pairs."""
     default_arcs, states = sparse_default_arcs(problem, space), problem.topology.n_states
     longest = Ragged(problem.offsets).longest
-    own = 4 * space.width * longest
+    slots = 4 * space.width * longest
     if default_arcs is None:
-        return own + 17 * states * padded(states) + 8 * states * longest
+        return slots + 17 * states * padded(states) + 8 * states * longest
     row = 4 * _LANES * states
     side_by_side = min(longest, max(_ROOM // row, _LEAST_ROOM))
     arcs = (4 * _LANES + 64) * len(default_arcs.source)
-    return own + 2 * row * side_by_side + 4 * row + 4 * _LANES * space.width + arcs
+    return slots + 2 * row * side_by_side + 4 * row + 4 * _LANES * space.width + arcs
 
 
 def _few(n_slots: int) -> int:
@@ -316,7 +316,7 @@ def compiled_shards(
                 part = problem.node.taken(tokens)
             yield _attributes(part.indptr, part.index, part.value, layout, n_slots)
 
-    for (sentences, tokens), own in zip(runs, keep(attributes()), strict=True):
+    for (sentences, tokens), part_attributes in zip(runs, keep(attributes()), strict=True):
         yield Shard(
             graph,
             layout,
@@ -324,7 +324,7 @@ def compiled_shards(
             state_slots=state_slots,
             offsets=Ragged.from_lengths(lengths[sentences]).offsets,
             weight=np.ascontiguousarray(problem.weight[sentences]),
-            attributes=own,
+            attributes=part_attributes,
             gold=None if gold is None else gold[tokens],
         )
 
@@ -374,13 +374,13 @@ def _attributes(
         parameter = parameter[order]
         single_value = None if single_value is None else single_value[order]
     lone_ones = np.flatnonzero(np.repeat(weights <= few, weights)) if whole else None
-    singles, single = _by_frequency(parameter, lone_ones)
+    singles, entry = _by_frequency(parameter, lone_ones)
     return ShardAttributes(
         row_ptr=_pointers(as_row, indptr),
         row=row,
         row_value=None if value is None else value[as_row],
         single_ptr=single_ptr,
-        single=single,
+        single=entry,
         single_slot=layout.slot[parameter],
         single_value=single_value,
         rows=rows,

@@ -35,30 +35,30 @@ def structure(
 
     `observed` returns the `successions` of the data, for ``scheme="observed"``.
     """
-    free = _chain(labels, settings, observed)
+    plain = _chain(labels, settings, observed)
     if grammar is None:
-        return free
+        return plain
     if not isinstance(grammar, grammars.Grammar):
         raise OptionError(
             f"grammar is {grammar!r}, expected a Grammar: Grammar.from_file, .shipped"
         )
-    return grammars.constrained_topology(free, grammar.bind(labels))
+    return grammars.constrained_topology(plain, grammar.bind(labels))
 
 
 def check_pairs(index: FeatureIndex, topology: Topology, settings: Options) -> None:
     """Raise OptionError if the list of weights of label pairs would not fit into memory."""
-    rows, slots, free = index.n_arc_rows, topology.n_arc_slots, free_memory()
+    rows, slots, available = index.n_arc_rows, topology.n_arc_slots, free_memory()
     # The complete list holds 8 bytes for each pair. The supported pairs are marked by bits.
     complete = settings.pairs == "complete"
     needed = 8 * rows * (slots if complete else -(-slots // 64))
-    if free is None or needed <= free:
+    if available is None or needed <= available:
         return
     first = next(template for template in index.templates if template.kind == "arc")
     where = "" if first.line is None else f" of line {first.line}"
     raise OptionError(
         f"templates of label pairs, such as {str(first)!r}{where}, have {rows:,} attributes: with "
         f"{slots:,} pairs of {len(topology.labels):,} labels they take {needed / 1e9:,.1f} GB of "
-        f"memory, {free / 1e9:,.1f} GB are free"
+        f"memory, {available / 1e9:,.1f} GB are free"
         + (": try features='supported'" if complete else ": leave these templates out")
     )
 

@@ -183,7 +183,7 @@ class _Windows:
         self._topology, self._reach = problem.topology, problem.topology.node_slots.shape[1]
         self._tokens = np.flatnonzero(problem.partial[problem.sentence_of])
         self._sets, self._number = _distinct_rows(problem.allowed, self._tokens)
-        self._told = guessed | _told(self._sets)
+        self._told = guessed | _informative(self._sets)
         self._position = self._tokens - problem.offsets[problem.sentence_of[self._tokens]]
         arcs = np.arange(self._topology.n_states + 1)
         self._first = np.searchsorted(self._topology.source, arcs)
@@ -211,8 +211,8 @@ class _Windows:
         if self._reach == 1:
             return distinct(slots.ravel()).astype(np.int64), arcs
         pairs = self._ends(history[0], now)
-        own = distinct(slots[:, 0], topology.node_slots[pairs, 1:].ravel())
-        return own.astype(np.int64), arcs
+        slot = distinct(slots[:, 0], topology.node_slots[pairs, 1:].ravel())
+        return slot.astype(np.int64), arcs
 
     def _sources(self, history: Sequence[int]) -> Longs:
         """Return the states before a token that its history supports."""
@@ -239,7 +239,7 @@ class _Windows:
         return arcs[now[self._topology.state_label[self._topology.target[arcs]]]]
 
 
-def _told(sets: Bools) -> Bools:
+def _informative(sets: Bools) -> Bools:
     """Return which sets of labels, bool [n, L], carry information: not the set of all labels."""
     count = sets.sum(axis=1)
     return np.asarray((count == 1) | (count < sets.shape[1]))
@@ -264,10 +264,10 @@ def _distinct_rows(allowed: Bools, tokens: Longs) -> tuple[Bools, Longs]:
 def _spread_out(windows: Iterable[tuple[Longs, Longs]]) -> Iterator[Pairs]:
     """Yield the pairs of windows' tokens and slots, many at a time."""
     tokens, slots, size = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
-    for own, several in windows:
+    for window, several in windows:
         step = max(1, _CELLS // max(1, len(several)))
-        for begin in range(0, len(own), step):
-            part = own[begin : begin + step]
+        for begin in range(0, len(window), step):
+            part = window[begin : begin + step]
             tokens.append(np.repeat(part, len(several)))
             slots.append(np.tile(several, len(part)))
             size += len(slots[-1])

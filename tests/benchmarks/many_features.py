@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fstcrf.training import Gold, Run
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from tests.benchmarks import machine
 from tests.benchmarks.report import table
 from tests.benchmarks.running import BenchmarkError, child
@@ -75,7 +75,7 @@ def train(corpus: str, l1: float, iterations: int) -> dict[str, Any]:
         fstcrf.read_columns(corpus, ("word", "pos"), separator="\t"),
         Gold("pos", partial=False),
         template(),
-        method=LBFGSSettings(l1=l1, l2=0.0, max_iterations=iterations),
+        method=LBFGS(l1=l1, l2=0.0, max_iterations=iterations),
         run=Run(expect=told.append),
     )
     seconds = time.perf_counter() - started

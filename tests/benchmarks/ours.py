@@ -76,14 +76,14 @@ def evaluate(
     import numpy as np
 
     from fstcrf import kernel
-    from fstcrf.training import LBFGS, Likelihood
+    from fstcrf.training import LBFGSOptimiser, Likelihood
 
     clock = time.process_time if threads == 1 else time.perf_counter
     started = clock()
     problem, space = problem_of(task, copies)
     objective = Likelihood(problem, space, l2=L2, threads=threads)
     prepared = clock() - started
-    optimiser = LBFGS(objective, np.zeros(space.size))
+    optimiser = LBFGSOptimiser(objective, np.zeros(space.size))
     for _ in range(warm):
         optimiser.step()
     before, begun = objective.evaluations, clock()
@@ -151,16 +151,16 @@ def steps(task: Task, *, iterations: int) -> dict[str, Any]:
     """
     import numpy as np
 
-    from fstcrf.training import LBFGS, Likelihood
-    from fstcrf.training.sgd import ASGDSettings, SGDOptimiser
+    from fstcrf.training import LBFGSOptimiser, Likelihood
+    from fstcrf.training.sgd import ASGD, SGDOptimiser
 
     problem, space = problem_of(task)
     clock, objective = time.process_time, Likelihood(problem, space, l2=L2)
-    first = SGDOptimiser(problem, space, np.zeros(space.size), ASGDSettings(l2=L2), first_rate=0.1)
+    first = SGDOptimiser(problem, space, np.zeros(space.size), ASGD(l2=L2), first_rate=0.1)
     epochs = [seconds_of(first.step, clock) for _ in range(iterations)]
     curvature = [seconds_of(partial(objective.curvature, first.theta()), clock) for _ in range(2)]
     evaluation = [seconds_of(partial(objective, first.theta()), clock) for _ in range(iterations)]
-    then, before = LBFGS(objective, first.theta()), objective.evaluations
+    then, before = LBFGSOptimiser(objective, first.theta()), objective.evaluations
     whole = sum(seconds_of(then.step, clock) for _ in range(iterations))
     seen = space.topology.n_states**2
     return {
@@ -183,14 +183,14 @@ def rich(task: Task, *, rounds: int) -> dict[str, Any]:
     from fstcrf import kernel
     from fstcrf.kernel import decoding
     from fstcrf.taggers.weights import Weights
-    from fstcrf.training import LBFGS, Likelihood, expectation
+    from fstcrf.training import LBFGSOptimiser, Likelihood, expectation
 
     clock = time.process_time
     problem, space = problem_of(task)
     sparse = Likelihood(problem, space, l2=L2)
     with mock.patch.object(expectation, "sparse_default_arcs", return_value=None):
         dense = Likelihood(problem, space, l2=L2)
-    optimiser = LBFGS(sparse, np.zeros(space.size))
+    optimiser = LBFGSOptimiser(sparse, np.zeros(space.size))
     for _ in range(3):
         optimiser.step()
     theta = optimiser.theta()

@@ -101,13 +101,13 @@ class SameWeights:
         from fstcrf.kernel.native import Workers
         from fstcrf.recipes.phrase_chunkers import L2, f_of
         from fstcrf.taggers import CRF
-        from fstcrf.training import LBFGS, Likelihood, Untied, fit, tied
+        from fstcrf.training import LBFGSOptimiser, Likelihood, Untied, fit, tied
 
         ties = tied(self.problem, self.space)
         objective = Likelihood(
             ties.problem, ties.space, l2=L2, threads=THREADS, members=ties.members
         )
-        optimiser = LBFGS(objective, np.zeros(ties.space.size), workers=Workers(THREADS))
+        optimiser = LBFGSOptimiser(objective, np.zeros(ties.space.size), workers=Workers(THREADS))
         found = fit(Untied(optimiser, ties.sharing), max_iterations=1000)
         own = self.model
         topology = self.problem.topology

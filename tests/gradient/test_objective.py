@@ -14,7 +14,7 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.training import Chain
 from fstcrf.training.online import shuffled
-from fstcrf.training.sgd import ASGDSettings
+from fstcrf.training.sgd import ASGD
 from tests.support.training import flat_train
 
 VALUES = (1e-4, 1e-2, 1.0, 1e2, 1e4, 1e6, 1e8, 1e10, 1e14)
@@ -116,7 +116,7 @@ def test_averaged_steps_lose_nothing(size: int, share: float, sentences: int) ->
         "y",
         "U:%x[0,w]",
         order=0,
-        method=ASGDSettings(l2=1e-6, max_iterations=4, calibration_rate=0.01, calibration_trials=1),
+        method=ASGD(l2=1e-6, max_iterations=4, calibration_rate=0.01, calibration_trials=1),
         structure=Chain(pairs="complete"),
     )
     counts = np.stack([np.bincount(own, minlength=size) for own in tokens]).astype(np.float64)

@@ -20,7 +20,7 @@ from fstcrf.errors import DataError, LearningWarning
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import chain_topology
 from fstcrf.training import Likelihood, Problem, parameter_space
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from tests.support.training import flat_train
 
 SCALES = (1e-6, 1e-3, 1.0, 1e4, 1e6)
@@ -251,9 +251,7 @@ TEMPLATE = "\n".join(f"U{k}:%v[0,f{k}]" for k in range(FEATURES))
 @pytest.mark.parametrize("l1", [0.0, 1.0])
 def test_units_of_a_column_in_models_of_segments(scale: float, l1: float) -> None:
     found = [
-        SegmentCRF.train(
-            as_columns(size), "y", TEMPLATE, l2=0.0, method=LBFGSSettings(l1=l1, delta=1e-7)
-        )
+        SegmentCRF.train(as_columns(size), "y", TEMPLATE, l2=0.0, method=LBFGS(l1=l1, delta=1e-7))
         for size in (scale, 1.0)
     ]
     ones = [one.record.objective for one in found]

@@ -18,7 +18,7 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.machines.topology import chain_topology
 from fstcrf.text.features import LiteralIndex
 from fstcrf.training import (
-    AROW,
+    AROWOptimiser,
     AveragedPerceptron,
     Optimiser,
     ParameterSpace,
@@ -27,8 +27,8 @@ from fstcrf.training import (
     frequent,
     parameter_space,
 )
-from fstcrf.training.online import APSettings, AROWSettings, PASettings
-from fstcrf.training.sgd import L2SGDSettings, SGDOptimiser, calibrated_rate
+from fstcrf.training.online import AP, AROW, PA
+from fstcrf.training.sgd import L2SGD, SGDOptimiser, calibrated_rate
 from tests.support.crfsuite_models import random_sentences
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
@@ -145,17 +145,19 @@ def orders(made: Problem) -> Orders:
 
 def passive_aggressive(**options: Any) -> Make:
     return lambda made, space, start, drawn: PassiveAggressive(
-        made, space, start, PASettings(**options), orders=drawn
+        made, space, start, PA(**options), orders=drawn
     )
 
 
 def arow(variance: float, gamma: float) -> Make:
-    settings = AROWSettings(variance=variance, gamma=gamma)
-    return lambda made, space, start, drawn: AROW(made, space, start, settings, orders=drawn)
+    settings = AROW(variance=variance, gamma=gamma)
+    return lambda made, space, start, drawn: AROWOptimiser(
+        made, space, start, settings, orders=drawn
+    )
 
 
 def averaged(made: Problem, space: ParameterSpace, start: Floats, drawn: Orders) -> Optimiser:
-    return AveragedPerceptron(made, space, start, APSettings(epsilon=0.0), orders=drawn)
+    return AveragedPerceptron(made, space, start, AP(epsilon=0.0), orders=drawn)
 
 
 METHODS: dict[str, tuple[str, dict[str, Any], Make]] = {
@@ -213,7 +215,7 @@ def test_the_search_for_a_step_size(params: dict[str, Any], tmp_path: Path) -> N
     def trial(rate: float) -> float:
         return values[min(values, key=lambda other: abs(np.log(other / rate)))]
 
-    settings = L2SGDSettings(
+    settings = L2SGD(
         calibration_rate=params.get("calibration.eta", 0.1),
         calibration_candidates=params.get("calibration.candidates", 10),
     )
@@ -232,7 +234,7 @@ def test_gradient_descent(tmp_path: Path) -> None:
         made,
         space,
         np.zeros(space.size),
-        L2SGDSettings(l2=SGD["c2"]),
+        L2SGD(l2=SGD["c2"]),
         first_rate=float(first),
         orders=lambda epoch: drawn[epoch + 1],
     )

@@ -21,7 +21,7 @@ from fstcrf.ext.rules.training import RuledProblem
 from fstcrf.taggers import CRF
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.training import Chain
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.likelihood import Likelihood, SummedLikelihood
 from tests.support.rule_cases import LABELS, OPEN, RULES, TEMPLATES, corpus, labellings
 from tests.support.training import flat_train
@@ -187,7 +187,7 @@ def log_p(tagger: CRF | fstcrf.Composition, sentence: fstcrf.text.corpus.Sentenc
 def test_a_maximum_from_wherever_it_starts(tagger: CRF) -> None:
     data = corpus(60, 5)
     how: dict[str, Any] = {"l2": 0.2, "tagger_l2": 0.4, "on_missing": "skip"}
-    how["method"] = LBFGSSettings(delta=0.0)
+    how["method"] = LBFGS(delta=0.0)
     one = train_with_rules(tagger, data, RULES, **how)
     two = train_with_rules(tagger, data, RULES, start="zero", **how)
     assert one.tagger.theta == pytest.approx(two.tagger.theta, abs=1e-3)

@@ -390,7 +390,7 @@ def test_an_interrupt_before_the_first_iteration_saves_nothing(
 ) -> None:
     Path("m").write_bytes(b"older")
 
-    monkeypatch.setattr("fstcrf.training.lbfgs.LBFGS.step", interrupt)
+    monkeypatch.setattr("fstcrf.training.lbfgs.LBFGSOptimiser.step", interrupt)
     result = run(*TRAIN)
     assert result.exit_code == 130
     assert result.stderr.endswith(

@@ -25,9 +25,9 @@ from fstcrf.training import (
     Likelihood,
     ParameterSpace,
     Problem,
-    asgd,
     expectation,
     parameter_space,
+    sgd,
     shards,
     structure,
 )
@@ -111,7 +111,7 @@ def test_partial_labels(
 
 def two_epochs(problem: Problem, space: ParameterSpace, start: Floats) -> tuple[Floats, int]:
     """Weights, and how many sentences were done in float64."""
-    one = asgd.ASGD(problem, space, start, asgd.ASGDSettings(l2=0.3), first_rate=0.05)
+    one = sgd.SGDOptimiser(problem, space, start, sgd.ASGD(l2=0.3), first_rate=0.05)
     one.step()
     one.step()
     return one.theta(), one.rescued
@@ -132,14 +132,14 @@ def check_steps(
     for start in starts(space):
         sparse, rescued = two_epochs(problem, space, start)
         with monkeypatch.context() as patch:
-            patch.setattr(asgd, *patched)
+            patch.setattr(sgd, *patched)
             dense, _ = two_epochs(problem, space, start)
         assert rescued == 0
         np.testing.assert_allclose(sparse, dense, atol=2e-5 * np.abs(dense).max())
 
 
 def test_stochastic_steps(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert asgd.stochastic_graph(problem, parameter_space(problem))[0].rest == 0.0
+    assert sgd.stochastic_graph(problem, parameter_space(problem))[0].rest == 0.0
     check_steps(problem, ("alone_cost", lambda _states, _arcs: np.inf), monkeypatch)
 
 
@@ -205,8 +205,8 @@ def test_blocks_of_a_topology(narrow: Problem) -> None:
 
 
 def test_stochastic_steps_over_blocks(narrow: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asgd, "alone_cost", lambda _states, _arcs: 0.0)
-    assert asgd.stochastic_graph(narrow, parameter_space(narrow))[0].classes is not None
+    monkeypatch.setattr(sgd, "alone_cost", lambda _states, _arcs: 0.0)
+    assert sgd.stochastic_graph(narrow, parameter_space(narrow))[0].classes is not None
     check_steps(narrow, ("fits", lambda *_: False), monkeypatch)
 
 

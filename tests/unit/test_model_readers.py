@@ -15,13 +15,13 @@ from fstcrf import CRF
 from fstcrf.cli.train import train
 from fstcrf.errors import OptionError
 from fstcrf.ext.compat.pycrfsuite.parameters import ALGORITHMS, options
-from fstcrf.ext.papers.errors import MCESettings
-from fstcrf.ext.papers.gpd import ErrorLBFGSSettings
+from fstcrf.ext.papers.errors import MCE
+from fstcrf.ext.papers.gpd import ErrorLBFGS
 from fstcrf.ext.tune import tune
 from fstcrf.taggers.pipelines import Task, read_pipeline
 from fstcrf.taggers.training import train_crf
 from fstcrf.training import Chain, Run
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.methods import METHODS, OBJECTIVES
 from fstcrf.training.options import (
     DEFAULTS,
@@ -214,7 +214,7 @@ def test_what_a_warm_start_leaves_unread() -> None:
         TEMPLATE,
         start=start,
         objective="mce",
-        method=ErrorLBFGSSettings(stochastic_epochs=1, batch=2, max_iterations=2),
+        method=ErrorLBFGS(stochastic_epochs=1, batch=2, max_iterations=2),
     )
 
 
@@ -291,8 +291,8 @@ def test_what_is_given_twice_is_refused() -> None:
     for arguments, option in (
         ({"order": 1, "structure": Chain(order=1)}, "order"),
         ({"scheme": "io", "structure": Chain(scheme="io")}, "scheme"),
-        ({"l2": 0.5, "method": LBFGSSettings(l2=0.5)}, "l2"),
-        ({"max_iterations": 5, "method": LBFGSSettings(max_iterations=5)}, "max_iterations"),
+        ({"l2": 0.5, "method": LBFGS(l2=0.5)}, "l2"),
+        ({"max_iterations": 5, "method": LBFGS(max_iterations=5)}, "max_iterations"),
     ):
         call: Any = CRF.train
         with pytest.raises(OptionError, match=f"^{option} is given twice, as an option and in"):
@@ -340,27 +340,27 @@ def test_every_field_has_a_meaning_and_a_default_in_range(objective: str, method
 def test_settings_are_given_as_structs_too() -> None:
     fixed: dict[str, Any] = {"max_iterations": 6}
     by_name = flat_train(noisy(), "y", TEMPLATE, memory=2, l2=1.0, **fixed)
-    method = LBFGSSettings(memory=2, l2=1.0, max_iterations=6)
+    method = LBFGS(memory=2, l2=1.0, max_iterations=6)
     by_struct = CRF.train(noisy(), "y", TEMPLATE, method=method)
     assert np.array_equal(by_name.theta, by_struct.theta)
     assert by_name.record is not None
     assert by_struct.record is not None
     assert by_name.record.options == by_struct.record.options
-    settings = checked_options({"objective": MCESettings(psi=2.0), "method": ErrorLBFGSSettings()})
+    settings = checked_options({"objective": MCE(psi=2.0), "method": ErrorLBFGS()})
     assert settings.named()["psi"] == 2.0
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     (
-        {"method": LBFGSSettings(memory=5), "memory": 5},
-        r"memory is given twice, as an option and in method=LBFGSSettings\(...\)",
+        {"method": LBFGS(memory=5), "memory": 5},
+        r"memory is given twice, as an option and in method=LBFGS\(...\)",
     ),
     (
-        {"objective": "mce", "method": LBFGSSettings()},
-        "method is LBFGSSettings, expected ErrorLBFGSSettings for objective 'mce'",
+        {"objective": "mce", "method": LBFGS()},
+        "method is LBFGS, expected ErrorLBFGS for objective 'mce'",
     ),
     (
-        {"method": LBFGSSettings(l1=1.0, line_search="backtracking")},
+        {"method": LBFGS(l1=1.0, line_search="backtracking")},
         "line_search needs a run without l1",
     ),
     ({"method": 3}, "method is 3, expected one of 'lbfgs', 'cg'"),
@@ -387,7 +387,7 @@ def test_what_cannot_be_meant_is_refused(given: dict[str, Any], message: str) ->
 )
 def test_a_struct_checks_its_fields(name: str, value: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        LBFGSSettings(**{name: value})
+        LBFGS(**{name: value})
 
 
 @pytest.mark.parametrize("name", list(ALGORITHMS))

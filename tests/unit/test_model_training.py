@@ -308,8 +308,8 @@ def test_an_option_that_is_none() -> None:
         "jackknife": r"pass reads=Reads\(jackknife=…\)",
         "class_weights": r"pass target=Gold\(class_weights=…\)",
         "dev_target": r"pass dev=Dev\(target=…\)",
-        "memory": r"pass method=LBFGSSettings\(memory=…\)",
-        "psi": r"pass objective=MCESettings\(psi=…\)",
+        "memory": r"pass method=LBFGS\(memory=…\)",
+        "psi": r"pass objective=MCE\(psi=…\)",
     }.items():
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'; {advice}"):
             call(SENTENCES, "y", TEMPLATE, **{name: 1})

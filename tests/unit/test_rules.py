@@ -26,7 +26,7 @@ from fstcrf.ext.rules import learn_rules, train_with_rules
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
 from fstcrf.training import Progress, Run
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from tests.support.command import done, failure, run
 
 LABELS = ["O", "B-NP", "I-NP"]
@@ -154,8 +154,8 @@ def test_data_and_options_that_are_refused(
 
 def test_l1_leaves_rules_out(tagger: CRF, data: fstcrf.Corpus) -> None:
     with pytest.raises(OptionError, match="l1"):
-        learn_rules(tagger, data, RULE, method=LBFGSSettings(l1=float("nan")))
-    learned = learn_rules(tagger, data, RULE, method=LBFGSSettings(l1=100.0))
+        learn_rules(tagger, data, RULE, method=LBFGS(l1=float("nan")))
+    learned = learn_rules(tagger, data, RULE, method=LBFGS(l1=100.0))
     assert learned.weights == {"X": 0.0}
     assert "<0>" in learned.text
 
@@ -266,7 +266,7 @@ def test_ctrl_c_leaves_a_state_to_go_on_from(
             os.kill(os.getpid(), signal.SIGINT)
 
     path = tmp_path / "state"
-    how: dict[str, Any] = {"method": LBFGSSettings(delta=0.0), "start": "zero"}
+    how: dict[str, Any] = {"method": LBFGS(delta=0.0), "start": "zero"}
     first = Run(checkpoint=path, checkpoint_every=None, report=press)
     with pytest.raises(KeyboardInterrupt):
         train_with_rules(tagger, data, RULE, run=first, **how)

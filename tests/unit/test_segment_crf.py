@@ -21,7 +21,7 @@ from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import FeatureIndex, parse_template
 from fstcrf.training import Chain, Dev, Features, Gold, Run
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 
 TEMPLATE = "U0:%x[-1..1,word]\nU1"
 LEXICON = {"city": ["new york", "paris"], "food": ["hot dog"]}
@@ -121,7 +121,7 @@ def test_threads_and_checkpoints_give_the_same_bits(data: Corpus, tmp_path: Path
 
 def test_an_l1_penalty_makes_zeros(data: Corpus) -> None:
     sparse = SegmentCRF.train(
-        data, "tag", TEMPLATE, l2=0.0, max_iterations=60, method=LBFGSSettings(l1=0.5)
+        data, "tag", TEMPLATE, l2=0.0, max_iterations=60, method=LBFGS(l1=0.5)
     )
     assert (sparse.theta == 0.0).mean() > 0.5
     assert sparse.f_of(data, "tag") > 0.9
@@ -278,9 +278,9 @@ def test_options_that_segments_do_not_read_are_refused(data: Corpus) -> None:
     for options, says in (
         ({"run": Run(seed=3)}, "seed is no option of this training; it has l2, l1"),
         ({"run": Run(memory_limit=1 << 30)}, "memory_limit is no option"),
-        ({"method": LBFGSSettings(memory=3)}, "memory is no option"),
-        ({"method": "ap"}, "method is 'ap', expected 'lbfgs' or LBFGSSettings"),
-        ({"method": LBFGSSettings(l2=0.5), "l2": 0.5}, "l2 is given twice"),
+        ({"method": LBFGS(memory=3)}, "memory is no option"),
+        ({"method": "ap"}, "method is 'ap', expected 'lbfgs' or LBFGS"),
+        ({"method": LBFGS(l2=0.5), "l2": 0.5}, "l2 is given twice"),
         ({"structure": Chain()}, r"structure is Chain\(.*, expected Segments"),
         ({"dev": Dev(data, target=[["O"]])}, "dev_target is no option"),
     ):
@@ -299,5 +299,5 @@ def test_options_that_segments_do_not_read_are_refused(data: Corpus) -> None:
     for name, odd in (("longest", "3"), ("strings", "word")):
         with pytest.raises(OptionError, match=f"{name} is '{odd}', expected"):
             struct(**{name: odd})
-    half = SegmentCRF.train(data, "tag", TEMPLATE, method=LBFGSSettings(l2=0.5), max_iterations=1)
+    half = SegmentCRF.train(data, "tag", TEMPLATE, method=LBFGS(l2=0.5), max_iterations=1)
     assert half.record.l2 == 0.5

@@ -14,7 +14,7 @@ from fstcrf.errors import OptionError
 from fstcrf.ext.segments.structure import Segments
 from fstcrf.ext.words import Annotation, Words
 from fstcrf.training import Chain, Dev, Features, Gold, Reads, Run
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from tests.golden.cases import lexicon
 
 DATA = [
@@ -85,7 +85,7 @@ def test_an_option_that_the_structure_does_not_read_is_refused(option: str) -> N
             train(DATA, features=TEMPLATE, structure=structure, **{option: UNREAD[option]})
 
 
-@pytest.mark.parametrize("odd", [3, "segments", Run(), LBFGSSettings()], ids=str)
+@pytest.mark.parametrize("odd", [3, "segments", Run(), LBFGS()], ids=str)
 def test_what_is_no_structure(odd: Any) -> None:
     with pytest.raises(OptionError, match="expected Chain, Segments or Words"):
         train(DATA, "np", TEMPLATE, structure=odd)

@@ -15,8 +15,8 @@ from fstcrf.errors import NumericError
 from fstcrf.kernel import StochasticLearner
 from fstcrf.taggers import CRF
 from fstcrf.training import SGDOptimiser, fit
-from fstcrf.training.lbfgs import LBFGSSettings
-from fstcrf.training.sgd import ASGDSettings, L2SGDSettings, StochasticSettings
+from fstcrf.training.lbfgs import LBFGS
+from fstcrf.training.sgd import ASGD, L2SGD
 from tests.support.problems import Case, random_case
 from tests.support.training import flat_train
 from tests.unit import test_train_online
@@ -65,9 +65,9 @@ def check(
     seed: int = 5,
     l2: float = 0.3,
     first: float = 0.2,
-    settings: type[StochasticSettings] = ASGDSettings,
+    settings: type[L2SGD] = ASGD,
 ) -> None:
-    power = 0.75 if settings is ASGDSettings else 1.0
+    power = 0.75 if settings is ASGD else 1.0
     made = SGDOptimiser(
         case.problem, case.space, zeros(case), settings(l2=l2), seed=seed, first_rate=first
     )
@@ -82,7 +82,7 @@ def check(
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
 def test_like_the_plain_version(options: dict[str, Any], variant: str) -> None:
     check(random_case(2, **options))
-    check(random_case(2, **options), settings=L2SGDSettings)
+    check(random_case(2, **options), settings=L2SGD)
 
 
 @settings(max_examples=25)
@@ -127,9 +127,7 @@ def test_the_plain_version_notices(part: str, monkeypatch: pytest.MonkeyPatch) -
 def test_what_float32_cannot_hold_is_done_in_float64() -> None:
     case = random_case(2, transitions="all", ends=True)
     start = 60.0 * np.random.default_rng(1).normal(size=case.space.size)
-    made = SGDOptimiser(
-        case.problem, case.space, start, ASGDSettings(l2=0.3), seed=5, first_rate=0.2
-    )
+    made = SGDOptimiser(case.problem, case.space, start, ASGD(l2=0.3), seed=5, first_rate=0.2)
     made.step()
     assert made.rescued > 0
     wanted, _ = plain(case, 1, seed=5, l2=0.3, first=0.2, start=start)
@@ -142,9 +140,7 @@ def test_large_weights_of_all_arcs_cancel(shift: float) -> None:
     case = random_case(2, transitions="all", features="complete")
     start = zeros(case)
     case.space.parts(start)[1][:] = shift
-    made = SGDOptimiser(
-        case.problem, case.space, start, ASGDSettings(l2=0.0), seed=5, first_rate=0.2
-    )
+    made = SGDOptimiser(case.problem, case.space, start, ASGD(l2=0.0), seed=5, first_rate=0.2)
     made.step()
     assert made.rescued == 0
     moved = made.theta() - start
@@ -157,22 +153,22 @@ def test_many_labels_of_which_few_follow_each_other() -> None:
     labels = [f"L{i}" for i in range(60)]
     case = random_case(1, labels=labels, lengths=(2,) * 6, attributes=20)
     assert len(case.space.transitions) < 60
-    check(case, settings=L2SGDSettings)
+    check(case, settings=L2SGD)
 
 
 # --- Runs -----------------------------------------------------------------------------------------
 
 
 def made(case: Case, seed: int) -> SGDOptimiser:
-    return SGDOptimiser(case.problem, case.space, zeros(case), ASGDSettings(), seed=seed)
+    return SGDOptimiser(case.problem, case.space, zeros(case), ASGD(), seed=seed)
 
 
 def test_steps_that_diverge_say_where() -> None:
     case = random_case(0, values=True)
-    far = SGDOptimiser(case.problem, case.space, zeros(case), ASGDSettings(), first_rate=1e30)
+    far = SGDOptimiser(case.problem, case.space, zeros(case), ASGD(), first_rate=1e30)
     with pytest.raises(NumericError, match=r"epoch 1: the weights grow .* at sentence [0-9]+"):
         fit(far, max_iterations=5)
-    wild = SGDOptimiser(case.problem, case.space, zeros(case), ASGDSettings(l2=0.0), first_rate=1e4)
+    wild = SGDOptimiser(case.problem, case.space, zeros(case), ASGD(l2=0.0), first_rate=1e4)
     start, found = wild.theta(), fit(wild, max_iterations=5)
     assert re.match(
         r"diverged after iteration 1: epoch 2 with steps from .* ended far", found.reason
@@ -203,13 +199,13 @@ def test_lbfgs_names_what_can_be_done_about_its_epochs() -> None:
     """It has no option for their step sizes."""
     wanted = r"no step size from .* converges: lower l2, or .*: stochastic_epochs=0$"
     with pytest.raises(NumericError, match=wanted) as raised:
-        CRF.train(SENTENCES, "y", TEMPLATE, method=LBFGSSettings(l2=1e200, stochastic_epochs=2))
+        CRF.train(SENTENCES, "y", TEMPLATE, method=LBFGS(l2=1e200, stochastic_epochs=2))
     assert "calibration" not in str(raised.value)
     CRF.train(
         SENTENCES,
         "y",
         TEMPLATE,
-        method=LBFGSSettings(l2=1e9, stochastic_epochs=0, max_iterations=2),
+        method=LBFGS(l2=1e9, stochastic_epochs=0, max_iterations=2),
     )
 
 

@@ -15,8 +15,13 @@ from scipy.optimize import minimize
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.ext.papers.conjugate_gradient import ConjugateGradient
-from fstcrf.ext.papers.weightwise import GIS, QuickProp, QuickPropSettings, largest_count
-from fstcrf.training import LBFGS, Likelihood, Optimiser, fit, parameter_space, tied
+from fstcrf.ext.papers.weightwise import (
+    GISOptimiser,
+    QuickProp,
+    QuickPropOptimiser,
+    largest_count,
+)
+from fstcrf.training import LBFGSOptimiser, Likelihood, Optimiser, fit, parameter_space, tied
 from fstcrf.training.descent import LINE_SEARCHES, LineSearching, QuasiNewton
 from fstcrf.training.preconditioning import DiagonalHessian, InUnits
 from fstcrf.training.settings import Converging
@@ -44,7 +49,7 @@ def plain(case: Case, l2: float, **options: Any) -> Optimiser:
 
 def gis(case: Case, l2: float) -> Optimiser:
     start = np.zeros(case.space.size)
-    return GIS(likelihood(case, l2), case.problem, case.space, start, Converging(**EXACT))
+    return GISOptimiser(likelihood(case, l2), case.problem, case.space, start, Converging(**EXACT))
 
 
 def in_units(case: Case, l2: float) -> Optimiser:
@@ -54,18 +59,18 @@ def in_units(case: Case, l2: float) -> Optimiser:
         likelihood(case, l2),
         start,
         unit,
-        lambda function, u: LBFGS(function, u, QuasiNewton(**EXACT)),
+        lambda function, u: LBFGSOptimiser(function, u, QuasiNewton(**EXACT)),
     )
 
 
 def lbfgs(case: Case, l2: float, **options: Any) -> Optimiser:
     start = np.zeros(case.space.size)
-    return LBFGS(likelihood(case, l2), start, QuasiNewton(**EXACT, **options))
+    return LBFGSOptimiser(likelihood(case, l2), start, QuasiNewton(**EXACT, **options))
 
 
 def quickprop(case: Case, l2: float) -> Optimiser:
     start = np.zeros(case.space.size)
-    return QuickProp(likelihood(case, l2), start, QuickPropSettings(**EXACT))
+    return QuickPropOptimiser(likelihood(case, l2), start, QuickProp(**EXACT))
 
 
 METHODS: dict[str, Make] = {
@@ -116,7 +121,7 @@ def test_the_value_never_rises(method: str) -> None:
 
 
 SEARCHING: dict[str, Callable[[Counted, Floats], Optimiser]] = {
-    "l-bfgs": lambda function, start: LBFGS(function, start, QuasiNewton(**EXACT)),
+    "l-bfgs": lambda function, start: LBFGSOptimiser(function, start, QuasiNewton(**EXACT)),
     "cg": lambda function, start: ConjugateGradient(function, start, LineSearching(**EXACT)),
 }
 
@@ -346,7 +351,7 @@ def test_the_largest_count_of_features(options: dict[str, Any]) -> None:
 def test_a_step_of_scaling_solves_its_equation(l2: float) -> None:
     case = random_case(9, lengths=(3, 4))
     objective = likelihood(case, l2)
-    optimiser = GIS(objective, case.problem, case.space, np.zeros(case.space.size))
+    optimiser = GISOptimiser(objective, case.problem, case.space, np.zeros(case.space.size))
     _, gradient = objective(optimiser.theta())
     expected = gradient + objective.observed
     optimiser.step()
@@ -366,7 +371,7 @@ def test_scaling_refuses_what_it_is_not_for() -> None:
         gis(never, 0.0)
     case = random_case(1)
     with pytest.raises(OptionError, match="epsilon is -1"):
-        GIS(
+        GISOptimiser(
             likelihood(case, 0.5),
             case.problem,
             case.space,

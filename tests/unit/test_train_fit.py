@@ -26,7 +26,7 @@ from fstcrf.training import (
     fit,
 )
 from fstcrf.training.arguments import Run
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.loop import KIND, VERSION, saved_iteration
 from fstcrf.training.options import structured
 from tests.support.interrupts import interrupt_at
@@ -384,10 +384,11 @@ def test_a_checkpoint_that_cannot_be_written_fails_at_once(tmp_path: Path) -> No
 
 
 def test_a_course_is_read_from_arguments() -> None:
-    assert Course.of("lbfgs", l2=0.25, run=Run(threads=2)) == Course(l2=0.25, threads=2)
-    method = LBFGSSettings(l1=0.5, delta=0.1)
-    assert Course.of(method, usual={"period": 3}) == Course(l1=0.5, delta=0.1, period=3)
-    assert Course.of("lbfgs", l2=2.0, usual={"l2": 0.1}) == Course(l2=2.0)
+    course = Course.of("lbfgs", l2=0.25, run=Run(threads=2))
+    assert course == Course(LBFGS(l2=0.25, max_iterations=200, delta=1e-4), Run(threads=2))
+    method = Course.of(LBFGS(l1=0.5, delta=0.1), usual={"period": 3}).method
+    assert method == LBFGS(l2=1.0, l1=0.5, max_iterations=200, delta=0.1, period=3)
+    assert Course.of("lbfgs", l2=2.0, usual={"l2": 0.1}).l2 == 2.0
     with pytest.raises(OptionError, match="threads is 0"):
         Course.of("lbfgs", run=Run(threads=0))
     with pytest.raises(OptionError, match="seed is no option of this training; it has l2, l1"):

@@ -9,7 +9,7 @@ import pytest
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
-from fstcrf.training import LBFGS, fit
+from fstcrf.training import LBFGSOptimiser, fit
 from fstcrf.training.descent import LINE_SEARCHES, Line, QuasiNewton
 
 Function = Callable[[Floats], tuple[float, Floats]]
@@ -48,16 +48,16 @@ def rosenbrock(theta: Floats) -> tuple[float, Floats]:
 def test_nothing_to_do_at_the_minimum() -> None:
     function, goal = quadratic(4)
     objective = Counted(function, 4)
-    step = LBFGS(objective, goal).step()
+    step = LBFGSOptimiser(objective, goal).step()
     assert step.done is not None
     assert objective.evaluations == 1
-    empty = LBFGS(Counted(lambda theta: (0.0, theta), 0), np.empty(0))
+    empty = LBFGSOptimiser(Counted(lambda theta: (0.0, theta), 0), np.empty(0))
     assert fit(empty, max_iterations=5).theta.shape == (0,)
 
 
 def test_too_little_gained_ends() -> None:
     function, _ = quadratic(30, condition=1e6)
-    optimiser = LBFGS(
+    optimiser = LBFGSOptimiser(
         Counted(function, 30), np.zeros(30), QuasiNewton(epsilon=0.0, delta=0.5, period=3)
     )
     outcome = fit(optimiser, max_iterations=500)
@@ -67,7 +67,7 @@ def test_too_little_gained_ends() -> None:
 def test_the_start_is_copied() -> None:
     function, _ = quadratic(3)
     start = np.zeros(3)
-    LBFGS(Counted(function, 3), start).step()
+    LBFGSOptimiser(Counted(function, 3), start).step()
     assert not start.any()
 
 
@@ -81,7 +81,9 @@ def test_numbers_out_of_range_shorten_the_step() -> None:
         x = float(theta[0])
         return -100 * x - float(np.log1p(-x)), np.asarray([-100 + 1 / (1 - x)])
 
-    optimiser = LBFGS(Counted(barrier, 1), np.zeros(1), QuasiNewton(epsilon=1e-8, delta=0.0))
+    optimiser = LBFGSOptimiser(
+        Counted(barrier, 1), np.zeros(1), QuasiNewton(epsilon=1e-8, delta=0.0)
+    )
     outcome = fit(optimiser, max_iterations=100)
     assert outcome.theta == pytest.approx([0.99], abs=1e-6)
 
@@ -96,7 +98,7 @@ def test_values_out_of_range_shorten_the_step(bad: float) -> None:
 
     # The steepest descent's first step is 0.8 long.
     outcome = fit(
-        LBFGS(Counted(walled, 1), np.zeros(1), QuasiNewton(delta=0.0)), max_iterations=100
+        LBFGSOptimiser(Counted(walled, 1), np.zeros(1), QuasiNewton(delta=0.0)), max_iterations=100
     )
     assert outcome.theta == pytest.approx([0.4], abs=1e-4)
 
@@ -106,12 +108,14 @@ def test_an_error_at_the_start_is_raised() -> None:
         raise NumericError("never")
 
     with pytest.raises(NumericError, match="never"):
-        fit(LBFGS(Counted(never, 1), np.zeros(1)), max_iterations=3)
+        fit(LBFGSOptimiser(Counted(never, 1), np.zeros(1)), max_iterations=3)
 
 
 def test_an_unbounded_function_does_not_loop() -> None:
     objective = Counted(lambda x: (-float(x.sum()), -np.ones(2)), 2)
-    outcome = fit(LBFGS(objective, np.zeros(2), QuasiNewton(epsilon=0.0)), max_iterations=5)
+    outcome = fit(
+        LBFGSOptimiser(objective, np.zeros(2), QuasiNewton(epsilon=0.0)), max_iterations=5
+    )
     assert outcome.value < -1e3
     assert objective.evaluations < 150
 
@@ -119,14 +123,16 @@ def test_an_unbounded_function_does_not_loop() -> None:
 def test_a_kink_ends() -> None:
     """|x| has no curvature to satisfy: the best point that descends is taken."""
     objective = Counted(lambda x: (float(np.abs(x).sum()), np.sign(x)), 1)
-    outcome = fit(LBFGS(objective, np.asarray([0.3])), max_iterations=50)
+    outcome = fit(LBFGSOptimiser(objective, np.asarray([0.3])), max_iterations=50)
     assert abs(outcome.theta[0]) < 0.01
     assert objective.evaluations < 1000
 
 
 def test_misleading_memory_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     function, goal = quadratic(5)
-    optimiser = LBFGS(Counted(function, 5), np.zeros(5), QuasiNewton(epsilon=1e-9, delta=0.0))
+    optimiser = LBFGSOptimiser(
+        Counted(function, 5), np.zeros(5), QuasiNewton(epsilon=1e-9, delta=0.0)
+    )
     for _ in range(4):
         before = optimiser.step().value
     direction = optimiser._pairs.direction
@@ -144,7 +150,9 @@ def test_misleading_memory_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_trials_are_limited() -> None:
-    limited = LBFGS(Counted(rosenbrock, 2), np.asarray([-1.2, 1.0]), QuasiNewton(max_line_search=2))
+    limited = LBFGSOptimiser(
+        Counted(rosenbrock, 2), np.asarray([-1.2, 1.0]), QuasiNewton(max_line_search=2)
+    )
     for _ in range(30):
         assert limited.step().measures["trials"] <= 4  # twice, where it starts afresh
 

@@ -12,10 +12,10 @@ import pytest
 
 from fstcrf import CRF
 from fstcrf.errors import MemoryWarning, OptionError
-from fstcrf.ext.papers.errors import MCESettings
+from fstcrf.ext.papers.errors import MCE
 from fstcrf.taggers import training
 from fstcrf.training import Chain, Run, memory, structure
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.memory import ExpectedMemory, SweepCounts, free_memory, quasi_newton
 from fstcrf.training.support import SlotSets
 
@@ -56,7 +56,7 @@ def test_what_it_raises_ends_the_call() -> None:
     with pytest.raises(MemoryError, match="4 weights"):
         CRF.train(DATA, GOLD, "U:%x[0,word]\nB", run=Run(expect=refuse))
     CRF.train(
-        DATA, GOLD, "U:%x[0,word]\nB", run=Run(expect=refuse), objective=MCESettings(psi=1.0)
+        DATA, GOLD, "U:%x[0,word]\nB", run=Run(expect=refuse), objective=MCE(psi=1.0)
     )  # not counted
 
 
@@ -123,7 +123,7 @@ def test_pairs_are_those_that_iterations_make() -> None:
     for most in (2, 30):
         CRF.train(
             *(DATA, GOLD, "U:%x[0,word]\nB"),
-            method=LBFGSSettings(stochastic_epochs=0, max_iterations=most),
+            method=LBFGS(stochastic_epochs=0, max_iterations=most),
             run=Run(expect=told.append),
         )
     assert told[0].added < told[1].added

@@ -14,18 +14,18 @@ from scipy.optimize import minimize
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.training import (
-    AROW,
-    LBFGS,
+    AROWOptimiser,
     AveragedPerceptron,
+    LBFGSOptimiser,
     Likelihood,
     Optimiser,
     PassiveAggressive,
     fit,
 )
-from fstcrf.training.online import APSettings, AROWSettings, PASettings, PerceptronSettings
+from fstcrf.training.online import AP, AROW, PA, Perceptron
 from fstcrf.training.sgd import (
-    ASGDSettings,
-    L2SGDSettings,
+    ASGD,
+    L2SGD,
     SGDOptimiser,
     calibrated_rate,
 )
@@ -135,18 +135,18 @@ Start = tuple[Any, Any, Floats]
 
 def passive_aggressive(way: Any, both: bool, start: Start) -> Optimiser:
     """Of a cost by errors and averaged, or neither."""
-    settings = PASettings(pa_variant=way, aggressiveness=0.3, error_sensitive=both, averaging=both)
+    settings = PA(pa_variant=way, aggressiveness=0.3, error_sensitive=both, averaging=both)
     return PassiveAggressive(*start, settings, seed=5)
 
 
 def arow(variance: float, gamma: float, start: Start) -> Optimiser:
-    return AROW(*start, AROWSettings(variance=variance, gamma=gamma), seed=5)
+    return AROWOptimiser(*start, AROW(variance=variance, gamma=gamma), seed=5)
 
 
 Plain = Callable[[Case, int], tuple[Floats, list[float] | None]]
 METHODS: dict[str, tuple[Callable[[Start], Optimiser], Plain]] = {
     "perceptron": (
-        lambda start: AveragedPerceptron(*start, PerceptronSettings(), seed=5),
+        lambda start: AveragedPerceptron(*start, Perceptron(), seed=5),
         plain_perceptron,
     ),
     **{
@@ -179,15 +179,13 @@ def test_epochs_are_those_of_the_plain_version(
     assert optimiser.theta() == pytest.approx(wanted, abs=1e-9)
 
 
-def stochastic(
-    settings: type[L2SGDSettings | ASGDSettings], case: Case, start: Floats
-) -> SGDOptimiser:
+def stochastic(settings: type[L2SGD], case: Case, start: Floats) -> SGDOptimiser:
     return SGDOptimiser(case.problem, case.space, start, settings(l2=0.5, delta=0.0))
 
 
 STOCHASTIC: dict[str, tuple[Callable[[Case, Floats], Optimiser], float]] = {
-    "sgd": (partial(stochastic, L2SGDSettings), 0.005),
-    "asgd": (partial(stochastic, ASGDSettings), 0.03),
+    "sgd": (partial(stochastic, L2SGD), 0.005),
+    "asgd": (partial(stochastic, ASGD), 0.03),
 }
 
 
@@ -221,22 +219,24 @@ def test_separable_data_is_learnt() -> None:
     case = separable_case()
     start = np.zeros(case.space.size)
     perceptron = fit(
-        AveragedPerceptron(case.problem, case.space, start, PerceptronSettings()), max_iterations=50
+        AveragedPerceptron(case.problem, case.space, start, Perceptron()), max_iterations=50
     )
     assert perceptron.reason == "no error is left"
     assert perceptron.value == 0.0
-    rated = AveragedPerceptron(case.problem, case.space, start, APSettings(epsilon=1e-6))
-    passive = PassiveAggressive(case.problem, case.space, start, PASettings(epsilon=1e-6))
+    rated = AveragedPerceptron(case.problem, case.space, start, AP(epsilon=1e-6))
+    passive = PassiveAggressive(case.problem, case.space, start, PA(epsilon=1e-6))
     rates, margins = (fit(learner, max_iterations=50) for learner in (rated, passive))
-    arow = fit(AROW(case.problem, case.space, start, AROWSettings()), max_iterations=50)
+    arow = fit(AROWOptimiser(case.problem, case.space, start, AROW()), max_iterations=50)
     assert rates.reason == "fewer than 1e-06 of the labels are wrong"
     assert margins.reason == "the mean loss is below 1e-06"
     assert arow.reason == "the mean loss is no more than 0"
     sgd, mean = (
         fit(SGDOptimiser(case.problem, case.space, start, settings), max_iterations=30)
-        for settings in (L2SGDSettings(l2=0.01), ASGDSettings(l2=0.01))
+        for settings in (L2SGD(l2=0.01), ASGD(l2=0.01))
     )
-    batch = fit(LBFGS(Likelihood(case.problem, case.space, l2=0.01), start), max_iterations=50)
+    batch = fit(
+        LBFGSOptimiser(Likelihood(case.problem, case.space, l2=0.01), start), max_iterations=50
+    )
     for outcome in (perceptron, rates, margins, arow, sgd, mean, batch):
         for b in range(case.n_sentences):
             if np.diff(case.problem.offsets)[b] < 5:
@@ -244,11 +244,11 @@ def test_separable_data_is_learnt() -> None:
 
 
 LEARNERS: dict[str, tuple[Any, Any]] = {
-    "perceptron": (AveragedPerceptron, PerceptronSettings()),
-    "passive-aggressive": (PassiveAggressive, PASettings()),
-    "arow": (AROW, AROWSettings()),
-    "sgd": (SGDOptimiser, L2SGDSettings(l2=0.5)),
-    "asgd": (SGDOptimiser, ASGDSettings()),
+    "perceptron": (AveragedPerceptron, Perceptron()),
+    "passive-aggressive": (PassiveAggressive, PA()),
+    "arow": (AROWOptimiser, AROW()),
+    "sgd": (SGDOptimiser, L2SGD(l2=0.5)),
+    "asgd": (SGDOptimiser, ASGD()),
 }
 
 
@@ -283,8 +283,8 @@ def test_the_start_counts_and_is_copied() -> None:
     case = random_case(2, transitions="all")
     start = np.random.default_rng(0).normal(size=case.space.size)
     kept = start.copy()
-    perceptron = AveragedPerceptron(case.problem, case.space, start, PerceptronSettings())
-    sgd = SGDOptimiser(case.problem, case.space, start, L2SGDSettings(l2=0.5))
+    perceptron = AveragedPerceptron(case.problem, case.space, start, Perceptron())
+    sgd = SGDOptimiser(case.problem, case.space, start, L2SGD(l2=0.5))
     assert np.array_equal(perceptron.theta(), start)
     assert np.array_equal(sgd.theta(), start)
     perceptron.step()
@@ -297,7 +297,7 @@ def test_calibration_finds_the_best_rate(best: float) -> None:
     def trial(rate: float) -> float:
         return abs(np.log(rate / best)) if rate < 1000 * best else np.inf
 
-    found = calibrated_rate(trial, 6.5, L2SGDSettings())
+    found = calibrated_rate(trial, 6.5, L2SGD())
     assert best / np.sqrt(2) <= found <= best * np.sqrt(2)
 
 
@@ -309,23 +309,23 @@ def test_calibration_stays_within_its_limits() -> None:
         return -rate
 
     assert calibrated_rate(
-        trial, 0.0, L2SGDSettings(calibration_candidates=3, calibration_factor=3.0)
+        trial, 0.0, L2SGD(calibration_candidates=3, calibration_factor=3.0)
     ) == pytest.approx(0.9)
     assert tried == pytest.approx([0.1, 0.3, 0.9])
     tried.clear()
-    assert calibrated_rate(trial, 0.0, L2SGDSettings(calibration_trials=2)) == pytest.approx(0.2)
+    assert calibrated_rate(trial, 0.0, L2SGD(calibration_trials=2)) == pytest.approx(0.2)
     with pytest.raises(NumericError, match=r"from 0\.1 down to 1\.91e-07 converges: lower"):
-        calibrated_rate(lambda _: np.inf, 0.0, L2SGDSettings())
+        calibrated_rate(lambda _: np.inf, 0.0, L2SGD())
     wrong: list[dict[str, Any]] = [{"rate": 0.0}, {"factor": 1.0}, {"sentences": 0}, {"trials": 0}]
     for options in wrong:
         with pytest.raises(OptionError, match=r"expected (a finite number above|at least)"):
-            L2SGDSettings(**{f"calibration_{name}": value for name, value in options.items()})
+            L2SGD(**{f"calibration_{name}": value for name, value in options.items()})
 
 
 @pytest.mark.parametrize("l2", [0.0, 1e-9, 50.0])
 def test_weak_and_strong_penalties(l2: float) -> None:
     case = separable_case(sentences=8)
-    start, settings = np.zeros(case.space.size), L2SGDSettings(l2=l2)
+    start, settings = np.zeros(case.space.size), L2SGD(l2=l2)
     optimiser = SGDOptimiser(case.problem, case.space, start, settings)
     values = [optimiser.step().value for _ in range(20)]
     assert np.isfinite(values).all()

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
-from fstcrf.training import OWLQN, Likelihood, fit
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training import Likelihood, OWLQNOptimiser, fit
+from fstcrf.training.lbfgs import LBFGS
 from tests.support.problems import random_case
 
 
@@ -28,8 +28,8 @@ class Squares:
 def test_soft_thresholding(l1: float) -> None:
     rng = np.random.default_rng(5)
     scale, goal = rng.uniform(0.5, 20.0, size=40), rng.normal(size=40)
-    optimiser = OWLQN(
-        Squares(scale, goal), np.zeros(40), LBFGSSettings(l1=l1, epsilon=1e-10, delta=0.0)
+    optimiser = OWLQNOptimiser(
+        Squares(scale, goal), np.zeros(40), LBFGS(l1=l1, epsilon=1e-10, delta=0.0)
     )
     outcome = fit(optimiser, max_iterations=500)
     wanted = np.sign(goal) * np.maximum(np.abs(goal) - l1 / scale, 0.0)
@@ -44,7 +44,9 @@ def test_the_minimum_that_scipy_finds(l1: float) -> None:
     case, l2 = random_case(3), 0.05
     likelihood = Likelihood(case.problem, case.space, l2=l2, precision="float64")
     outcome = fit(
-        OWLQN(likelihood, np.zeros(case.space.size), LBFGSSettings(l1=l1, epsilon=1e-9, delta=0.0)),
+        OWLQNOptimiser(
+            likelihood, np.zeros(case.space.size), LBFGS(l1=l1, epsilon=1e-9, delta=0.0)
+        ),
         max_iterations=3000,
     )
 

@@ -14,9 +14,9 @@ from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import OptionError
 from fstcrf.training import Likelihood, likelihood, parameter_space
 from fstcrf.training import shards as cuts
-from fstcrf.training.evidence import Whole
+from fstcrf.training.evidence import InMemory
 from fstcrf.training.executors.executor import LocalExecutor
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.preconditioning import DiagonalHessian
 from tests.support.problems import Case, iob2, random_case
 from tests.support.training import flat_train
@@ -241,14 +241,14 @@ def test_parts_and_threads_change_no_bit(
 
 def test_epochs_take_the_sentences_whose_labels_are_known() -> None:
     case = hidden_case("few", lengths=(2, 3) * 800)
-    data = Whole(case.problem, case.space)
+    data = InMemory(case.problem, case.space)
     assert data.counts.labelled == 1200
-    assert LBFGSSettings().epochs(data) == 12
+    assert LBFGS().epochs(data) == 12
     start = data.start()
     assert not start.partial.any()
     assert len(start.weight) == 1200
     half = hidden_case("half", lengths=(2, 3) * 800)
-    assert LBFGSSettings().epochs(Whole(half.problem, half.space)) == 0
+    assert LBFGS().epochs(InMemory(half.problem, half.space)) == 0
 
 
 def test_epochs_need_a_sentence_whose_labels_are_known() -> None:

@@ -11,10 +11,16 @@ from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, NumericError, OptionError
-from fstcrf.ext.papers import GPD, ClassificationError, Logistic, QuickProp, SegmentF
+from fstcrf.ext.papers import (
+    ClassificationError,
+    GPDOptimiser,
+    Logistic,
+    QuickPropOptimiser,
+    SegmentF,
+)
 from fstcrf.ext.papers.competitors import Gradient
 from fstcrf.ext.papers.errors import SmoothCounts
-from fstcrf.ext.papers.gpd import GPDSettings
+from fstcrf.ext.papers.gpd import GPD
 from fstcrf.training import fit
 from tests.support.problems import BIO_CASES, Case, random_case, separable_case
 
@@ -43,9 +49,11 @@ def errors(case: Case, l2: float) -> ClassificationError:
     return ClassificationError(case.problem, case.space, l2=l2)
 
 
-def descent(objective: ClassificationError, case: Case, start: float = 0.0, **options: Any) -> GPD:
+def descent(
+    objective: ClassificationError, case: Case, start: float = 0.0, **options: Any
+) -> GPDOptimiser:
     """From weights that are all the same."""
-    return GPD(objective, case.space, np.full(case.space.size, start), GPDSettings(**options))
+    return GPDOptimiser(objective, case.space, np.full(case.space.size, start), GPD(**options))
 
 
 @pytest.mark.parametrize("kind", ["order 0", "complete"])
@@ -62,11 +70,11 @@ def test_a_task_that_can_be_learnt() -> None:
     case = separable_case()
     start = np.zeros(case.space.size)
     objective = ClassificationError(case.problem, case.space, l2=0.001)
-    gpd = GPD(objective, case.space, start, GPDSettings(batch=1), seed=3)
+    gpd = GPDOptimiser(objective, case.space, start, GPD(batch=1), seed=3)
     learnt = fit(gpd, max_iterations=10).theta
     objective(learnt)
     assert objective.errors == 0
-    outcome = fit(QuickProp(objective, learnt), max_iterations=50)
+    outcome = fit(QuickPropOptimiser(objective, learnt), max_iterations=50)
     assert objective(outcome.theta)[0] < objective(learnt)[0]
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.training import LBFGS, Likelihood, Optimiser, SGDOptimiser, Staged, fit
+from fstcrf.training import LBFGSOptimiser, Likelihood, Optimiser, SGDOptimiser, Staged, fit
 from fstcrf.training.descent import QuasiNewton
-from fstcrf.training.evidence import Whole
-from fstcrf.training.lbfgs import LBFGSSettings, start_pays
-from fstcrf.training.sgd import L2SGDSettings
+from fstcrf.training.evidence import InMemory
+from fstcrf.training.lbfgs import LBFGS, start_pays
+from fstcrf.training.sgd import L2SGD
 from tests.support.problems import random_case
 
 CASE = random_case(3)
@@ -19,11 +19,11 @@ ZERO = np.zeros(CASE.space.size)
 
 def lbfgs(theta: object) -> Optimiser:
     likelihood = Likelihood(CASE.problem, CASE.space, l2=0.2, precision="float64")
-    return LBFGS(likelihood, np.asarray(theta), QuasiNewton(epsilon=1e-6, delta=0.0))
+    return LBFGSOptimiser(likelihood, np.asarray(theta), QuasiNewton(epsilon=1e-6, delta=0.0))
 
 
 def staged(epochs: int = 3) -> Staged:
-    first = SGDOptimiser(CASE.problem, CASE.space, ZERO, L2SGDSettings(l2=0.2))
+    first = SGDOptimiser(CASE.problem, CASE.space, ZERO, L2SGD(l2=0.2))
     return Staged(first, epochs, lbfgs)
 
 
@@ -41,7 +41,7 @@ def test_passes_are_counted_over_both_stages() -> None:
 
 def epochs(**options: Any) -> int:
     case = random_case(3, **options)
-    return LBFGSSettings().epochs(Whole(case.problem, case.space))
+    return LBFGS().epochs(InMemory(case.problem, case.space))
 
 
 def test_the_start_is_made_where_it_pays() -> None:
@@ -59,6 +59,6 @@ def test_what_is_saved_does_not_fall_with_the_sentences() -> None:
     pays = []
     for n in (1, 30, 100, 1000):
         case = random_case(3, lengths=(2, 3) * n)
-        pays.append(start_pays(Whole(case.problem, case.space), 12))
+        pays.append(start_pays(InMemory(case.problem, case.space), 12))
     assert pays == sorted(pays)
     assert pays[0] < pays[-1]

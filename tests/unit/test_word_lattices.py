@@ -27,7 +27,7 @@ from fstcrf.ext.words import (
 from fstcrf.ext.words.entries import new_entries
 from fstcrf.ext.words.templates import WordSeen
 from fstcrf.training import Run
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from tests.support.wordlists import KINDS, RANGES, UNKNOWN
 
 TEMPLATE = """\
@@ -224,7 +224,7 @@ def test_threads_give_the_same_bits(lexicon: Lexicon) -> None:
 
 
 def test_a_run_goes_on_from_its_checkpoint(lexicon: Lexicon, tmp_path: Path) -> None:
-    method = LBFGSSettings(l1=0.1)
+    method = LBFGS(l1=0.1)
     given: dict[str, Any] = {"structure": Words(lexicon), "l2": 0.1, "method": method}
     whole = LatticeCRF.train(DATA, TEMPLATE, max_iterations=12, **given)
     path = tmp_path / "state"
@@ -239,7 +239,7 @@ def test_a_run_goes_on_from_its_checkpoint(lexicon: Lexicon, tmp_path: Path) -> 
 def test_l1_leaves_weights_out(lexicon: Lexicon) -> None:
     sizes = [
         LatticeCRF.train(
-            DATA, TEMPLATE, structure=Words(lexicon), l2=0.01, method=LBFGSSettings(l1=l1)
+            DATA, TEMPLATE, structure=Words(lexicon), l2=0.01, method=LBFGS(l1=l1)
         ).weights.size
         for l1 in (0, 0.5)
     ]
@@ -410,9 +410,7 @@ def test_words_that_score_the_same_are_told_apart_by_the_lexicon_alone() -> None
     data = [Annotation.of_words([("a", "N"), ("b", "N")])]
     template = "UNIGRAM A:%F[0]\nBIGRAM B:%L[0]/%R[1]\n"
     for first in ("b", "a"):
-        model = LatticeCRF.train(
-            data, template, structure=Words(lexicon), method=LBFGSSettings(l1=100.0)
-        )
+        model = LatticeCRF.train(data, template, structure=Words(lexicon), method=LBFGS(l1=100.0))
         assert model.weights.size == 0
         model.tag(first)
         assert [word.feature for word in model.tag("a")] == ["N,x"]

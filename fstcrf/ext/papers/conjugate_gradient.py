@@ -16,7 +16,7 @@ from fstcrf.arrays import Floats, Singles
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.ext.papers.batches import batch_bytes
 from fstcrf.kernel import dot, norm
-from fstcrf.training.descent import Found, LineDescent, LineSearching
+from fstcrf.training.descent import LineDescent, LinePoint, LineSearching
 from fstcrf.training.likelihood import Likelihood
 from fstcrf.training.memory import LONG
 from fstcrf.training.optimiser import Objective, Optimiser, State, vector
@@ -29,7 +29,7 @@ from fstcrf.training.preconditioning import (
     tied_size,
 )
 from fstcrf.training.problem import ParameterSpace, Problem
-from fstcrf.training.settings import TrainingRun
+from fstcrf.training.settings import MethodSettings, TrainingRun
 from fstcrf.training.shards import sweep_counts
 
 Formula = Literal["polak-ribiere", "fletcher-reeves"]
@@ -65,7 +65,7 @@ class _DiagonalInUnits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CGSettings(LineSearching):
+class CG(LineSearching, MethodSettings):
     """The likelihood by conjugate gradients."""
 
     name: ClassVar[str] = "cg"
@@ -123,7 +123,7 @@ class CGSettings(LineSearching):
         return None
 
 
-class PreconditionedCGSettings(CGSettings):
+class PreconditionedCG(CG):
     """The likelihood by conjugate gradients with the diagonal of the Hessian."""
 
     name: ClassVar[str] = "preconditioned-cg"
@@ -131,7 +131,7 @@ class PreconditionedCGSettings(CGSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixedCGSettings(PreconditionedCGSettings):
+class MixedCG(PreconditionedCG):
     """Preconditioned conjugate gradients for the first iterations, then plain ones."""
 
     name: ClassVar[str] = "mixed-cg"
@@ -185,7 +185,7 @@ class ConjugateGradient(LineDescent):
             names = ", ".join(map(repr, _FORMULAS))
             raise OptionError(f"formula {formula!r} is unknown; there are {names}")
         if preconditioned is not None:
-            MixedCGSettings(preconditioned=preconditioned)  # checks it
+            MixedCG(preconditioned=preconditioned)  # checks it
             if preconditioner is None:
                 raise OptionError(
                     f"preconditioned is {preconditioned}, expected a preconditioner to leave"
@@ -282,7 +282,7 @@ class ConjugateGradient(LineDescent):
             )
         return diagonal
 
-    def _learn(self, found: Found, theta: Floats, gradient: Floats) -> None:
+    def _learn(self, found: LinePoint, theta: Floats, gradient: Floats) -> None:
         del theta
         self._iteration += 1
         self._last, self._length = gradient, found.length * self._unit

@@ -278,7 +278,7 @@ class SmoothErrors(ObjectiveSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MCESettings(SmoothErrors):
+class MCE(SmoothErrors):
     """A smooth count of sentences with an error."""
 
     name: ClassVar[str] = "mce"
@@ -515,7 +515,7 @@ class _Read:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MCEFSettings(SmoothErrors):
+class MCEF(SmoothErrors):
     """A smooth F of spans."""
 
     name: ClassVar[str] = "mce-f"

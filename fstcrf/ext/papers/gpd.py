@@ -23,10 +23,10 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError
 from fstcrf.ext.papers.competitors import Gradient
 from fstcrf.ext.papers.errors import SmoothErrors
-from fstcrf.ext.papers.weightwise import QuickPropSettings
+from fstcrf.ext.papers.weightwise import QuickProp
 from fstcrf.kernel import dot, norm
 from fstcrf.training.descent import QuasiNewton
-from fstcrf.training.lbfgs import LBFGS
+from fstcrf.training.lbfgs import LBFGSOptimiser
 from fstcrf.training.memory import quasi_newton
 from fstcrf.training.online import Orders, shuffled
 from fstcrf.training.optimiser import Objective, Optimiser, Staged, State, Step, floats
@@ -35,6 +35,7 @@ from fstcrf.training.settings import (
     FROM_ZERO,
     Delta,
     MaxIterations,
+    MethodSettings,
     Needs,
     Penalised,
     TrainingRun,
@@ -63,7 +64,7 @@ class Stochastic(Objective, Protocol):
         """
 
 
-class GPD:
+class GPDOptimiser:
     """One epoch a step.
 
     Parameters
@@ -237,7 +238,7 @@ _BEGINNING = Needs(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Descending(Penalised):
+class Descending(Penalised, MethodSettings, ABC):
     """Methods that make, or begin with, epochs of `GPD`."""
 
     first_rate: Annotated[
@@ -251,10 +252,10 @@ class Descending(Penalised):
         _BEGINNING,
     ] = 5.0
 
-    def gpd(self, run: TrainingRun) -> GPD:
+    def gpd(self, run: TrainingRun) -> GPDOptimiser:
         """Return the stochastic optimiser of a run."""
         objective = cast("Stochastic", run.objective.function(run, self.l2))
-        return GPD(objective, run.space, run.theta, self, seed=run.seed)
+        return GPDOptimiser(objective, run.space, run.theta, self, seed=run.seed)
 
     def epochs_bytes(self, run: TrainingRun) -> int:
         """Return the bytes of such epochs."""
@@ -265,7 +266,7 @@ class Descending(Penalised):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPDSettings(Descending):
+class GPD(Descending):
     """Counts of errors by stochastic gradients, a few sentences a step."""
 
     name: ClassVar[str] = "gpd"
@@ -273,7 +274,7 @@ class GPDSettings(Descending):
     max_iterations: MaxIterations = 30
     delta: Delta = 1e-6
 
-    def optimiser(self, run: TrainingRun) -> GPD:
+    def optimiser(self, run: TrainingRun) -> GPDOptimiser:
         """Return the optimiser of a run."""
         return self.gpd(run)
 
@@ -283,7 +284,7 @@ class GPDSettings(Descending):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beginning(Descending, ABC):
+class Beginning(Descending):
     """Batch methods that begin with epochs of `GPD`."""
 
     stochastic_epochs: Annotated[
@@ -323,14 +324,14 @@ class Beginning(Descending, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ErrorLBFGSSettings(Beginning, QuasiNewton):
+class ErrorLBFGS(Beginning, QuasiNewton):
     """Counts of errors by L-BFGS."""
 
     name: ClassVar[str] = "lbfgs"
 
     def minimiser(self, objective: Objective, theta: Floats) -> Optimiser:
         """Return the optimiser after the epochs."""
-        return LBFGS(objective, theta, self)
+        return LBFGSOptimiser(objective, theta, self)
 
     def vectors(self, weights: int, iterations: int) -> int:
         """Return the bytes of its vectors."""
@@ -338,12 +339,12 @@ class ErrorLBFGSSettings(Beginning, QuasiNewton):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ErrorQuickPropSettings(Beginning, QuickPropSettings):
+class ErrorQuickProp(Beginning, QuickProp):
     """Counts of errors, minimised with one parabola for each weight."""
 
     name: ClassVar[str] = "quickprop"
 
-    minimiser = QuickPropSettings.minimiser
+    minimiser = QuickProp.minimiser
 
     def vectors(self, weights: int, iterations: int) -> int:
         """Return the bytes of its vectors."""

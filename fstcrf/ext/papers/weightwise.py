@@ -36,21 +36,21 @@ from fstcrf.training.descent import Iterative
 from fstcrf.training.likelihood import Likelihood, LikelihoodSettings
 from fstcrf.training.optimiser import Objective, Optimiser, State, Step, floats
 from fstcrf.training.problem import ParameterSpace, Problem, arc_slots
-from fstcrf.training.settings import Converging, TrainingRun
+from fstcrf.training.settings import Converging, MethodSettings, TrainingRun
 from fstcrf.training.shards import spans, sweep_counts
 
 # --- Generalised iterative scaling ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class GISSettings(Converging):
+class GIS(Converging, MethodSettings):
     """The likelihood by generalised iterative scaling."""
 
     name: ClassVar[str] = "gis"
 
-    def optimiser(self, run: TrainingRun) -> GIS:
+    def optimiser(self, run: TrainingRun) -> GISOptimiser:
         """Return the optimiser of a run."""
-        return GIS(
+        return GISOptimiser(
             Likelihood(run.problem, run.space, l2=self.l2, threads=run.threads),
             run.problem,
             run.space,
@@ -66,7 +66,7 @@ class GISSettings(Converging):
         return batch_bytes(run.problem, counts, run.threads, 8) + beside
 
 
-class GIS(Iterative):
+class GISOptimiser(Iterative):
     """Generalised iterative scaling; one pass over the data a step.
 
     Parameters
@@ -166,7 +166,7 @@ _HALVINGS = 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuickPropSettings(Converging):
+class QuickProp(Converging, MethodSettings):
     """One parabola for each weight."""
 
     name: ClassVar[str] = "quickprop"
@@ -179,9 +179,9 @@ class QuickPropSettings(Converging):
         """Return the optimiser of a run."""
         return self.minimiser(run.objective.function(run, self.l2), run.theta)
 
-    def minimiser(self, objective: Objective, theta: Floats) -> QuickProp:
+    def minimiser(self, objective: Objective, theta: Floats) -> QuickPropOptimiser:
         """Return the optimiser of an objective with separate weights, without ties."""
-        return QuickProp(objective, theta, self)
+        return QuickPropOptimiser(objective, theta, self)
 
     def memory_of(self, run: TrainingRun) -> int | None:
         """Return the bytes that a run takes at its peak; `None` except for the likelihood."""
@@ -191,7 +191,7 @@ class QuickPropSettings(Converging):
         return batch_bytes(run.problem, counts, run.threads, 8)
 
 
-class QuickProp(Iterative):
+class QuickPropOptimiser(Iterative):
     """One step an iteration.
 
     Parameters
@@ -200,7 +200,7 @@ class QuickProp(Iterative):
         A function of separate weights, without ties.
     theta : float64 [size]
         Where to start.
-    settings : QuickPropSettings
+    settings : QuickProp
     rate : float, optional
         Step size along the gradient for weights that have not moved yet; halved until the first
         step lowers the value. 1 / |gradient| when absent.
@@ -215,7 +215,7 @@ class QuickProp(Iterative):
         self,
         objective: Objective,
         theta: Floats,
-        settings: QuickPropSettings = QuickPropSettings(),
+        settings: QuickProp = QuickProp(),
         *,
         rate: float | None = None,
     ) -> None:

@@ -6,14 +6,14 @@ processes and machines can exchange them.
 Parts. A text of more than 2^20 tokens consists of several such problems, *parts*, whose number is a
 function of the tokens; a binary tree over their numbers adds their expectations
 (`training/shards.py`, `executors/executor.py`). Below that size, shards are summed sequentially
-into one vector, since the tree adds whole vectors. Optimisers access the data through a protocol,
-`Evidence`: `Whole` is a problem in memory, `Spread` is parts on workers (this module). An executor
-places states, maps functions over them and folds by the tree. Workers hold states by number; a
-worker without a state reports it and receives instructions for making it, so that a killed worker,
-a new one and the first call are one case. `ext/parts/texts.py` reads files into parts, in passes
-that assign the same numbers as one machine: strings by their first appearance, keys counted and
-sorted, fingerprints of tied attributes added. Within a limit of memory (`ext/parts/spool.py`),
-arrays are in unnamed mapped files, and their pages are released after each part.
+into one vector. Optimisers access the data through a protocol, `Evidence`: `InMemory` is a problem
+here, `SpreadEvidence` parts on workers. An executor places states, maps functions over them and
+folds by the tree. Workers hold states by number; a worker without a state reports it and receives
+instructions for making it, so that a killed worker, a new one and the first call are one case.
+`ext/parts/texts.py` reads files into parts, in passes that assign the same numbers as one machine:
+strings by their first appearance, keys counted and sorted, fingerprints of tied attributes added.
+Within a limit of memory (`ext/parts/spool.py`), arrays are in unnamed mapped files, and their pages
+are released after each part.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from fstcrf.text.sentences import sized
 from fstcrf.training.arguments import Run
 from fstcrf.training.data import check_held_out, check_template
 from fstcrf.training.executors.executor import Executor, LocalExecutor
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.likelihood import LikelihoodSettings
 from fstcrf.training.loop import saved_variant
 from fstcrf.training.magnitudes import weight_unit
@@ -88,7 +88,7 @@ def _in_units(call: TrainingCall) -> tuple[Floats | None, float]:
     return weights / unit, unit
 
 
-def _checked(call: TrainingCall) -> LBFGSSettings:
+def _checked(call: TrainingCall) -> LBFGS:
     """Refuse options that parts do not support; return the settings of the method."""
     settings, where = call.settings, "an executor or a limit of memory"
     method = settings.method
@@ -97,7 +97,7 @@ def _checked(call: TrainingCall) -> LBFGSSettings:
             f"objective {settings.objective.name!r} needs all of the text in memory, "
             f"without {where}"
         )
-    if not isinstance(method, LBFGSSettings):
+    if not isinstance(method, LBFGS):
         raise OptionError(
             f"method {method.name!r} needs all of the text in memory, as its steps follow each "
             f"other: with {where} train by 'lbfgs'"
@@ -123,7 +123,7 @@ def _size(bytes_: float) -> str:
     return f"{bytes_:.0f} bytes"
 
 
-def _check_limit(call: TrainingCall, found: FlatPaths, method: LBFGSSettings) -> None:
+def _check_limit(call: TrainingCall, found: FlatPaths, method: LBFGS) -> None:
     """Refuse a limit of memory that the work on a part, or on the start, does not keep."""
     limit = call.run.memory_limit
     if limit is None:
@@ -183,7 +183,7 @@ def _variant(executor: Executor, run: Run) -> Iterator[None]:
 def _fitted(
     call: TrainingCall,
     found: FlatPaths,
-    method: LBFGSSettings,
+    method: LBFGS,
     gold: list[list[str]] | None,
     unit: float,
 ) -> CRF:

@@ -40,7 +40,7 @@ from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.text.sentences import Data
 from fstcrf.training.arguments import Run
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.likelihood import LOG_ROUNDING, SummedLikelihood
 from fstcrf.training.shards import shard_bounds
 
@@ -122,7 +122,7 @@ def learn_rules(
     *,
     target: str | None = None,
     on_missing: OnMissing = "error",
-    method: Literal["lbfgs"] | LBFGSSettings = "lbfgs",
+    method: Literal["lbfgs"] | LBFGS = "lbfgs",
     l2: float | None = None,
     max_iterations: int | None = None,
     run: Run | None = None,
@@ -146,7 +146,7 @@ def learn_rules(
     on_missing : {"error", "skip"}
         Sentences whose gold labels the hard rules forbid, or the tagger does not have: an error
         that names and counts them, or they are left out.
-    method : "lbfgs" or LBFGSSettings
+    method : "lbfgs" or LBFGS
         L-BFGS, or OWL-QN with l1, which gives rules that do not help a weight of zero; options
         ``l1``, ``period`` and ``delta``.
     l2 : float, optional
@@ -198,7 +198,7 @@ def learn_rules(
     start = np.zeros(objective.size)
     before = objective.expected(start)
     warn_of_idle(file, sentences, before)
-    outcome = course.run(course.minimiser(objective, start), fingerprint=str, evaluate=None)
+    outcome = course.outcome(course.minimiser(objective, start), fingerprint=str, evaluate=None)
     weights = as_written(outcome.theta)
     after = objective.expected(weights)
     return LearnedRules(**learned(file, sentences, weights, before, after), reason=outcome.reason)

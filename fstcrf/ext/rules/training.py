@@ -46,7 +46,7 @@ from fstcrf.taggers.joint import JointCRF
 from fstcrf.text.sentences import Data, read_sentences
 from fstcrf.training.arguments import Run
 from fstcrf.training.expectation import General
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.likelihood import SummedLikelihood
 from fstcrf.training.loop import Outcome
 from fstcrf.training.magnitudes import magnitudes
@@ -81,7 +81,7 @@ def train_with_rules(
     on_missing: OnMissing = "error",
     tagger_l2: float | None = None,
     start: Start = "tagger",
-    method: Literal["lbfgs"] | LBFGSSettings = "lbfgs",
+    method: Literal["lbfgs"] | LBFGS = "lbfgs",
     l2: float | None = None,
     max_iterations: int | None = None,
     run: Run | None = None,
@@ -108,7 +108,7 @@ def train_with_rules(
     start : {"tagger", "zero"}
         Weights of the tagger that training begins with. There is one best set of weights: a start
         saves iterations.
-    method : "lbfgs" or LBFGSSettings
+    method : "lbfgs" or LBFGS
         L-BFGS; options ``period`` and ``delta``.
     l2 : float, optional
         Strength of the penalty l2 · |weights|² of the rules; by default 0.1.
@@ -158,7 +158,7 @@ def train_with_rules(
     before = problem.expected(objective, first)
     warn_of_idle(file, sentences, before)
     minimiser = course.minimiser(objective, first)
-    outcome = course.run(minimiser, fingerprint=lambda: mark, evaluate=None)
+    outcome = course.outcome(minimiser, fingerprint=lambda: mark, evaluate=None)
     theta, weights = problem.parts(outcome.theta)
     weights = as_written(weights)
     after = problem.expected(objective, np.concatenate([theta, weights]))
@@ -183,7 +183,7 @@ def _plain(tagger: CRF | JointCRF) -> JointCRF:
 
 def _tagger_l2(model: CRF, given: float | None) -> float:
     told = None if model.record is None else model.record.options.get("l2")
-    usual = told if isinstance(told, float) else LBFGSSettings().l2
+    usual = told if isinstance(told, float) else LBFGS().l2
     strength = usual if given is None else given
     if not 0.0 <= strength < np.inf:
         raise OptionError(f"tagger_l2 is {strength}, expected a number from 0")

@@ -44,7 +44,7 @@ from fstcrf.text.corpus.schemes import split_label
 from fstcrf.text.features import FeatureIndex, TemplateSet
 from fstcrf.text.sentences import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.training.arguments import Dev, Features, Gold, Run
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.loop import Outcome
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class SegmentCRF(Composable[list[str]]):
         *,
         structure: Segments | None = None,
         dev: Data | Dev | None = None,
-        method: Literal["lbfgs"] | LBFGSSettings = "lbfgs",
+        method: Literal["lbfgs"] | LBFGS = "lbfgs",
         l2: float | None = None,
         max_iterations: int | None = None,
         run: Run | None = None,
@@ -129,7 +129,7 @@ class SegmentCRF(Composable[list[str]]):
             The segments of a sentence, and their features.
         dev : Corpus, sequence of sentences, or Dev, optional
             Held-out sentences: the weights with the best F are kept.
-        method : "lbfgs" or LBFGSSettings
+        method : "lbfgs" or LBFGS
             L-BFGS, or OWL-QN with l1; options ``l1``, ``period`` and ``delta``.
         l2, max_iterations
             By default 1.0 and 200; see `fstcrf.ext.course.Course`.
@@ -166,7 +166,7 @@ class SegmentCRF(Composable[list[str]]):
             warn_of_unseen(types, ("", *given.labels), "types of the held-out data", stacklevel=2)
         staged = sentences is None
         mark = target, scheme, course.l2, course.l1, str(templates), staged
-        outcome = course.run(
+        outcome = course.outcome(
             segment_optimiser(given.problem, given.space, course, staged=staged),
             fingerprint=lambda: given.fingerprint(mark),
             evaluate=None if held_out is None else lambda w: model(w).f_of(held_out, target),

@@ -40,7 +40,7 @@ from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.text.sentences import Run as SentenceRun
 from fstcrf.text.sentences import runs_of
 from fstcrf.training.arguments import Dev, Run
-from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.lbfgs import LBFGS
 
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
@@ -122,7 +122,7 @@ class LatticeCRF:
         *,
         structure: Words,
         dev: Sequence[Annotation] | Dev | None = None,
-        method: Literal["lbfgs"] | LBFGSSettings = "lbfgs",
+        method: Literal["lbfgs"] | LBFGS = "lbfgs",
         l2: float | None = None,
         max_iterations: int | None = None,
         run: Run | None = None,
@@ -142,7 +142,7 @@ class LatticeCRF:
             The lexicon, and how annotated words are read: ``Words(lexicon)``.
         dev : sequence of Annotation, or Dev, optional
             Held-out texts, all of whose words are known: the weights with the best F are kept.
-        method : "lbfgs" or LBFGSSettings
+        method : "lbfgs" or LBFGS
             L-BFGS, or OWL-QN with l1; options ``l1``, ``period`` and ``delta``.
         l2, max_iterations
             By default 1.0 and 200; see `fstcrf.ext.course.Course`.
@@ -193,7 +193,7 @@ class LatticeCRF:
         objective = word_likelihood(
             corpus.problem, chosen.space, l2=course.l2, threads=course.threads
         )
-        outcome = course.run(
+        outcome = course.outcome(
             course.minimiser(objective, np.zeros(size)),
             fingerprint=lambda: _fingerprint(corpus, chosen.space, about),
             evaluate=None if held is None else held_out,
