@@ -1,4 +1,4 @@
-"""Epochs of online learners: perceptron, passive-aggressive, AROW, stochastic gradient descent."""
+"""Epochs of online learners: perceptron, passive-aggressive and AROW."""
 
 from __future__ import annotations
 
