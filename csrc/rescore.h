@@ -267,7 +267,7 @@ static inline outcome rescore_group(rescoring *w, semiring K) {
     return K == SUM_TIMES && any_lost(m) ? LOST : DONE;
 }
 
-/* Computes a group. A sentence whose sums lose a term is repeated alone, in the log domain. */
+/* Computes a group. If sums lose a term, its sentence is repeated alone, in the log domain. */
 static inline void rescore_sentences(rescoring *w, semiring K) {
     const int64_t n = w->sentences;
     if (rescore_group(w, K) == DONE) return;

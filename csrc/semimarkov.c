@@ -319,7 +319,7 @@ static double whole(const sentence *v, double rest) {
     return fc_value(sum);
 }
 
-/* --- What is expected ---------------------------------------------------------------------------- */
+/* --- Expected counts ---------------------------------------------------------------------------- */
 
 typedef struct {
     double *token, *length, *pair; /* token: of the sentence */

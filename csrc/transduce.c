@@ -231,7 +231,7 @@ fc_status fc_transduce(const fc_acyclic *lattice, const int32_t *label, const in
     return FC_OK;
 }
 
-/* --- What is left of it -------------------------------------------------------------------------- */
+/* --- Trimming -------------------------------------------------------------------------- */
 
 static int says_nothing(const fc_transduced *c, const uint8_t *plain, int64_t a) {
     return c->by[a] < 0 && plain[c->of[a]];

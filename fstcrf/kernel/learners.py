@@ -1,7 +1,7 @@
 """Epochs of learners that take a step after each sentence.
 
-Averaged stochastic gradient descent computes in float32. The others (perceptron,
-passive-aggressive, AROW, stochastic gradient descent) compute in float64.
+Stochastic gradient descent computes in float32. The others (perceptron, passive-aggressive, AROW)
+compute in float64.
 """
 
 from __future__ import annotations

@@ -217,32 +217,17 @@ def tune(
     templates = named(template)
     target = target if isinstance(target, str) else _lists(target)
     sentences, dev = _corpus(data, target), None if dev is None else _corpus(dev, target)
-    given = options.pop("partial", None)
-    tape, threads = options.pop("tape", None), options.pop("threads", 1)
-    weights = dict(options.pop("class_weights", None) or {})
-    usual = with_partial(checked_options({"partial": given}), sentences, target)
-    column = _gold(sentences, target)
-    labels = column_labels(column, partial=usual.reads_sets)
-    if note := UnknownLabels.of(column, labels).warning(target, usual, explicit=given is not None):
-        warnings.warn(note, LabelWarning, stacklevel=2)
+    fixed = {"grammar": grammar, "seed": seed, **({} if start is None else {"start": start})}
+    training, labels = _training(sentences, target, options, tuple(reads), fixed)
     space = searched(
         options,
         templates,
-        labels=len(labels),
+        labels=labels,
         seed=seed,
         reads=bool(reads),
         dev=dev is not None,
         start=start,
     )
-    fixed: dict[str, Any] = {
-        "grammar": grammar,
-        "tape": tape,
-        "seed": seed,
-        "partial": usual.partial,
-    }
-    if start is not None:
-        fixed["start"] = start
-    training = Training(sentences, target, tuple(reads), weights, threads, fixed)
     check_templates(templates, sentences, target, [one.tape for one in reads])
     held = _held_out(training, dev, dev_target, folds, seed)
     search = {"seed": str(seed), "pruner": pruner, "folds": str(folds)}
@@ -259,6 +244,26 @@ def tune(
     scored = _Scored(held, templates)
     interrupted = _run(study, scored.score, trials, report, keep=keep_on_interrupt)
     return Tuning(study.trials, space.varied, held.step, interrupted, scored.train)
+
+
+def _training(
+    sentences: Corpus,
+    target: str | list[list[str]],
+    options: dict[str, Any],
+    reads: tuple[CRF, ...],
+    fixed: dict[str, Any],
+) -> tuple[Training, int]:
+    """Return what all trials train, and the number of labels; the options for it are removed."""
+    given = options.pop("partial", None)
+    tape, threads = options.pop("tape", None), options.pop("threads", 1)
+    weights = dict(options.pop("class_weights", None) or {})
+    base = with_partial(checked_options({"partial": given}), sentences, target)
+    column = _gold(sentences, target)
+    labels = column_labels(column, partial=base.reads_sets)
+    if note := UnknownLabels.of(column, labels).warning(target, base, explicit=given is not None):
+        warnings.warn(note, LabelWarning, stacklevel=3)
+    shared = {**fixed, "tape": tape, "partial": base.partial}
+    return Training(sentences, target, reads, weights, threads, shared), len(labels)
 
 
 @dataclass(frozen=True)
