@@ -466,10 +466,7 @@ class Bound:
         check_memory(size, what, self.longest)
 
     def scratch(self, *, lanes: bool = False) -> CData:
-        """Return work space for one call: threads may use the same batch at once.
-
-        Only with `lanes` may sentences of a dense axis be processed side by side.
-        """
+        """Return work space for one call; `lanes`: dense sentences may be side by side in it."""
         size = int(lib.fc_machine_work(self.view, self.longest))
         if lanes or self.machine.axes[0].kind != "dense":
             size = int(lib.fc_machine_batch_work(self.view, self.n_sentences, self.longest))
