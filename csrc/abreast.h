@@ -13,7 +13,8 @@
 
 typedef struct {
     int64_t most;         /* tokens of the longest sentence that is processed in a group */
-    int64_t fewest;       /* lanes of a group that must be in use, on average */
+    int64_t fewest;       /* sentences of a group; of a matrix, lanes in use on average */
+    int matrix;           /* is_matrix */
     double *suffix;       /* [most][P][FC_LANES] */
     double *node, *begun; /* same shape: potentials, and scaled F after them */
     double *top;          /* [most][FC_LANES] the largest of each row, */
@@ -60,6 +61,7 @@ static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int
     const int64_t cells = m->P * FC_LANES;
     const int64_t room = ((int64_t)16 << 20) / (cells * (int64_t)sizeof(double)) + 1;
     const int64_t T = w->most = room < longest ? room : longest;
+    w->matrix = is_matrix(m->axis);
     w->fewest = fewest_lanes(m->axis);
     w->suffix = take(&work, T * cells);
     w->node = take(&work, T * cells);
@@ -85,9 +87,9 @@ static inline int make_group(const side_by_side *w, int64_t B, const int64_t *of
         g->weight[l] = 1.0;
     }
     g->longest = g->T[0];
-    int64_t tokens = 0;
-    for (int64_t l = 0; l < FC_LANES; l++) tokens += g->T[l];
-    if (g->longest <= w->most && tokens >= w->fewest * g->longest) return 1;
+    int64_t held = 0;
+    for (int64_t l = 0; l < g->n; l++) held += w->matrix ? g->T[l] : g->longest;
+    if (g->longest <= w->most && held >= w->fewest * g->longest) return 1;
     g->n = 1;
     return 0;
 }
@@ -111,29 +113,35 @@ static inline void sum_lanes(int64_t S, const double *x, double *total) {
     }
 }
 
-/* Node potentials of token t of each lane in the form of the semiring, and their shifts. Lanes without
- * the token repeat the first lane: their cells are zero (x), whatever the potentials. */
-static inline void node_lanes(const tensor *m, semiring K, group *g, int64_t t,
-                              double *restrict lanes, double *restrict shifts) {
-    const int64_t S = m->S;
-    const double *row[FC_LANES];
-    for (int64_t l = 0; l < FC_LANES; l++) row[l] = plain_row(m, g->first[t < g->T[l] ? l : 0] + t);
+/* Node potentials of token t of each lane in the form of the semiring, and their shifts; w->y is
+ * scratch. Lanes without the token repeat the first lane: their cells are zero (x), whatever these are. */
+static inline void node_lanes(const side_by_side *w, const tensor *m, semiring K, group *g,
+                              int64_t t, double *lanes, double *shifts) {
+    const int64_t S = m->S, P = m->P;
+    const double *row[FC_LANES] = {plain_row(m, g->first[0] + t)};
+    int64_t place[FC_LANES], lost[FC_LANES] = {0};
+    const int few = g->n < 6; /* exponentials of rows are faster */
+    for (int64_t l = 0; l < FC_LANES; l++) {
+        row[l] = t < g->T[l] ? plain_row(m, g->first[l] + t) : row[0];
+        if (K == MAX_PLUS || !few || t >= g->T[l]) continue;
+        double *own = w->y + l * P;
+        memcpy(own, row[l], (size_t)S * sizeof *own);
+        fc_fill(P - S, FC_NEVER, own + S);
+        shifts[l] = finite_or_zero(fc_max(P, own));
+        lost[l] = exp_scores(P, shifts[l], own, own);
+        row[l] = own;
+    }
     rows_to_lanes(S, row, lanes);
-    if (K == MAX_PLUS) return;
-    int64_t lost[FC_LANES] = {0};
-    reg top[LANE_REGS];
-    for (int p = 0; p < LANE_REGS; p++) top[p] = (reg){0} + FC_NEVER;
-    for (int64_t j = 0; j < S; j++)
-        for (int p = 0; p < LANE_REGS; p++)
-            top[p] = reg_max(((const reg *)(lanes + j * FC_LANES))[p], top[p]);
-    memcpy(shifts, top, sizeof top);
-    for (int l = 0; l < FC_LANES; l++) shifts[l] = finite_or_zero(shifts[l]);
-    for (int64_t j = 0; j < S; j++)
-        for (int l = 0; l < FC_LANES; l++) {
-            const double score = lanes[j * FC_LANES + l] - shifts[l];
-            lost[l] += score < -700.0 && score > FC_NEVER;
-            lanes[j * FC_LANES + l] = fc_exp(score);
-        }
+    if (K == SUM_TIMES && !few) {
+        first_rank(S, FC_LANES, lanes, shifts, place);
+        for (int l = 0; l < FC_LANES; l++) shifts[l] = finite_or_zero(shifts[l]);
+        for (int64_t j = 0; j < S; j++)
+            for (int l = 0; l < FC_LANES; l++) {
+                const double score = lanes[j * FC_LANES + l] - shifts[l];
+                lost[l] += score < -700.0 && score > FC_NEVER;
+                lanes[j * FC_LANES + l] = fc_exp(score);
+            }
+    }
     for (int64_t l = 0; l < g->n && t < g->T[l]; l++) g->lost[l] |= lost[l] > 0;
 }
 
@@ -190,8 +198,8 @@ FC_INLINE void matrix_rows(const semiring K, const int R, int64_t S, const doubl
 }
 
 /* y_j = (+)_i x_i (x) M_ij in every lane. */
-FC_INLINE void matrix_step(const semiring K, int64_t S, const double *M, int64_t stride,
-                           const double *x, double *y) {
+FC_INLINE void matrix_step_in(const semiring K, int64_t S, const double *M, int64_t stride,
+                              const double *x, double *y) {
     int64_t j = 0;
 #define ROWS(n) \
     for (; j + (n) <= S; j += (n)) matrix_rows(K, n, S, M + j, stride, x, y + j * FC_LANES)
@@ -202,12 +210,12 @@ FC_INLINE void matrix_step(const semiring K, int64_t S, const double *M, int64_t
 #undef ROWS
 }
 
-FC_APART void matrix_sums(int64_t S, const double *M, int64_t stride, const double *x, double *y) {
-    matrix_step(SUM_TIMES, S, M, stride, x, y);
-}
-FC_APART void matrix_maxima(int64_t S, const double *M, int64_t stride, const double *x,
-                            double *y) {
-    matrix_step(MAX_PLUS, S, M, stride, x, y);
+FC_APART void matrix_step(semiring K, int64_t S, const double *M, int64_t stride, const double *x,
+                          double *y) {
+    if (K == SUM_TIMES)
+        matrix_step_in(SUM_TIMES, S, M, stride, x, y);
+    else
+        matrix_step_in(MAX_PLUS, S, M, stride, x, y);
 }
 
 /* One step along the axis: x -> y; for maxima over a rest also the largest x and its position. */
@@ -216,8 +224,7 @@ static inline void step_lanes(const tensor *m, semiring K, direction d, const do
     const loaded_axis *a = &m->axis[0];
     const spokes s = spokes_into(a, d == FORWARD);
     if (is_matrix(a)) {
-        (K == SUM_TIMES ? matrix_sums : matrix_maxima)(m->S, d == FORWARD ? a->weight : a->turned,
-                                                       m->P, x, y);
+        matrix_step(K, m->S, d == FORWARD ? a->weight : a->turned, m->P, x, y);
         return;
     }
     if (K == SUM_TIMES || !a->full) {
@@ -265,7 +272,7 @@ static inline void backward_lanes(const side_by_side *w, tensor *m, semiring K, 
         for (int64_t l = 0; l < g->n; l++)
             for (int64_t j = 0; t == g->T[l] - 1 && j < m->S; j++)
                 w->x[j * FC_LANES + l] = m->final[j];
-        node_lanes(m, K, g, t, node, shifts);
+        node_lanes(w, m, K, g, t, node, shifts);
         suffix_lanes(m, K, g, t, w->x, node, shifts, G);
     }
     if (K != SUM_TIMES) return;

@@ -14,7 +14,6 @@
 
 #include "along.h"
 #include "checks.h"
-#include "fstcrf.h"
 #include "vec.h"
 
 #define STEEP 600.0 /* exp of more may overflow */

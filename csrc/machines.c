@@ -253,14 +253,6 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
     return FC_OK;
 }
 
-/* Best path of a lane whose suffixes are maxima; returns its score. */
-static double path_of_lane(const side_by_side *w, tensor *m, const group *g, int64_t l,
-                           int32_t *path, int32_t *q) {
-    if (!is_matrix(m->axis)) return walk_lane(w, m, g, l, path);
-    suffix_of(w, m, MAX_PLUS, l, g->T[l]);
-    return walk_best(m, g->first[l], g->T[l], path, q);
-}
-
 /* Max-marginals of a sentence; with `path`, also its best path. */
 static void max_alone(tensor *m, int64_t first, int64_t T, const answers *out, int32_t *path,
                       double *score, int32_t *q) {
@@ -301,8 +293,12 @@ fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const i
             continue;
         }
         backward_lanes(&w, &m, MAX_PLUS, &g, 1);
-        for (int64_t l = 0; l < g.n && path != NULL; l++)
-            score[g.b[l]] = path_of_lane(&w, &m, &g, l, path + g.first[l], q);
+        for (int64_t l = 0; l < g.n && path != NULL; l++) {
+            int32_t *own = path + g.first[l];
+            if (w.matrix) suffix_of(&w, &m, MAX_PLUS, l, g.T[l]);
+            score[g.b[l]] = w.matrix ? walk_best(&m, g.first[l], g.T[l], own, q)
+                                     : walk_lane(&w, &m, &g, l, own);
+        }
         forward_lanes(&w, &m, MAX_PLUS, &g, 0, node[0]);
     }
     return FC_OK;

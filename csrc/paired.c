@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "checks.h"
-#include "fstcrf.h"
 #include "vec.h"
 
 #define FAINT_SUM 1e-200

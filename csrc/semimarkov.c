@@ -22,7 +22,6 @@
 
 #include "along.h"
 #include "checks.h"
-#include "fstcrf.h"
 #include "vec.h"
 
 typedef struct {

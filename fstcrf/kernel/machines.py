@@ -465,10 +465,7 @@ class Bound:
         check_memory(size, what, self.longest)
 
     def scratch(self, size: int | None = None, *, lanes: bool = False) -> CData:
-        """Return work space for one call: threads may use the same batch at once.
-
-        Only with `lanes` may sentences of a dense axis be processed side by side.
-        """
+        """Return work space for one call; `lanes`: dense sentences may be side by side in it."""
         if size is None and (lanes or self.machine.axes[0].kind != "dense"):
             size = int(lib.fc_machine_batch_work(self.view, self.n_sentences, self.longest))
         elif size is None:
