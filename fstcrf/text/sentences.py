@@ -315,7 +315,7 @@ def as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
 def _of_rows(sentence: Sequence[Any], columns: Sequence[str]) -> Sentence:
     for position, row in enumerate(sentence):
         if isinstance(row, str | Mapping) or not isinstance(row, Sequence):
-            wanted = f"expected rows of strings for the columns {tuple(columns)}"
+            wanted = f"expected a dict of columns, or rows of strings for {tuple(columns)}"
             raise DataError(f"{wanted}, got {row!r}", token=position)
     width = len(sentence[0])
     if not width:
