@@ -238,8 +238,12 @@ class FoldEngine(Engine):
         tokens = Ragged.from_lengths([engine.rows.total for engine in engines])
         return tokens.runs(max(1, min(RUN_TOKENS, most)))
 
-    def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> ArcEngine:
+    def product(
+        self, acceptor: Acceptor, tapes: Sequence[int], over: Over, *, written: bool = False
+    ) -> ArcEngine:
         """Return the product with an acceptor: a fold if the acceptor reads the first tape only."""
+        if written:
+            return self.expanded.product(acceptor, tapes, over, written=True)
 
         def write(kept: Bools | None) -> ArcEngine:
             arcs = self.expanded if kept is None else self.write(kept)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
 
 import numpy as np
 
@@ -274,11 +273,21 @@ def known_probabilities(
     several = [(b, lattice) for b, lattice in pairs if lattice is not None]
     numbers = np.asarray([b for b, _ in several], dtype=np.int64)
 
+    def of_arcs(sentence: int, lattice: Questions) -> Floats:
+        rows = slice(int(ends[sentence]), int(ends[sentence + 1]))
+        places = np.stack([spans.start[rows], spans.end[rows]], axis=1) - offsets[sentence]
+        kinds = [spans.types[k] for k in spans.type[rows].tolist()]
+        pairs = zip(places.tolist(), kinds, strict=True)
+        return lattice.span_probabilities([(a, b, kind) for (a, b), kind in pairs], tape=tape)
+
     def ask(group: Group) -> tuple[Longs, Floats]:
         sentences = numbers[group.numbers]
         bounds = Ragged(ends)
         chosen, rows = bounds.select(sentences), bounds.entries(sentences)
-        engine = cast("ChainEngine", group.engine)
+        engine = group.engine.as_chain
+        if engine is None:
+            each = zip(sentences.tolist(), group.lattices, strict=True)
+            return rows, np.concatenate([of_arcs(b, lattice) for b, lattice in each])
         labels, types = _span_labels(engine.program, engine.bound.machine, tape, scheme)
         assert labels is not None  # noqa: S101 (there are spans)
         place = np.asarray([types.index(t) if t in types else -1 for t in spans.types])
