@@ -26,7 +26,7 @@ typedef struct {
     const double *initial, *final; /* [S] */
 } fc_emitter;
 
-enum { FC_MAX_EMITTERS = 256 };
+enum { FC_MAX_EMITTERS = 2048 };
 
 /* Outputs of sums; NULL: not wanted. */
 typedef struct {

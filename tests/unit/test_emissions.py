@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf import Grammar, Lattices, decode, kernel
+from fstcrf import Grammar, Lattice, Lattices, decode, kernel
 from fstcrf.arrays import Ragged
 from fstcrf.constraints import at_most, bio, bioes
 from fstcrf.errors import (
@@ -451,3 +451,14 @@ def test_labels_that_are_none_are_refused_by_the_kernel() -> None:
 def test_it_is_offered_at_the_top() -> None:
     assert fstcrf.decode is decode
     assert repr(batch_of(drawn(1, 2, 3))) == "<Lattices of 1 sentences>"
+
+
+@pytest.mark.parametrize("types", [127, 128, 200])
+def test_many_labels_decode_as_lattices(types: int) -> None:
+    labels = ["O", *(f"{place}-{k}" for k in range(types) for place in "BI")]
+    scores = np.random.default_rng(types).normal(size=(3, 9, len(labels))) * 3
+    answer = fstcrf.decode(scores, labels=labels, grammar=bio())
+    for k in range(3):
+        best = (Lattice.from_arrays(labels, scores[k]) & bio()).best()
+        assert answer.paths(k)[0].labels == best.labels
+        assert answer.scores[k] == pytest.approx(best.score)

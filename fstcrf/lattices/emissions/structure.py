@@ -6,8 +6,8 @@ chain is a joint label with a state of the grammar; states that are on no path a
 module compiles the chain once for labels and grammar. Transition scores, which may change at every
 training step, are added later.
 
-This is faster up to 256 states, and up to a number of operations. Larger grammars use the machine
-of a lattice, in float64.
+This is faster up to 2,048 states if a grammar does not multiply the labels, up to 256 states if it
+does, and up to a number of operations. Larger grammars use the machine of a lattice, in float64.
 
 Rounding: the best path is found backward, and each row is reduced by the largest score of the next
 row, so that errors do not grow with the length. If scores on the path are too large for float32,
@@ -37,6 +37,7 @@ from fstcrf.machines.grammar.constraint import Constraint
 from fstcrf.machines.plans import Program, TapeChain, plan_of
 from fstcrf.machines.ways import on_paths
 
+_MANY = 256  # states, from which a grammar that multiplies the labels is faster as a machine
 _SHARED = 4
 """Operations of a chain with stored arcs that take the time of one operation of a machine."""
 
@@ -170,7 +171,8 @@ def _structure(
     _, useful = on_paths(source, target, ends, starts=begins)
     kept = np.flatnonzero(useful if useful.any() else ~useful)  # keep all if no path is legal
     kept = kept[np.argsort(arrays.label[kept], kind="stable")]  # ties: the smaller label
-    if len(kept) > MOST_EMITTERS:
+    many = _MANY if len(kept) > math.prod(sizes) else MOST_EMITTERS
+    if len(kept) > many:
         return None
     label = np.stack(np.unravel_index(arrays.label[kept], sizes)).astype(np.int64)
     return LegalStates(
