@@ -146,3 +146,12 @@ def test_what_is_given_takes_the_place(corpus: Corpus) -> None:
     assert found.columns == corpus.columns
     assert np.array_equal(found.offsets, corpus.offsets)
     assert np.array_equal(found.documents, corpus.documents)
+
+
+def test_columns_are_equal_if_their_strings_are() -> None:
+    one = Column.from_strings(["a", "b", "a"])
+    assert one == Column(np.asarray([1, 0, 1], dtype=np.int32), ("b", "a"))
+    assert one == Column.from_strings(["a", "b", "a"])
+    assert one != Column.from_strings(["a", "b", "b"])
+    assert one != Column.from_strings(["a", "b"])
+    assert one != ["a", "b", "a"]

@@ -151,9 +151,9 @@ def no_column(name: str, names: Iterable[str]) -> str:
 # --- Many sentences -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Column:
-    """One interned column.
+    """One interned column. Columns are equal if their tokens have the same strings.
 
     Parameters
     ----------
@@ -183,6 +183,15 @@ class Column:
         """Return the strings of the tokens ``start : end``."""
         values = self.values
         return [values[i] for i in self.ids[start:end].tolist()]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Column):
+            return NotImplemented
+        if self.values == other.values:
+            return np.array_equal(self.ids, other.ids)
+        return self.strings() == other.strings()
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class TokenPlace(TypedDict, total=False):
