@@ -245,9 +245,9 @@ def _value(outcome: Outcome[R]) -> R:
     return cast("R", value)
 
 
-_IDLE: deque[SimpleQueue[Callable[[], None]]] = deque()  # what threads without work wait for
+_IDLE: deque[SimpleQueue[Callable[[], None]]] = deque()  # the queues of idle threads
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_IDLE.clear)  # a child has none of these threads
+    os.register_at_fork(after_in_child=_IDLE.clear)  # a forked child has no threads
 
 
 def _serve(calls: SimpleQueue[Callable[[], None]]) -> None:
@@ -258,7 +258,7 @@ def _serve(calls: SimpleQueue[Callable[[], None]]) -> None:
 
 
 def _on_thread(call: Callable[[], None]) -> None:
-    """Run a call on a thread without work, or on a new one: to start one takes 50 µs."""
+    """Run a call on an idle thread, or on a new thread, which takes 50 µs to start."""
     try:
         calls = _IDLE.pop()
     except IndexError:
@@ -278,7 +278,7 @@ class _Crew(Generic[T, R]):
     def __init__(self, function: Callable[[T], R], threads: int) -> None:
         self._function, self._threads = function, threads
         self._added = self._taken = self._started = 0
-        # None is the last task: each thread hands it on and ends
+        # after the last task, None: each thread puts it back and ends
         self.tasks: SimpleQueue[tuple[int, T] | None] = SimpleQueue()
         self._outcomes: SimpleQueue[tuple[int, Outcome[R]]] = SimpleQueue()
         self._early: dict[int, Outcome[R]] = {}
@@ -337,7 +337,7 @@ class Workers:
     def begun(self, function: Callable[..., R], *given: Any) -> Callable[[], R] | None:
         """Start a call on another thread, and return a function that waits for its value.
 
-        It is None if there is no other thread.
+        Without other threads, return `None`.
         """
         if self.threads <= 1:
             return None
