@@ -31,18 +31,18 @@ PAGE = "docs/reference/reliability.md"
 
 PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
     "SECURITY.md": {
-        "Nothing but be a model, or an error.": (
+        "A file becomes a model, or an error.": (
             "tests/unit/test_odd_files.py::test_fields",
             "tests/unit/test_odd_files.py::test_arrays",
             "tests/fuzz/test_readers.py::test_mutated_files",
         ),
-        "Models of fstcrf's own": ("tests/fuzz/test_readers.py::test_mutated_files",),
+        "This holds for models of fstcrf": ("tests/fuzz/test_readers.py::test_mutated_files",),
         "**run no code": (
             f"{HERE}::test_no_module_unpickles_or_evaluates",
             f"{HERE}::test_models_open_no_other_file_and_start_nothing",
         ),
-        "None is unpickled": (f"{HERE}::test_no_module_unpickles_or_evaluates",),
-        "The exception is yours": ("tests/property/test_pickles.py::test_grammars",),
+        "The library neither unpickles": (f"{HERE}::test_no_module_unpickles_or_evaluates",),
+        "If you yourself pickle an object": ("tests/property/test_pickles.py::test_grammars",),
         "**name no other files**": (
             f"{HERE}::test_models_open_no_other_file_and_start_nothing",
         ),
@@ -69,7 +69,7 @@ PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
         "A checksum in a file finds damage": (
             "tests/unit/test_storage.py::test_every_byte_counts",
         ),
-        "On the command line they are written as they are": (
+        "The commands print them unchanged": (
             f"{HERE}::test_commands_write_labels_as_they_are",
         ),
         "In HTML (notebooks": (
@@ -185,9 +185,9 @@ PROMISES: dict[str, dict[str, tuple[str, ...]]] = {
 
 NOTHING: dict[str, tuple[str, ...]] = {
     "SECURITY.md": (
-        "The latest release is mended", "Before 1.0,", "Please report", "Say which version",
-        "When it is mended", "What is not kept to that", "**may take long", "A tagger of a million",
-        "Limits:", "They are strings.", "[Reliability]",
+        "Only the latest release", "Before 1.0,", "Please report", "Name the version",
+        "The changelog lists", "They:", "A file that costs more", "**may take long",
+        "A tagger of a million", "Limits:", "They are strings.", "[Reliability]",
     ),
     PAGE: (
         "This page lists", "**Precision.", "The *magnitude*", "**Memory.", "**Equal bits.",
