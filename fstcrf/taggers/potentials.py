@@ -195,9 +195,9 @@ Side = AttributeTables | Hashed
 class Term:
     """Potentials of one tagger, conditioned on the labels of other tapes at the same position.
 
-    Values are scores, float64 [N, L_1, ..., X], for each label of the tapes: of each state (X = S),
-    or of each arc of the kernel that leads into the token (rows of first tokens mean nothing). The
-    first axis is 1 where they are the same for all tokens.
+    Values are scores, float64 [N, L_1, ..., X], for each label of the tapes. The last axis has the
+    states (X = S), or the kernel's arcs into the token; arcs into a first token are not used. The
+    first axis has length 1 if all tokens have the same scores.
     """
 
     context: tuple[str, ...]
@@ -206,9 +206,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Potentials:
-    """What the potentials of N tokens are the sum of; the first term of either has no context.
+    """Terms whose sum is the potentials of N tokens.
 
-    Arcs that a dense graph has and the topology has not are −inf.
+    The first term of the states has no context, nor has the first term of the arcs. If a dense
+    graph has an arc that the topology lacks, its score is −inf.
     """
 
     node: tuple[Term, ...]
@@ -221,10 +222,9 @@ class Potentials:
 class PreparedPotentials:
     """Sentences, ready to give their potentials; made by `Binding.prepare`.
 
-    `potentials` maps (first, end) to the potentials of these sentences. `relabelled` maps
-    (tokens int64 [M], labels int32 [K, M] of the tapes that are read, in order) to potentials of
-    states, float64 [M, S], of tokens as if the tapes had these labels there; None where attributes
-    are not of one string a token, or depend on open tapes.
+    `potentials` maps (first, end) to the potentials of these sentences. `relabelled` maps tokens,
+    int64 [M], and assumed labels of the tapes that are read, int32 [K, M], to potentials of states,
+    float64 [M, S]. It is None if attributes have several strings a token, or read open tapes.
     """
 
     lengths: list[int]
@@ -232,7 +232,7 @@ class PreparedPotentials:
     relabelled: Callable[[Longs, Ints], Floats] | None = None
 
     def runs(self, tokens: int) -> Iterator[Run]:
-        """Yield runs of sentences of about so many tokens."""
+        """Yield runs of sentences; a run has about this number of tokens."""
         return runs_of(Ragged.from_lengths(self.lengths), tokens)
 
 
@@ -447,7 +447,7 @@ def check_closed(model: CRF, tapes: Iterable[str]) -> None:
 
 
 def bind(model: CRF, labels: Mapping[str, Sequence[str]] | None = None) -> Binding:
-    """Return what gives the potentials of sentences while the labels of tapes are open.
+    """Return the binding of a tagger: it computes potentials while the labels of tapes are open.
 
     `labels` are the open tapes and the labels that each may have, in the order of its axis; all
     tapes that are read, with the labels of their taggers, when absent. The others are columns. The
@@ -470,8 +470,8 @@ def potentials(
 ) -> Potentials:
     """Return the potentials of a run of sentences, the labels of earlier tapes left open.
 
-    They are those from `first` to `end`; labels as for `bind`. For many runs of one corpus,
-    ``bind(model).prepare(corpus)`` computes the values of distinct strings once.
+    The run has the sentences from `first` to `end`; labels are as for `bind`. For many runs of one
+    corpus, ``bind(model).prepare(corpus)`` computes the values of distinct strings once.
     """
     data = bind(model, labels).prepare(sentences)
     count = len(data.lengths)
