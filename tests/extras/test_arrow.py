@@ -458,7 +458,7 @@ def test_the_command_tags_parquet_files(both: Any, tmp_path: Path) -> None:
     for more, words in (
         (["-o", "out.txt"], "tagged into another: -o OUT.parquet"),
         (["-o", target, "--nbest", "2"], "--nbest is for text"),
-        (["-o", target, "--set", "sweeps=2"], "--set sweeps=is for text"),
+        (["-o", target, "--set", "sweeps=2"], "--set sweeps is for text"),
         (["-o", target, "--format", "conllu"], "--format is for text"),
         (["-o", target, "--columns", "words"], "no column 'words'; the columns are id, tokens"),
         (["-o", target, "--columns", "id"], "column 'id' is int64"),
@@ -599,9 +599,9 @@ WRONG: dict[str, tuple[Any, dict[str, Any], type[Exception], str]] = {
     "relax": (scored, {"on_no_path": "relax"}, OptionError, "'relax' is for taggers of sentences"),
     "tokens": (scored, {"tokenise": str.split}, OptionError, "tokenise= is for taggers"),
     "column": (scored, {"column": "text"}, OptionError, "pieces= is missing"),
-    "no text": (scored, {"pieces": pieces_of, "column": "x"}, DataError, "no text column 'x'"),
+    "no text": (scored, {"pieces": pieces_of, "column": "x"}, DataError, "no column 'x' of text"),
     "too few": (scored, {"pieces": lambda _: []}, DataError, "returned 0 documents for 4 texts"),
-    "spans": (lambda: scored(spans=[1] * 5), {}, OptionError, "already has a column 'spans'"),
+    "spans": (lambda: scored(spans=[1] * 5), {}, OptionError, "has a column 'spans' already"),
 }
 
 
