@@ -188,7 +188,7 @@ class FeatureIndex:
             for group, old in ((node, old_node), (arc, old_arc))
         )
         index = cls(templates, boundary, node=node_tables, arc=arc_tables)
-        return index, index._design(reader)(0, len(corpus))
+        return index, Design(node_tables.rows(reader), arc_tables.rows(reader) if arc else None)
 
     @classmethod
     def hashed(cls, templates: TemplateSet, boundary: Boundary, bits: int) -> FeatureIndex:
@@ -218,9 +218,7 @@ class FeatureIndex:
         TemplateError
             A column that the templates read is missing.
         """
-        return self._design(self.reader(corpus))
-
-    def _design(self, reader: Reader) -> Callable[[int, int], Design]:
+        reader = self.reader(corpus)
         node = self.node.runs(reader)
         if not self.arc.families:
             return lambda first, end: Design(node(first, end))

@@ -279,8 +279,8 @@ class AttributeTables:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def rows(self, reader: Reader) -> SparseRows:
-        """Return the attributes of every token; unknown ones are absent."""
-        return self.runs(reader)(0, len(reader.corpus))
+        """Return the attributes of every token; the tables of the lookup are not kept."""
+        return replace(self).runs(reader)(0, len(reader.corpus))
 
     def runs(self, reader: Reader) -> TokenRows:
         """Return the function from a run of sentences, (first, end), to its attributes.
