@@ -265,11 +265,11 @@ def check_outputs(
 
 def spare_inputs(output: str, inputs: Iterable[str | None], *, option: str = "--output") -> None:
     """Refuse an output, which an option names, if it is one of the inputs of `check_outputs`."""
-    if Path(output).exists() and any(Path(output).samefile(path) for path in _files(inputs)):
+    if Path(output).exists() and any(Path(output).samefile(path) for path in input_files(inputs)):
         raise click.UsageError(f"{option} {output} would overwrite an input")
 
 
-def _files(inputs: Iterable[str | None]) -> Iterator[str]:
+def input_files(inputs: Iterable[str | None]) -> Iterator[str]:
     """Yield the files that inputs are."""
     for given in inputs:
         if given is None or given == STDOUT:

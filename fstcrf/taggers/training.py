@@ -17,7 +17,8 @@ from fstcrf.taggers.crf import CRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import FeatureFunction, FeatureIndex, FunctionIndex, TemplateSet
-from fstcrf.text.sentences import Data, Tape, check_text, label_set
+from fstcrf.text.features.reader import without_unused
+from fstcrf.text.sentences import Data, Tape, allowed_labels, check_text, label_set
 from fstcrf.training import ParameterSpace, Problem, Progress, parameter_space
 from fstcrf.training.arguments import Chain, Dev, Features, Gold, Reads, Run
 from fstcrf.training.data import (
@@ -29,7 +30,8 @@ from fstcrf.training.data import (
     read_data,
     sentence_weights,
 )
-from fstcrf.training.gold import with_partial
+from fstcrf.training.evidence import Evidence
+from fstcrf.training.gold import UnknownLabels, with_partial
 from fstcrf.training.loop import check_checkpoint
 from fstcrf.training.magnitudes import largest_value, uneven
 from fstcrf.training.memory import free_memory, label_bytes, release
@@ -55,7 +57,7 @@ from fstcrf.training.passing import (
 from fstcrf.training.record import TrainingRecord
 from fstcrf.training.run import announce_memory, run_fingerprint, run_training
 from fstcrf.training.settings import MethodSettings, ObjectiveSettings, TrainingRun
-from fstcrf.training.shards import digest, observed_sum, parts_of
+from fstcrf.training.shards import digest, parts_of
 from fstcrf.training.structure import (
     check_pairs,
     merged_labels,
@@ -233,10 +235,6 @@ class TrainingCall:
         }
         return cls(**values)
 
-    def held_out_labels(self) -> list[list[str]] | None:
-        """Return the gold labels of the held-out sentences, or None."""
-        return held_out_labels(self.dev, self.dev_target, self.target, self.settings)
-
 
 def trained(
     call: TrainingCall,
@@ -292,15 +290,23 @@ def trained(
     return replace(start, theta=outcome.theta, record=record)
 
 
+def checked_gold(
+    call: TrainingCall, labels: Sequence[str], unknown: UnknownLabels, note: str
+) -> list[list[str]] | None:
+    """Warn of illegal and unknown labels of a text; return the held-out labels, checked."""
+    text = unknown.warning(call.target, call.settings, explicit=call.partial is not None)
+    for warning in filter(None, (note, text)):
+        warnings.warn(warning, LabelWarning, stacklevel=5)
+    gold = held_out_labels(call.dev, call.dev_target, call.target, call.settings)
+    check_held_out(gold, labels, call.settings)
+    return gold
+
+
 def _train_in_memory(call: TrainingCall) -> CRF:
     settings, run = call.settings, call.run
     data = _data(call)
     labels = _labels(data, settings, call.start)
-    unknown = data.unknown(labels).warning(call.target, settings, explicit=call.partial is not None)
-    for note in filter(None, (data.note, unknown)):
-        warnings.warn(note, LabelWarning, stacklevel=4)
-    gold = call.held_out_labels()
-    check_held_out(gold, labels, settings)
+    gold = checked_gold(call, labels, UnknownLabels.of(data.gold, labels), data.note)
     problem = _problem(data, labels, call)
     if not settings.method.free_of_units and (largest := uneven(problem)):
         row, size, arc = largest
@@ -392,7 +398,8 @@ def _data(call: TrainingCall) -> TrainingData:
 
 def _labels(data: TrainingData, settings: Options, start: CRF | None) -> Sequence[str]:
     start_labels = () if start is None else start.labels
-    labels = label_set(data.target_values, partial=settings.reads_sets, earlier=start_labels)
+    strings = without_unused(data.gold).values
+    labels = label_set(strings, partial=settings.reads_sets, earlier=start_labels)
     needed, available = label_bytes(len(labels), int(data.offsets[-1])), free_memory()
     if available is not None and needed > available:
         raise OptionError(
@@ -405,11 +412,12 @@ def _labels(data: TrainingData, settings: Options, start: CRF | None) -> Sequenc
 
 def _problem(data: TrainingData, labels: Sequence[str], call: TrainingCall) -> Problem:
     settings = call.settings
-    allowed = data.allowed(labels, partial=settings.reads_sets)
+    allowed = allowed_labels(data.gold, labels, partial=settings.reads_sets)
+    rows = data.design.node, data.design.arc
     weight = sentence_weights(data, allowed, labels, call.weights, call.class_weights)
     topology = structure(labels, settings, lambda: successions(allowed, data.offsets), call.grammar)
     try:
-        problem = Problem(topology, data.offsets, data.node(), data.arc(), allowed, weight)
+        problem = Problem(topology, data.offsets, *rows, allowed, weight)
         largest_value(problem, data.index.attribute)
     except DataError as error:
         raise _located(error, data) from None
@@ -459,7 +467,7 @@ def _space(
     )
     if settings.min_frequency is not None:
         problem.require_known("min_frequency cannot count them")
-        counts = observed_sum(parts_of(problem), space)
+        counts = Evidence.of(problem, space).observed()
         space = counted_often(space, counts, settings.min_frequency)
     if start is not None:
         return warm_theta(start.space, start.theta, data.index, space)

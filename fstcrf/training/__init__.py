@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from fstcrf.training.options import Options as Options
     from fstcrf.training.preconditioning import DiagonalHessian as DiagonalHessian
     from fstcrf.training.preconditioning import InUnits as InUnits
-    from fstcrf.training.preconditioning import Ties as Ties
     from fstcrf.training.preconditioning import Untied as Untied
     from fstcrf.training.preconditioning import tied as tied
     from fstcrf.training.problem import ParameterSpace as ParameterSpace
@@ -62,7 +61,7 @@ __all__, __getattr__ = importer(
         "online": "AP AROW AROWOptimiser AveragedPerceptron PA PassiveAggressive Perceptron",
         "optimiser": "Objective Optimiser Staged Step",
         "options": "Options",
-        "preconditioning": "DiagonalHessian InUnits Ties Untied tied",
+        "preconditioning": "DiagonalHessian InUnits Untied tied",
         "problem": "ParameterSpace Problem Tables",
         "record": "TrainingRecord",
         "sgd": "ASGD L2SGD SGDOptimiser",

@@ -10,11 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fstcrf.arguments import real_array, string_lists
-from fstcrf.arrays import Bools, Floats, Longs, Ragged, distinct
+from fstcrf.arrays import Bools, Floats, Longs, Ragged
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.labellings import warn_of_unseen
-from fstcrf.kernel import SparseRows
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import has_spans
 from fstcrf.text.features import (
@@ -29,9 +28,8 @@ from fstcrf.text.features import (
 )
 from fstcrf.text.features.reader import with_surroundings
 from fstcrf.text.features.template import as_templates
-from fstcrf.text.sentences import UNKNOWN, Data, allowed_labels, alternatives, sized
+from fstcrf.text.sentences import UNKNOWN, Data, alternatives, sized
 from fstcrf.training.gold import (
-    UnknownLabels,
     comparable,
     illegal_warning,
     in_scheme,
@@ -48,7 +46,7 @@ TARGET = "%target"
 
 
 class TrainingData:
-    """The design matrix of B sentences, and their gold labels in column `TARGET` of a corpus.
+    """The design matrix of B sentences, and the column `gold` of their labels.
 
     `full`, bool [S], marks the sentences of the caller that are trained on. Sentences are left out
     if they are empty or illegal; `note` is a warning about illegal sentences. `origin`, int64 [B],
@@ -75,35 +73,13 @@ class TrainingData:
         self.origin = np.arange(int(full.sum())) if origin is None else origin
         self.share = np.ones(len(self.origin)) if share is None else share
         self.offsets = labelled.offsets
-        self._labelled = labelled
-
-    def node(self) -> SparseRows:
-        """Return the attributes of tokens."""
-        return self.design.node
-
-    def arc(self) -> SparseRows | None:
-        """Return the attributes of pairs of labels, if there are any."""
-        return self.design.arc
-
-    def unknown(self, labels: Sequence[str]) -> UnknownLabels:
-        """Return the number of unknown labels, given the labels of the model."""
-        return UnknownLabels.of(self._labelled.column(TARGET), labels)
-
-    @property
-    def target_values(self) -> list[str]:
-        """The distinct strings of the label column."""
-        column = self._labelled.column(TARGET)
-        return [column.values[i] for i in distinct(column.ids).tolist()]
+        self._labelled, self.gold = labelled, labelled.column(TARGET)
 
     def where(self, sentence: int, token: int | None) -> dict[str, Any]:
         """Return the place of a token in the text of the caller, as arguments of `DataError`."""
         if self._labelled.lines is not None:
             return {**self._labelled.where(int(self.offsets[sentence]) + (token or 0))}
         return {"sentence": int(np.flatnonzero(self.full)[self.origin[sentence]]), "token": token}
-
-    def allowed(self, labels: Sequence[str], *, partial: bool) -> Bools:
-        """Return the allowed labels of each token, bool [N, L]."""
-        return allowed_labels(self._labelled.column(TARGET), labels, partial=partial)
 
 
 def read_data(
@@ -224,13 +200,18 @@ def _labelled(
         if len(rows) != len(corpus):
             raise DataError(f"labels of {len(rows)} sentences for {len(corpus)}")
         labelled = corpus.with_column(TARGET, rows)
+    labelled, full, note = _legal(labelled, settings, known)
+    if not full.all():
+        corpus = corpus.select(np.flatnonzero(full))
+    return corpus, labelled, full, note
+
+
+def _legal(labelled: Corpus, settings: Options, known: Sequence[str]) -> tuple[Corpus, Bools, str]:
+    """Return the sentences to train on, with legal labels; `full` and `note`."""
     gold = legal_gold(labelled, TARGET, settings, known=known)
-    full = (Ragged(corpus.offsets).lengths > 0) & gold.kept
-    note = illegal_warning(gold, settings)
-    if full.all():
-        return corpus, gold.corpus, full, note
-    chosen = np.flatnonzero(full)
-    return corpus.select(chosen), gold.corpus.select(chosen), full, note
+    full = (Ragged(labelled.offsets).lengths > 0) & gold.kept
+    kept = gold.corpus if full.all() else gold.corpus.select(np.flatnonzero(full))
+    return kept, full, illegal_warning(gold, settings)
 
 
 def _literal_data(
@@ -251,24 +232,14 @@ def _literal_data(
         if len(labels) != len(sentence):
             raise DataError(f"{len(labels)} labels for {len(sentence)} tokens", sentence=i)
     labelled = Corpus.from_sentences([{TARGET: labels} for labels in target])
-    gold = legal_gold(labelled, TARGET, settings, known=known)
-    filled = np.asarray([len(sentence) > 0 for sentence in data]) & gold.kept
-    full = np.flatnonzero(filled).tolist()
+    labelled, full, note = _legal(labelled, settings, known)
     index, design = LiteralIndex.build(
-        [data[i] for i in full],
+        [data[i] for i in np.flatnonzero(full).tolist()],
         min_count=settings.min_count,
         hash_bits=settings.hash_bits,
         base=base,
     )
-    return TrainingData(
-        index,
-        design,
-        gold.corpus.select(full),
-        columns=(),
-        transitions=True,
-        full=filled,
-        note=illegal_warning(gold, settings),
-    )
+    return TrainingData(index, design, labelled, columns=(), transitions=True, full=full, note=note)
 
 
 def check_template(templates: TemplateSet, target: Target, tapes: Collection[str]) -> None:
@@ -296,16 +267,18 @@ def sentence_weights(
     `allowed`, bool [N, L], are the labels that each token may have; `weights`, [S], are the weights
     of the sentences of the caller. For `class_weights` see `class_weighted`.
     """
-    n = len(data.full)
-    total = (
-        np.ones(n)
-        if weights is None
-        else real_array(weights, "weights of sentences", error=DataError)
-    )
+    total = given_weights(weights, len(data.full))[data.full][data.origin] * data.share
+    return class_weighted(total, allowed, labels, class_weights, data.offsets)
+
+
+def given_weights(weights: Sequence[float] | Floats | None, n: int) -> Floats:
+    """Return the weights of n sentences, checked; all are 1 if absent."""
+    if weights is None:
+        return np.ones(n)
+    total = real_array(weights, "weights of sentences", error=DataError)
     if total.shape != (n,):
         raise DataError(f"weights are {list(total.shape)}, expected {[n]}: one for each sentence")
-    total = total[data.full][data.origin] * data.share
-    return class_weighted(total, allowed, labels, class_weights, data.offsets)
+    return total
 
 
 def class_weighted(
@@ -380,7 +353,7 @@ def check_held_out(gold: list[list[str]] | None, labels: Sequence[str], settings
         names |= {UNKNOWN, *(label for label in used if alternatives(label, labels))}
     if used and not used - {UNKNOWN} and UNKNOWN in names.difference(labels):
         raise DataError("the held-out data holds no label: each of its tokens has '_'")
-    warn_of_unseen(gold or [], names, "labels of the held-out data", stacklevel=5)
+    warn_of_unseen(gold or [], names, "labels of the held-out data", stacklevel=6)
 
 
 def held_out_score(

@@ -6,7 +6,7 @@ float64 reference, for any sentences. `Split` adds both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from queue import Empty, SimpleQueue
@@ -19,19 +19,13 @@ from fstcrf.arrays import Bools, Floats, Longs, Ragged, Singles, distinct
 from fstcrf.errors import DataError
 from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.machines.topology import DefaultArcs, Topology, sparse_pays
-from fstcrf.training.executors.executor import folded
-from fstcrf.training.magnitudes import valued
 from fstcrf.training.problem import ParameterSpace, Problem, Tables
 from fstcrf.training.shards import (
-    added,
     attribute_layout,
     block_tokens,
     compiled_shards,
-    part_bounds,
-    parts_of,
     shard_bounds,
     spans,
-    sparse_default_arcs,
 )
 from fstcrf.training.support import cell_pointers, restricted
 
@@ -282,7 +276,7 @@ class General:
             self._arc = _Weighted(space.arc_cells, space.n_arc_rows, space.arc_width)
         none = space.node_cells[:0]
         self._plain = replace(space, n_node_rows=0, node_cells=none, n_arc_rows=0, arc_cells=none)
-        sentences = np.arange(len(problem.weight)) if numbers is None else numbers
+        sentences = problem.first + np.arange(len(problem.weight)) if numbers is None else numbers
         self._blocks = list(_blocks(problem, sentences, space, arcs=self._arc is not None))
 
     def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
@@ -409,8 +403,6 @@ class Split:
     ----------
     problem, space, plan, workers, keep
         As for `Fused`.
-    first : int
-        Number of the first sentence, for messages.
     stored : callable, optional
         Moves a problem to another memory, and returns it from there. The blocks of `General` are
         then made anew in each call.
@@ -423,13 +415,13 @@ class Split:
         plan: SweepPlan,
         *,
         workers: Workers,
-        first: int = 0,
         keep: Keep = iter,
         stored: Callable[[Problem], Problem] | None = None,
     ) -> None:
         numbers = np.flatnonzero(problem.partial)
         others = problem.chosen(numbers)
-        self._others, self._numbers = others if stored is None else stored(others), first + numbers
+        self._others = others if stored is None else stored(others)
+        self._numbers = problem.first + numbers
         self._space, self._default_arcs, self._workers = space, plan.default_arcs, workers
         self._known = Fused(problem, space, plan, workers=workers, keep=keep)
         self._kept = self._general() if stored is None else None
@@ -468,7 +460,6 @@ def part_expectation(
     plan: SweepPlan | None,
     *,
     workers: Workers = SERIAL,
-    first: int = 0,
     keep: Keep = iter,
     stored: Callable[[Problem], Problem] | None = None,
 ) -> Expectation:
@@ -477,49 +468,7 @@ def part_expectation(
     Without a plan, `General` computes all of it.
     """
     if plan is None:
-        numbers = first + np.arange(len(problem.weight))
-        return General(problem, space, workers=workers, numbers=numbers)
+        return General(problem, space, workers=workers)
     if not problem.partial.any():
         return Fused(problem, space, plan, workers=workers, keep=keep)
-    return Split(problem, space, plan, workers=workers, first=first, keep=keep, stored=stored)
-
-
-class Parted:
-    """The sum of the parts' expectations, by the tree over their numbers."""
-
-    def __init__(self, parts: Sequence[Expectation]) -> None:
-        self._parts = parts
-
-    def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
-        """Return value and gradient at theta."""
-        return folded(lambda k: self._parts[k](theta), both_added, 0, len(self._parts))
-
-    def curvature(self, theta: Singles | Floats) -> Floats | None:
-        """Return the sums of variances, float64 [size]; `None` if a part cannot compute them."""
-        return folded(lambda k: self._parts[k].curvature(theta), added_known, 0, len(self._parts))
-
-
-def both_added(one: tuple[float, Floats], other: tuple[float, Floats]) -> tuple[float, Floats]:
-    """Add value and gradient of two parts; the first gradient is changed."""
-    return one[0] + other[0], added(one[1], other[1])
-
-
-def added_known(one: Floats | None, other: Floats | None) -> Floats | None:
-    """Add arrays unless one is `None`; the first is changed."""
-    return None if one is None or other is None else added(one, other)
-
-
-def expectation(
-    problem: Problem, space: ParameterSpace, *, workers: Workers, sweeps: bool
-) -> Expectation:
-    """Return the expectation of a problem in memory, part by part."""
-    plan = None
-    if sweeps:
-        default_arcs = sparse_default_arcs(problem, space)
-        plan = SweepPlan(attribute_layout(space), default_arcs, valued(problem))
-    bounds = part_bounds(problem.offsets)
-    engines = [
-        part_expectation(part, space, plan, workers=workers, first=first)
-        for part, first in zip(parts_of(problem), bounds, strict=False)
-    ]
-    return engines[0] if len(engines) == 1 else Parted(engines)
+    return Split(problem, space, plan, workers=workers, keep=keep, stored=stored)

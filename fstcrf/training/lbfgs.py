@@ -28,13 +28,14 @@ from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import VectorStore, dot, norm
 from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.training.descent import ARMIJO, LINE_SEARCHES, LineDescent, LinePoint, QuasiNewton
-from fstcrf.training.evidence import Evidence, InMemory, TiedEvidence
-from fstcrf.training.likelihood import LikelihoodSettings
+from fstcrf.training.evidence import Evidence
+from fstcrf.training.likelihood import LikelihoodSettings, SummedLikelihood, likelihood_of
 from fstcrf.training.magnitudes import UNEVEN
 from fstcrf.training.memory import LONG, quasi_newton, release
 from fstcrf.training.optimiser import Objective, Optimiser, Staged, State, floats
 from fstcrf.training.preconditioning import (
     InUnits,
+    Sharing,
     Untied,
     arc_cells,
     curvature_units,
@@ -377,7 +378,7 @@ class LBFGS(QuasiNewton, MethodSettings):
 
     def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
-        data = InMemory(run.problem, run.space, threads=run.threads)
+        data = Evidence.of(run.problem, run.space, threads=run.threads)
         return self.course(data, run.theta, seed=run.seed, threads=run.threads)
 
     def course(
@@ -387,25 +388,28 @@ class LBFGS(QuasiNewton, MethodSettings):
         workers = Workers(threads)
         minimiser = partial(self.minimiser, workers=workers)
         if self.l1 > 0 or theta.any():  # a warm start: merged attributes may differ in weights
-            return minimiser(data.likelihood(self.l2), theta)
+            return minimiser(likelihood_of(data, self.l2), theta)
 
         # the result is removed when it is used, to free its memory
-        waiting: list[Callable[[], TiedEvidence]] = []
+        waiting: list[Callable[[], tuple[Evidence, Sharing, SummedLikelihood]]] = []
+
+        def merged() -> tuple[Evidence, Sharing, SummedLikelihood]:
+            ties, sharing = data.tied()
+            return ties, sharing, likelihood_of(ties, self.l2)
 
         def in_units(start: Floats) -> Optimiser:
             release()  # memory of the epochs and their layout
-            ties = waiting.pop()() if waiting else data.tied(self.l2)
-            u = ties.sharing.reduce(start)
+            ties, sharing, likelihood = waiting.pop()() if waiting else merged()
+            u = sharing.reduce(start)
             if data.counts.largest >= UNEVEN:  # steps of one length may have diverged
-                u = min((u, np.zeros(len(u))), key=lambda one: ties.likelihood(one)[0])
-            units = self._units(data, ties, u)
-            return Untied(InUnits(ties.likelihood, u, units, minimiser, workers), ties.sharing)
+                u = min((u, np.zeros(len(u))), key=lambda one: likelihood(one)[0])
+            units = self._units(ties, likelihood, u)
+            return Untied(InUnits(likelihood, u, units, minimiser, workers), sharing)
 
         epochs = self.epochs(data)
         if not epochs:
-            ties = data.tied(self.l2)
-            start = ties.sharing.reduce(theta)
-            return Untied(minimiser(ties.likelihood, start), ties.sharing)
+            _, sharing, likelihood = merged()
+            return Untied(minimiser(likelihood, sharing.reduce(theta)), sharing)
         first_part = data.start()
         share = len(first_part.weight) / data.counts.sentences
         settings = ASGD(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
@@ -414,8 +418,8 @@ class LBFGS(QuasiNewton, MethodSettings):
         )
         # An epoch cannot use a second thread; meanwhile the layout is computed, which takes
         # longest.
-        here = isinstance(data, InMemory) and self._at_once(data.space, threads, epochs)
-        if here and (ready := workers.begun(data.tied, self.l2)):
+        short = data.here and data.space.size <= LONG  # it takes memory
+        if short and self.max_iterations > epochs and (ready := workers.begun(merged)):
             waiting.append(ready)
         return Staged(first, epochs, in_units)
 
@@ -437,10 +441,10 @@ class LBFGS(QuasiNewton, MethodSettings):
             return None
         counts = sweep_counts(problem, space)
         parts = part_count(counts.tokens)
-        data = InMemory(problem, space)
-        epochs = 0 if self.l1 > 0 or run.theta.any() else self.epochs(data)
+        cold = not (self.l1 > 0 or run.theta.any())
+        epochs = self.epochs(Evidence.of(problem, space)) if cold else 0
         pairs = max(0, min(self.memory, self.max_iterations - epochs))
-        if self.l1 > 0 or run.theta.any():
+        if not cold:
             # Current weights and gradient, slope, direction, weights of the trial.
             rest = quasi_newton(space.size, pairs, vectors=5)
             return counts.objective(N_SHARDS * parts, run.threads) + rest
@@ -450,10 +454,6 @@ class LBFGS(QuasiNewton, MethodSettings):
         rest = quasi_newton(size, pairs, vectors=5, more=8)
         start = counts.stochastic() if epochs else 0
         return max(start, counts.objective(N_SHARDS * parts, run.threads) + rest)
-
-    def _at_once(self, space: ParameterSpace, threads: int, epochs: int) -> bool:
-        """Return whether attributes are merged during the stochastic epochs, which takes memory."""
-        return threads > 1 and space.size <= LONG and self.max_iterations > epochs > 0
 
     def spread_bytes(self, space: ParameterSpace) -> int:
         """Return the approximate bytes of index and weights here, if parts are elsewhere."""
@@ -471,20 +471,20 @@ class LBFGS(QuasiNewton, MethodSettings):
             return 0
         return _STAGED_EPOCHS if start_pays(data, _STAGED_EPOCHS) else 0
 
-    def _units(self, data: Evidence, ties: TiedEvidence, u: Floats) -> Singles:
+    def _units(self, data: Evidence, likelihood: SummedLikelihood, u: Floats) -> Singles:
         """Return units that fit the values of features, times a power of the curvature at u.
 
         The power is omitted if the curvature is not known, or costs too much.
         """
-        unit = value_units(ties.likelihood)
+        unit = value_units(likelihood)
         plain = np.ones(len(u), dtype=np.float32) if unit is None else unit
         if not self.l2 > 0:
             return plain
-        diagonal = ties.likelihood.curvature(u)
+        diagonal = likelihood.curvature(u)
         if diagonal is None:
-            if arc_cells(data.topology, data.counts.tokens) > _MOST_CELLS:
+            if arc_cells(data.space.topology, data.counts.tokens) > _MOST_CELLS:
                 return plain
-            diagonal = ties.hessian(self.l2, u)
+            diagonal = data.hessian(self.l2, u)
         return curvature_units(diagonal, unit, _UNIT_POWER).astype(np.float32)
 
 
@@ -496,11 +496,11 @@ def start_pays(data: Evidence, epochs: int) -> bool:
     measured: it grows with the logarithm of the number of sentences. Epochs take a share of a long
     text, and of any text the sentences whose labels are all known.
     """
-    counts, space, topology = data.counts, data.space, data.topology
+    counts, space, topology = data.counts, data.space, data.space.topology
     sentences, tokens = counts.sentences, counts.tokens
     share = counts.labelled / sentences / start_step(tokens)
     arcs = backward = 3 * arc_cells(topology, 1) * (tokens - sentences)
-    if counts.listed:
+    if counts.labelled and data.default_arcs is not None:
         # in multiplications of a dense product, as measured, for grouped and for single sentences
         states, listed = topology.n_states, len(space.transitions)
         backward = (tokens - sentences) * (60 * states + 5 * listed)

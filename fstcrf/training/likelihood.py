@@ -10,7 +10,7 @@ and Pereira (2001); for partial labels, Tsuboi et al. (2008).
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,13 @@ from fstcrf.arrays import Floats, Ints, Singles
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot
 from fstcrf.kernel.native import Workers
-from fstcrf.training.expectation import Expectation, expectation
-from fstcrf.training.magnitudes import magnitudes, units, valued
+from fstcrf.training.evidence import Evidence, Precision
+from fstcrf.training.expectation import Expectation
+from fstcrf.training.magnitudes import units
 from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.settings import ObjectiveSettings, TrainingRun
-from fstcrf.training.shards import fits, observed_sum, parts_of, spans, sweepable
+from fstcrf.training.shards import spans
 
-Precision = Literal["float32", "float64"]
 _ROUNDING = {True: 2.0**-26, False: 2.0**-50}  # of sums whose errors cancel: measured
 LOG_ROUNDING = 2.0**-48
 """Relative rounding error of log Z, if it is a sum of logarithms."""
@@ -50,20 +50,20 @@ class SummedLikelihood:
         Its `subtracted`, if it has one, is a score that its last value is without.
     observed : float64 [size]
         Count of each feature on the gold paths of sentences whose labels are all known.
-    l2 : float
-        Coefficient of |theta|², CRFsuite's ``c2``; 1 / (2 sigma²).
     fused : bool
         The data uses weights rounded to float32.
+    scored : int
+        The expectation already includes the gold score of this number of first weights.
+    value_sums : float64 [2, size], optional
+        Magnitudes of feature values (see `sums_of_squares`); all are 1 if absent.
+    l2 : float
+        Coefficient of |theta|², CRFsuite's ``c2``; 1 / (2 sigma²).
     threads : int
         The result has the same bits for any number of threads.
     members : int32 [size], optional
-        The data uses ``sqrt(members) * theta``, the penalty uses theta (see `Ties`).
-    scored : int
-        The expectation already includes the gold score of this number of first weights.
+        The data uses ``sqrt(members) * theta``, the penalty uses theta (see `Sharing`).
     fixed : float
         Part of the gold score that does not depend on the weights.
-    value_sums : float64 [2, size], optional
-        Magnitudes of feature values (see `magnitudes`); all are 1 if absent.
     weight : float
         Weight of each sentence, besides weights that the expectation includes.
     block_l2 : (slice, float), optional
@@ -86,14 +86,14 @@ class SummedLikelihood:
         self,
         expectation: Expectation,
         observed: Floats | Singles,
+        fused: bool = False,  # noqa: FBT001, FBT002 (as `Evidence.summed` returns them)
+        scored: int = 0,
+        value_sums: Floats | None = None,
         *,
         l2: float,
-        fused: bool = False,
         threads: int | Workers = 1,
         members: Ints | None = None,
-        scored: int = 0,
         fixed: float = 0.0,
-        value_sums: Floats | None = None,
         weight: float = 1.0,
         block_l2: tuple[slice, float] | None = None,
         rounding: float | None = None,
@@ -244,20 +244,14 @@ class Likelihood(SummedLikelihood):
         members: Ints | None = None,
         precision: Precision = "float32",
     ) -> None:
-        observed = _narrow(observed_sum(parts_of(problem), space))
-        sweeps = precision == "float32" and sweepable(space)
-        fused = sweeps and fits(problem, space)
-        workers = Workers(threads)
-        super().__init__(
-            expectation(problem, space, workers=workers, sweeps=sweeps),
-            observed,
-            l2=l2,
-            fused=fused,
-            threads=workers,
-            members=members,
-            scored=space.bounds[1] if fused and valued(problem) else 0,
-            value_sums=magnitudes(problem, space),
-        )
+        data = Evidence.of(problem, space, threads=threads)
+        terms = data.summed(sweeps=precision == "float32")
+        super().__init__(*terms, l2=l2, threads=threads, members=members)
+
+
+def likelihood_of(data: Evidence, l2: float) -> SummedLikelihood:
+    """Return the penalised likelihood of data, whose parts are made ready to be summed."""
+    return SummedLikelihood(*data.summed(), l2=l2, threads=data.threads, members=data.members)
 
 
 def _narrow(counts: Floats | Singles) -> Floats | Singles:

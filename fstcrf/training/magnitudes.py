@@ -93,16 +93,11 @@ def uneven(problem: Problem) -> tuple[int, float, bool] | None:
     return extreme
 
 
-def magnitudes(problem: Problem, space: ParameterSpace) -> Floats | None:
+def sums_of_squares(problem: Problem, space: ParameterSpace) -> Floats:
     """Return for each weight the sums of w and of w x², float64 [2, size].
 
-    x is the value of its feature at a token, w the weight of the sentence. `None` if all are 1.
+    x is the value of its feature at a token, w the weight of the sentence.
     """
-    return sums_of_squares(problem, space) if valued(problem) else None
-
-
-def sums_of_squares(problem: Problem, space: ParameterSpace) -> Floats:
-    """Return the same sums, even if all values are 1."""
     node = row_magnitudes(problem.node, problem.weight, problem.offsets)
     out = np.ones((2, space.size))
     bounds = space.bounds

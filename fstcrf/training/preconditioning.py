@@ -96,34 +96,6 @@ class Sharing:
         yield slice(cells, space.size), rest + int(self.start[-1])
 
 
-@dataclass(frozen=True)
-class Ties:
-    """A problem in which tied attributes are merged.
-
-    Parameters
-    ----------
-    problem : Problem
-        Each group of tied attributes is represented by its first.
-    space : ParameterSpace
-    sharing : Sharing
-        Map from its parameters to the original problem.
-    """
-
-    problem: Problem
-    space: ParameterSpace
-    sharing: Sharing
-
-    @property
-    def members(self) -> Ints:
-        """int32 [space.size]: m of each parameter."""
-        return self.sharing.members
-
-    @property
-    def scale(self) -> Floats:
-        """float64 [space.size]: √m of each parameter."""
-        return np.sqrt(self.members)
-
-
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Attributes that fire on the same tokens.
@@ -197,12 +169,12 @@ class Untied(_Seen):
         return replace(step, measures={**step.measures, "active": active})
 
 
-def tied(problem: Problem, space: ParameterSpace) -> Ties:
-    """Find the attributes that fire on the same tokens with the same values."""
+def tied(problem: Problem, space: ParameterSpace) -> tuple[Problem, ParameterSpace, Sharing]:
+    """Merge the attributes that fire on the same tokens with the same values."""
     groups = Groups.of(prints(problem.node))
     inner, sharing = tied_space(space, groups)
     node = merged_attributes(problem.node, groups.keep, groups.group)
-    return Ties(replace(problem, node=node), inner, sharing)
+    return replace(problem, node=node), inner, sharing
 
 
 def tied_space(space: ParameterSpace, groups: Groups) -> tuple[ParameterSpace, Sharing]:
@@ -318,7 +290,7 @@ class DiagonalHessian:
     l2 : float
         Coefficient of |theta|², above 0.
     scale : float64 [size], optional
-        The data uses ``scale * theta``, the penalty uses theta (see `Ties`).
+        The data uses ``scale * theta``, the penalty uses theta (see `Sharing`).
 
     Attributes
     ----------

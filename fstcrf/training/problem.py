@@ -33,6 +33,8 @@ class Problem:
         Allowed labels of each token: exactly one if the label is known.
     weight : float64 [B]
         Weight of each sentence.
+    first, first_token : int
+        Numbers of the first sentence and token in the text, if this is a part of it.
 
     Raises
     ------
@@ -48,6 +50,8 @@ class Problem:
     arc: SparseRows | None
     allowed: Bools
     weight: Floats
+    first: int = 0
+    first_token: int = 0
 
     def __post_init__(self) -> None:
         n, sentences = int(self.offsets[-1]), len(self.offsets) - 1
@@ -111,6 +115,8 @@ class Problem:
             None if self.arc is None else self.arc.slice(a, b),
             self.allowed[a:b],
             self.weight[first:last],
+            self.first + first,
+            self.first_token + a,
         )
         return slice(a, b), part
 

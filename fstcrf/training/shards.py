@@ -19,7 +19,7 @@ existing weights.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -27,11 +27,10 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Ragged, Singles
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SparseRows, padded
-from fstcrf.machines.topology import DefaultArcs, Topology
-from fstcrf.training.executors.executor import folded
+from fstcrf.machines.topology import DefaultArcs
 from fstcrf.training.memory import SweepCounts
 from fstcrf.training.problem import ParameterSpace, Problem
-from fstcrf.training.support import cell_pointers, observed_counts, restricted
+from fstcrf.training.support import cell_pointers, restricted
 
 # --- Parts of a text, and of vectors --------------------------------------------------------------
 
@@ -65,23 +64,9 @@ def added(one: Floats, other: Floats) -> Floats:
     return np.add(one, other, out=one if one.flags.writeable else None)
 
 
-def observed_sum(parts: Sequence[Problem], space: ParameterSpace) -> Floats:
-    """Return the feature counts of the gold paths, added over parts by the tree."""
-    return folded(lambda k: observed_counts(parts[k], space), added, 0, len(parts))
-
-
 def start_step(tokens: int) -> int:
     """Return k, if initial stochastic epochs take every k-th sentence."""
     return max(1, -(-tokens // START_TOKENS))
-
-
-def start_sentences(problem: Problem, step: int, first: int = 0) -> Longs:
-    """Return the numbers of the sentences that these epochs take: only if all labels are known.
-
-    `first` is the number of the problem's first sentence in the text.
-    """
-    numbers = np.arange(-first % step, len(problem.weight), step)
-    return numbers[~problem.partial[numbers]]
 
 
 def digest(problem: Problem) -> bytes:
@@ -142,21 +127,12 @@ def sweepable(space: ParameterSpace) -> bool:
     )
 
 
-def sparse_default_arcs(problem: Problem, space: ParameterSpace) -> DefaultArcs | None:
-    """Return the arcs with weights as exceptions, if the sweep is clearly cheaper with them.
+def default_arcs_of(space: ParameterSpace, offsets: Longs) -> DefaultArcs | None:
+    """Return the arcs with weights as exceptions, if a sweep is clearly cheaper with them.
 
-    Parameters
-    ----------
-    problem, space
-        A problem for which `fits` is true.
+    `offsets`, int64 [B + 1], are those of the sentences; the space is `sweepable`.
     """
-    return default_arcs_of(problem.topology, problem.offsets, space)
-
-
-def default_arcs_of(
-    topology: Topology, offsets: Longs, space: ParameterSpace
-) -> DefaultArcs | None:
-    """Return the same for sentences, int64 [B + 1]."""
+    topology = space.topology
     if not topology.dense:  # only this method supports lists of arcs
         return topology.default_arcs(space.transitions)
     states, tokens = topology.n_states, int(offsets[-1])
@@ -262,7 +238,7 @@ def block_tokens(space: ParameterSpace, *, arcs: bool = False) -> int:
 
 def _scratch(problem: Problem, space: ParameterSpace) -> int:
     """Return the bytes of a sweep's rows: sentences side by side, or matrices of all pairs."""
-    default_arcs, states = sparse_default_arcs(problem, space), problem.topology.n_states
+    default_arcs, states = default_arcs_of(space, problem.offsets), problem.topology.n_states
     longest = Ragged(problem.offsets).longest
     slots = 4 * space.width * longest
     if default_arcs is None:

@@ -83,7 +83,7 @@ class Support:
         )
 
 
-def support(problem: Problem, *, features: Extent = "supported") -> Support:
+def support(problem: Problem, features: Extent = "supported") -> Support:
     """Return the weights that the sentences of a problem support."""
     topology, node, arc = problem.topology, None, None
     observed = _observed_arc_slots(problem)

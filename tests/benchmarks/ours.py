@@ -183,12 +183,12 @@ def rich(task: Task, *, rounds: int) -> dict[str, Any]:
     from fstcrf import kernel
     from fstcrf.kernel import decoding
     from fstcrf.taggers.weights import Weights
-    from fstcrf.training import LBFGSOptimiser, Likelihood, expectation
+    from fstcrf.training import LBFGSOptimiser, Likelihood, evidence
 
     clock = time.process_time
     problem, space = problem_of(task)
     sparse = Likelihood(problem, space, l2=L2)
-    with mock.patch.object(expectation, "sparse_default_arcs", return_value=None):
+    with mock.patch.object(evidence, "default_arcs_of", return_value=None):
         dense = Likelihood(problem, space, l2=L2)
     optimiser = LBFGSOptimiser(sparse, np.zeros(space.size))
     for _ in range(3):

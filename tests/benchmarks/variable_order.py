@@ -103,12 +103,10 @@ class SameWeights:
         from fstcrf.taggers import CRF
         from fstcrf.training import LBFGSOptimiser, Likelihood, Untied, fit, tied
 
-        ties = tied(self.problem, self.space)
-        objective = Likelihood(
-            ties.problem, ties.space, l2=L2, threads=THREADS, members=ties.members
-        )
-        optimiser = LBFGSOptimiser(objective, np.zeros(ties.space.size), workers=Workers(THREADS))
-        found = fit(Untied(optimiser, ties.sharing), max_iterations=1000)
+        merged, space, sharing = tied(self.problem, self.space)
+        objective = Likelihood(merged, space, l2=L2, threads=THREADS, members=sharing.members)
+        optimiser = LBFGSOptimiser(objective, np.zeros(space.size), workers=Workers(THREADS))
+        found = fit(Untied(optimiser, sharing), max_iterations=1000)
         own = self.model
         topology = self.problem.topology
         made = CRF(topology, own.index, self.space, found.theta, own.tape, own.columns, own.reads)

@@ -15,7 +15,7 @@ from fstcrf.errors import DataError, NumericError
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import chain_topology
 from fstcrf.training import Likelihood, Problem, parameter_space
-from fstcrf.training.likelihood import Precision
+from fstcrf.training.evidence import Precision
 from tests.support.problems import Case, iob2, random_case, random_rows
 
 # In single precision weights are rounded, and so is every potential.

@@ -19,8 +19,8 @@ from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.training import Likelihood, ParameterSpace, Problem, parameter_space
-from fstcrf.training.expectation import Fused
-from fstcrf.training.shards import sparse_default_arcs
+from fstcrf.training.evidence import Summed
+from fstcrf.training.shards import default_arcs_of
 
 UNIT = 1 / 256
 LARGEST = 2.0**14 - UNIT
@@ -266,7 +266,7 @@ def task_of(name: str) -> Task:
 
 def way(one: Task) -> bool | None:
     """Tell whether a task's default arcs have classes; None: it has none."""
-    found = sparse_default_arcs(*one)
+    found = default_arcs_of(one.space, one.problem.offsets)
     return None if found is None else found.arc_blocks is not None
 
 
@@ -413,6 +413,7 @@ def test_sentences_that_are_done_by_themselves(name: str) -> None:
         theta[: len(own)][own] = np.where(np.arange(own.sum()) == 0, 1e4, -1e4)
     single = Likelihood(one.problem, one.space, l2=0.0)
     single(theta)
-    assert isinstance(single._expectation, Fused)
-    assert single._expectation.rescued == (name != "among lanes")
+    assert isinstance(single._expectation, Summed)
+    rescued = single._expectation.parts.map(lambda part: part.expectation().rescued)
+    assert list(rescued) == [name != "among lanes"]
     check(one, theta)

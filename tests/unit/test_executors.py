@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -312,13 +313,14 @@ def count(counter: counting.KeyCounter, drawn: list[list[int]], rng: np.random.G
 def test_a_worker_that_is_killed_costs_its_parts_only(files: CorpusFiles) -> None:
     one = without_parts(files)
     with ProcessExecutor(2) as executor:
-        pids = executor.pids
-        killed = []
+        pids, killed = executor.pids, list[int]()
 
         def report(progress: Any) -> None:
             if progress.iteration in (2, 4):
-                killed.append(executor.pids[progress.iteration // 4])
+                killed.append(executor.pids[number := progress.iteration // 4])
+                last = executor._made[number].submit(time.sleep, 60)
                 os.kill(killed[-1], signal.SIGKILL)
+                assert not number or last.exception()  # the pool notices it before the next call
 
         assert same(train(files, executor=executor, report=report), one)
         assert len(set(killed)) == 2

@@ -31,7 +31,7 @@ from fstcrf.training import (
     shards,
     structure,
 )
-from fstcrf.training.shards import sparse_default_arcs
+from fstcrf.training.shards import default_arcs_of
 
 LABELS = 150
 TEMPLATE = "U:%x[0,0]\nU:%x[-1,0]\nB\n"
@@ -77,7 +77,7 @@ def drawn(space: ParameterSpace) -> Floats:
 
 # --- Training -------------------------------------------------------------------------------------
 def test_the_sweep_goes_over_exceptions(problem: Problem, space: ParameterSpace) -> None:
-    found = sparse_default_arcs(problem, space)
+    found = default_arcs_of(space, problem.offsets)
     assert found is not None
     assert len(found.source) == len(space.transitions)
 
@@ -145,9 +145,9 @@ def test_stochastic_steps(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_where_all_pairs_are_better(problem: Problem) -> None:
     everything = parameter_space(problem, transitions="all")
-    assert sparse_default_arcs(problem, everything) is None
+    assert default_arcs_of(everything, problem.offsets) is None
     nothing = parameter_space(problem, transitions="none")
-    assert sparse_default_arcs(problem, nothing) is None  # no arc has a weight: nothing to except
+    assert default_arcs_of(nothing, problem.offsets) is None  # nothing to except
     value, _ = Likelihood(problem, nothing, l2=0.3)(np.zeros(nothing.size))
     assert value == pytest.approx(problem.offsets[-1] * np.log(problem.topology.n_labels))
 

@@ -284,15 +284,14 @@ def test_tied_attributes_have_one_curvature() -> None:
     twice = replace(case.problem.node, index=case.problem.node.index % 2, n_columns=4)
     problem = replace(case.problem, node=twice)
     space = parameter_space(problem, features="complete")
-    ties = tied(problem, space)
-    theta = ties.sharing.expand(np.random.default_rng(0).normal(size=ties.space.size))
+    merged, inner, sharing = tied(problem, space)
+    scale = np.sqrt(sharing.members)
+    theta = sharing.expand(np.random.default_rng(0).normal(size=inner.size))
     apart = DiagonalHessian(problem, space, l2=0.5)(theta)
-    together = DiagonalHessian(ties.problem, ties.space, l2=0.5, scale=ties.scale)(
-        ties.sharing.reduce(theta)
-    )
+    together = DiagonalHessian(merged, inner, l2=0.5, scale=scale)(sharing.reduce(theta))
     # Of m tied weights with curvature h: m h + penalty, for a parameter √m times as long.
-    m = ties.scale[ties.sharing.place] ** 2
-    assert together[ties.sharing.place] - 1.0 == pytest.approx((apart - 1.0) * m, rel=1e-9)
+    m = scale[sharing.place] ** 2
+    assert together[sharing.place] - 1.0 == pytest.approx((apart - 1.0) * m, rel=1e-9)
 
 
 @pytest.mark.parametrize(

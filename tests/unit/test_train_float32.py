@@ -17,7 +17,7 @@ from fstcrf.training import (
     Likelihood,
     ParameterSpace,
     Problem,
-    expectation,
+    evidence,
     parameter_space,
     shards,
     structure,
@@ -98,7 +98,7 @@ def sweep_over(pairs: str, case: Example, monkeypatch: pytest.MonkeyPatch) -> No
     found = case.problem.topology.default_arcs(case.space.transitions)
     assert found is not None
     chosen = None if pairs == "all" else found
-    monkeypatch.setattr(expectation, "sparse_default_arcs", lambda *_: chosen)
+    monkeypatch.setattr(evidence, "default_arcs_of", lambda *_: chosen)
 
 
 def spans(further: Sentence) -> Rows:

@@ -12,9 +12,9 @@ import pytest
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import OptionError
-from fstcrf.training import Likelihood, likelihood, parameter_space
+from fstcrf.training import Likelihood, evidence, parameter_space
 from fstcrf.training import shards as cuts
-from fstcrf.training.evidence import InMemory
+from fstcrf.training.evidence import Evidence
 from fstcrf.training.executors.executor import LocalExecutor
 from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.preconditioning import DiagonalHessian
@@ -204,7 +204,7 @@ def test_training_reaches_the_objective_of_the_general_method(
             reached(hidden, **options)
         return
     found = reached(hidden, **options)
-    monkeypatch.setattr(likelihood, "sweepable", lambda _: False)
+    monkeypatch.setattr(evidence, "sweepable", lambda _: False)
     general = {name: value for name, value in options.items() if name != "stochastic_epochs"}
     assert found == pytest.approx(reached(hidden, **general), rel=1e-6)
 
@@ -241,14 +241,14 @@ def test_parts_and_threads_change_no_bit(
 
 def test_epochs_take_the_sentences_whose_labels_are_known() -> None:
     case = hidden_case("few", lengths=(2, 3) * 800)
-    data = InMemory(case.problem, case.space)
+    data = Evidence.of(case.problem, case.space)
     assert data.counts.labelled == 1200
     assert LBFGS().epochs(data) == 12
     start = data.start()
     assert not start.partial.any()
     assert len(start.weight) == 1200
     half = hidden_case("half", lengths=(2, 3) * 800)
-    assert LBFGS().epochs(InMemory(half.problem, half.space)) == 0
+    assert LBFGS().epochs(Evidence.of(half.problem, half.space)) == 0
 
 
 def test_epochs_need_a_sentence_whose_labels_are_known() -> None:

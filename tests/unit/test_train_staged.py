@@ -8,7 +8,7 @@ import numpy as np
 
 from fstcrf.training import LBFGSOptimiser, Likelihood, Optimiser, SGDOptimiser, Staged, fit
 from fstcrf.training.descent import QuasiNewton
-from fstcrf.training.evidence import InMemory
+from fstcrf.training.evidence import Evidence
 from fstcrf.training.lbfgs import LBFGS, start_pays
 from fstcrf.training.sgd import L2SGD
 from tests.support.problems import random_case
@@ -41,7 +41,7 @@ def test_passes_are_counted_over_both_stages() -> None:
 
 def epochs(**options: Any) -> int:
     case = random_case(3, **options)
-    return LBFGS().epochs(InMemory(case.problem, case.space))
+    return LBFGS().epochs(Evidence.of(case.problem, case.space))
 
 
 def test_the_start_is_made_where_it_pays() -> None:
@@ -59,6 +59,6 @@ def test_what_is_saved_does_not_fall_with_the_sentences() -> None:
     pays = []
     for n in (1, 30, 100, 1000):
         case = random_case(3, lengths=(2, 3) * n)
-        pays.append(start_pays(InMemory(case.problem, case.space), 12))
+        pays.append(start_pays(Evidence.of(case.problem, case.space), 12))
     assert pays == sorted(pays)
     assert pays[0] < pays[-1]

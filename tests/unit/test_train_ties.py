@@ -37,8 +37,8 @@ def problem_with_ties(*, values: bool = False, seed: int = 0) -> Problem:
 @pytest.mark.parametrize(("values", "columns"), [(False, 7), (True, 8)])
 def test_groups(*, values: bool, columns: int) -> None:
     problem = problem_with_ties(values=values)
-    ties = tied(problem, parameter_space(problem))
-    assert ties.problem.node.n_columns == columns
+    merged, _, _ = tied(problem, parameter_space(problem))
+    assert merged.node.n_columns == columns
 
 
 @pytest.mark.parametrize("features", ["supported", "complete"])
@@ -46,14 +46,14 @@ def test_groups(*, values: bool, columns: int) -> None:
 def test_value_and_gradient(features: str, *, values: bool) -> None:
     problem = problem_with_ties(values=values)
     space = parameter_space(problem, features=features)  # type: ignore[arg-type]
-    ties = tied(problem, space)
-    u = np.random.default_rng(1).normal(size=ties.space.size)
-    theta = ties.sharing.expand(u)
-    assert ties.sharing.reduce(theta) == pytest.approx(u, rel=1e-12)
+    merged, inner, sharing = tied(problem, space)
+    u = np.random.default_rng(1).normal(size=inner.size)
+    theta = sharing.expand(u)
+    assert sharing.reduce(theta) == pytest.approx(u, rel=1e-12)
     whole = Likelihood(problem, space, l2=0.7, precision="float64")
-    small = Likelihood(ties.problem, ties.space, l2=0.7, members=ties.members, precision="float64")
+    small = Likelihood(merged, inner, l2=0.7, members=sharing.members, precision="float64")
     (value, gradient), (tied_value, tied_gradient) = whole(theta), small(u)
     assert tied_value == pytest.approx(value, rel=1e-12)
-    summed = np.zeros(ties.space.size)
-    np.add.at(summed, ties.sharing.place, gradient)
-    assert tied_gradient == pytest.approx(summed / ties.scale, rel=1e-9, abs=1e-9)
+    summed = np.zeros(inner.size)
+    np.add.at(summed, sharing.place, gradient)
+    assert tied_gradient == pytest.approx(summed / np.sqrt(sharing.members), rel=1e-9, abs=1e-9)

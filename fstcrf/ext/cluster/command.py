@@ -15,7 +15,7 @@ import click
 import fstcrf
 from fstcrf.cli.files import FileTagger
 from fstcrf.cli.models import model_files
-from fstcrf.cli.options import flag_of, spare_inputs
+from fstcrf.cli.options import flag_of, input_files, spare_inputs
 from fstcrf.cli.progress import Meter, listening, progress, visible
 from fstcrf.cli.questions import files_read
 from fstcrf.cli.reporting import Failure, say
@@ -323,24 +323,14 @@ def _job(
     if own["calibration"] is not None:
         own["calibration"] = named(own["calibration"])
     model = named(model_path)
-    files = [*model_files(model), *_files(own)]
+    inputs = (*own["grammar"], *own["document_consistency"], own["calibration"])
+    files = [*model_files(model), *input_files(inputs)]
     digests = tuple((path, digest(path)) for path in dict.fromkeys(files))
     return _TagJob(model, tuple(sorted(own.items())), columns, digests)
 
 
 def _absolute(path: str) -> str:
     return str(Path(path).absolute())
-
-
-def _files(options: dict[str, Any]) -> Iterator[str]:
-    """Yield the files that options name."""
-    for given in (*options["grammar"], *options["document_consistency"], options["calibration"]):
-        if given is None:
-            continue
-        for name in (given, given.rpartition("=")[2]):
-            if Path(name).is_file():
-                yield name
-                break
 
 
 def _settings(job: _TagJob) -> dict[str, Any]:

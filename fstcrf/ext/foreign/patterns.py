@@ -405,12 +405,12 @@ def _side(group: Sequence[Family], vocabularies: Vocabularies, found: Sequence[_
     total = 0
     for family, cut in zip(group, found, strict=True):
         widths = [width_of(vocabularies.size(source)) for source in family.sources]
-        packing = Packing.fitted(widths, cut.codes)
+        packing = Packing.of_codes(widths, cut.codes, len(cut.attribute))
         keys, _ = packing.pack(cut.codes, len(cut.attribute))
         # Two texts have one key only where halves of a character are shown as text.
         keys, first = np.unique(keys, return_index=True)
         packings.append(packing)
-        tables.append(KeyTable(keys, np.arange(total, total + len(keys), dtype=np.int32)))
+        tables.append(KeyTable.of(keys, total))
         attribute.append(cut.attribute[first])
         total += len(keys)
     made = AttributeTables(tuple(group), vocabularies, tuple(packings), tuple(tables), total)

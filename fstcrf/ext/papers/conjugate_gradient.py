@@ -22,7 +22,7 @@ from fstcrf.training.memory import LONG
 from fstcrf.training.optimiser import Objective, Optimiser, State, vector
 from fstcrf.training.preconditioning import (
     DiagonalHessian,
-    Ties,
+    Sharing,
     Untied,
     scaled,
     tied,
@@ -80,9 +80,9 @@ class CG(LineSearching, MethodSettings):
         """Return the optimiser of a run."""
         if run.theta.any():  # a warm start: tied attributes may have parted
             return self._made(run, run.problem, run.space, run.theta, None)
-        ties = tied(run.problem, run.space)
-        start = ties.sharing.reduce(run.theta)
-        return Untied(self._made(run, ties.problem, ties.space, start, ties), ties.sharing)
+        problem, space, sharing = tied(run.problem, run.space)
+        start = sharing.reduce(run.theta)
+        return Untied(self._made(run, problem, space, start, sharing), sharing)
 
     def memory_of(self, run: TrainingRun) -> int:
         """Return the bytes that a run takes at its peak: weights, slopes, directions, a trial."""
@@ -101,14 +101,14 @@ class CG(LineSearching, MethodSettings):
         problem: Problem,
         space: ParameterSpace,
         start: Floats,
-        ties: Ties | None,
+        sharing: Sharing | None,
     ) -> Optimiser:
-        members = None if ties is None else ties.members
+        members = None if sharing is None else sharing.members
         objective = Likelihood(problem, space, l2=self.l2, threads=run.threads, members=members)
         unit, diagonal = objective.value_units, None
         if self.has_preconditioner:
             problem.require_known("no preconditioner for those")
-            scale = None if ties is None else ties.scale
+            scale = None if members is None else np.sqrt(members)
             hessian = DiagonalHessian(problem, space, l2=self.l2, scale=scale)
             diagonal = hessian if unit is None else _DiagonalInUnits(hessian, unit)
 

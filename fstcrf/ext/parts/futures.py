@@ -221,7 +221,12 @@ class FuturesExecutor:
 
     def begun(self, number: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Begin a call in the worker that has a run of parts."""
-        return self._pools[number % len(self._pools)].submit(function, *args)
+        try:
+            return self._pools[number % len(self._pools)].submit(function, *args)
+        except BrokenExecutor as error:  # the pool has noticed that its worker died
+            future: Future[Any] = Future()
+            future.set_exception(error)
+            return future
 
     def asked(self, number: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Return the result of a worker."""

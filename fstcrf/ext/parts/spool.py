@@ -17,7 +17,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -154,15 +154,14 @@ class Spool:
         (array,) = self.mapped(file, Place(0, kind, (file.size // kind.itemsize,)))
         return np.asarray(array)
 
-    def kept(self, problem: Problem) -> Problem:
+    def kept(self, problem: Problem) -> StoredProblem:
         """Return a problem whose arrays are mapped."""
         allowed, offsets = self.put(problem.allowed, problem.offsets)
         arc = None if problem.arc is None else self._rows(problem.arc)
-        stored = replace(
-            problem, node=self._rows(problem.node), arc=arc, allowed=allowed, offsets=offsets
-        )
-        stored.__dict__.pop("states", None)  # it is computed when it is used
-        return stored
+        given = {field.name: getattr(problem, field.name) for field in fields(Problem)}
+        given |= {"node": self._rows(problem.node), "arc": arc}
+        given |= {"allowed": allowed, "offsets": offsets}
+        return StoredProblem(**given, store=self)
 
     def _rows(self, rows: SparseRows) -> SparseRows:
         indptr, index, value = self.put(rows.indptr, rows.index, rows.value)
@@ -204,3 +203,21 @@ class Spool:
             self._reader = None
         for pages, _ in self._files:
             pages.madvise(mmap.MADV_DONTNEED)
+
+
+@dataclass(frozen=True)
+class StoredProblem(Problem):
+    """A problem whose arrays are in the files of a spool."""
+
+    store: Spool | None = None
+
+    def ready(self) -> None:
+        """Begin to read the arrays."""
+        if self.store is not None:
+            self.store.ready()
+
+    def rest(self) -> None:
+        """Give memory back until the next use."""
+        if self.store is not None:
+            self.store.rest()
+            self.__dict__.pop("states", None)  # it is computed when it is asked for

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,17 +10,17 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arguments import real_array, whole_number
 from fstcrf.arrays import Floats
-from fstcrf.errors import DataError, LabelWarning, OptionError
+from fstcrf.errors import DataError, OptionError
 from fstcrf.ext.parts.texts import FlatPaths, gathered
 from fstcrf.taggers.crf import CRF
-from fstcrf.taggers.training import TrainingCall, trained
+from fstcrf.taggers.training import TrainingCall, checked_gold, trained
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.features import is_literal
 from fstcrf.text.features.template import as_templates
 from fstcrf.text.sentences import sized
 from fstcrf.training.arguments import Run
-from fstcrf.training.data import check_held_out, check_template
+from fstcrf.training.data import check_template
 from fstcrf.training.executors.executor import Executor, LocalExecutor
 from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.likelihood import LikelihoodSettings
@@ -32,7 +30,7 @@ from fstcrf.training.optimiser import Optimiser
 from fstcrf.training.preconditioning import Multiplied
 from fstcrf.training.run import announce_memory
 from fstcrf.training.settings import divided
-from fstcrf.training.shards import PART_TOKENS, start_step
+from fstcrf.training.shards import PART_TOKENS, digest, start_step
 
 _TARGET = "%gold"
 _TOKEN_BYTES = 150  # for a part that is read
@@ -51,29 +49,12 @@ def train_spread(call: TrainingCall) -> CRF:
     if callable(call.template):
         raise OptionError("executor and memory_limit read text by a template, not by a function")
     data, target = _data(call)
-    settings, templates = call.settings, as_templates(call.template or "")
+    templates = as_templates(call.template or "")
     check_template(templates, target, [tagger.tape for tagger in call.reads])
-    gold = call.held_out_labels()
-    executor = run.executor or LocalExecutor()
     weights, unit = _in_units(call)
-    with _variant(executor, run):
-        found = gathered(
-            data,
-            target,
-            templates,
-            executor,
-            settings=settings,
-            grammar=call.grammar,
-            weights=weights,
-            class_weights=call.class_weights,
-            folder=None if run.memory_limit is None else tempfile.gettempdir(),
-            threads=run.threads,
-            part_threads=run.threads if isinstance(executor, LocalExecutor) else 1,
-        )
-        unknown = found.unknown.warning(call.target, settings, explicit=call.partial is not None)
-        for note in filter(None, (found.note, unknown)):
-            warnings.warn(note, LabelWarning, stacklevel=4)
-        check_held_out(gold, found.labels, settings)
+    with _variant(run.executor or LocalExecutor(), run):
+        found = gathered(call, data, target, templates, weights)
+        gold = checked_gold(call, found.labels, found.unknown, found.note)
         _check_limit(call, found, method)
         return _fitted(call, found, method, gold, unit)
 
@@ -188,7 +169,7 @@ def _fitted(
     unit: float,
 ) -> CRF:
     """Train on collected parts."""
-    evidence, space, run = found.evidence, found.space, call.run
+    evidence, space, run = found.evidence, found.evidence.space, call.run
     theta = np.zeros(space.size)
     columns = tuple(name for name in found.columns if not name.startswith("%"))
     if run.memory_limit is not None:
@@ -208,8 +189,8 @@ def _fitted(
             course,
             sentences=evidence.counts.sentences,
             tokens=evidence.counts.tokens,
-            parts=[part.digest for part in found.facts],
+            parts=list(evidence.parts.map(digest)),
             gold=gold,
         )
     finally:
-        evidence.close()
+        evidence.parts.close()

@@ -45,14 +45,14 @@ from fstcrf.taggers.crf import CRF
 from fstcrf.taggers.joint import JointCRF
 from fstcrf.text.sentences import Data, read_sentences
 from fstcrf.training.arguments import Run
+from fstcrf.training.evidence import Evidence
 from fstcrf.training.expectation import General
 from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.likelihood import SummedLikelihood
 from fstcrf.training.loop import Outcome
-from fstcrf.training.magnitudes import magnitudes
 from fstcrf.training.problem import Blocks, ParameterSpace, Problem
 from fstcrf.training.record import TrainingRecord
-from fstcrf.training.shards import digest, observed_sum, parts_of
+from fstcrf.training.shards import digest, parts_of
 
 Start = Literal["tagger", "zero"]
 
@@ -328,12 +328,13 @@ class RuledProblem(Blocks):
         """Return the penalised likelihood, with a coefficient for the tagger and for the rules."""
         workers, problem, space = Workers(threads), self.problem, self.space
         counts, kind = self.sentences.counts, self.sentences.kind
-        sums = magnitudes(problem, space)
+        data = Evidence.of(problem, space)
+        sums = data.value_sums()
         if sums is not None:
             sums = np.pad(sums, ((0, 0), (0, len(counts))), constant_values=1.0)
         return SummedLikelihood(
             RuledExpectation(problem, space, kind, self.automaton, workers=workers),
-            np.concatenate([observed_sum(parts_of(problem), space), counts]),
+            np.concatenate([data.observed(), counts]),
             l2=l2,
             threads=workers,
             fixed=self.sentences.score,

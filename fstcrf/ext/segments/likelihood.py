@@ -188,7 +188,7 @@ class SegmentExpectation:
     Attributes
     ----------
     value_sums : float64 [2, size] or None
-        Magnitudes of attribute values, as `magnitudes` returns them.
+        Magnitudes of attribute values, as `sums_of_squares` returns them.
     """
 
     def __init__(self, problem: SegmentProblem, space: SegmentSpace, *, workers: Workers) -> None:
@@ -300,7 +300,7 @@ def segment_likelihood(
 
 
 def _value_sums(problem: SegmentProblem, space: SegmentSpace) -> Floats | None:
-    """Return the magnitudes of attribute values, as `magnitudes` does."""
+    """Return the magnitudes of attribute values, as `sums_of_squares` does."""
     if problem.rows.value is None:
         return None
     sums = np.ones((2, space.size))

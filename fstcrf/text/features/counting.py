@@ -1,23 +1,24 @@
-"""Counts the attributes of a text that is read in parts, exactly and in bounded memory.
+"""Counts and numbers the attributes of a text, read in pieces, exactly and in bounded memory.
 
-Parts yield distinct keys with counts. Keys that exceed the memory limit are written to files,
-ordered by a hash, and read back one range of hashes at a time.
+Pieces yield distinct keys with counts; a text in memory is one piece. Keys that exceed a memory
+limit are written to files, ordered by a hash, and read back one range of hashes at a time.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import IO, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Longs, distinct
+from fstcrf.arrays import Ints, Longs, distinct
 from fstcrf.errors import DataError
 from fstcrf.text.features.hashed import mixed
-from fstcrf.text.features.keys import KEY_BITS, KeyTable, Packing, distinct_keys, width_of
+from fstcrf.text.features.keys import Codes, KeyTable, Packing, distinct_keys, width_of
 from fstcrf.text.features.reader import Encoder, Family, once
 from fstcrf.text.features.tables import AttributeTables, Vocabularies
 
@@ -26,7 +27,7 @@ Counted = tuple[Keys, Longs]
 """Distinct keys, ascending, and the number of tokens with each."""
 
 _RANGES = 64  # of hashes
-_BUDGET = 1 << 28  # bytes of keys and counts
+_BUDGET = 1 << 26  # bytes of keys and counts in memory, before they go to files
 
 
 def counted_keys(
@@ -48,45 +49,67 @@ def counted_keys(
 def prefix_keys(encoder: Encoder, family: Family, packing: Packing) -> Keys:
     """Return the distinct keys of the first numbers of a family, one number per width."""
     entries = encoder.entries(family)
-    keys, _ = packing.pack(entries.codes[: len(packing.widths)], entries.count)
-    return distinct_keys(keys, packing.bits)[0]
-
-
-def fitted_packing(widths: Sequence[int], prefixes: Callable[[Packing], Keys]) -> Packing:
-    """Return the packing of the numbers that occur, as `Packing.fitted` does.
-
-    `prefixes` maps a packing of the first numbers to the distinct keys that occur.
-    """
-    tables: list[KeyTable] = []
-    used = 0
-    for place, width in enumerate(widths):
-        if used + width > KEY_BITS:
-            keys = prefixes(Packing(tuple(widths[:place]), tuple(tables)))
-            tables.append(KeyTable(keys, np.arange(len(keys), dtype=np.int32)))
-            used = width_of(len(keys))
-        used += width
-    return Packing(tuple(widths), tuple(tables))
+    return packing.distinct(entries.codes, entries.count)
 
 
 def numbered(
     families: Sequence[Family],
     vocabularies: Vocabularies,
-    packings: Sequence[Packing],
-    counter: KeyCounter,
-    first: int,
+    prefixes: Callable[[Family, Packing], Keys],
+    counts: Callable[[Sequence[Family], Sequence[Packing]], Iterable[Sequence[Counted]]],
+    *,
     min_count: int,
+    base: AttributeTables | None = None,
+    folder: str | None = None,
 ) -> AttributeTables:
     """Return the attributes that at least `min_count` tokens have, numbered family by family.
 
-    `first` is the counter's number of the first family.
+    Parameters
+    ----------
+    families : sequence of Family
+    vocabularies : Vocabularies
+    prefixes : callable
+        (family, packing of its first numbers) → their distinct keys in the text.
+    counts : callable
+        (families, their packings) → the keys of each, for each piece of the text.
+    min_count : int
+    base : AttributeTables, optional
+        These attributes of the same families keep their rows, whether or not they occur.
+    folder : str, optional
+        Folder for keys, if memory is short.
     """
-    tables, next_row = [], 0
-    for number in range(len(families)):
-        keys = counter.frequent(first + number, min_count)
-        rows = np.arange(next_row, next_row + len(keys), dtype=np.int32)
-        tables.append(KeyTable(keys, rows))
-        next_row += len(keys)
-    return AttributeTables(tuple(families), vocabularies, tuple(packings), tuple(tables), next_row)
+    earlier = [_existing(base, number, family) for number, family in enumerate(families)]
+
+    def packing_of(family: Family, codes: Codes, count: int) -> Packing:
+        def prefixes_of(packing: Packing) -> KeyTable:
+            return KeyTable.of(distinct(prefixes(family, packing), packing.distinct(codes, count)))
+
+        widths = [width_of(vocabularies.size(source)) for source in family.sources]
+        return Packing.fitted(widths, prefixes_of)
+
+    pairs = zip(families, earlier, strict=True)
+    packings = [packing_of(family, codes, len(rows)) for family, (codes, rows) in pairs]
+    keys, next_row = [], 0 if base is None else base.n_rows
+    budget = sys.maxsize if folder is None else _BUDGET
+    with KeyCounter(len(families), budget=budget, folder=folder) as counter:
+        for piece in counts(families, packings) if families else ():
+            counter.add(piece)
+        for number, (codes, rows) in enumerate(earlier):
+            old_keys, _ = packings[number].pack(codes, len(rows))
+            order = np.argsort(old_keys)
+            old, new = KeyTable(old_keys[order], rows[order]), counter.frequent(number, min_count)
+            table = KeyTable.of(new[old.lookup(new) < 0], next_row)
+            next_row += len(table)
+            keys.append(old.merged(table))
+    return AttributeTables(tuple(families), vocabularies, tuple(packings), tuple(keys), next_row)
+
+
+def _existing(base: AttributeTables | None, number: int, family: Family) -> tuple[Codes, Ints]:
+    """Return the string ids and the rows of a family's attributes in another index."""
+    if base is None:
+        return [np.empty(0, dtype=np.uint64) for _ in family.sources], np.empty(0, dtype=np.int32)
+    table = base.keys[number]
+    return base.packings[number].unpack(table.keys), table.rows
 
 
 # --- Counting -------------------------------------------------------------------------------------
@@ -198,11 +221,3 @@ def joined_counts(parts: Sequence[Counted]) -> Counted:
         return _NOTHING
     first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     return keys[first], np.add.reduceat(counts, first)
-
-
-def merged_keys(parts: Iterator[Keys]) -> Keys:
-    """Return the distinct keys of parts, ascending."""
-    total = np.empty(0, dtype=np.uint64)
-    for keys in parts:
-        total = distinct(total, keys)
-    return total

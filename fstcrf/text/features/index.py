@@ -17,6 +17,7 @@ the keys, template by template. The arrays::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import cast
 
@@ -28,6 +29,7 @@ from fstcrf.errors import KernelError, ModelFileError, OptionError, TemplateErro
 from fstcrf.kernel.rows import check_keys, is_permutation
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.text.corpus.corpus import Corpus, Sentence
+from fstcrf.text.features.counting import counted_keys, numbered, prefix_keys
 from fstcrf.text.features.derive import Plain
 from fstcrf.text.features.design import Design, check_order
 from fstcrf.text.features.hashed import Collisions, Hashed, check_bits
@@ -46,6 +48,7 @@ from fstcrf.text.features.keys import (
 from fstcrf.text.features.reader import (
     BOUNDARIES,
     Boundary,
+    Encoder,
     Family,
     Reader,
     families,
@@ -53,7 +56,7 @@ from fstcrf.text.features.reader import (
     sources,
     with_surroundings,
 )
-from fstcrf.text.features.tables import AttributeTables, Vocabularies, fitted
+from fstcrf.text.features.tables import AttributeTables, Vocabularies
 from fstcrf.text.features.template import TemplateSet, parse_template, tape_column
 
 KIND = "templates"
@@ -160,8 +163,7 @@ class FeatureIndex:
         if base is not None:
             base.check_like(templates, boundary, hash_bits)
         if hash_bits is not None:
-            hashed = Hashed(node, hash_bits), Hashed(arc, hash_bits)
-            index = cls(templates, boundary, node=hashed[0], arc=hashed[1])
+            index = cls.hashed(templates, boundary, hash_bits)
             return index, index.design(corpus)
         distance = padding(boundary, (*node, *arc))
         reader = Reader(corpus, reach=distance)
@@ -171,16 +173,28 @@ class FeatureIndex:
         old_node, old_arc = (None, None) if base is None else (base.node, base.arc)
         if isinstance(old_node, Hashed) or isinstance(old_arc, Hashed):
             raise OptionError("a hashed index cannot be continued by name")
-        base_vocabularies = (
-            Vocabularies(distance, {}) if old_node is None else old_node.vocabularies
+        earlier = Vocabularies(distance, {}) if old_node is None else old_node.vocabularies
+        vocabularies = earlier.extended(reader.strings, sources((*node, *arc)))
+        encoder = Encoder(reader, vocabularies)
+        node_tables, arc_tables = (
+            numbered(
+                group,
+                vocabularies,
+                partial(prefix_keys, encoder),
+                lambda *packed: [counted_keys(encoder, *packed)],
+                min_count=min_count,
+                base=old,
+            )
+            for group, old in ((node, old_node), (arc, old_arc))
         )
-        vocabularies = base_vocabularies.extended(reader, sources((*node, *arc)))
-        node_tables, node_rows = fitted(
-            reader, node, vocabularies, min_count=min_count, base=old_node
-        )
-        arc_tables, arc_rows = fitted(reader, arc, vocabularies, min_count=min_count, base=old_arc)
         index = cls(templates, boundary, node=node_tables, arc=arc_tables)
-        return index, Design(node_rows, arc_rows if arc else None)
+        return index, Design(node_tables.rows(reader), arc_tables.rows(reader) if arc else None)
+
+    @classmethod
+    def hashed(cls, templates: TemplateSet, boundary: Boundary, bits: int) -> FeatureIndex:
+        """Return an index that hashes attributes into 2^bits rows."""
+        node, arc = families(templates, arc=False), families(templates, arc=True)
+        return cls(templates, boundary, node=Hashed(node, bits), arc=Hashed(arc, bits))
 
     def design(self, corpus: Corpus, /) -> Design:
         """Return the attributes of every token; unknown attributes are absent.
@@ -348,11 +362,9 @@ class FeatureIndex:
             An array or entry is missing or damaged.
         """
         templates, boundary, hash_bits = _read_templates(arrays, metadata)
-        node, arc = families(templates, arc=False), families(templates, arc=True)
         if hash_bits is not None:
-            return cls(
-                templates, boundary, node=Hashed(node, hash_bits), arc=Hashed(arc, hash_bits)
-            )
+            return cls.hashed(templates, boundary, hash_bits)
+        node, arc = families(templates, arc=False), families(templates, arc=True)
         distance = padding(boundary, (*node, *arc))
         tables = _read_tables(arrays, node, arc, distance=distance, boundary=boundary)
         return cls(templates, boundary, node=tables[0], arc=tables[1])
@@ -382,19 +394,17 @@ class FeatureIndex:
         OptionError
             Options out of range.
         """
-        _check_options(boundary, min_count, hash_bits)
+        if boundary not in TRAINED:
+            raise OptionError(f"boundary is {boundary!r}, expected one of {TRAINED}")
+        if min_count < 1:
+            raise OptionError(f"min_count is {min_count}, expected at least 1")
+        if check_bits(hash_bits) is not None and min_count > 1:
+            raise OptionError(
+                "min_count has no meaning with hash_bits: hashed rows are not counted"
+            )
 
     def _side(self, *, arc: bool) -> AttributeTables | Hashed:
         return self.arc if arc else self.node
-
-
-def _check_options(boundary: str, min_count: int, hash_bits: int | None) -> None:
-    if boundary not in TRAINED:
-        raise OptionError(f"boundary is {boundary!r}, expected one of {TRAINED}")
-    if min_count < 1:
-        raise OptionError(f"min_count is {min_count}, expected at least 1")
-    if check_bits(hash_bits) is not None and min_count > 1:
-        raise OptionError("min_count has no meaning with hash_bits: hashed rows are not counted")
 
 
 # --- Arrays and JSON values -----------------------------------------------------------------------
@@ -538,7 +548,7 @@ def _packing(
 ) -> Packing:
     widths = [width_of(vocabularies.size(source)) for source in family.sources]
     try:
-        return Packing.of_tables(widths, prefixes)
+        return Packing.fitted(widths, lambda _: next(prefixes))
     except StopIteration:
         raise ModelFileError(f"{name}.prefix has fewer tables than the templates need") from None
 

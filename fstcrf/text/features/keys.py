@@ -11,7 +11,7 @@ in a table of occurring prefixes; so keys are exact for every template.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self, TypeVar
@@ -44,9 +44,9 @@ class KeyTable:
     rows: Ints  # [n]: row of each key, ≥ 0
 
     @classmethod
-    def empty(cls) -> KeyTable:
-        """Return a table without keys."""
-        return cls(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int32))
+    def of(cls, keys: NDArray[np.uint64], first: int = 0) -> KeyTable:
+        """Return a table of sorted keys, whose rows are numbered from `first` on."""
+        return cls(keys, np.arange(first, first + len(keys), dtype=np.int32))
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -61,13 +61,13 @@ class KeyTable:
         place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[place] == keys, self.rows[place], np.int32(-1))
 
-    def merged(self, keys: NDArray[np.uint64], rows: Ints) -> KeyTable:
+    def merged(self, other: KeyTable) -> KeyTable:
         """Return the table with further keys, which must be new."""
         if not len(self.keys):
-            return KeyTable(keys, rows)
-        all_keys = np.concatenate([self.keys, keys])
-        order = np.argsort(all_keys)
-        return KeyTable(all_keys[order], np.concatenate([self.rows, rows])[order])
+            return other
+        keys = np.concatenate([self.keys, other.keys])
+        order = np.argsort(keys)
+        return KeyTable(keys[order], np.concatenate([self.rows, other.rows])[order])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,36 +79,29 @@ class Packing:
     prefixes: tuple[KeyTable, ...] = ()
 
     @classmethod
-    def fitted(cls, widths: Sequence[int], codes: Iterable[NDArray[np.uint64]]) -> Packing:
-        """Return the packing of the ids that occur.
+    def fitted(cls, widths: Sequence[int], prefixes: Callable[[Packing], KeyTable]) -> Packing:
+        """Return the packing of the numbers that occur.
 
-        `codes` are uint64 [n] for each macro, with the bits of `widths`, at most 32. They are not
-        read if 63 bits suffice.
+        `prefixes` maps a packing of the first numbers to the table of the keys that occur; it is
+        not called if 63 bits suffice.
         """
-        if sum(widths) <= KEY_BITS:
-            return cls(tuple(widths))
-        prefixes: list[KeyTable] = []
-        used, key = 0, np.empty(0, dtype=np.uint64)
-        for width, code in zip(widths, codes, strict=True):
+        tables: list[KeyTable] = []
+        used = 0
+        for place, width in enumerate(widths):
             if used + width > KEY_BITS:
-                keys, numbers, _ = distinct_keys(key, used)
-                prefixes.append(KeyTable(keys, np.arange(len(keys), dtype=np.int32)))
-                key, used = numbers.astype(np.uint64), width_of(len(keys))
-            key = key << np.uint64(width) | code if used else code
+                tables.append(prefixes(cls(tuple(widths[:place]), tuple(tables))))
+                used = width_of(len(tables[-1]))
             used += width
-        return cls(tuple(widths), tuple(prefixes))
+        return cls(tuple(widths), tuple(tables))
 
     @classmethod
-    def of_tables(cls, widths: Sequence[int], tables: Iterator[KeyTable]) -> Packing:
-        """Return the packing that takes its prefix tables from an iterator, or StopIteration."""
-        prefixes: list[KeyTable] = []
-        used = 0
-        for width in widths:
-            if used + width > KEY_BITS:
-                prefixes.append(next(tables))
-                used = width_of(len(prefixes[-1]))
-            used += width
-        return cls(tuple(widths), tuple(prefixes))
+    def of_codes(cls, widths: Sequence[int], codes: Codes, count: int) -> Packing:
+        """Return the packing of `count` tuples of numbers, one array per macro."""
+        return cls.fitted(widths, lambda packing: KeyTable.of(packing.distinct(codes, count)))
+
+    def distinct(self, codes: Codes, count: int) -> NDArray[np.uint64]:
+        """Return the distinct keys of the first numbers of `count` tuples, ascending."""
+        return distinct_keys(self.pack(codes[: len(self.widths)], count)[0], self.bits)[0]
 
     @property
     def bits(self) -> int:

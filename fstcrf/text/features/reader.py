@@ -342,7 +342,7 @@ class Reader:
                     f"the templates read column {name!r}; there are {columns}",
                     path=self.corpus.source,
                 )
-            used = _without_unused(self.corpus.columns[name])
+            used = without_unused(self.corpus.columns[name])
             self._check_strings(name, used)
             self._columns[name] = self._with_surroundings(name, used)
         return self._columns[name]
@@ -363,7 +363,7 @@ class Reader:
         number: dict[str, int] = {}
         for other, offset in surrounded(name, self.corpus.columns):
             number = number or {string: k for k, string in enumerate(column.values)}
-            used = _without_unused(self.corpus.columns[other])
+            used = without_unused(self.corpus.columns[other])
             numbers = [
                 number.setdefault(string, len(number)) + 2 * self.reach if pad is None else -2 - pad
                 for string in used.values
@@ -506,7 +506,8 @@ def remembered(source: Source) -> Callable[[str], list[str]]:
     return make if isinstance(source, Plain) else lru_cache(maxsize=50_000)(make)
 
 
-def _without_unused(column: Column) -> Column:
+def without_unused(column: Column) -> Column:
+    """Return a column without strings that no token has."""
     ids: NDArray[np.integer[Any]] = column.ids
     values = column.values
     if len(values) > _SPARSE * len(ids):  # one sentence of a large corpus

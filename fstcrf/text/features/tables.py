@@ -7,7 +7,7 @@ positions in the sentence or positions past its ends, or with more than 63 bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
@@ -23,14 +23,12 @@ from fstcrf.text.corpus.corpus import Sentence
 from fstcrf.text.features.derive import Plain, Source, root
 from fstcrf.text.features.design import Block, assembled
 from fstcrf.text.features.hashed import Hashed
-from fstcrf.text.features.keys import Codes, KeyTable, Packing, Vocabulary, distinct_keys, width_of
+from fstcrf.text.features.keys import Codes, KeyTable, Packing, Vocabulary, distinct_keys
 from fstcrf.text.features.reader import (
     Boundary,
     Encoder,
-    Entries,
     Family,
     Reader,
-    once,
     pad_texts,
     remembered,
 )
@@ -183,10 +181,12 @@ class Vocabularies:
     by_source: Mapping[Source, Vocabulary]  # the strings of each source
     boundary: Boundary = "pad"  # text of the pads
 
-    def extended(self, reader: Reader, sources: Sequence[Source]) -> Vocabularies:
-        """Return the vocabularies with the strings of a corpus."""
+    def extended(
+        self, strings: Callable[[Source], Iterable[str]], sources: Sequence[Source]
+    ) -> Vocabularies:
+        """Return the vocabularies with the strings that sources derive from a text."""
         old = self.by_source
-        new = {s: old.get(s, Vocabulary()).extended(reader.strings(s)) for s in sources}
+        new = {s: old.get(s, Vocabulary()).extended(strings(s)) for s in sources}
         return replace(self, by_source=new)
 
     def pads(self, names: Sequence[str]) -> NDArray[np.uint64]:
@@ -279,8 +279,8 @@ class AttributeTables:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def rows(self, reader: Reader) -> SparseRows:
-        """Return the attributes of every token; unknown ones are absent."""
-        return self.runs(reader)(0, len(reader.corpus))
+        """Return the attributes of every token; the tables of the lookup are not kept."""
+        return replace(self).runs(reader)(0, len(reader.corpus))
 
     def runs(self, reader: Reader) -> TokenRows:
         """Return the function from a run of sentences, (first, end), to its attributes.
@@ -376,81 +376,6 @@ class AttributeTables:
         return family_of, key_of
 
 
-def fitted(
-    reader: Reader,
-    families: Sequence[Family],
-    vocabularies: Vocabularies,
-    *,
-    min_count: int,
-    base: AttributeTables | None = None,
-) -> tuple[AttributeTables, SparseRows]:
-    """Return the attributes that occur in a corpus, and its rows, numbered family by family.
-
-    New attributes of fewer than `min_count` tokens are dropped; the attributes of `base`, which has
-    the same families, keep their rows.
-    """
-    encoder = Encoder(reader, vocabularies)
-    packings: list[Packing] = []
-    tables: list[KeyTable] = []
-    blocks: list[Block] = []
-    next_row = 0 if base is None else base.n_rows
-    for number, family in enumerate(families):
-        entries = encoder.entries(family)
-        old_codes, old_rows = _existing(base, number, family)
-        widths = [width_of(vocabularies.size(source)) for source in family.sources]
-        pairs = zip(old_codes, entries.codes, strict=True)
-        packing = Packing.fitted(widths, map(np.concatenate, pairs))
-        old_keys, _ = packing.pack(old_codes, len(old_rows))
-        old = KeyTable.empty().merged(*_sorted(old_keys, old_rows))
-        table, rows, tokens = _numbered(
-            family, packing, entries=entries, old=old, next_row=next_row, min_count=min_count
-        )
-        next_row += len(table) - len(old)
-        packings.append(packing)
-        tables.append(table)
-        blocks.append(reader.block(family, tokens, rows))
-    result = AttributeTables(
-        tuple(families), vocabularies, tuple(packings), tuple(tables), next_row
-    )
-    return result, assembled(reader.n_tokens, blocks, next_row)
-
-
-def _existing(base: AttributeTables | None, number: int, family: Family) -> tuple[Codes, Ints]:
-    """Return the string ids and rows of a family's existing attributes."""
-    if base is None:
-        none = [np.empty(0, dtype=np.uint64) for _ in family.sources]
-        return none, np.empty(0, dtype=np.int32)
-    table = base.keys[number]
-    return base.packings[number].unpack(table.keys), table.rows
-
-
-def _sorted(keys: NDArray[np.uint64], rows: Ints) -> tuple[NDArray[np.uint64], Ints]:
-    order = np.argsort(keys)
-    return keys[order], rows[order]
-
-
-def _numbered(
-    family: Family,
-    packing: Packing,
-    *,
-    entries: Entries,
-    old: KeyTable,
-    next_row: int,
-    min_count: int,
-) -> tuple[KeyTable, Ints, Ints | None]:
-    """Return the table with new attributes, the row of each entry, and its token."""
-    keys, _ = packing.pack(entries.codes, entries.count)
-    unique, inverse, counts = distinct_keys(keys, packing.bits)
-    tokens = entries.tokens
-    if family.is_plural:
-        tokens, inverse = once(tokens, inverse)
-        counts = np.bincount(inverse, minlength=len(unique))
-    row_of = old.lookup(unique)
-    new = np.flatnonzero((row_of < 0) & (counts >= min_count))
-    row_of[new] = np.arange(next_row, next_row + len(new), dtype=np.int32)
-    return old.merged(unique[new], row_of[new]), row_of[inverse], tokens
-
-
 # --- Attributes of labels that are not known yet --------------------------------------------------
 # In a joint decoder the label of an earlier tape is a state, not a column: the tape is *open*. An
 # attribute of ``U:%y[0,pos]/%x[0,word]`` is then the pair of a predicate, "this word is *in*",
@@ -520,7 +445,7 @@ class Predicates:
             used = np.flatnonzero(label >= 0)
             kept = [i for i, source in enumerate(family.sources) if source not in axes]
             rest = [codes[i][used] for i in kept]
-            short = Packing.fitted([packing.widths[i] for i in kept], rest)
+            short = Packing.of_codes([packing.widths[i] for i in kept], rest, len(used))
             unique, inverse, _ = distinct_keys(short.pack(rest, len(used))[0], short.bits)
             numbers = np.arange(total, total + len(unique), dtype=np.int32)
             total += len(unique)

@@ -13,7 +13,7 @@ returned in the order of the parts, or added by one binary tree over part number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
@@ -134,7 +134,7 @@ class LocalExecutor:
 
     def place(self, make: Function, items: Sequence[Any], *shared: Any) -> Placement:
         """Create the state of each item."""
-        return _Here([applied(make, item, shared) for item in items])
+        return local(applied(make, item, shared) for item in items)
 
     def variants(self) -> tuple[str, ...]:
         """Return the variants of this machine."""
@@ -145,7 +145,12 @@ class LocalExecutor:
         kernel.use(variant)
 
     def close(self) -> None:
-        """Do nothing, because there are no resources."""
+        """Return; there are no resources to release."""
+
+
+def local(states: Iterable[object]) -> Placement:
+    """Return a placement of states in this process."""
+    return _Here([*states])
 
 
 class _Here:
