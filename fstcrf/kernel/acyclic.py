@@ -144,7 +144,7 @@ class Acyclic:
         float64 [highest end + 1]
         """
         n, states = int(ends.max()) + 1, len(self.final)
-        there, suffix = np.full((2, states), -np.inf)
+        there, suffix = np.full(states, -np.inf), np.full(states, -np.inf)
         there[ends] = final
         view, out = ffi.new("fc_acyclic *", self.handle[0]), array_out(suffix)
         view.S, view.A, view.final = n, self.row[n], array_in(there, np.float64, (states,), "final")

@@ -99,7 +99,7 @@ def search(
         if labels not in proven:
             scores[labels] = score
     for labels, score in sorted(scores.items(), key=lambda item: (-item[1], item[0])):
-        yield ScoredLabels(labels, score, max(score, 0.0 - cost), exact=False)
+        yield ScoredLabels(labels, score, max(score, 0.0 - cost), exact=score >= 0.0 - cost)
 
 
 def _ahead(
@@ -126,6 +126,9 @@ def usual_budget(arcs: int) -> int:
 
 _Extension: TypeAlias = tuple[Labels, Longs, Floats, int]
 """Labels, the states that their paths end in, the total of the paths to each, the next label."""
+
+_FEW_STATES = 1_024
+"""Up to here, totals of all states take less time than a list of the states that are reached."""
 
 _MOST_LIMITED = 20_000_000
 """Arcs times labels for which limits are computed; beyond it, all continuations are summed."""
@@ -165,33 +168,35 @@ class LabelledMachine:
 
     def __init__(self, machine: Acyclic, label: Ints, *, summed: bool) -> None:
         source = Ragged(machine.row).rows()
-        self.label, self.score = label.astype(np.int64), machine.score
-        self.target, self.final = machine.target.astype(np.int64), machine.final
-        self.arcs, self.n_labels = Ragged(machine.row), int(label.max(initial=-1)) + 1
+        self.n_labels, self.final = int(label.max(initial=-1)) + 1, machine.final
         self.summed, self.totals = summed, _log_sums if summed else _maxima
         self.limit = machine.sum_suffix if summed else machine.best_suffix
         if summed and len(label) * self.n_labels <= _MOST_LIMITED:
-            self.limit = self._limits(source, machine.lengths()[1])
-        silent = np.flatnonzero(label < 0)
+            self.limit = self._limits(machine, label, source)
         last = len(self.final) - 1
+        read, silent = np.flatnonzero(label >= 0), np.flatnonzero(label < 0)
+        self.score, self.target = machine.score[read], machine.target[read].astype(np.int64)
+        self.label, self.bound = label[read].astype(np.int64), self.limit[self.target] + self.score
+        self.degree = np.bincount(source[read], minlength=last + 1)
+        self.first = np.cumsum(self.degree) - self.degree
         self.leaves = np.bincount(source[silent], minlength=last + 1) > 0
         # turned round: state s is number S − 1 − s, so that arcs still lead to higher states
-        begins = last - self.target[silent]
+        begins = last - machine.target[silent]
         order = np.argsort(begins, kind="stable")
         target = (last - source[silent][order]).astype(np.int32)
         row, ends = Ragged.from_rows(begins, last + 1).offsets, np.full(last + 1, -np.inf)
-        self.turned = Acyclic(row, target, self.score[silent][order], ends)
+        self.turned = Acyclic(row, target, machine.score[silent][order], ends)
 
-    def _limits(self, source: Longs, level: Ints) -> Floats:
-        """Return the limit of each state; the targets of its arcs have higher levels."""
-        size = self.n_labels + 1
+    def _limits(self, machine: Acyclic, labels: Ints, source: Longs) -> Floats:
+        """Return the limit of each state."""
+        size, level = self.n_labels + 1, machine.lengths()[1]  # arcs lead to higher levels
         next_label = np.full((len(self.final), size), -np.inf)  # the last column: the sequence ends
         next_label[:, -1] = self.final
         order = np.argsort(-level[source], kind="stable")
         ends = np.flatnonzero(np.diff(level[source[order]])) + 1
         for arcs in np.split(order, ends):
             here, place = np.unique(source[arcs], return_inverse=True)
-            score, target, label = self.score[arcs], self.target[arcs], self.label[arcs]
+            score, target, label = machine.score[arcs], machine.target[arcs], labels[arcs]
             read = label >= 0
             cell = place[read] * size + label[read]
             limits = np.max(next_label[target[read]], axis=1, initial=-np.inf)
@@ -212,27 +217,39 @@ class LabelledMachine:
         entries = self._entries((), np.asarray([begin]), np.zeros(1))
         return search(entries, self._divided, budget, likely)
 
+    def _leaving(self, states: Longs) -> tuple[Longs, Longs]:
+        """Return the arcs with labels that leave some states, and the number of each state's."""
+        degree = self.degree[states]
+        ends = degree.cumsum()
+        arcs = (self.first[states] - ends + degree).repeat(degree)
+        return arcs + np.arange(len(arcs)), degree
+
     def _divided(self, part: _Extension) -> Iterator[Entry[_Extension]]:
         labels, states, mass, label = part
-        arcs, before = self.arcs.entries(states), self.arcs.select(states).repeat(mass)
+        arcs, degree = self._leaving(states)
         read = self.label[arcs] == label
-        after, place = np.unique(self.target[arcs[read]], return_inverse=True)
-        score = self.totals(before[read] + self.score[arcs[read]], place, len(after))
-        return self._entries((*labels, label), after, score)
+        arcs, mass = arcs[read], mass.repeat(degree)[read]
+        target, score = self.target[arcs], mass + self.score[arcs]
+        if len(self.final) <= _FEW_STATES:
+            total = self.totals(score, target, len(self.final))
+            after = (total > -np.inf).nonzero()[0]
+            return self._entries((*labels, label), after, total[after])
+        after, place = np.unique(target, return_inverse=True)
+        return self._entries((*labels, label), after, self.totals(score, place, len(after)))
 
     def _entries(self, labels: Labels, states: Longs, mass: Floats) -> Iterator[Entry[_Extension]]:
         if self.leaves[states].any():
             last = len(self.final) - 1
             total = self.turned.suffix_to(last - states, mass, summed=self.summed)[::-1]
-            states = np.flatnonzero(total > -np.inf) + last + 1 - len(total)
-            mass = total[total > -np.inf]
+            states = (total > -np.inf).nonzero()[0]
+            mass, states = total[states], states + (last + 1 - len(total))
         end = mass + self.final[states]
-        yield float(self.totals(end, np.zeros(len(end), dtype=np.int64), 1)[0]), labels, None
-        arcs, before = self.arcs.entries(states), self.arcs.select(states).repeat(mass)
-        read = self.label[arcs] >= 0
-        bound = (before + self.score[arcs] + self.limit[self.target[arcs]])[read]
-        bounds = self.totals(bound, self.label[arcs[read]], self.n_labels)
-        for label in np.flatnonzero(bounds > -np.inf).tolist():
+        score = np.logaddexp.reduce(end) if self.summed else end.max()
+        yield float(score), labels, None
+        arcs, degree = self._leaving(states)
+        bound = mass.repeat(degree) + self.bound[arcs]
+        bounds = self.totals(bound, self.label[arcs], self.n_labels)
+        for label in (bounds > -np.inf).nonzero()[0].tolist():
             yield float(bounds[label]), (*labels, label), (labels, states, mass, label)
 
 
